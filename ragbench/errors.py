@@ -1,0 +1,88 @@
+"""Every error that ragbench raises on purpose, as one tree.
+
+::
+
+    RagbenchError             catch this to catch them all
+    ├── DataError             a file or a record is not what it should be (also a ValueError)
+    ├── ConfigError           a parameter, name or grid is not what it should be (also a ValueError)
+    ├── ComparisonError       two results must not be compared (also a ValueError)
+    ├── DownloadError         something could not be fetched, or arrived damaged
+    ├── ModelError            a model could not be loaded or did not answer
+    ├── SweepError            a sweep could not go on
+    └── MissingExtraError     an optional package is not installed (also an ImportError)
+
+    DataWarning               a flaw of real data that is not an error, reported once with its count
+
+A message names the value, what was expected, and the way out. Errors are raised at the border, where input
+arrives; what is inside trusts its input.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from importlib import import_module
+from types import ModuleType
+
+
+class RagbenchError(Exception):
+    """The root of the tree."""
+
+
+class DataError(RagbenchError, ValueError):
+    """A file or a record is not what it should be."""
+
+
+class ConfigError(RagbenchError, ValueError):
+    """A parameter, a name or a grid is not what it should be."""
+
+
+class ComparisonError(RagbenchError, ValueError):
+    """Two results must not be compared: other queries, other data."""
+
+
+class DownloadError(RagbenchError):
+    """Something could not be fetched, or arrived damaged."""
+
+
+class ModelError(RagbenchError):
+    """A model could not be loaded or did not answer."""
+
+
+class SweepError(RagbenchError):
+    """A sweep could not go on."""
+
+
+class MissingExtraError(RagbenchError, ImportError):
+    """An optional package is not installed."""
+
+
+class DataWarning(UserWarning):
+    """A flaw of real data that is not an error; one warning with the count and the first ids."""
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Import `module`, or say which extra brings it.
+
+    >>> require("json", "test").__name__
+    'json'
+    >>> require("no_such_module", "mcp")
+    Traceback (most recent call last):
+    ragbench.errors.MissingExtraError: no_such_module is not installed; run: pip install 'ragbench-lab[mcp]'
+    """
+    try:
+        return import_module(module)
+    except ImportError as exc:
+        raise MissingExtraError(f"{module} is not installed; run: pip install 'ragbench-lab[{extra}]'") from exc
+
+
+def unknown(what: str, value: object, known: Iterable[str]) -> str:
+    """The text of an error about an unknown name: the nearest known one first, then all of them.
+
+    >>> unknown("chunker", "recursiv", ["fixed", "recursive"])
+    "unknown chunker 'recursiv'; did you mean 'recursive'? Known: fixed, recursive"
+    """
+    names = list(known)
+    near = difflib.get_close_matches(str(value), names, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else "."
+    return f"unknown {what} {value!r}{hint} Known: {', '.join(names)}"

@@ -1,0 +1,218 @@
+"""The records and protocols that cross a module border, in the field's own words.
+
+Data flows one way: dataset -> chunks -> index -> retrieval run -> answers -> judgements -> scores.
+All records are frozen; nothing in ragbench changes an argument.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    FloatArray = npt.NDArray[np.float32]
+
+Qrels = dict[str, dict[str, int]]
+"""query_id -> doc_id -> relevance grade; 1 and above is relevant."""
+
+Run = dict[str, dict[str, float]]
+"""query_id -> doc_id or chunk_id -> score; higher is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document of the corpus."""
+
+    doc_id: str
+    text: str
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def full_text(self) -> str:
+        """Title and text as one string. Every offset in ragbench points into this.
+
+        >>> Document("d1", "Body.", title="Head").full_text
+        'Head\\n\\nBody.'
+        """
+        return f"{self.title}\n\n{self.text}" if self.title else self.text
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """Gold evidence: the characters `start` (inclusive) to `end` (exclusive) of a document's `full_text`."""
+
+    doc_id: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A question with whatever is known about its right answer; every label is optional.
+
+    `gold_facts` holds one tuple per fact: the fact first, then its aliases, any of which counts.
+    `expected_outcome` is one of "success", "no_results", "uncertain", "blocked".
+    """
+
+    query_id: str
+    text: str
+    category: str = ""
+    query_type: str = ""
+    reference_answer: str | None = None
+    evidence: tuple[Span, ...] = ()
+    gold_facts: tuple[tuple[str, ...], ...] = ()
+    required_keywords: tuple[str, ...] = ()
+    expected_claims: tuple[str, ...] = ()
+    forbidden_claims: tuple[str, ...] = ()
+    expected_citations: tuple[str, ...] = ()
+    expected_outcome: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A corpus, the questions of one split, and what is relevant to them.
+
+    `qrels` may judge documents outside the corpus: they still count in the ideal ranking, as in trec_eval.
+    """
+
+    name: str
+    split: str
+    corpus: Mapping[str, Document]
+    cases: Sequence[Case]
+    qrels: Qrels
+
+    @property
+    def queries(self) -> dict[str, str]:
+        """query_id -> text, in the order of `cases`."""
+        return {case.query_id: case.text for case in self.cases}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (64 hex digits) of everything that can change a number; the name is not part of it."""
+        sha = hashlib.sha256()
+        for document in self.corpus.values():
+            sha.update(json.dumps([document.doc_id, document.title, document.text]).encode())
+        for case in self.cases:
+            sha.update(json.dumps(asdict(case), sort_keys=True, default=str).encode())
+        sha.update(json.dumps(self.qrels, sort_keys=True).encode())
+        return sha.hexdigest()
+
+    def select(self, query_ids: Collection[str]) -> Dataset:
+        """The same corpus with these questions only, in the order of `cases`."""
+        keep = set(query_ids)
+        return replace(
+            self,
+            cases=tuple(case for case in self.cases if case.query_id in keep),
+            qrels={query_id: docs for query_id, docs in self.qrels.items() if query_id in keep},
+        )
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}, {self.split!r}, {len(self.corpus)} documents, {len(self.cases)} queries)"
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A piece of a document: `text == corpus[doc_id].full_text[start:end]`, always; `chunk_id` is "doc_id#i"."""
+
+    chunk_id: str
+    doc_id: str
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a language model replied; `latency_s` is in seconds and `cached` says that nobody waited for it."""
+
+    text: str
+    model: str
+    input_tokens: int = 0
+    output_tokens: int = 0
+    latency_s: float = 0.0
+    cached: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a system said to a question. `contexts` and `citations` are chunk ids, contexts in rank order.
+
+    `outcome` is one of "success", "no_results", "uncertain", "blocked" or "failed" (then `error` says why).
+    `latency_ms` holds milliseconds per stage.
+    """
+
+    query_id: str
+    text: str
+    contexts: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    outcome: str | None = None
+    confidence: float | None = None
+    usage: Completion | None = None
+    latency_ms: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A verdict on an answer: `value` in [0, 1], or None where it could not be had (unscored is not wrong)."""
+
+    query_id: str
+    criterion: str
+    value: float | None
+    explanation: str = ""
+    prompt: str = ""
+    response: str = ""
+    model: str = ""
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Something that finds chunks; constructing it is indexing."""
+
+    def search(self, queries: Mapping[str, str], k: int) -> Run:
+        """For each query the `k` best chunk ids with their scores, best first; fewer where fewer match."""
+        ...
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Something that turns texts into vectors."""
+
+    @property
+    def name(self) -> str: ...
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """float32 array (len(texts), dimension), each row of unit length."""
+        ...
+
+
+@runtime_checkable
+class LLM(Protocol):
+    """A language model, named "provider:model"."""
+
+    @property
+    def name(self) -> str: ...
+
+    def generate(
+        self, prompt: str, *, system: str | None = None, max_tokens: int = 512, temperature: float = 0.0
+    ) -> Completion: ...
+
+
+@runtime_checkable
+class System(Protocol):
+    """A whole RAG system under test."""
+
+    @property
+    def name(self) -> str: ...
+
+    def answer(self, query_id: str, query: str) -> Answer: ...

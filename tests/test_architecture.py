@@ -1,0 +1,116 @@
+"""The house keeps its shape: floors, top level, public names, an import that is instant and silent."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "ragbench"
+
+FLOORS = {
+    7: ["__init__", "__main__", "cli"],
+    6: ["sweep"],
+    5: ["experiment"],
+    4: ["statistics", "diagnosis", "report", "plots", "systems"],
+    3: ["chunkers", "retrievers", "generation", "judges", "scoring"],
+    2: ["metrics"],
+    1: ["datasets", "segments", "embedders", "llms", "prompts"],
+    0: ["types", "errors", "cache"],
+}
+FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
+
+
+def stage_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported_stages(path: Path) -> set[str]:
+    """The stages of ragbench that a file imports, wherever in the file."""
+    stages = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports inside the package are absolute"
+            module = node.module or ""
+            names = [f"{module}.{alias.name}" for alias in node.names] if module == "ragbench" else [module]
+        else:
+            continue
+        for name in names:
+            if name == "ragbench" or name.startswith("ragbench."):
+                stages.add((name.split(".") + [""])[1])
+    return stages
+
+
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_top_level_is_exactly_this() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode != 0 or not listed.stdout:
+        pytest.skip("not a git checkout: the top level cannot be told from what a user put there")
+    top = {line.split("/")[0] for line in listed.stdout.splitlines()}
+    expected = {"pyproject.toml", "README.md", "LICENSE", "ragbench", "notebooks", "results", "tests"}
+    assert {name for name in top if not name.startswith(".")} <= expected
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_go_down_only(path: Path) -> None:
+    stage = stage_of(path)
+    assert stage in FLOOR_OF, f"{stage} has no floor: give it one in DESIGN and here"
+    if stage == "__init__":
+        return  # the root names what is public, from every floor; nobody imports it (below)
+    for other in imported_stages(path):
+        assert other, f"{path.name} imports the package root"
+        if other != stage:
+            assert FLOOR_OF[other] < FLOOR_OF[stage], f"{stage} (floor {FLOOR_OF[stage]}) imports {other}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_grab_bags_and_no_base_classes(path: Path) -> None:
+    assert path.stem not in {"utils", "helpers", "common", "base", "misc"}
+    assert "ABC" not in path.read_text(encoding="utf-8").split(), "protocols in types.py, not base classes"
+
+
+def test_only_experiment_and_sweep_know_papermill() -> None:
+    for path in SOURCES:
+        if stage_of(path) not in {"experiment", "sweep"}:
+            assert "papermill" not in {
+                alias.name.split(".")[0]
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(node, ast.Import)
+                for alias in node.names
+            }
+
+
+def test_public_names_are_sorted_unique_and_there() -> None:
+    import ragbench
+
+    assert list(ragbench.__all__) == sorted(set(ragbench.__all__))
+    for name in ragbench.__all__:
+        public = getattr(ragbench, name)
+        assert name == "__version__" or (public.__doc__ or "").strip(), f"{name} has no docstring"
+    assert set(ragbench.__all__) <= set(dir(ragbench))
+
+
+def test_unknown_public_name_is_an_attribute_error() -> None:
+    import ragbench
+
+    with pytest.raises(AttributeError, match="no_such_name"):
+        ragbench.no_such_name  # noqa: B018
+
+
+def test_import_is_silent_and_light() -> None:
+    code = (
+        "import sys; import ragbench; "
+        "heavy = {'pandas', 'torch', 'matplotlib', 'datasets', 'anthropic', 'scipy', 'transformers', 'typer'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert done.stderr == ""
