@@ -13,10 +13,11 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ragbench"
 
 FLOORS = {
-    7: ["__init__", "__main__", "cli"],
-    6: ["sweep"],
-    5: ["experiment"],
-    4: ["statistics", "diagnosis", "report", "plots", "systems"],
+    8: ["__init__", "__main__", "cli"],
+    7: ["sweep"],
+    6: ["experiment"],
+    5: ["report", "plots"],
+    4: ["statistics", "diagnosis", "systems"],
     3: ["chunkers", "retrievers", "generation", "judges", "scoring"],
     2: ["metrics"],
     1: ["datasets", "segments", "embedders", "llms", "prompts"],

@@ -1,0 +1,198 @@
+"""Context + question -> Answer.
+
+The extractive baseline needs no language model: it answers with the sentences of the retrieved chunks that support
+the question best, and cites the chunk of each. It is honest (nothing is made up), free, deterministic, and what any
+language model has to beat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragbench.embedders import load_embedder
+from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.segments import sentence_spans
+from ragbench.types import Answer, Chunk, Dataset, Embedder, Run
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+NO_ANSWER = "no answer found in the documents"
+"""What the extractive baseline says when nothing it was shown is close enough to the question."""
+
+GENERATORS = ("extractive",)
+
+MAX_SENTENCES = 3
+# A sentence must reach this share of the best one's support to stand beside it.
+KEEP_WITHIN = 0.75
+# Below this support of the best sentence the baseline abstains. Set on squad and clapnq questions that were shown
+# their own passage and another question's passage; never on the built-in set.
+ABSTAIN_BELOW = 0.30
+
+
+def check_llm(llm: str) -> None:
+    """Refuse a generator that does not exist, before anything is spent.
+
+    Raises:
+        ConfigError: if `llm` names no generator.
+    """
+    if llm not in GENERATORS:
+        raise ConfigError(unknown("llm", llm, GENERATORS))
+
+
+def context_chunks(dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int) -> dict[str, list[Chunk]]:
+    """query_id -> the best `k` chunks of a chunk-level run, best first, for every case of the dataset.
+
+    Equal scores keep the order of `chunks`. A case that the run does not hold has an empty list.
+
+    Raises:
+        DataError: if the run names a chunk that is not in `chunks`.
+    """
+    if k < 1:
+        raise ConfigError(f"k is {k}; expected the number of chunks to answer from, 1 or more")
+    position = {chunk.chunk_id: i for i, chunk in enumerate(chunks)}
+    best: dict[str, list[Chunk]] = {}
+    for case in dataset.cases:
+        found = run.get(case.query_id, {})
+        try:
+            ranked = sorted(found, key=lambda chunk_id: (-found[chunk_id], position[chunk_id]))
+        except KeyError as exc:
+            raise DataError(
+                f"query {case.query_id!r}: the run holds {exc.args[0]!r}, which is no id among the {len(position)} chunks; "
+                "pass the chunk-level run and the chunks that it was made from, not documents"
+            ) from exc
+        best[case.query_id] = [chunks[position[chunk_id]] for chunk_id in ranked[:k]]
+    return best
+
+
+def generate_answers(
+    dataset: Dataset,
+    run: Run,
+    chunks: Sequence[Chunk],
+    llm: str = "extractive",
+    *,
+    k: int = 5,
+    embedder: str | Embedder = "wordllama",
+) -> list[Answer]:
+    """Answer every question of the dataset from the best `k` chunks that were retrieved for it.
+
+    Args:
+        dataset: the questions.
+        run: chunk-level run, query_id -> chunk_id -> score.
+        chunks: the chunks that the run's ids name.
+        llm: "extractive", the baseline without a language model. The support of a sentence is the mean of its
+            embedding cosine with the question (clipped at 0) and its BM25 score as a share of the highest score any
+            text could have, both in [0, 1]. The best sentence and up to two that come within 75 % of it are given in
+            document order, each followed by the number of the context it stands in.
+        k: how many chunks to answer from.
+        embedder: what the extractive baseline compares sentences with; a name or an `Embedder`.
+
+    Returns:
+        One answer per case, in the order of the cases. `confidence` is the support of the best sentence. Where
+        nothing was retrieved or nothing is close enough: the text is `NO_ANSWER`, the outcome "no_results".
+
+    Raises:
+        ConfigError: unknown `llm`, or `k` below 1.
+        DataError: the run names a chunk that is not in `chunks`.
+    """
+    check_llm(llm)
+    contexts = context_chunks(dataset, run, chunks, k)
+    used = {chunk.chunk_id: chunk.text for found in contexts.values() for chunk in found}
+    sentences_of = {chunk_id: _sentences(text) for chunk_id, text in used.items()}
+    sentences = list(dict.fromkeys(text for found in sentences_of.values() for text in found))
+    row = {text: i for i, text in enumerate(sentences)}
+    candidates = [
+        np.array(sorted({row[text] for chunk in contexts[case.query_id] for text in sentences_of[chunk.chunk_id]}), int)
+        for case in dataset.cases
+    ]
+    support = _support([case.text for case in dataset.cases], sentences, candidates, embedder)
+    answers = []
+    for case, own, values in zip(dataset.cases, candidates, support, strict=True):
+        value_of = dict(zip((sentences[i] for i in own), values.tolist(), strict=True))
+        answers.append(_extract(case.query_id, contexts[case.query_id], sentences_of, value_of))
+    return answers
+
+
+def _sentences(text: str) -> list[str]:
+    """The sentences of a text with white space folded; what holds fewer than three words answers nothing."""
+    folded = (" ".join(text[start:end].split()) for start, end in sentence_spans(text))
+    return [sentence for sentence in folded if len(sentence.split()) > 2]
+
+
+def _support(
+    questions: Sequence[str], sentences: Sequence[str], candidates: Sequence[npt.NDArray[Any]], embedder: str | Embedder
+) -> list[npt.NDArray[Any]]:
+    """For each question the support, in [0, 1], of each of its candidate sentences."""
+    if not sentences:
+        return [np.zeros(0) for _ in questions]
+    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    question_vectors, sentence_vectors = model.encode(questions), model.encode(sentences)
+    lexical = _bm25_shares(questions, sentences, candidates)
+    return [
+        np.round((np.clip(sentence_vectors[own] @ vector, 0.0, 1.0) + shares) / 2, 6)
+        for vector, own, shares in zip(question_vectors, candidates, lexical, strict=True)
+    ]
+
+
+def _bm25_shares(
+    questions: Sequence[str], sentences: Sequence[str], candidates: Sequence[npt.NDArray[Any]]
+) -> list[npt.NDArray[Any]]:
+    """BM25 of each candidate sentence as a share of the sum of the question's term weights, which none can exceed."""
+    import bm25s
+    import Stemmer
+
+    stemmer = Stemmer.Stemmer("english")
+    tokens = bm25s.tokenize(list(sentences), stopwords="en", stemmer=stemmer, show_progress=False)
+    asked = bm25s.tokenize(list(questions), stopwords="en", stemmer=stemmer, show_progress=False, return_ids=False)
+    if not tokens.vocab or not any(tokens.ids):
+        return [np.zeros(len(own)) for own in candidates]
+    index = bm25s.BM25(method="lucene")
+    index.index(tokens, show_progress=False)
+    document_count = len(sentences)
+    containing: Mapping[str, int] = {
+        term: int(index.scores["indptr"][i + 1] - index.scores["indptr"][i])
+        for term, i in tokens.vocab.items()
+        if i + 1 < len(index.scores["indptr"])
+    }
+    shares = []
+    for terms, own in zip(asked, candidates, strict=True):
+        weights = [
+            np.log1p((document_count - containing.get(t, 0) + 0.5) / (containing.get(t, 0) + 0.5)) for t in set(terms)
+        ]
+        known = [term for term in dict.fromkeys(terms) if term in tokens.vocab]
+        scores = index.get_scores(known)[own] if known and len(own) else np.zeros(len(own))
+        shares.append(scores / sum(weights) if weights else np.zeros(len(own)))
+    return shares
+
+
+def _extract(
+    query_id: str, contexts: Sequence[Chunk], sentences_of: Mapping[str, Sequence[str]], value_of: Mapping[str, float]
+) -> Answer:
+    """The best-supported sentences in document order, each with the number of its context."""
+    context_ids = tuple(chunk.chunk_id for chunk in contexts)
+    best = max(value_of.values(), default=0.0)
+    if best < ABSTAIN_BELOW:
+        return Answer(query_id, NO_ANSWER, context_ids, outcome="no_results", confidence=best)
+    good = sorted((text for text in value_of if value_of[text] >= KEEP_WITHIN * best), key=lambda t: -value_of[t])
+    chosen: dict[str, int] = {}
+    for number, chunk in enumerate(contexts, 1):  # the best-ranked chunk that holds a sentence is the one cited
+        for text in sentences_of[chunk.chunk_id]:
+            if text in good[:MAX_SENTENCES]:
+                chosen.setdefault(text, number)
+    doc_rank = {chunk.doc_id: number for number, chunk in reversed(list(enumerate(contexts)))}
+    where = {
+        text: (doc_rank[contexts[n - 1].doc_id], contexts[n - 1].start, sentences_of[contexts[n - 1].chunk_id].index(text))
+        for text, n in chosen.items()
+    }
+    ordered = sorted(chosen, key=lambda text: where[text])
+    return Answer(
+        query_id,
+        " ".join(f"{text} [{chosen[text]}]" for text in ordered),
+        context_ids,
+        citations=tuple(dict.fromkeys(contexts[chosen[text] - 1].chunk_id for text in ordered)),
+        outcome="success",
+        confidence=best,
+    )

@@ -1,0 +1,339 @@
+"""The figures of the notebooks: records and tidy frames in, a matplotlib figure out.
+
+One colour stands for one retriever and one marker and line style for one chunking, in every figure of every
+notebook; the palette is Okabe and Ito's, which people with any colour vision can tell apart
+(https://jfly.uni-koeln.de/color/).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ragbench.types import Chunk, Dataset, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
+)  # fmt: skip
+GREY = "#8C8C8C"
+
+# The retrievers that ragbench names by itself keep their colour whatever else is in the sweep.
+_KNOWN = {
+    "bm25": ORANGE,
+    "dense:wordllama": GREEN,
+    "dense:minilm": BLUE,
+    "hybrid:minilm": PURPLE,
+    "hybrid:wordllama": SKY,
+}
+_SPARE = [VERMILLION, BLACK, YELLOW, SKY]
+_LINES = ["-", "--", ":", "-.", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 4))]
+_MARKERS = ["o", "s", "^", "D", "v", "P", "X"]
+
+
+class Style(NamedTuple):
+    """How one configuration looks: colour for its retriever, marker and line for its chunking."""
+
+    colour: str
+    marker: str
+    line: Any
+
+
+def colour_of(retriever: str, among: Sequence[str] = ()) -> str:
+    """The colour of a retriever; one that ragbench does not name takes the next spare, by its place in `among`.
+
+    >>> colour_of("bm25")
+    '#E69F00'
+    """
+    if retriever in _KNOWN:
+        return _KNOWN[retriever]
+    others = [name for name in dict.fromkeys(among) if name not in _KNOWN]
+    return _SPARE[others.index(retriever) % len(_SPARE)] if retriever in others else _SPARE[0]
+
+
+def styles(configurations: pd.DataFrame) -> dict[str, Style]:
+    """name -> style, for a frame with the columns `name`, `retriever` and `chunking`."""
+    retrievers = sorted(set(configurations["retriever"]))
+    chunkings = list(dict.fromkeys(sorted(configurations["chunking"], key=_natural)))
+    return {
+        row.name: Style(
+            colour_of(row.retriever, retrievers),
+            _MARKERS[chunkings.index(row.chunking) % len(_MARKERS)],
+            _LINES[chunkings.index(row.chunking) % len(_LINES)],
+        )
+        for row in configurations.itertuples(index=False)
+    }
+
+
+def _natural(text: str) -> list[tuple[int, int | str]]:
+    """Sorts "fixed 128" before "fixed 1024"."""
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in text.replace("-", " ").split()]
+
+
+def _axes(width: float, height: float) -> tuple[Figure, Axes]:
+    # A Figure of its own, not pyplot's: nothing stays open after a hundred notebooks, and no backend is chosen.
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", dpi=100)
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _shorten(text: str, width: int) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: str = "") -> Figure:
+    """Bars of the mean of each measure with its interval, and a tick where no system could do better.
+
+    Args:
+        summary: as from `summarise`: measure, mean, ci_low, ci_high, n_scored, n.
+        ceilings: as from `ceilings`: query_id, measure, value.
+        retriever: gives the bars their colour.
+    """
+    best = ceilings.groupby("measure")["value"].mean()
+    rows = summary[summary["measure"].isin(best.index) & summary["mean"].notna()].iloc[::-1]
+    figure, axes = _axes(8, 1 + 0.32 * max(len(rows), 1))
+    mean = rows["mean"].astype(float)
+    low, high = (mean - rows["ci_low"].astype(float)), (rows["ci_high"].astype(float) - mean)
+    axes.barh(rows["measure"], mean, color=colour_of(retriever), alpha=0.85, height=0.65)
+    axes.errorbar(mean, rows["measure"], xerr=[low, high], fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
+    axes.plot(
+        best[rows["measure"]], rows["measure"], "|", color=VERMILLION, markersize=13, markeredgewidth=2.5, label="ceiling"
+    )
+    for y, (value, top) in enumerate(zip(mean, best[rows["measure"]], strict=True)):
+        axes.text(0.01, y, f"{value:.3f} of {top:.3f}", va="center", fontsize=8, color="white", fontweight="bold")
+    axes.set(xlim=(0, 1.02), xlabel="mean over the queries (bar), 95 % interval (whisker), best reachable (tick)")
+    axes.set_title("Every measure against the best that any system could reach", loc="left")
+    axes.legend(loc="lower right", frameon=True)
+    return figure
+
+
+def plot_categories(table: pd.DataFrame, measure: str, *, retriever: str = "") -> Figure:
+    """One bar per category with its interval; the number of questions stands at the label.
+
+    Args:
+        table: category, mean, ci_low, ci_high, n_scored, n.
+        measure: the name of what is drawn, for the axis.
+        retriever: gives the bars their colour.
+    """
+    rows = table[table["mean"].notna()].iloc[::-1]
+    figure, axes = _axes(8, 1.1 + 0.45 * max(len(rows), 1))
+    mean = rows["mean"].astype(float)
+    labels = [f"{row.category or 'no category'} (n = {row.n_scored})" for row in rows.itertuples()]
+    axes.barh(labels, mean, color=colour_of(retriever), alpha=0.85, height=0.6)
+    errors = [mean - rows["ci_low"].astype(float), rows["ci_high"].astype(float) - mean]
+    axes.errorbar(mean, labels, xerr=errors, fmt="none", ecolor=BLACK, elinewidth=1.2, capsize=3)
+    axes.set(xlim=(0, 1.02), xlabel=f"mean {measure}, with its 95 % interval")
+    axes.set_title("Where it is strong and where it is weak", loc="left")
+    return figure
+
+
+def plot_span_coverage(
+    dataset: Dataset, chunks: Sequence[Chunk], run: Run, doc_id: str, *, k: int = 5, rows: int = 12
+) -> Figure:
+    """One document from its first to its last character, in lines: chunk borders, gold evidence, what was retrieved.
+
+    Args:
+        dataset: gives the document and the evidence of every question in it.
+        chunks: the chunking to show.
+        run: chunk-level run; a chunk counts as retrieved when it is among the best `k` of a question whose evidence
+            lies in this document.
+        doc_id: the document.
+        k: depth of what counts as retrieved.
+        rows: at most so many lines.
+    """
+    import math
+
+    own = [chunk for chunk in chunks if chunk.doc_id == doc_id]
+    length = max(len(dataset.corpus[doc_id].full_text), 1)
+    lines = max(1, min(rows, math.ceil(length / 1500)))
+    per_line = math.ceil(length / lines)
+    cases = [case for case in dataset.cases if any(span.doc_id == doc_id for span in case.evidence)]
+    retrieved = {
+        chunk_id
+        for case in cases
+        for chunk_id in sorted(run.get(case.query_id, {}), key=lambda c: -run[case.query_id][c])[:k]
+    }
+    figure, axes = _axes(10, 1.5 + 0.42 * lines)
+
+    def band(start: int, end: int, bottom: float, height: float, **look: Any) -> None:
+        for line in range(start // per_line, max(start, end - 1) // per_line + 1):
+            left = max(start, line * per_line) - line * per_line
+            right = min(end, (line + 1) * per_line) - line * per_line
+            axes.broken_barh([(left, max(right - left, 1))], (line + bottom, height), **look)
+
+    band(0, length, 0.1, 0.8, facecolor="#EDEDED")
+    for chunk in own:
+        if chunk.chunk_id in retrieved:
+            band(chunk.start, chunk.end, 0.1, 0.8, facecolor=SKY)
+        line, left = divmod(chunk.start, per_line)
+        axes.plot([left, left], [line + 0.05, line + 0.95], color=BLACK, linewidth=0.8)
+    for case in cases:
+        for span in case.evidence:
+            if span.doc_id == doc_id:
+                band(span.start, span.end, 0.3, 0.4, facecolor=VERMILLION)
+    axes.set(ylim=(lines, 0), xlim=(-per_line * 0.005, per_line * 1.005), xlabel="character within the line")
+    axes.set_yticks([line + 0.5 for line in range(lines)], [f"{line * per_line:,}" for line in range(lines)])
+    axes.set_ylabel("first character of the line")
+    axes.set_title(
+        f"{doc_id}: {len(own)} chunks, evidence of {len(cases)} questions, best {k} chunks of each", loc="left"
+    )
+    _legend_below(
+        axes, [("gold evidence", VERMILLION), ("retrieved", SKY), ("not retrieved", "#EDEDED"), ("chunk border", BLACK)]
+    )
+    return figure
+
+
+def _legend_below(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
+    from matplotlib.patches import Patch
+
+    handles = [Patch(facecolor=colour, label=label) for label, colour in entries]
+    axes.figure.legend(handles=handles, loc="outside lower center", ncol=len(entries), frameon=False)  # type: ignore[union-attr]
+
+
+def plot_questions(table: pd.DataFrame, measure: str, *, retriever: str = "") -> Figure:
+    """The worst and the best questions by one measure, as lollipops with the question beside them.
+
+    Args:
+        table: question, value, first_relevant_rank (None = not retrieved), worst first.
+        measure: the name of the value, for the axis.
+        retriever: gives the marks their colour.
+    """
+    rows = table.iloc[::-1].reset_index(drop=True)
+    figure, axes = _axes(10, 1 + 0.34 * max(len(rows), 1))
+    axes.hlines(rows.index, 0, rows["value"], color=GREY, linewidth=1)
+    axes.plot(rows["value"], rows.index, "o", color=colour_of(retriever), markersize=7)
+    for y, row in enumerate(rows.itertuples()):
+        rank = "none found" if row.first_relevant_rank is None else f"first at rank {row.first_relevant_rank}"
+        axes.text(float(row.value) + 0.015, y, rank, va="center", fontsize=8, color="#444444")
+    axes.set_yticks(rows.index, [_shorten(question, 70) for question in rows["question"]], fontsize=8)
+    axes.set(xlim=(-0.01, 1.2), xticks=[0, 0.25, 0.5, 0.75, 1], xlabel=measure)
+    axes.set_title("Worst questions (top) to best (bottom)", loc="left")
+    return figure
+
+
+def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title: str = "") -> Figure:
+    """Evidence recall against the context budget, a line for each configuration.
+
+    Args:
+        curves: name, label, budget (tokens), mean, ci_low, ci_high (the last two may be missing).
+        look: name -> style.
+        title: what to look for.
+    """
+    figure, axes = _axes(9, 4.8)
+    for name, rows in curves.groupby("name", sort=False):
+        own = look[str(name)]
+        rows = rows.sort_values("budget")
+        axes.plot(
+            rows["budget"], rows["mean"], color=own.colour, marker=own.marker, linestyle=own.line, label=rows["label"].iloc[0]
+        )
+        if "ci_low" in rows and curves["name"].nunique() == 1:  # a dozen bands on one another hide the lines
+            axes.fill_between(
+                rows["budget"], rows["ci_low"].astype(float), rows["ci_high"].astype(float), color=own.colour, alpha=0.15
+            )
+    budgets = sorted(set(curves["budget"]))
+    axes.set_xscale("log")
+    axes.minorticks_off()
+    axes.set_xticks(budgets, [f"{budget:,}" for budget in budgets])
+    axes.set(xlabel="context budget (tokens)", ylabel="share of the gold evidence inside the budget", ylim=(0, 1.02))
+    axes.grid(axis="y", alpha=0.3)
+    axes.set_title(title or "Evidence recall at an equal context budget", loc="left")
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+def plot_chunk_sizes(sizes: Sequence[int], size: int, *, retriever: str = "") -> Figure:
+    """How long the chunks are, in tokens, beside the size that was asked for."""
+    figure, axes = _axes(8, 2.8)
+    axes.hist(sizes, bins=min(40, max(len(set(sizes)), 1)), color=colour_of(retriever), alpha=0.85)
+    axes.axvline(size, color=VERMILLION, linestyle="--", label=f"asked for: {size}")
+    axes.set(xlabel="tokens per chunk", ylabel="chunks", title="")
+    axes.set_title(f"{len(sizes):,} chunks", loc="left")
+    axes.legend(frameon=False)
+    return figure
+
+
+def plot_differences(comparison: pd.DataFrame, look: Mapping[str, Style], *, baseline: str, measure: str) -> Figure:
+    """Each configuration's difference from the baseline with its interval; hollow where Holm leaves doubt.
+
+    Args:
+        comparison: rows of `compare_all` for one measure: name, label, difference, ci_low, ci_high, p_adjusted.
+        look: name -> style.
+        baseline: what the zero line stands for.
+        measure: the name of what is compared.
+    """
+    rows = comparison.sort_values("difference").reset_index(drop=True)
+    figure, axes = _axes(9, 1.4 + 0.36 * max(len(rows), 1))
+    axes.axvline(0, color=BLACK, linewidth=1)
+    for y, row in enumerate(rows.itertuples()):
+        own = look[str(row.name)]
+        sure = row.p_adjusted < 0.05
+        axes.plot([row.ci_low, row.ci_high], [y, y], color=own.colour, linewidth=2)
+        axes.plot(
+            row.difference, y, own.marker, color=own.colour, markersize=8, markerfacecolor=own.colour if sure else "white"
+        )
+    axes.set_yticks(range(len(rows)), rows["label"], fontsize=9)
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_xlabel(f"difference in {measure} from {baseline}, 95 % interval\nfilled: Holm-adjusted p < 0.05; hollow: not")
+    axes.set_title("Which differences can be believed", loc="left")
+    return figure
+
+
+def plot_heatmap(table: pd.DataFrame, measure: str) -> Figure:
+    """Mean of one measure, retrievers down and chunkings across; the best cell is framed."""
+    import numpy as np
+    from matplotlib.patches import Rectangle
+
+    values = table.to_numpy(dtype=float)
+    figure, axes = _axes(2.6 + 1.25 * table.shape[1], 1.6 + 0.55 * table.shape[0])
+    image = axes.imshow(values, cmap="cividis", aspect="auto")
+    axes.set_xticks(range(table.shape[1]), table.columns)
+    axes.set_yticks(range(table.shape[0]), table.index)
+    axes.set(xlabel="chunking (tokens)", ylabel="retriever")
+    middle = (np.nanmin(values) + np.nanmax(values)) / 2
+    for (i, j), value in np.ndenumerate(values):
+        text = "not run" if np.isnan(value) else f"{value:.3f}"
+        axes.text(j, i, text, ha="center", va="center", color="black" if value > middle else "white", fontsize=10)
+    i, j = np.unravel_index(np.nanargmax(values), values.shape)
+    axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=VERMILLION, linewidth=3))
+    figure.colorbar(image, ax=axes, label=f"mean {measure}")
+    axes.set_title("Model by chunking; the best is framed", loc="left")
+    return figure
+
+
+def plot_trade_off(
+    table: pd.DataFrame, look: Mapping[str, Style], *, x: str, y: str, x_label: str, y_label: str, log: bool = True
+) -> Figure:
+    """Quality against what it costs; a line joins the configurations that no other beats on both.
+
+    Args:
+        table: name, label and the columns `x` (less is better) and `y` (more is better).
+        look: name -> style.
+        x: the column of the cost.
+        y: the column of the quality.
+        x_label: with its unit.
+        y_label: with its unit.
+        log: a logarithmic cost axis.
+    """
+    rows = table.dropna(subset=[x, y]).sort_values([x, y], ascending=[True, False])
+    figure, axes = _axes(9, 4.6)
+    front = rows[rows[y] > rows[y].cummax().shift(fill_value=float("-inf"))]
+    axes.plot(front[x], front[y], color=GREY, linewidth=1, zorder=1, label="not beaten on both")
+    for row in rows.to_dict("records"):
+        own = look[row["name"]]
+        axes.plot(row[x], row[y], own.marker, color=own.colour, markersize=9, linestyle="none", label=row["label"])
+    if log and (rows[x] > 0).all():
+        axes.set_xscale("log")
+    axes.set(xlabel=x_label, ylabel=y_label)
+    axes.grid(alpha=0.3)
+    axes.set_title("What quality costs (better is up and to the left)", loc="left")
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
