@@ -61,8 +61,8 @@ def context_chunks(dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int) 
             ranked = sorted(found, key=lambda chunk_id: (-found[chunk_id], position[chunk_id]))
         except KeyError as exc:
             raise DataError(
-                f"query {case.query_id!r}: the run holds {exc.args[0]!r}, which is no id among the {len(position)} chunks; "
-                "pass the chunk-level run and the chunks that it was made from, not documents"
+                f"query {case.query_id!r}: the run holds {exc.args[0]!r}, which is no id among the {len(position)} "
+                "chunks; pass the chunk-level run and the chunks that it was made from, not documents"
             ) from exc
         best[case.query_id] = [chunks[position[chunk_id]] for chunk_id in ranked[:k]]
     return best
@@ -183,11 +183,12 @@ def _extract(
             if text in good[:MAX_SENTENCES]:
                 chosen.setdefault(text, number)
     doc_rank = {chunk.doc_id: number for number, chunk in reversed(list(enumerate(contexts)))}
-    where = {
-        text: (doc_rank[contexts[n - 1].doc_id], contexts[n - 1].start, sentences_of[contexts[n - 1].chunk_id].index(text))
-        for text, n in chosen.items()
-    }
-    ordered = sorted(chosen, key=lambda text: where[text])
+
+    def place(text: str) -> tuple[int, int, int]:
+        chunk = contexts[chosen[text] - 1]
+        return doc_rank[chunk.doc_id], chunk.start, sentences_of[chunk.chunk_id].index(text)
+
+    ordered = sorted(chosen, key=place)
     return Answer(
         query_id,
         " ".join(f"{text} [{chosen[text]}]" for text in ordered),

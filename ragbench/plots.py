@@ -106,7 +106,13 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
     axes.barh(rows["measure"], mean, color=colour_of(retriever), alpha=0.85, height=0.65)
     axes.errorbar(mean, rows["measure"], xerr=[low, high], fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
     axes.plot(
-        best[rows["measure"]], rows["measure"], "|", color=VERMILLION, markersize=13, markeredgewidth=2.5, label="ceiling"
+        best[rows["measure"]],
+        rows["measure"],
+        "|",
+        color=VERMILLION,
+        markersize=13,
+        markeredgewidth=2.5,
+        label="ceiling",
     )
     for y, (value, top) in enumerate(zip(mean, best[rows["measure"]], strict=True)):
         axes.text(0.01, y, f"{value:.3f} of {top:.3f}", va="center", fontsize=8, color="white", fontweight="bold")
@@ -233,11 +239,20 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
         own = look[str(name)]
         rows = rows.sort_values("budget")
         axes.plot(
-            rows["budget"], rows["mean"], color=own.colour, marker=own.marker, linestyle=own.line, label=rows["label"].iloc[0]
+            rows["budget"],
+            rows["mean"],
+            color=own.colour,
+            marker=own.marker,
+            linestyle=own.line,
+            label=rows["label"].iloc[0],
         )
         if "ci_low" in rows and curves["name"].nunique() == 1:  # a dozen bands on one another hide the lines
             axes.fill_between(
-                rows["budget"], rows["ci_low"].astype(float), rows["ci_high"].astype(float), color=own.colour, alpha=0.15
+                rows["budget"],
+                rows["ci_low"].astype(float),
+                rows["ci_high"].astype(float),
+                color=own.colour,
+                alpha=0.15,
             )
     budgets = sorted(set(curves["budget"]))
     axes.set_xscale("log")
@@ -278,11 +293,18 @@ def plot_differences(comparison: pd.DataFrame, look: Mapping[str, Style], *, bas
         sure = row.p_adjusted < 0.05
         axes.plot([row.ci_low, row.ci_high], [y, y], color=own.colour, linewidth=2)
         axes.plot(
-            row.difference, y, own.marker, color=own.colour, markersize=8, markerfacecolor=own.colour if sure else "white"
+            row.difference,
+            y,
+            own.marker,
+            color=own.colour,
+            markersize=8,
+            markerfacecolor=own.colour if sure else "white",
         )
     axes.set_yticks(range(len(rows)), rows["label"], fontsize=9)
     axes.grid(axis="x", alpha=0.3)
-    axes.set_xlabel(f"difference in {measure} from {baseline}, 95 % interval\nfilled: Holm-adjusted p < 0.05; hollow: not")
+    axes.set_xlabel(
+        f"difference in {measure} from {baseline}, 95 % interval\nfilled: Holm-adjusted p < 0.05; hollow: not"
+    )
     axes.set_title("Which differences can be believed", loc="left")
     return figure
 

@@ -1,0 +1,424 @@
+"""Tables and sentences for readers: what the notebooks show between the figures, and the leaderboard.
+
+Records and tidy frames in, small frames and plain sentences out. Every sentence is computed from the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from ragbench.errors import ComparisonError, ConfigError, unknown
+from ragbench.statistics import compare, summarise
+from ragbench.types import Answer, Chunk, Dataset, Qrels, Run, RunResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEADLINE = (
+    "nDCG@10",
+    "R@10",
+    "span_recall@5",
+    "span_recall@500tok",
+    "span_recall_auc",
+    "semantic_similarity",
+    "token_f1",
+)
+"""The measures of the leaderboard, as far as a sweep has them."""
+
+# Named by their own columns of the leaderboard, so a label need not repeat them.
+_IN_LABEL = ("retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
+
+
+# --- one configuration ------------------------------------------------------------------------------------------
+
+
+def category_table(dataset: Dataset, scores: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """The mean of one measure within each category, with its interval.
+
+    Returns:
+        category, mean, ci_low, ci_high, n_scored, n; categories in the order of the dataset, those without any
+        scored question left out.
+    """
+    import pandas as pd
+
+    category_of = {case.query_id: case.category for case in dataset.cases}
+    own = _only(scores, measure)
+    rows = []
+    for category in dict.fromkeys(category_of.values()):
+        part = own[own["query_id"].map(category_of) == category]
+        if part["value"].notna().any():
+            rows.append(summarise(part).drop(columns="measure").assign(category=category))
+    columns = ["category", "mean", "ci_low", "ci_high", "n_scored", "n"]
+    return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
+
+
+def question_table(
+    dataset: Dataset, run: Run, scores: pd.DataFrame, measure: str, *, worst: int = 8, best: int = 3
+) -> pd.DataFrame:
+    """The worst and the best questions by one measure, with what was wanted and what was retrieved.
+
+    Returns:
+        query_id, category, question, value, first_relevant_rank (None = nowhere in the run), relevant (documents
+        with their grade), retrieved (the first three), worst first; equal values in the order of the dataset.
+    """
+    import pandas as pd
+
+    case_of = {case.query_id: case for case in dataset.cases}
+    order = {query_id: i for i, query_id in enumerate(case_of)}
+    own = _only(scores, measure).dropna(subset="value")
+    own = own.assign(order=own["query_id"].map(order)).sort_values(["value", "order"])
+    chosen = own if len(own) <= worst + best else pd.concat([own.head(worst), own.tail(best)])
+    rows = [
+        {
+            "query_id": row.query_id,
+            "category": case_of[row.query_id].category,
+            "question": case_of[row.query_id].text,
+            "value": float(row.value),
+            "first_relevant_rank": _first_relevant(dataset.qrels, run, row.query_id),
+            "relevant": _graded(dataset.qrels.get(row.query_id, {})),
+            "retrieved": ", ".join(_ranked(run.get(row.query_id, {}))[:3]) or "nothing",
+        }
+        for row in chosen.itertuples()
+    ]
+    columns = ["query_id", "category", "question", "value", "first_relevant_rank", "relevant", "retrieved"]
+    return pd.DataFrame(rows, columns=columns).astype({"first_relevant_rank": object})
+
+
+def answer_table(dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame, *, rows: int = 8) -> pd.DataFrame:
+    """Answers beside their references, the least similar first.
+
+    Returns:
+        query_id, question, answer, reference, outcome, semantic_similarity; `rows` of them.
+    """
+    import pandas as pd
+
+    case_of = {case.query_id: case for case in dataset.cases}
+    value_of = _only(scores, "semantic_similarity").set_index("query_id")["value"]
+    table = pd.DataFrame(
+        [
+            {
+                "query_id": answer.query_id,
+                "question": case_of[answer.query_id].text,
+                "answer": answer.text,
+                "reference": case_of[answer.query_id].reference_answer or "",
+                "outcome": answer.outcome or "",
+                "semantic_similarity": value_of.get(answer.query_id),
+            }
+            for answer in answers
+        ],
+        columns=["query_id", "question", "answer", "reference", "outcome", "semantic_similarity"],
+    )
+    return table.sort_values("semantic_similarity", kind="stable").head(rows).reset_index(drop=True)
+
+
+def busiest_document(dataset: Dataset, chunks: Sequence[Chunk]) -> str | None:
+    """The document with evidence for the most questions, where a coverage figure shows most; None without evidence.
+
+    Of documents with equally many the one with the most chunks is taken, then the first by id.
+    """
+    from collections import Counter
+
+    asked = Counter(doc_id for case in dataset.cases for doc_id in {span.doc_id for span in case.evidence})
+    size = Counter(chunk.doc_id for chunk in chunks)
+    return min(asked, key=lambda doc_id: (-asked[doc_id], -size[doc_id], doc_id)) if asked else None
+
+
+def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
+    """Evidence recall at each context budget.
+
+    Returns:
+        budget (tokens), mean, ci_low, ci_high, n_scored, n; no rows where the scores hold no such measure.
+    """
+    own = scores[scores["measure"].str.fullmatch(r"span_recall@\d+tok")]
+    if own.empty:
+        return summarise(scores).head(0).drop(columns="measure").assign(budget=[])
+    table = summarise(own)
+    table.insert(0, "budget", table["measure"].str.extract(r"@(\d+)tok", expand=False).astype(int))
+    return table.drop(columns="measure").sort_values("budget", ignore_index=True)
+
+
+def main_measure(scores: pd.DataFrame) -> str:
+    """What configurations are ranked by: evidence recall over all budgets where there is evidence, else nDCG@10.
+
+    Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it can be had.
+    """
+    return "span_recall_auc" if (scores["measure"] == "span_recall_auc").any() else "nDCG@10"
+
+
+def _only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
+    own = scores[scores["measure"] == measure]
+    if own.empty:
+        raise ConfigError(unknown("measure", measure, sorted(set(scores["measure"]))))
+    return own
+
+
+def _ranked(found: Mapping[str, float]) -> list[str]:
+    return sorted(found, key=lambda doc_id: (-found[doc_id], doc_id))
+
+
+def _graded(judged: Mapping[str, int]) -> str:
+    relevant = sorted((doc_id for doc_id in judged if judged[doc_id] > 0), key=lambda d: (-judged[d], d))
+    return ", ".join(f"{doc_id} ({judged[doc_id]})" for doc_id in relevant)
+
+
+def _first_relevant(qrels: Qrels, run: Run, query_id: str) -> int | None:
+    judged = qrels.get(query_id, {})
+    ranked = _ranked(run.get(query_id, {}))
+    return next((rank for rank, doc_id in enumerate(ranked, 1) if judged.get(doc_id, 0) > 0), None)
+
+
+# --- a sweep ----------------------------------------------------------------------------------------------------
+
+
+def configurations(results: Sequence[RunResult]) -> pd.DataFrame:
+    """What each configuration is, in words short enough for a figure.
+
+    Returns:
+        name, label, retriever, chunking; the label also names every other parameter that differs within the sweep.
+    """
+    import pandas as pd
+
+    parameters = {result.name: result.config["parameters"] for result in results}
+    varying = [
+        key
+        for key in dict.fromkeys(key for own in parameters.values() for key in own)
+        if key not in _IN_LABEL and len({str(own.get(key)) for own in parameters.values()}) > 1
+    ]
+    rows = []
+    for name, own in parameters.items():
+        retriever = own.get("retriever", name) + (f" + {own['reranker']}" if own.get("reranker") else "")
+        chunking = own.get("chunker", "")
+        if chunking != "document":
+            chunking += f" {own.get('chunk_size', '')}" + (
+                f"/{own['chunk_overlap']}" if own.get("chunk_overlap") else ""
+            )
+        others = [f"{key} {own.get(key)}" for key in varying]
+        rows.append((name, ", ".join([f"{retriever}, {chunking}", *others]), retriever, chunking))
+    return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
+
+
+def leaderboard(results: Sequence[RunResult]) -> pd.DataFrame:
+    """One row per configuration, best first by `main_measure`.
+
+    Returns:
+        rank, name, label, retriever, chunking; for each headline measure its mean, `<measure>_ci_low`,
+        `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s, search_ms (per query);
+        `rank_equal_k` and `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
+
+    Raises:
+        ComparisonError: no results, or results on different data or questions.
+    """
+    import pandas as pd
+
+    check_comparable(results)
+    table = configurations(results)
+    for result in results:
+        at = table.index[table["name"] == result.name][0]
+        summary = summarise(result.scores[result.scores["measure"].isin(HEADLINE)]).set_index("measure")
+        for measure in (m for m in HEADLINE if m in summary.index):
+            row = summary.loc[measure]
+            table.loc[at, measure] = row["mean"]
+            table.loc[at, f"{measure}_ci_low"] = row["ci_low"]
+            table.loc[at, f"{measure}_ci_high"] = row["ci_high"]
+            table.loc[at, f"{measure}_n"] = f"{row['n_scored']}/{row['n']}"
+        queries = max(len(result.questions), 1)
+        table.loc[at, "chunks"] = result.config.get("facts", {}).get("chunks")
+        table.loc[at, "index_s"] = result.timings.get("index")
+        table.loc[at, "search_ms"] = 1000 * result.timings["search"] / queries if "search" in result.timings else None
+    for column, measure in (("rank_equal_k", "span_recall@5"), ("rank_equal_budget", "span_recall@500tok")):
+        if measure in table:
+            table[column] = table[measure].rank(ascending=False, method="min").astype("Int64")
+    if "chunks" in table and table["chunks"].notna().all():
+        table["chunks"] = table["chunks"].astype(int)
+    main = main_measure(results[0].scores)
+    table = table.sort_values([main, "name"], ascending=[False, True], ignore_index=True)
+    table.insert(0, "rank", pd.Series(range(1, len(table) + 1)))
+    return table
+
+
+def leaderboard_markdown(table: pd.DataFrame) -> str:
+    """The leaderboard as a Markdown table: means with their intervals, ranks, and what each configuration costs."""
+    measures = [m for m in HEADLINE if m in table]
+    header = ["#", "configuration", *measures, "chunks", "search (ms/query)"]
+    ranks = "rank_equal_k" in table and "rank_equal_budget" in table
+    if ranks:
+        header += ["place at equal k", "place at equal budget"]
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    for row in table.to_dict("records"):
+        cells = [str(row["rank"]), str(row["label"])]
+        cells += [
+            f"{row[m]:.3f} [{row[m + '_ci_low']:.3f}, {row[m + '_ci_high']:.3f}] ({row[m + '_n']})"
+            if row[m] is not None and row[m] == row[m]
+            else f"unscored ({row[m + '_n']})"
+            for m in measures
+        ]
+        cells += [_number(row.get("chunks"), "{:,.0f}"), _number(row.get("search_ms"), "{:.2f}")]
+        if ranks:
+            cells += [str(row["rank_equal_k"]), str(row["rank_equal_budget"])]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _number(value: Any, form: str) -> str:
+    return "unknown" if value is None or value != value else form.format(value)
+
+
+def check_comparable(results: Sequence[RunResult]) -> None:
+    """Refuse to compare what was measured on different data.
+
+    Raises:
+        ComparisonError: no results, or the fingerprints of the datasets differ; it names the configurations.
+    """
+    if not results:
+        raise ComparisonError("there is no finished configuration to compare; run the sweep first")
+    groups: dict[str, list[str]] = {}
+    for result in results:
+        groups.setdefault(str(result.config.get("dataset", {}).get("fingerprint")), []).append(result.name)
+    if len(groups) > 1:
+        parts = "; ".join(f"{fingerprint[:12]}: {', '.join(names[:3])}" for fingerprint, names in groups.items())
+        raise ComparisonError(
+            f"these configurations were measured on {len(groups)} different datasets ({parts}); "
+            "numbers from different data cannot be compared: run the older ones again with --force"
+        )
+
+
+def heatmap_table(results: Sequence[RunResult], measure: str) -> pd.DataFrame:
+    """Mean of one measure, retrievers down and chunkings across; NaN where a pair was not run.
+
+    Where several configurations share a retriever and a chunking (they differ in something else), the best counts.
+    """
+    table = configurations(results).set_index("name")
+    table["mean"] = {r.name: _mean(r.scores, measure) for r in results}
+    pivot = table.pivot_table(index="retriever", columns="chunking", values="mean", aggfunc="max", dropna=False)
+    order = sorted(pivot.columns, key=lambda text: [(p.isdigit(), int(p) if p.isdigit() else p) for p in text.split()])
+    return pivot[order]
+
+
+def _mean(scores: pd.DataFrame, measure: str) -> float:
+    return float(_only(scores, measure)["value"].mean())
+
+
+def budget_curves(results: Sequence[RunResult]) -> pd.DataFrame:
+    """`budget_curve` of every configuration: name, label, budget, mean, ci_low, ci_high, n_scored, n."""
+    import pandas as pd
+
+    labels = configurations(results).set_index("name")["label"]
+    parts = [budget_curve(result.scores).assign(name=result.name, label=labels[result.name]) for result in results]
+    return pd.concat(parts, ignore_index=True)
+
+
+def order_changes(results: Sequence[RunResult], *, k: int = 5, budget: int = 500) -> tuple[pd.DataFrame, str]:
+    """Where the order of the configurations at equal k is overturned at an equal context budget.
+
+    Returns:
+        A frame name, label, at_k, at_budget, rank_at_k, rank_at_budget (by rank at the budget), and one sentence.
+    """
+    import pandas as pd
+
+    at_k, at_budget = f"span_recall@{k}", f"span_recall@{budget}tok"
+    if any(not {at_k, at_budget} <= set(result.scores["measure"]) for result in results):
+        return (
+            pd.DataFrame(),
+            "This dataset has no gold evidence spans, so chunkings are compared at document level only.",
+        )
+    table = configurations(results)[["name", "label"]]
+    table["at_k"] = [_mean(result.scores, at_k) for result in results]
+    table["at_budget"] = [_mean(result.scores, at_budget) for result in results]
+    table["rank_at_k"] = table["at_k"].rank(ascending=False, method="min").astype(int)
+    table["rank_at_budget"] = table["at_budget"].rank(ascending=False, method="min").astype(int)
+    pairs = list(combinations(table.itertuples(), 2))
+    turned = sum((a.at_k - b.at_k) * (a.at_budget - b.at_budget) < 0 for a, b in pairs)
+    table = table.sort_values(["rank_at_budget", "name"], ignore_index=True)
+    if not pairs:
+        return table, "There is one configuration only, so no order to compare."
+    first_k = table.sort_values(["rank_at_k", "name"]).iloc[0]
+    first_budget = table.iloc[0]
+    share = f"{turned} of {len(pairs)} pairs of configurations change their order"
+    if first_k["name"] == first_budget["name"]:
+        lead = f"{first_k['label']} leads both at k = {k} and at an equal {budget} tokens"
+    else:
+        lead = (
+            f"At k = {k}, where bigger chunks buy more text, {first_k['label']} leads; at an equal {budget} tokens "
+            f"it is place {first_k['rank_at_budget']} of {len(table)} and {first_budget['label']} leads"
+        )
+    return table, f"{lead}. {share} between the two."
+
+
+def disagreements(a: RunResult, b: RunResult, measure: str, *, rows: int = 10) -> pd.DataFrame:
+    """The questions on which two configurations differ most.
+
+    Returns:
+        query_id, question, a, b, difference (b - a), a_retrieved, b_retrieved; the largest absolute difference first,
+        questions that tie left out.
+    """
+    import pandas as pd
+
+    values = pd.concat(
+        [_only(r.scores, measure).set_index("query_id")["value"].rename(side) for side, r in (("a", a), ("b", b))],
+        axis=1,
+    ).dropna()
+    values["difference"] = values["b"] - values["a"]
+    values = values[values["difference"] != 0].sort_index()
+    values = values.reindex(values["difference"].abs().sort_values(ascending=False, kind="stable").index).head(rows)
+    values.insert(0, "question", [a.questions.get(query_id, "") for query_id in values.index])
+    for side, result in (("a", a), ("b", b)):
+        values[f"{side}_retrieved"] = [", ".join(_ranked(result.run.get(q, {}))[:3]) or "nothing" for q in values.index]
+    return values.reset_index(names="query_id")
+
+
+def conclusion(results: Sequence[RunResult], comparison: pd.DataFrame, baseline: str, measure: str) -> list[str]:
+    """What a reader may take home from a sweep, in sentences that the data supports.
+
+    Args:
+        results: the configurations.
+        comparison: as from `compare_all` against `baseline`: name, measure, difference, interval, p_adjusted, n.
+        baseline: name of the configuration that the others are compared with.
+        measure: what they are ranked by.
+    """
+    label = configurations(results).set_index("name")["label"]
+    means = {result.name: _mean(result.scores, measure) for result in results}
+    order = sorted(means, key=lambda name: (-means[name], name))
+    best = order[0]
+    said = [f"Best by {measure}: {label[best]} ({means[best]:.3f}), out of {len(results)}."]
+    if len(order) == 1:
+        return [*said, "With one configuration there is nothing to compare."]
+    own = comparison[(comparison["measure"] == measure) & (comparison["name"] == best)]
+    if best == baseline:
+        said.append("It is the baseline itself: nothing in this sweep beats it.")
+    elif not own.empty:
+        row = own.iloc[0]
+        said.append(
+            f"Against the baseline ({label[baseline]}) that is {row['difference']:+.3f} "
+            f"[{row['ci_low']:+.3f}, {row['ci_high']:+.3f}], Holm-adjusted p = {row['p_adjusted']:.4f}, "
+            f"over {row['n']} questions: {_belief(row['p_adjusted'])}."
+        )
+    by_name = {result.name: result for result in results}
+    second = order[1]
+    pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure]).iloc[0]
+    said.append(
+        f"Against the runner-up ({label[second]}) it is {pair['difference']:+.3f} "
+        f"[{pair['ci_low']:+.3f}, {pair['ci_high']:+.3f}], p = {pair['p_value']:.4f}: {_belief(pair['p_value'])}; "
+        f"{pair['n']} questions can show a difference of {pair['mde']:.3f} or more (80 % power)."
+    )
+    said.append(
+        f"The best of {len(results)} looks a little better than it is, because it was chosen for its score: "
+        "confirm it on questions that did not choose it."
+    )
+    return said
+
+
+def _belief(p_value: float) -> str:
+    if p_value < 0.05:
+        return "a difference that chance explains badly"
+    return "too little to tell the two apart, which does not prove them equal"
+
+
+def machines(results: Sequence[RunResult]) -> str:
+    """A warning where latencies come from more than one machine or Python, else an empty string."""
+    keys = ("platform", "machine", "cores", "python")
+    seen = {tuple(str(result.config.get("environment", {}).get(key)) for key in keys) for result in results}
+    if len(seen) < 2:
+        return ""
+    return f"These results were made in {len(seen)} different environments: compare their quality, not their latency."
