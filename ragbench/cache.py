@@ -1,0 +1,310 @@
+"""Arrays that are slow to compute, kept on disk under the hash of everything that they were computed from.
+
+One entry is one uncompressed .npz file without pickle, at `<cache folder>/arrays/<kind>/<key>.npz`. Because the key is
+a hash of the input, an entry never goes stale: it is right or it is not there. What makes that true:
+
+- an entry is written aside, flushed to the disk and renamed, so a process killed at any moment leaves either the whole
+  file or a leftover that nobody reads (and that the next writer removes);
+- a file that is cut short or damaged (zip keeps a CRC-32 of each array), or that stands under another entry's name, is
+  computed again and replaced;
+- a lock per key makes a second process wait for the first instead of computing the same thing beside it. Right results
+  do not depend on the lock, only saved work does.
+
+Two environment variables, read at each call: `RAGBENCH_CACHE_DIR` is the folder (default: the user's cache folder),
+`RAGBENCH_CACHE_MAX_GB` the bound on the entries' size in units of 10**9 bytes (default 10; 0 keeps nothing). Above the
+bound the entries that were used the longest ago are deleted. A folder that cannot be written, or a full disk, costs one
+warning and the time to compute; it is never an error.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import time
+import uuid
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+_DEFAULT_MAX_GB = 10.0
+_ABANDONED_AFTER_S = 3600.0  # nobody is an hour without writing to a file that is still being written
+_LOCK_ABANDONED_AFTER_S = 24 * 3600.0
+_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_KEY_MEMBER = "ragbench_key"
+_warned: set[str] = set()
+
+
+class _Entry(NamedTuple):
+    used: float
+    size: int
+    path: Path
+
+
+def cache_folder() -> Path:
+    """The folder of everything that ragbench keeps between runs; created when it is not there.
+
+    It is `RAGBENCH_CACHE_DIR` (a leading ~ is the home folder) or, when that is unset or empty, the place where this
+    system keeps a user's caches.
+
+    >>> cache_folder().is_dir()
+    True
+    """
+    folder = _folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def digest(*parts: str | bytes) -> str:
+    """SHA-256 of the parts as 64 hex digits. Each part counts with its length, so no two lists of parts are confused.
+
+    A string counts as its UTF-8 bytes; a lone surrogate (broken JSON escapes bring them) is hashed, not refused.
+
+    >>> digest("ab", "c") == digest("a", "bc")
+    False
+    >>> digest("naïve") == digest("naïve".encode())
+    True
+    """
+    sha = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        sha.update(b"%d:" % len(data))
+        sha.update(data)
+    return sha.hexdigest()
+
+
+def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
+    """What `compute()` returns, from the disk if it was computed before.
+
+    `kind` names the family ("embeddings", "bm25") and `key` is the `digest` of everything that the result depends on:
+    whoever forgets an input gets another input's result. Both are letters, digits, "-" and "_". `compute` returns named
+    arrays of numbers (no Python objects, since pickle is never used). Of several threads or processes that ask for one
+    key at once, one computes and the others wait for it. The arrays belong to the caller, who may change them.
+
+    >>> import numpy as np
+    >>> def compute():
+    ...     print("computing")
+    ...     return {"squares": np.arange(4) ** 2}
+    >>> key = digest("squares", "4", str(np.random.default_rng().integers(2**60)))
+    >>> arrays("doctest", key, compute)["squares"]
+    computing
+    array([0, 1, 4, 9])
+    >>> arrays("doctest", key, compute)["squares"]
+    array([0, 1, 4, 9])
+    """
+    for what, value in (("kind", kind), ("key", key)):
+        if not _NAME.fullmatch(value):
+            raise ValueError(f"cache {what} {value!r}: expected letters, digits, '-' and '_' only; see cache.digest")
+    limit = _limit_bytes()
+    if limit == 0:
+        return compute()
+    path = _folder() / "arrays" / kind / f"{key}.npz"
+    found = _read(path, kind, key)
+    if found is not None:
+        return found
+    with _alone(path, key):
+        found = _read(path, kind, key)  # somebody may have written it while we waited
+        if found is not None:
+            return found
+        computed = compute()
+        _keep(path, kind, key, computed, limit)
+    return computed
+
+
+def info() -> dict[str, Any]:
+    """Where the entries are and how much they take: folder, files, bytes, limit_bytes, and files and bytes by kind.
+
+    Downloaded datasets and models are not entries and are not counted.
+
+    >>> sorted(info())
+    ['bytes', 'files', 'folder', 'kinds', 'limit_bytes']
+    """
+    kinds: dict[str, dict[str, int]] = {}
+    for entry in _entries(_folder() / "arrays"):
+        counts = kinds.setdefault(entry.path.parent.name, {"files": 0, "bytes": 0})
+        counts["files"] += 1
+        counts["bytes"] += entry.size
+    return {
+        "folder": str(_folder()),
+        "files": sum(counts["files"] for counts in kinds.values()),
+        "bytes": sum(counts["bytes"] for counts in kinds.values()),
+        "limit_bytes": _limit_bytes(),
+        "kinds": dict(sorted(kinds.items())),
+    }
+
+
+def clear(kind: str | None = None) -> int:
+    """Delete all entries, or those of one kind, and give their number. Downloads stay.
+
+    An entry that another process reads at this moment is read to its end; what another process is writing stays.
+
+    >>> clear("no-such-kind")
+    0
+    """
+    if kind is not None and not _NAME.fullmatch(kind):
+        raise ValueError(f"cache kind {kind!r}: expected letters, digits, '-' and '_' only; see cache.info()['kinds']")
+    root = _folder() / "arrays"
+    deleted = 0
+    for entry in _entries(root):
+        if kind is None or entry.path.parent.name == kind:
+            with suppress(OSError):  # another process was faster, or the system holds the file: not deleted by us
+                entry.path.unlink()
+                deleted += 1
+    _sweep_leftovers(root)
+    return deleted
+
+
+def _folder() -> Path:
+    named = os.environ.get("RAGBENCH_CACHE_DIR")
+    if named:
+        return Path(named).expanduser().absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("ragbench"))
+
+
+def _limit_bytes() -> int:
+    text = os.environ.get("RAGBENCH_CACHE_MAX_GB", "")
+    try:
+        limit = float(text) if text.strip() else _DEFAULT_MAX_GB
+    except ValueError:
+        limit = math.nan
+    if not (math.isfinite(limit) and limit >= 0):
+        raise ValueError(
+            f"RAGBENCH_CACHE_MAX_GB is {text!r}; expected a number of gigabytes, 0 or more, such as 2.5 "
+            f"(unset it for {_DEFAULT_MAX_GB:g}; 0 keeps nothing)"
+        )
+    return int(limit * 1e9)
+
+
+def _read(path: Path, kind: str, key: str) -> Arrays | None:
+    """The entry, or None when there is none that can be believed."""
+    try:
+        # Each member is read to its end, which is when zipfile compares the CRC.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            found = {name: stored[name] for name in stored.files}
+    except FileNotFoundError:
+        return None
+    except Exception:
+        # A flipped bit can surface as nearly any exception (BadZipFile, EOFError, a shape that asks for all memory,
+        # "encrypted"): whatever cannot be read as it was written is computed again.
+        return None
+    written_for = found.pop(_KEY_MEMBER, None)
+    if written_for is None or written_for.tobytes() != f"{kind}/{key}".encode():
+        return None
+    with suppress(OSError):
+        os.utime(path)  # used now: the last to be evicted
+    return found
+
+
+@contextmanager
+def _alone(path: Path, key: str) -> Iterator[None]:
+    """Hold the lock of this key; where locks cannot be had, go on without."""
+    from filelock import FileLock
+
+    lock_path = path.parents[2] / "locks" / f"{key}.lock"
+    lock = FileLock(lock_path)
+    try:
+        lock_path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except (OSError, NotImplementedError) as exc:
+        _warn_once(path.parents[2], exc)
+    try:
+        yield
+    finally:
+        if lock.is_locked:
+            # Deleted while held, so that locks do not pile up. Who waits on the deleted file notices and takes a new
+            # one; should an older filelock not notice, that one reads the finished entry as its first step.
+            with suppress(OSError):
+                lock_path.unlink()
+            lock.release()
+
+
+def _keep(path: Path, kind: str, key: str, computed: Arrays, limit: int) -> None:
+    # Checked outside of the try: these are mistakes of the caller, not troubles of the disk.
+    named = {name: np.asarray(array) for name, array in computed.items()}
+    for name, array in named.items():
+        if array.dtype.hasobject or name == _KEY_MEMBER:
+            raise ValueError(f"cache entry {kind!r}: array {name!r} holds Python objects or has a reserved name")
+    named[_KEY_MEMBER] = np.frombuffer(f"{kind}/{key}".encode(), dtype=np.uint8)
+    if sum(array.nbytes for array in named.values()) > limit:
+        return  # it would push out all others and then itself
+    aside = path.with_name(f"{key}.{uuid.uuid4().hex}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for leftover in path.parent.glob(f"{key}.*.tmp"):  # we hold the lock: whoever wrote these is dead
+            leftover.unlink(missing_ok=True)
+        try:
+            with aside.open("wb") as file:
+                _write(file, named)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
+        _evict(path.parents[1], limit, newest=path)
+    except OSError as exc:
+        _warn_once(path.parents[2], exc)
+
+
+def _write(file: Any, named: Arrays) -> None:
+    # As numpy.savez does, but with a fixed date (the same arrays give the same bytes) and pickle refused.
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+        for name, array in named.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def _entries(root: Path) -> list[_Entry]:
+    entries = []
+    for path in root.glob("*/*.npz"):
+        with suppress(OSError):  # deleted since it was listed
+            status = path.stat()
+            entries.append(_Entry(status.st_mtime, status.st_size, path))
+    return entries
+
+
+def _evict(root: Path, limit: int, newest: Path) -> None:
+    entries = sorted(_entries(root))
+    total = sum(entry.size for entry in entries)
+    if total <= limit:
+        return
+    _sweep_leftovers(root)
+    for entry in entries:
+        if total <= limit:
+            break
+        if entry.path == newest:
+            continue  # written this moment; clocks of network folders may call it old
+        with suppress(OSError):  # another process evicts the same files
+            entry.path.unlink(missing_ok=True)
+        total -= entry.size
+
+
+def _sweep_leftovers(root: Path) -> None:
+    now = time.time()
+    for pattern, age in ((f"{root.name}/*/*.tmp", _ABANDONED_AFTER_S), ("locks/*.lock", _LOCK_ABANDONED_AFTER_S)):
+        for path in root.parent.glob(pattern):
+            with suppress(OSError):
+                if now - path.stat().st_mtime > age:
+                    path.unlink()
+
+
+def _warn_once(folder: Path, exc: BaseException) -> None:
+    if str(folder) in _warned:
+        return
+    _warned.add(str(folder))
+    warnings.warn(
+        f"nothing can be kept in {folder} ({type(exc).__name__}: {exc}): results are right but computed anew each "
+        "time. Free some space there, or set RAGBENCH_CACHE_DIR to a folder that can be written",
+        RuntimeWarning,
+        stacklevel=2,
+    )
