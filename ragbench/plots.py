@@ -85,6 +85,14 @@ def _axes(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, axes
 
 
+def _nothing(why: str) -> Figure:
+    """A figure that says why there is nothing to draw, so that a notebook goes on."""
+    figure, axes = _axes(8, 0.8)
+    axes.axis("off")
+    axes.text(0, 0.5, why, va="center", color="#444444")
+    return figure
+
+
 def _shorten(text: str, width: int) -> str:
     text = " ".join(text.split())
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
@@ -143,7 +151,7 @@ def plot_categories(table: pd.DataFrame, measure: str, *, retriever: str = "") -
 
 
 def plot_span_coverage(
-    dataset: Dataset, chunks: Sequence[Chunk], run: Run, doc_id: str, *, k: int = 5, rows: int = 12
+    dataset: Dataset, chunks: Sequence[Chunk], run: Run, doc_id: str | None, *, k: int = 5, rows: int = 12
 ) -> Figure:
     """One document from its first to its last character, in lines: chunk borders, gold evidence, what was retrieved.
 
@@ -152,12 +160,14 @@ def plot_span_coverage(
         chunks: the chunking to show.
         run: chunk-level run; a chunk counts as retrieved when it is among the best `k` of a question whose evidence
             lies in this document.
-        doc_id: the document.
+        doc_id: the document; None (no document has evidence) gives a figure that says so.
         k: depth of what counts as retrieved.
         rows: at most so many lines.
     """
     import math
 
+    if doc_id is None:
+        return _nothing("This dataset has no gold evidence spans, so there is no coverage to show.")
     own = [chunk for chunk in chunks if chunk.doc_id == doc_id]
     length = max(len(dataset.corpus[doc_id].full_text), 1)
     lines = max(1, min(rows, math.ceil(length / 1500)))
@@ -234,6 +244,8 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
         look: name -> style.
         title: what to look for.
     """
+    if curves.empty:
+        return _nothing("This dataset has no gold evidence spans, so there is no recall at a budget to show.")
     figure, axes = _axes(9, 4.8)
     for name, rows in curves.groupby("name", sort=False):
         own = look[str(name)]
@@ -285,6 +297,8 @@ def plot_differences(comparison: pd.DataFrame, look: Mapping[str, Style], *, bas
         baseline: what the zero line stands for.
         measure: the name of what is compared.
     """
+    if comparison.empty:
+        return _nothing("There is no second configuration to compare with the baseline.")
     rows = comparison.sort_values("difference").reset_index(drop=True)
     figure, axes = _axes(9, 1.4 + 0.36 * max(len(rows), 1))
     axes.axvline(0, color=BLACK, linewidth=1)
@@ -345,6 +359,8 @@ def plot_trade_off(
         y_label: with its unit.
         log: a logarithmic cost axis.
     """
+    if table[[x, y]].dropna().empty:
+        return _nothing(f"No configuration has both {x} and {y}.")
     rows = table.dropna(subset=[x, y]).sort_values([x, y], ascending=[True, False])
     figure, axes = _axes(9, 4.6)
     front = rows[rows[y] > rows[y].cummax().shift(fill_value=float("-inf"))]

@@ -44,7 +44,7 @@ def imported_stages(path: Path) -> set[str]:
             continue
         for name in names:
             if name == "ragbench" or name.startswith("ragbench."):
-                stages.add((name.split(".") + [""])[1])
+                stages.add(name.partition(".")[2].split(".")[0])
     return stages
 
 

@@ -1,175 +1,26 @@
-"""Tables and sentences for readers: what the notebooks show between the figures, and the leaderboard.
-
-Records and tidy frames in, small frames and plain sentences out. Every sentence is computed from the data.
-"""
+"""Tables and sentences about a whole sweep: the leaderboard, and what `compare.ipynb` shows between its figures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
+from ragbench.report.configuration import budget_curve, main_measure, only, ranked
 from ragbench.statistics import compare, summarise
-from ragbench.types import Answer, Chunk, Dataset, Qrels, Run, RunResult
+from ragbench.types import RunResult
 
 if TYPE_CHECKING:
     import pandas as pd
 
 HEADLINE = (
-    "nDCG@10",
-    "R@10",
-    "span_recall@5",
-    "span_recall@500tok",
-    "span_recall_auc",
-    "semantic_similarity",
-    "token_f1",
-)
+    "nDCG@10", "R@10", "span_recall@5", "span_recall@500tok", "span_recall_auc", "semantic_similarity", "token_f1",
+)  # fmt: skip
 """The measures of the leaderboard, as far as a sweep has them."""
 
 # Named by their own columns of the leaderboard, so a label need not repeat them.
 _IN_LABEL = ("retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
-
-
-# --- one configuration ------------------------------------------------------------------------------------------
-
-
-def category_table(dataset: Dataset, scores: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """The mean of one measure within each category, with its interval.
-
-    Returns:
-        category, mean, ci_low, ci_high, n_scored, n; categories in the order of the dataset, those without any
-        scored question left out.
-    """
-    import pandas as pd
-
-    category_of = {case.query_id: case.category for case in dataset.cases}
-    own = _only(scores, measure)
-    rows = []
-    for category in dict.fromkeys(category_of.values()):
-        part = own[own["query_id"].map(category_of) == category]
-        if part["value"].notna().any():
-            rows.append(summarise(part).drop(columns="measure").assign(category=category))
-    columns = ["category", "mean", "ci_low", "ci_high", "n_scored", "n"]
-    return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
-
-
-def question_table(
-    dataset: Dataset, run: Run, scores: pd.DataFrame, measure: str, *, worst: int = 8, best: int = 3
-) -> pd.DataFrame:
-    """The worst and the best questions by one measure, with what was wanted and what was retrieved.
-
-    Returns:
-        query_id, category, question, value, first_relevant_rank (None = nowhere in the run), relevant (documents
-        with their grade), retrieved (the first three), worst first; equal values in the order of the dataset.
-    """
-    import pandas as pd
-
-    case_of = {case.query_id: case for case in dataset.cases}
-    order = {query_id: i for i, query_id in enumerate(case_of)}
-    own = _only(scores, measure).dropna(subset="value")
-    own = own.assign(order=own["query_id"].map(order)).sort_values(["value", "order"])
-    chosen = own if len(own) <= worst + best else pd.concat([own.head(worst), own.tail(best)])
-    rows = [
-        {
-            "query_id": row.query_id,
-            "category": case_of[row.query_id].category,
-            "question": case_of[row.query_id].text,
-            "value": float(row.value),
-            "first_relevant_rank": _first_relevant(dataset.qrels, run, row.query_id),
-            "relevant": _graded(dataset.qrels.get(row.query_id, {})),
-            "retrieved": ", ".join(_ranked(run.get(row.query_id, {}))[:3]) or "nothing",
-        }
-        for row in chosen.itertuples()
-    ]
-    columns = ["query_id", "category", "question", "value", "first_relevant_rank", "relevant", "retrieved"]
-    return pd.DataFrame(rows, columns=columns).astype({"first_relevant_rank": object})
-
-
-def answer_table(dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame, *, rows: int = 8) -> pd.DataFrame:
-    """Answers beside their references, the least similar first.
-
-    Returns:
-        query_id, question, answer, reference, outcome, semantic_similarity; `rows` of them.
-    """
-    import pandas as pd
-
-    case_of = {case.query_id: case for case in dataset.cases}
-    value_of = _only(scores, "semantic_similarity").set_index("query_id")["value"]
-    table = pd.DataFrame(
-        [
-            {
-                "query_id": answer.query_id,
-                "question": case_of[answer.query_id].text,
-                "answer": answer.text,
-                "reference": case_of[answer.query_id].reference_answer or "",
-                "outcome": answer.outcome or "",
-                "semantic_similarity": value_of.get(answer.query_id),
-            }
-            for answer in answers
-        ],
-        columns=["query_id", "question", "answer", "reference", "outcome", "semantic_similarity"],
-    )
-    return table.sort_values("semantic_similarity", kind="stable").head(rows).reset_index(drop=True)
-
-
-def busiest_document(dataset: Dataset, chunks: Sequence[Chunk]) -> str | None:
-    """The document with evidence for the most questions, where a coverage figure shows most; None without evidence.
-
-    Of documents with equally many the one with the most chunks is taken, then the first by id.
-    """
-    from collections import Counter
-
-    asked = Counter(doc_id for case in dataset.cases for doc_id in {span.doc_id for span in case.evidence})
-    size = Counter(chunk.doc_id for chunk in chunks)
-    return min(asked, key=lambda doc_id: (-asked[doc_id], -size[doc_id], doc_id)) if asked else None
-
-
-def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
-    """Evidence recall at each context budget.
-
-    Returns:
-        budget (tokens), mean, ci_low, ci_high, n_scored, n; no rows where the scores hold no such measure.
-    """
-    own = scores[scores["measure"].str.fullmatch(r"span_recall@\d+tok")]
-    if own.empty:
-        return summarise(scores).head(0).drop(columns="measure").assign(budget=[])
-    table = summarise(own)
-    table.insert(0, "budget", table["measure"].str.extract(r"@(\d+)tok", expand=False).astype(int))
-    return table.drop(columns="measure").sort_values("budget", ignore_index=True)
-
-
-def main_measure(scores: pd.DataFrame) -> str:
-    """What configurations are ranked by: evidence recall over all budgets where there is evidence, else nDCG@10.
-
-    Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it can be had.
-    """
-    return "span_recall_auc" if (scores["measure"] == "span_recall_auc").any() else "nDCG@10"
-
-
-def _only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
-    own = scores[scores["measure"] == measure]
-    if own.empty:
-        raise ConfigError(unknown("measure", measure, sorted(set(scores["measure"]))))
-    return own
-
-
-def _ranked(found: Mapping[str, float]) -> list[str]:
-    return sorted(found, key=lambda doc_id: (-found[doc_id], doc_id))
-
-
-def _graded(judged: Mapping[str, int]) -> str:
-    relevant = sorted((doc_id for doc_id in judged if judged[doc_id] > 0), key=lambda d: (-judged[d], d))
-    return ", ".join(f"{doc_id} ({judged[doc_id]})" for doc_id in relevant)
-
-
-def _first_relevant(qrels: Qrels, run: Run, query_id: str) -> int | None:
-    judged = qrels.get(query_id, {})
-    ranked = _ranked(run.get(query_id, {}))
-    return next((rank for rank, doc_id in enumerate(ranked, 1) if judged.get(doc_id, 0) > 0), None)
-
-
-# --- a sweep ----------------------------------------------------------------------------------------------------
 
 
 def configurations(results: Sequence[RunResult]) -> pd.DataFrame:
@@ -199,8 +50,32 @@ def configurations(results: Sequence[RunResult]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
 
 
-def leaderboard(results: Sequence[RunResult]) -> pd.DataFrame:
-    """One row per configuration, best first by `main_measure`.
+def baseline_name(results: Sequence[RunResult], baseline: str = "") -> str:
+    """The name of the configuration that the others are held against; "" is the first by name.
+
+    Raises:
+        ConfigError: if no configuration has this name.
+    """
+    names = sorted(result.name for result in results)
+    if baseline and baseline not in names:
+        raise ConfigError(unknown("baseline", baseline, names))
+    return baseline or names[0]
+
+
+def shared_measures(results: Sequence[RunResult]) -> list[str]:
+    """The headline measures that every configuration has, in their order: what the comparison tests."""
+    return [m for m in HEADLINE if all((result.scores["measure"] == m).any() for result in results)]
+
+
+def best_two(results: Sequence[RunResult], board: pd.DataFrame) -> tuple[RunResult, RunResult]:
+    """The first and the second of a leaderboard; of a single configuration, that one twice."""
+    by_name = {result.name: result for result in results}
+    names = list(board["name"])
+    return by_name[names[0]], by_name[names[min(1, len(names) - 1)]]
+
+
+def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFrame:
+    """One row per configuration, best first by `measure` ("" = `main_measure`).
 
     Returns:
         rank, name, label, retriever, chunking; for each headline measure its mean, `<measure>_ci_low`,
@@ -214,6 +89,7 @@ def leaderboard(results: Sequence[RunResult]) -> pd.DataFrame:
 
     check_comparable(results)
     table = configurations(results)
+    by_name = {result.name: result for result in results}
     for result in results:
         at = table.index[table["name"] == result.name][0]
         summary = summarise(result.scores[result.scores["measure"].isin(HEADLINE)]).set_index("measure")
@@ -232,7 +108,8 @@ def leaderboard(results: Sequence[RunResult]) -> pd.DataFrame:
             table[column] = table[measure].rank(ascending=False, method="min").astype("Int64")
     if "chunks" in table and table["chunks"].notna().all():
         table["chunks"] = table["chunks"].astype(int)
-    main = main_measure(results[0].scores)
+    main = measure or main_measure(results[0].scores)
+    table[main] = [_mean(by_name[name].scores, main) for name in table["name"]]
     table = table.sort_values([main, "name"], ascending=[False, True], ignore_index=True)
     table.insert(0, "rank", pd.Series(range(1, len(table) + 1)))
     return table
@@ -297,7 +174,7 @@ def heatmap_table(results: Sequence[RunResult], measure: str) -> pd.DataFrame:
 
 
 def _mean(scores: pd.DataFrame, measure: str) -> float:
-    return float(_only(scores, measure)["value"].mean())
+    return float(only(scores, measure)["value"].mean())
 
 
 def budget_curves(results: Sequence[RunResult]) -> pd.DataFrame:
@@ -356,7 +233,7 @@ def disagreements(a: RunResult, b: RunResult, measure: str, *, rows: int = 10) -
     import pandas as pd
 
     values = pd.concat(
-        [_only(r.scores, measure).set_index("query_id")["value"].rename(side) for side, r in (("a", a), ("b", b))],
+        [only(r.scores, measure).set_index("query_id")["value"].rename(side) for side, r in (("a", a), ("b", b))],
         axis=1,
     ).dropna()
     values["difference"] = values["b"] - values["a"]
@@ -364,7 +241,7 @@ def disagreements(a: RunResult, b: RunResult, measure: str, *, rows: int = 10) -
     values = values.reindex(values["difference"].abs().sort_values(ascending=False, kind="stable").index).head(rows)
     values.insert(0, "question", [a.questions.get(query_id, "") for query_id in values.index])
     for side, result in (("a", a), ("b", b)):
-        values[f"{side}_retrieved"] = [", ".join(_ranked(result.run.get(q, {}))[:3]) or "nothing" for q in values.index]
+        values[f"{side}_retrieved"] = [", ".join(ranked(result.run.get(q, {}))[:3]) or "nothing" for q in values.index]
     return values.reset_index(names="query_id")
 
 

@@ -1,0 +1,110 @@
+"""Tables about one configuration, on a dataset small enough to count by hand."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from ragbench import report
+from ragbench.errors import ConfigError
+from ragbench.types import Answer, Case, Chunk, Dataset, Document, Span
+
+DATASET = Dataset(
+    "tiny",
+    "test",
+    {name: Document(name, f"Text of {name}.") for name in ("d1", "d2", "d3")},
+    (
+        Case("q1", "First?", category="easy", evidence=(Span("d1", 0, 4),), reference_answer="One."),
+        Case("q2", "Second?", category="easy", evidence=(Span("d1", 5, 7), Span("d2", 0, 4))),
+        Case("q3", "Third?", category="hard"),
+        Case("q4", "Fourth?", category="none", expected_outcome="no_results"),
+    ),
+    {"q1": {"d1": 2, "d3": 0}, "q2": {"d1": 1, "d2": 2}, "q3": {"d3": 1}, "q4": {}},
+)
+RUN = {"q1": {"d2": 3.0, "d1": 2.0}, "q2": {"d2": 1.0}, "q3": {"d1": 1.0, "d2": 0.5}}
+SCORES = pd.DataFrame(
+    [("q1", "nDCG@10", 0.63), ("q2", "nDCG@10", 0.8), ("q3", "nDCG@10", 0.0), ("q4", "nDCG@10", None)],
+    columns=["query_id", "measure", "value"],
+)
+
+
+def test_dataset_table_counts_labels_by_category_and_in_all() -> None:
+    table = report.dataset_table(DATASET).set_index("category")
+    assert table.loc["easy"].to_dict() == {
+        "questions": 2, "with_judgements": 2, "with_evidence": 2, "with_reference": 1, "unanswerable": 0,
+    }  # fmt: skip
+    assert table.loc["all", "questions"] == 4
+    assert table.loc["all", "unanswerable"] == 1
+    assert table.loc["none", "with_judgements"] == 0, "an empty qrel judges nothing"
+
+
+def test_category_table_leaves_out_what_nobody_scored() -> None:
+    table = report.category_table(DATASET, SCORES, "nDCG@10")
+    assert list(table["category"]) == ["easy", "hard"]
+    assert table["mean"].tolist() == pytest.approx([0.715, 0.0])
+    assert table["n_scored"].tolist() == [2, 1]
+
+
+def test_question_table_shows_what_was_wanted_and_what_came() -> None:
+    table = report.question_table(DATASET, RUN, SCORES, "nDCG@10").set_index("query_id")
+    assert list(table.index) == ["q3", "q1", "q2"], "worst first, the unscored one left out"
+    assert table.loc["q3", "first_relevant_rank"] is None
+    assert table.loc["q1", "first_relevant_rank"] == 2
+    assert table.loc["q1", "relevant"] == "d1 (2)"
+    assert table.loc["q1", "retrieved"] == "d2, d1"
+    assert table.loc["q2", "relevant"] == "d2 (2), d1 (1)"
+
+
+def test_question_table_of_many_keeps_both_ends() -> None:
+    table = report.question_table(DATASET, RUN, SCORES, "nDCG@10", worst=1, best=1)
+    assert list(table["query_id"]) == ["q3", "q2"]
+
+
+def test_unknown_measure_is_refused_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"did you mean 'nDCG@10'"):
+        report.category_table(DATASET, SCORES, "nDCG@1")
+
+
+def test_busiest_document_has_evidence_of_most_questions() -> None:
+    chunks = [Chunk("d1#0", "d1", 0, 11, "Text of d1."), Chunk("d2#0", "d2", 0, 11, "Text of d2.")]
+    assert report.busiest_document(DATASET, chunks) == "d1"
+    assert report.busiest_document(DATASET.select(["q3"]), chunks) is None
+
+
+def test_budget_curve_reads_the_budget_from_the_name() -> None:
+    scores = pd.DataFrame(
+        [("q1", "span_recall@1000tok", 1.0), ("q1", "span_recall@250tok", 0.5), ("q1", "span_recall@5", 0.1)],
+        columns=["query_id", "measure", "value"],
+    )
+    curve = report.budget_curve(scores)
+    assert curve["budget"].tolist() == [250, 1000]
+    assert curve["mean"].tolist() == [0.5, 1.0]
+    assert report.budget_curve(SCORES).empty
+
+
+def test_main_measure_prefers_equal_budgets() -> None:
+    assert report.main_measure(SCORES) == "nDCG@10"
+    assert report.main_measure(SCORES.assign(measure="span_recall_auc")) == "span_recall_auc"
+
+
+def test_answer_table_puts_the_least_similar_first() -> None:
+    answers = [Answer("q1", "One."), Answer("q2", "Two.", outcome="success")]
+    scores = pd.DataFrame(
+        [("q1", "semantic_similarity", 0.9), ("q2", "semantic_similarity", 0.2)],
+        columns=["query_id", "measure", "value"],
+    )
+    table = report.answer_table(DATASET, answers, scores)
+    assert table["query_id"].tolist() == ["q2", "q1"]
+    assert table["reference"].tolist() == ["", "One."]
+
+
+def test_findings_are_sentences_about_these_numbers() -> None:
+    categories = report.category_table(DATASET, SCORES, "nDCG@10")
+    questions = report.question_table(DATASET, RUN, SCORES, "nDCG@10")
+    summary = pd.DataFrame(
+        [("nDCG@10", 0.477, 0.0, 0.8, 3, 4)], columns=["measure", "mean", "ci_low", "ci_high", "n_scored", "n"]
+    )
+    said = report.findings(DATASET, summary, categories, questions, "nDCG@10")
+    assert said[0] == "nDCG@10 is 0.477 [0.000, 0.800] over 3 of 4 questions and 3 documents."
+    assert "Strongest on easy (0.715), weakest on hard (0.000)" in said[1]
+    assert said[-1] == "Worst question: q3 (Third?): its first relevant document is not retrieved at all."

@@ -1,0 +1,175 @@
+"""The leaderboard and the sentences about a sweep, on results whose order is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ragbench import report
+from ragbench.errors import ComparisonError, ConfigError
+from ragbench.statistics import compare_all
+from ragbench.types import RunResult
+
+QUESTIONS = {f"q{i}": f"Question {i}?" for i in range(20)}
+
+
+def result(name: str, by_measure: dict[str, list[float | None]], **changes: Any) -> RunResult:
+    parameters = {
+        "retriever": "bm25",
+        "chunker": "fixed",
+        "chunk_size": 128,
+        "chunk_overlap": 0,
+        "reranker": "",
+        "k": 5,
+    }
+    environment = {"python": "3.11", "platform": "Linux", "machine": "x86_64", "cores": changes.pop("cores", 2)}
+    fingerprint = changes.pop("fingerprint", "abc")
+    rows = [
+        (query_id, measure, value)
+        for measure, values in by_measure.items()
+        for query_id, value in zip(QUESTIONS, values, strict=False)
+    ]
+    return RunResult(
+        name,
+        {
+            "parameters": {**parameters, **changes},
+            "dataset": {"name": "tiny", "split": "test", "fingerprint": fingerprint},
+            "facts": {"chunks": 10 * len(name)},
+            "environment": environment,
+        },
+        run={"q0": {"d1": 1.0}},
+        scores=pd.DataFrame(rows, columns=["query_id", "measure", "value"]),
+        questions=QUESTIONS,
+        timings={"index": 0.5, "search": 0.04},
+    )
+
+
+def constant(at_k: float, at_budget: float, auc: float) -> dict[str, list[float | None]]:
+    return {
+        "nDCG@10": [at_k] * 20,
+        "span_recall@5": [at_k] * 20,
+        "span_recall@250tok": [at_budget] * 20,
+        "span_recall@500tok": [at_budget] * 20,
+        "span_recall_auc": [auc] * 20,
+    }
+
+
+SMALL = result("small", constant(0.5, 0.6, 0.7))
+BIG = result("big", constant(0.9, 0.4, 0.5), chunk_size=512)
+DENSE = result("dense", constant(0.6, 0.5, 0.6), retriever="dense:minilm")
+SWEEP = [SMALL, BIG, DENSE]
+
+
+def test_configurations_are_labelled_by_what_they_are() -> None:
+    table = report.configurations(SWEEP).set_index("name")
+    assert table.loc["big", "label"] == "bm25, fixed 512"
+    assert table.loc["dense", "label"] == "dense:minilm, fixed 128"
+
+
+def test_labels_name_whatever_else_differs() -> None:
+    table = report.configurations([SMALL, result("other", constant(1, 1, 1), k=10)]).set_index("name")
+    assert table.loc["small", "label"] == "bm25, fixed 128, k 5"
+    assert table.loc["other", "label"] == "bm25, fixed 128, k 10"
+
+
+def test_leaderboard_ranks_by_equal_budget_and_shows_the_place_at_equal_k() -> None:
+    board = report.leaderboard(SWEEP).set_index("name")
+    assert list(board.index) == ["small", "dense", "big"]
+    assert board["rank"].tolist() == [1, 2, 3]
+    assert board.loc["big", "rank_equal_k"] == 1
+    assert board.loc["big", "rank_equal_budget"] == 3
+    assert board.loc["small", "search_ms"] == pytest.approx(2.0), "0.04 s over 20 questions"
+    assert board.loc["big", "span_recall@5_n"] == "20/20"
+
+
+def test_leaderboard_by_another_measure() -> None:
+    assert report.leaderboard(SWEEP, measure="nDCG@10")["name"].tolist() == ["big", "dense", "small"]
+
+
+def test_leaderboard_markdown_has_a_row_per_configuration_and_no_nan() -> None:
+    text = report.leaderboard_markdown(report.leaderboard(SWEEP))
+    assert text.count("\n") == 2 + 3
+    assert "| 1 | bm25, fixed 128 |" in text
+    assert "0.700 [0.700, 0.700] (20/20)" in text
+    assert "nan" not in text.lower()
+
+
+def test_unscored_measures_are_said_so_not_printed_as_nan() -> None:
+    none: list[float | None] = [None] * 20
+    text = report.leaderboard_markdown(
+        report.leaderboard([result("a", {"nDCG@10": [1.0] * 20, "semantic_similarity": none})])
+    )
+    assert "unscored (0/20)" in text
+    assert "nan" not in text.lower()
+
+
+def test_different_data_is_refused_and_named() -> None:
+    with pytest.raises(ComparisonError, match=r"2 different datasets.*--force"):
+        report.leaderboard([SMALL, result("x", constant(1, 1, 1), fingerprint="def")])
+
+
+def test_nothing_to_compare_is_said() -> None:
+    with pytest.raises(ComparisonError, match="no finished configuration"):
+        report.leaderboard([])
+
+
+def test_order_changes_counts_the_pairs_and_names_the_leaders() -> None:
+    table, sentence = report.order_changes(SWEEP)
+    assert table["name"].tolist() == ["small", "dense", "big"]
+    assert "At k = 5, where bigger chunks buy more text, bm25, fixed 512 leads" in sentence
+    assert "it is place 3 of 3 and bm25, fixed 128 leads" in sentence
+    assert "3 of 3 pairs" in sentence
+
+
+def test_order_changes_without_evidence_says_why_there_are_none() -> None:
+    table, sentence = report.order_changes([result("a", {"nDCG@10": [1.0] * 20})])
+    assert table.empty
+    assert "Without gold evidence" in sentence
+
+
+def test_heatmap_is_sorted_by_size_and_leaves_gaps() -> None:
+    table = report.heatmap_table(SWEEP, "span_recall_auc")
+    assert list(table.columns) == ["fixed 128", "fixed 512"]
+    assert list(table.index) == ["bm25", "dense:minilm"]
+    assert table.loc["bm25", "fixed 512"] == pytest.approx(0.5)
+    assert pd.isna(table.loc["dense:minilm", "fixed 512"])
+
+
+def test_disagreements_are_the_largest_differences_first() -> None:
+    a = result("a", {"nDCG@10": [0.0, 0.5, 1.0, 0.3]})
+    b = result("b", {"nDCG@10": [0.2, 0.5, 0.0, None]})
+    table = report.disagreements(a, b, "nDCG@10")
+    assert table["query_id"].tolist() == ["q2", "q0"], "ties and unscored questions are left out"
+    assert table["difference"].tolist() == pytest.approx([-1.0, 0.2])
+    assert table["a_retrieved"].tolist() == ["nothing", "d1"]
+    assert table["question"].iloc[0] == "Question 2?"
+
+
+def test_conclusion_of_a_clear_winner() -> None:
+    comparison = compare_all({r.name: r.scores for r in SWEEP}, "big", measures=["span_recall_auc"])
+    said = report.conclusion(SWEEP, comparison, "big", "span_recall_auc")
+    assert said[0] == "Best by span_recall_auc: bm25, fixed 128 (0.700), out of 3."
+    assert "Against the baseline (bm25, fixed 512) that is +0.200" in said[1]
+    assert "a difference that chance explains badly" in said[1]
+    assert "runner-up (dense:minilm, fixed 128)" in said[2]
+
+
+def test_conclusion_when_the_baseline_wins_or_stands_alone() -> None:
+    comparison = compare_all({r.name: r.scores for r in SWEEP}, "small", measures=["span_recall_auc"])
+    assert "nothing in this sweep beats it" in report.conclusion(SWEEP, comparison, "small", "span_recall_auc")[1]
+    alone = report.conclusion([SMALL], comparison.head(0), "small", "span_recall_auc")
+    assert alone[-1] == "With one configuration there is nothing to compare."
+
+
+def test_baseline_name_is_checked() -> None:
+    assert report.baseline_name(SWEEP) == "big"
+    assert report.baseline_name(SWEEP, "dense") == "dense"
+    with pytest.raises(ConfigError, match="did you mean 'small'"):
+        report.baseline_name(SWEEP, "smal")
+
+
+def test_two_machines_are_pointed_out() -> None:
+    assert report.machines(SWEEP) == ""
+    assert "2 different environments" in report.machines([SMALL, result("x", constant(1, 1, 1), cores=64)])

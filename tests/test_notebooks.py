@@ -1,0 +1,162 @@
+"""The contract of the notebooks' sources, and the three ways to run them."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "notebooks").glob("*.ipynb"))
+MAX_LINES = 15
+
+
+def code_cells(path: Path) -> list[Any]:
+    return [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+
+
+def python_of(cell: Any) -> str:
+    return "\n".join(line for line in cell.source.splitlines() if not line.startswith("%"))
+
+
+@pytest.fixture(params=SOURCES, ids=lambda path: path.stem)
+def source(request: pytest.FixtureRequest) -> Path:
+    assert isinstance(request.param, Path)
+    return request.param
+
+
+def test_notebooks_are_there() -> None:
+    assert {"evaluate", "compare"} <= {path.stem for path in SOURCES}
+
+
+def test_stored_without_outputs_and_without_a_machines_traces(source: Path) -> None:
+    notebook = nbformat.read(source, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            assert cell.outputs == []
+            assert cell.execution_count is None
+    assert set(notebook.metadata) <= {"kernelspec", "language_info"}
+    assert notebook.metadata.kernelspec.name == "python3"
+
+
+def test_opens_with_a_title_and_the_question_it_answers(source: Path) -> None:
+    first = nbformat.read(source, as_version=4).cells[0]
+    assert first.cell_type == "markdown"
+    lines = first.source.splitlines()
+    assert lines[0].startswith("# ")
+    assert re.search(r"\*\*.*\?\*\*", first.source, re.DOTALL), "the question stands in bold"
+
+
+def test_one_parameters_cell_typed_and_commented(source: Path) -> None:
+    tagged = [cell for cell in code_cells(source) if "parameters" in cell.metadata.get("tags", [])]
+    assert len(tagged) == 1
+    tree = ast.parse(tagged[0].source)
+    for statement in tree.body:
+        assert isinstance(statement, ast.AnnAssign), "every parameter has a type"
+    for line in tagged[0].source.splitlines():
+        assert re.match(r"\w+: (str|int|float|bool) = .+  # .+", line), f"no help for papermill to show: {line}"
+    for name, about in papermill.inspect_notebook(str(source)).items():
+        assert about["inferred_type_name"] != "None", name
+        assert about["help"], name
+
+
+def test_imports_stand_in_one_cell_right_after_the_parameters(source: Path) -> None:
+    cells = code_cells(source)
+    importing = [
+        i
+        for i, cell in enumerate(cells)
+        if any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(ast.parse(python_of(cell))))
+    ]
+    assert importing == [1]
+
+
+def test_cells_are_short_and_define_nothing(source: Path) -> None:
+    for number, cell in enumerate(code_cells(source)):
+        lines = cell.source.splitlines()
+        if "parameters" not in cell.metadata.get("tags", []):
+            assert len(lines) <= MAX_LINES, f"cell {number} has {len(lines)} lines"
+        for node in ast.walk(ast.parse(python_of(cell))):
+            assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda), f"cell {number} defines something"
+
+
+def test_a_sentence_on_what_to_look_for_stands_before_each_figure(source: Path) -> None:
+    cells = nbformat.read(source, as_version=4).cells
+    for number, cell in enumerate(cells):
+        if cell.cell_type == "code" and "plots.plot_" in cell.source:
+            before = [cells[number - 1], cells[number - 2]]
+            assert "markdown" in {other.cell_type for other in before}, f"cell {number} draws without a word"
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            assert len(cell.source.split()) > 3
+
+
+def test_ends_with_a_summary_that_is_computed(source: Path) -> None:
+    last = code_cells(source)[-1]
+    assert "Markdown" in last.source
+    assert "report." in last.source
+
+
+def execute(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "papermill", "--no-progress-bar", *arguments], cwd=cwd, capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def by_hand(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """evaluate.ipynb run by papermill from a folder that is not the project, with its files kept."""
+    folder = tmp_path_factory.mktemp("by hand")
+    options = ["-p", "chunk_size", "128", "-p", "retriever", "bm25", "-p", "max_queries", "12"]
+    done = execute([str(ROOT / "notebooks/evaluate.ipynb"), "out.ipynb", *options, "-p", "results_dir", "kept"], folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
+
+
+def test_evaluate_runs_by_hand_from_any_folder(by_hand: Path) -> None:
+    cells = code_cells(by_hand / "out.ipynb")
+    figures = sum("image/png" in output.get("data", {}) for cell in cells for output in cell.outputs)
+    assert figures >= 4
+    errors = [output for cell in cells for output in cell.outputs if output.output_type in {"error"}]
+    assert errors == []
+    assert all(output.get("name") != "stderr" for cell in cells for output in cell.outputs), "no warning is shown"
+
+
+def test_evaluate_keeps_its_files_where_it_is_told(by_hand: Path) -> None:
+    kept = {path.name for path in (by_hand / "kept").iterdir()}
+    assert {"config.json", "run.trec", "answers.jsonl", "scores.csv", "timings.json"} <= kept
+    config = json.loads((by_hand / "kept/config.json").read_text(encoding="utf-8"))
+    assert config["parameters"]["chunk_size"] == 128
+    assert str(by_hand) not in (by_hand / "kept/config.json").read_text(encoding="utf-8")
+
+
+def test_evaluate_shows_no_nan_and_no_path_of_the_machine(by_hand: Path) -> None:
+    shown = "".join(
+        text
+        for cell in code_cells(by_hand / "out.ipynb")
+        for output in cell.outputs
+        for text in [*output.get("data", {}).values(), output.get("text", "")]
+        if isinstance(text, str) and not text.startswith("iVBOR")
+    )
+    assert not re.search(r"\bnan\b", shown, re.IGNORECASE)
+    assert str(by_hand) not in shown
+
+
+def test_evaluate_without_a_results_dir_writes_nothing(tmp_path: Path) -> None:
+    options = ["-p", "retriever", "bm25", "-p", "chunker", "document", "-p", "max_queries", "3"]
+    done = execute([str(ROOT / "notebooks/evaluate.ipynb"), "out.ipynb", *options], tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert [path.name for path in tmp_path.iterdir()] == ["out.ipynb"]
+
+
+def test_a_misspelt_value_is_refused_in_the_second_cell(tmp_path: Path) -> None:
+    done = execute([str(ROOT / "notebooks/evaluate.ipynb"), "out.ipynb", "-p", "chunker", "recursiv"], tmp_path)
+    assert done.returncode != 0
+    assert "did you mean 'recursive'" in done.stderr
