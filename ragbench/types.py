@@ -133,7 +133,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a language model replied; `latency_s` is in seconds and `cached` says that nobody waited for it."""
+    """What a language model replied.
+
+    `latency_s` is in seconds; `cached` says that it came from the reply store and nobody waited for it. `finish` is
+    "stop", "length" (cut at max_tokens) or "refusal". A request that failed has an empty text and says why in `error`.
+    """
 
     text: str
     model: str
@@ -141,6 +145,8 @@ class Completion:
     output_tokens: int = 0
     latency_s: float = 0.0
     cached: bool = False
+    finish: str = "stop"
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
