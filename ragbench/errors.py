@@ -12,6 +12,7 @@
     └── MissingExtraError     an optional package is not installed (also an ImportError)
 
     DataWarning               a flaw of real data that is not an error, reported once with its count
+    JudgeWarning              a judge whose verdicts deserve less trust, such as the generator judging itself
 
 A message names the value, what was expected, and the way out. Errors are raised at the border, where input
 arrives; what is inside trusts its input.
@@ -59,6 +60,10 @@ class MissingExtraError(RagbenchError, ImportError):
 
 class DataWarning(UserWarning):
     """A flaw of real data that is not an error; one warning with the count and the first ids."""
+
+
+class JudgeWarning(UserWarning):
+    """A judge whose verdicts deserve less trust, such as a model that judges its own answers."""
 
 
 def require(module: str, extra: str) -> ModuleType:

@@ -154,7 +154,8 @@ class Answer:
     """What a system said to a question. `contexts` and `citations` are chunk ids, contexts in rank order.
 
     `outcome` is one of "success", "no_results", "uncertain", "blocked" or "failed" (then `error` says why).
-    `latency_ms` holds milliseconds per stage.
+    `latency_ms` holds milliseconds per stage. A citation of a number that no context had is kept as "invalid:7".
+    `cut` holds the chunk ids, in rank order, that were retrieved but did not fit the context budget.
     """
 
     query_id: str
@@ -167,11 +168,17 @@ class Answer:
     usage: Completion | None = None
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
+    cut: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A verdict on an answer: `value` in [0, 1], or None where it could not be had (unscored is not wrong)."""
+    """A verdict on an answer: `value` in [0, 1], or None where it could not be had (unscored is not wrong).
+
+    `state` is "scored", "abstained" (also an empty answer or a refusal), "retrieval_empty", "generation_failed",
+    "no_reference", "no_claims", "judge_failed" or "unreadable". Of repeated samples `value` is the mean and `samples`
+    holds each, None where one was unreadable or failed; `samples` is empty where no judge was asked.
+    """
 
     query_id: str
     criterion: str
@@ -180,6 +187,8 @@ class Judgement:
     prompt: str = ""
     response: str = ""
     model: str = ""
+    state: str = "scored"
+    samples: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
