@@ -1,0 +1,48 @@
+"""Every text that ragbench sends to a language model, and how foreign text stands in it.
+
+Two rules hold for all of them. What we did not write (questions, documents, answers, reference answers) stands
+between tags that it cannot close (`ragbench.prompts.fences`), and the model is told that nothing between them is an
+instruction. And a model gives its reason before its verdict, so that the verdict can follow from the reason.
+"""
+
+from __future__ import annotations
+
+from ragbench.prompts.fences import fence, fence_code, numbered
+from ragbench.prompts.generating import CITED, CONCISE, GENERATION_SYSTEM, PLAIN, PROMPTS, check_prompt, fill
+from ragbench.prompts.judging import (
+    CONTEXT_PRECISION,
+    CONTEXT_RECALL,
+    CORRECTNESS,
+    CRITERIA,
+    FAITHFULNESS,
+    JUDGE_SYSTEM,
+    RELEVANCE,
+    REPAIR,
+    REPLY_FORMS,
+)
+from ragbench.prompts.outcomes import NO_ANSWER, read_outcome, without_thoughts
+
+__all__ = [
+    "CITED",
+    "CONCISE",
+    "CONTEXT_PRECISION",
+    "CONTEXT_RECALL",
+    "CORRECTNESS",
+    "CRITERIA",
+    "FAITHFULNESS",
+    "GENERATION_SYSTEM",
+    "JUDGE_SYSTEM",
+    "NO_ANSWER",
+    "PLAIN",
+    "PROMPTS",
+    "RELEVANCE",
+    "REPAIR",
+    "REPLY_FORMS",
+    "check_prompt",
+    "fence",
+    "fence_code",
+    "fill",
+    "numbered",
+    "read_outcome",
+    "without_thoughts",
+]

@@ -1,0 +1,49 @@
+"""How text that is not ours stands in a request: between tags that it cannot close.
+
+The tags end in a code that is taken from a digest of the fenced texts, so the same request is the same bytes and the
+reply store finds it again, on any machine; a secret or a random number could not do that. It is as safe as a random
+code all the same: a code that occurs in any of the fenced texts is not used, the next one is tried. So no text can
+close its fence, not even one whose author knew everything else in the request and searched for a text that holds its
+own code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from itertools import count
+
+
+def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
+    """Hex digits that occur in none of the texts; the same for the same texts.
+
+    >>> fence_code(["some text", "another"])
+    '31d29dd3'
+    """
+    folded = [readable(text).casefold() for text in texts]
+    sha = hashlib.sha256()
+    for text in folded:
+        sha.update(f"{len(text)}:{text}".encode())
+    codes = (hashlib.sha256(sha.digest() + i.to_bytes(8, "big")).hexdigest()[:digits] for i in count())
+    return next(code for code in codes if not any(code in text for text in folded))
+
+
+def fence(kind: str, text: str, code: str) -> str:
+    """The text between tags of its kind.
+
+    >>> print(fence("answer", "Paris.", "31d29dd3"))
+    <answer-31d29dd3>
+    Paris.
+    </answer-31d29dd3>
+    """
+    return f"<{kind}-{code}>\n{readable(text)}\n</{kind}-{code}>"
+
+
+def numbered(texts: Sequence[str], code: str) -> str:
+    """Documents as the prompts show them: each fenced, after its number from 1; "(none)" if there are none."""
+    return "\n".join(f"[{i}]\n{fence('document', text, code)}" for i, text in enumerate(texts, 1)) or "(none)"
+
+
+def readable(text: str) -> str:
+    """The text with lone surrogates, which JSON can smuggle into a string and no request can carry, replaced."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,133 @@
+"""What kind of answer a text is: an answer, an abstention or a refusal, told by its wording."""
+
+from __future__ import annotations
+
+import re
+
+NO_ANSWER = "no answer found in the documents"
+"""What a generator says, and the prompts ask it to say, when the documents do not hold the answer."""
+
+LONGEST_ABSTENTION = 80
+"""In words (of ten characters). A longer text is an answer, whatever it says first."""
+
+_THOUGHTS = re.compile(
+    r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>|\A(?:(?!<think).)*?\n\s*</think(?:ing)?>\s*\n", re.DOTALL
+)
+
+# The documents, as answers speak of them: always with a word before that points at them, so that "the context manager
+# does not provide" or "sources do not state" are no abstentions.
+_NOUN = (
+    r"(?:documents?|passages?|contexts?|texts?|sources?|excerpts?|information|materials?|articles?|paragraphs?|snippets?|"
+    r"search results?)"
+)
+_DOCUMENTS = (
+    rf"(?:the|these|this|those|that|any|any of the|none of the|all of the|your|my|provided|given|available) "
+    rf"(?:(?:provided|given|available|retrieved|supplied|above|following|numbered|listed|current|\w+ing|\d+) ){{0,3}}"
+    rf"{_NOUN}"
+)
+_THAT_FOLLOW = (
+    r"(?: (?:provided|given|above|below|here|retrieved|available|supplied|shown|listed|alone|itself|themselves|"
+    r"(?:that )?(?:you|i|we) (?:\w+ )?(?:provided|gave|given|have|shared|was given|were given)|"
+    r"to me|about [^.]{1,60}?))*[,:]?"
+)
+_NOT = (
+    r"(?:(?:do|does|did|has|have|is|are)(?: not|n't)|cannot|can't|never|fails? to)"
+    r"(?: (?:appear to|seem to|\w+ly|even))*"
+)
+_TELL = (
+    r"(?:contain|mention|provide|hold|say|state|specify|give|include|address|answer|discuss|cover|explain|describe|"
+    r"offer|have|tell|clarify|list|make (?:it )?clear|enough|sufficient|containing|mentioning)"
+)
+_NO = (
+    r"(?:lacks?|says? nothing|makes? no mention|"
+    r"(?:contain|provide|give|hold|offer|include|mention|have|has)s? (?:no|nothing|insufficient))"
+)
+_SHOWN = (
+    r"(?:contained|mentioned|provided|stated|specified|given|included|addressed|answered|available|found|discussed|"
+    r"covered|present|determined|described|explained)"
+)
+_MATTER = r"(?:information|mention|answer|details?|reference|indication|data|context)"
+
+# Each is looked for in the first sentence only.
+_ABSTAINS = re.compile(
+    "|".join(
+        (
+            rf"^{NO_ANSWER}",
+            r"^no_answer\b",
+            r"^(?:unanswerable|not answerable|unknown|n/a)\W*$",
+            r"^not (?:stated|specified|mentioned|provided|given|available|found)\W*$",
+            r"^(?:no answer|answer not (?:found|available)|insufficient information|not enough information)\b",
+            rf"\b{_DOCUMENTS}{_THAT_FOLLOW} {_NOT} {_TELL}\b",
+            rf"\b{_DOCUMENTS}{_THAT_FOLLOW} {_NO}\b",
+            rf"\bnone of (?:the|these|those) (?:\w+ ){{0,2}}{_NOUN}{_THAT_FOLLOW} {_TELL}s?\b",
+            rf"\b(?:(?:is|are|was|were|has|have|can|could)(?: not|n't)|cannot) (?:been |be |\w+ly )*{_SHOWN}"
+            rf"(?: \w+)? (?:in|by|from|within|using|with|based on) {_DOCUMENTS}",
+            rf"\bno (?:\w+ ){{0,3}}{_MATTER}\b.{{0,120}} (?:in|by|from|within) {_DOCUMENTS}",
+            r"\bi (?:do not|don't|did not|didn't) (?:know|"
+            r"have (?:enough|any|sufficient|the (?:necessary )?information|information|access)|find (?:any|the answer|an answer|information)|see any)",
+            r"\b(?:i|we) (?:cannot|can't|can not|could not|couldn't|(?:am|was|are|were) (?:unable|not able) to) "
+            r"(?:definitively |reliably |accurately )?(?:answer|determine|say|tell|locate|"
+            r"find (?:any|the|an|information)|provide (?:an|a|the) (?:\w+ )?answer|give (?:an|a|the) (?:\w+ )?answer)",
+            r"^(?:it is )?(?:unable|not able|impossible|not possible) to (?:answer|determine|say|tell|find)",
+            r"\b(?:question|answer) (?:cannot|can't|can not|could not) be (?:answered|determined|found|given)\b",
+            r"\b(?:not enough|insufficient|no (?:relevant|specific|such|direct)?) ?information\b",
+        )
+    )
+)
+_REFUSES = re.compile(
+    r"^(?:as an ai\b[^.]{0,60}?)?i (?:cannot|can't|can not|won't|will not|(?:must|have to) decline to|"
+    r"am (?:unable|not able) to) (?:\w+ )?(?:help(?! \w+ing\b)|assist|comply|discuss|fulfill?|engage|support|participate|"
+    r"create|provide (?:guidance|instructions|advice|medical|legal|help|assistance|that))\b"
+)
+# An answer often follows one of these, so what holds one is read as an answer.
+_GOES_ON = re.compile(
+    r"\b(?:but|however|although|though|nevertheless|nonetheless|that said|still|except that|"
+    r"it can be inferred|appears? that|seems? that|likely|probably|suggests?|implies|imply)\b|[.!?] (?:based on|according to)\b"
+)
+_APOLOGY = re.compile(r"^(?:unfortunately|apologies|(?:(?:i am|we are) )?(?:very |so )?sorry)[ ,.:;-]*(?:but )?")
+_LABEL = re.compile(r"^(?:(?:short |final )?answer|response)(?: with citations)? ?: ?")
+_FROM = re.compile(rf"^(?:based (?:only |solely )?on|according to|from|given|in|with) {_DOCUMENTS}{_THAT_FOLLOW} ?")
+
+
+def read_outcome(text: str) -> str:
+    """What kind of answer this is: "success" (an answer), "no_results" (it abstains) or "blocked" (it refuses).
+
+    Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language, "NO_ANSWER", and English
+    first sentences that say that the documents do not hold the answer or that the model will not help. A text of more
+    than 80 words, or one that goes on with "but", "however" and the like, is an answer: it may be a partial one, and a
+    judge sees it. An empty text abstains.
+
+    >>> read_outcome("The documents do not say when the railway was built.")
+    'no_results'
+    >>> read_outcome("The documents do not name the day, but it was in 1881 [1].")
+    'success'
+    >>> read_outcome("I'm sorry, but I can't help with that.")
+    'blocked'
+    """
+    plain = re.sub(r"\[[\d ,\[\]–-]*\]|【[\d ,]*】|[*_`\"“”]", _blank, text.replace("’", "'").casefold())
+    plain = " ".join(plain.split()).replace("i'm ", "i am ").replace("we're ", "we are ").replace(" .", ".")
+    plain = _LABEL.sub("", plain).lstrip("-–—' ")
+    if not plain:
+        return "no_results"
+    if len(plain.split()) > LONGEST_ABSTENTION or len(plain) > 10 * LONGEST_ABSTENTION:
+        return "success"
+    plain = _APOLOGY.sub("", plain)
+    if _REFUSES.search(plain):
+        return "blocked"
+    plain = _FROM.sub("", plain)
+    first = re.match(r".*?(?:[.!?](?=\s|$)|$)", plain)
+    found = _ABSTAINS.search(first[0]) if first else None
+    return "no_results" if found and not _GOES_ON.search(plain) else "success"
+
+
+def _blank(match: re.Match[str]) -> str:
+    return "_" if match[0] == "_" else " "  # the underscore of NO_ANSWER stays
+
+
+def without_thoughts(reply: str) -> str:
+    """A reply without the <think>...</think> that local reasoning models put before it.
+
+    >>> without_thoughts("<think>Paris? Yes.</think> Paris.")
+    'Paris.'
+    """
+    return _THOUGHTS.sub("", reply).strip()
