@@ -18,7 +18,7 @@ def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
     """Hex digits that occur in none of the texts; the same for the same texts.
 
     >>> fence_code(["some text", "another"])
-    '31d29dd3'
+    '311561e7'
     """
     folded = [readable(text).casefold() for text in texts]
     sha = hashlib.sha256()
@@ -31,10 +31,10 @@ def fence_code(texts: Sequence[str], *, digits: int = 8) -> str:
 def fence(kind: str, text: str, code: str) -> str:
     """The text between tags of its kind.
 
-    >>> print(fence("answer", "Paris.", "31d29dd3"))
-    <answer-31d29dd3>
+    >>> print(fence("answer", "Paris.", "311561e7"))
+    <answer-311561e7>
     Paris.
-    </answer-31d29dd3>
+    </answer-311561e7>
     """
     return f"<{kind}-{code}>\n{readable(text)}\n</{kind}-{code}>"
 

@@ -64,7 +64,8 @@ _ABSTAINS = re.compile(
             rf"(?: \w+)? (?:in|by|from|within|using|with|based on) {_DOCUMENTS}",
             rf"\bno (?:\w+ ){{0,3}}{_MATTER}\b.{{0,120}} (?:in|by|from|within) {_DOCUMENTS}",
             r"\bi (?:do not|don't|did not|didn't) (?:know|"
-            r"have (?:enough|any|sufficient|the (?:necessary )?information|information|access)|find (?:any|the answer|an answer|information)|see any)",
+            r"have (?:enough|any|sufficient|the (?:necessary )?information|information|access)|"
+            r"find (?:any|the answer|an answer|information)|see any)",
             r"\b(?:i|we) (?:cannot|can't|can not|could not|couldn't|(?:am|was|are|were) (?:unable|not able) to) "
             r"(?:definitively |reliably |accurately )?(?:answer|determine|say|tell|locate|"
             r"find (?:any|the|an|information)|provide (?:an|a|the) (?:\w+ )?answer|give (?:an|a|the) (?:\w+ )?answer)",
@@ -76,13 +77,14 @@ _ABSTAINS = re.compile(
 )
 _REFUSES = re.compile(
     r"^(?:as an ai\b[^.]{0,60}?)?i (?:cannot|can't|can not|won't|will not|(?:must|have to) decline to|"
-    r"am (?:unable|not able) to) (?:\w+ )?(?:help(?! \w+ing\b)|assist|comply|discuss|fulfill?|engage|support|participate|"
-    r"create|provide (?:guidance|instructions|advice|medical|legal|help|assistance|that))\b"
+    r"am (?:unable|not able) to) (?:\w+ )?(?:help(?! \w+ing\b)|assist|comply|discuss|fulfill?|engage|support|"
+    r"participate|create|provide (?:guidance|instructions|advice|medical|legal|help|assistance|that))\b"
 )
 # An answer often follows one of these, so what holds one is read as an answer.
 _GOES_ON = re.compile(
     r"\b(?:but|however|although|though|nevertheless|nonetheless|that said|still|except that|"
-    r"it can be inferred|appears? that|seems? that|likely|probably|suggests?|implies|imply)\b|[.!?] (?:based on|according to)\b"
+    r"it can be inferred|appears? that|seems? that|likely|probably|suggests?|implies|imply)\b|"
+    r"[.!?] (?:based on|according to)\b"
 )
 _APOLOGY = re.compile(r"^(?:unfortunately|apologies|(?:(?:i am|we are) )?(?:very |so )?sorry)[ ,.:;-]*(?:but )?")
 _LABEL = re.compile(r"^(?:(?:short |final )?answer|response)(?: with citations)? ?: ?")
