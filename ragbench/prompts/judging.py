@@ -31,18 +31,18 @@ RELEVANCE = """Does the answer address the question? Whether it is true does not
 # (Es et al. 2024); naming the supporting passage is ours, so that a reader can check the judge.
 # Scale: supported claims / all claims.
 FAITHFULNESS = """Take the answer apart into its claims: each a full sentence that states one fact and can be \
-understood alone (names instead of "it" or "they"). Leave out citations, questions and polite phrases; at most \
-{limit} claims, in the order of the answer. Number them from 1. For each claim say what the documents hold on it, give \
-the number of the document that supports it (0 if none does), and decide: true if that document states it or it \
-follows from it directly, otherwise false. What you know yourself is no support, and a claim that is true in the \
-world but not in the documents is false here."""
+understood alone (names instead of "it" or "they"). Leave out citations, questions and polite phrases. Number them \
+from 1, at most {limit}; of more, take {limit} from all parts of the answer. For each claim say what the documents \
+hold on it, give the number of the document that supports it (0 if none does), and decide: true if that document \
+states it or it follows from it directly, otherwise false. What you know yourself is no support, and a claim that is \
+true in the world but not in the documents is false here."""
 
 # Origin: context recall of RAGAS (Es et al. 2024): statements of the reference answer that the context supports.
 # Scale: supported statements / all statements.
-CONTEXT_RECALL = """Take the reference answer apart into its statements, each a full sentence that states one fact; at \
-most {limit}, numbered from 1. For each statement say what the documents hold on it, give the number of the document \
-that supports it (0 if none does), and decide: true if that document states it or it follows from it directly, \
-otherwise false. The answer that was given plays no part here."""
+CONTEXT_RECALL = """Take the reference answer apart into its statements, each a full sentence that states one fact. \
+Number them from 1, at most {limit}. For each statement say what the documents hold on it, give the number of the \
+document that supports it (0 if none does), and decide: true if that document states it or it follows from it \
+directly, otherwise false. The answer that was given plays no part here."""
 
 # Origin: context precision of RAGAS (Es et al. 2024); the share is average precision as trec_eval computes it, over
 # the documents that were retrieved. Scale: see `ragbench.judges.rank_weighted_precision`.

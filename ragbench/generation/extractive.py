@@ -1,8 +1,7 @@
-"""Context + question -> Answer.
+"""The extractive baseline: no language model.
 
-The extractive baseline needs no language model: it answers with the sentences of the retrieved chunks that support
-the question best, and cites the chunk of each. It is honest (nothing is made up), free, deterministic, and what any
-language model has to beat.
+It answers with the sentences of the retrieved chunks that support the question best, and cites the chunk of each. It is
+honest (nothing is made up), free, deterministic, and what any language model has to beat.
 """
 
 from __future__ import annotations
@@ -13,17 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragbench.embedders import load_embedder
-from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.prompts import NO_ANSWER
 from ragbench.segments import sentence_spans
-from ragbench.types import Answer, Chunk, Dataset, Embedder, Run
+from ragbench.types import Answer, Case, Chunk, Embedder
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-NO_ANSWER = "no answer found in the documents"
-"""What the extractive baseline says when nothing it was shown is close enough to the question."""
-
-GENERATORS = ("extractive",)
 
 MAX_SENTENCES = 3
 # A sentence must reach this share of the best one's support to stand beside it.
@@ -33,84 +27,30 @@ KEEP_WITHIN = 0.75
 ABSTAIN_BELOW = 0.25
 
 
-def check_llm(llm: str) -> None:
-    """Refuse a generator that does not exist, before anything is spent.
-
-    Raises:
-        ConfigError: if `llm` names no generator.
-    """
-    if llm not in GENERATORS:
-        raise ConfigError(unknown("llm", llm, GENERATORS))
-
-
-def context_chunks(dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int) -> dict[str, list[Chunk]]:
-    """query_id -> the best `k` chunks of a chunk-level run, best first, for every case of the dataset.
-
-    Equal scores keep the order of `chunks`. A case that the run does not hold has an empty list.
-
-    Raises:
-        DataError: if the run names a chunk that is not in `chunks`.
-    """
-    if k < 1:
-        raise ConfigError(f"k is {k}; expected the number of chunks to answer from, 1 or more")
-    position = {chunk.chunk_id: i for i, chunk in enumerate(chunks)}
-    best: dict[str, list[Chunk]] = {}
-    for case in dataset.cases:
-        found = run.get(case.query_id, {})
-        try:
-            ranked = sorted(found, key=lambda chunk_id: (-found[chunk_id], position[chunk_id]))
-        except KeyError as exc:
-            raise DataError(
-                f"query {case.query_id!r}: the run holds {exc.args[0]!r}, which is no id among the {len(position)} "
-                "chunks; pass the chunk-level run and the chunks that it was made from, not documents"
-            ) from exc
-        best[case.query_id] = [chunks[position[chunk_id]] for chunk_id in ranked[:k]]
-    return best
-
-
-def generate_answers(
-    dataset: Dataset,
-    run: Run,
-    chunks: Sequence[Chunk],
-    llm: str = "extractive",
-    *,
-    k: int = 5,
-    embedder: str | Embedder = "wordllama",
+def extract_answers(
+    cases: Sequence[Case], contexts: Mapping[str, Sequence[Chunk]], embedder: str | Embedder = "wordllama"
 ) -> list[Answer]:
-    """Answer every question of the dataset from the best `k` chunks that were retrieved for it.
+    """Answer each case with the sentences of its contexts that support it best.
 
-    Args:
-        dataset: the questions.
-        run: chunk-level run, query_id -> chunk_id -> score.
-        chunks: the chunks that the run's ids name.
-        llm: "extractive", the baseline without a language model. The support of a sentence is the mean of its
-            embedding cosine with the question (clipped at 0) and its BM25 score as a share of the highest score any
-            text could have, both in [0, 1]. The best sentence and up to two that come within 75 % of it are given in
-            document order, each followed by the number of the context it stands in.
-        k: how many chunks to answer from.
-        embedder: what the extractive baseline compares sentences with; a name or an `Embedder`.
+    The support of a sentence is the mean of its embedding cosine with the question (clipped at 0) and its BM25 score as
+    a share of the highest score any text could have, both in [0, 1]. The best sentence and up to two that come within
+    75 % of it are given in document order, each followed by the number of the context it stands in.
 
     Returns:
-        One answer per case, in the order of the cases. `confidence` is the support of the best sentence. Where
-        nothing was retrieved or nothing is close enough: the text is `NO_ANSWER`, the outcome "no_results".
-
-    Raises:
-        ConfigError: unknown `llm`, or `k` below 1.
-        DataError: the run names a chunk that is not in `chunks`.
+        One answer per case, in their order. `confidence` is the support of the best sentence. Where there is no context
+        or nothing in it is close enough: the text is `NO_ANSWER`, the outcome "no_results".
     """
-    check_llm(llm)
-    contexts = context_chunks(dataset, run, chunks, k)
-    used = {chunk.chunk_id: chunk.text for found in contexts.values() for chunk in found}
+    used = {chunk.chunk_id: chunk.text for case in cases for chunk in contexts[case.query_id]}
     sentences_of = {chunk_id: _sentences(text) for chunk_id, text in used.items()}
     sentences = list(dict.fromkeys(text for found in sentences_of.values() for text in found))
     row = {text: i for i, text in enumerate(sentences)}
     candidates = [
         np.array(sorted({row[text] for chunk in contexts[case.query_id] for text in sentences_of[chunk.chunk_id]}), int)
-        for case in dataset.cases
+        for case in cases
     ]
-    support = _support([case.text for case in dataset.cases], sentences, candidates, embedder)
+    support = _support([case.text for case in cases], sentences, candidates, embedder)
     answers = []
-    for case, own, values in zip(dataset.cases, candidates, support, strict=True):
+    for case, own, values in zip(cases, candidates, support, strict=True):
         value_of = dict(zip((sentences[i] for i in own), values.tolist(), strict=True))
         answers.append(_extract(case.query_id, contexts[case.query_id], sentences_of, value_of))
     return answers

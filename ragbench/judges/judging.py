@@ -1,0 +1,321 @@
+"""judge: answers in, judgements out, in as few requests as can be."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ragbench import llms
+from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
+from ragbench.judges.asking import LONGEST_ANSWER, NEEDS, REPLY_TOKENS, Material, write_request
+from ragbench.judges.reading import UnreadableError, read_verdicts, reply_schema, score
+from ragbench.prompts import CRITERIA, JUDGE_SYSTEM, read_outcome
+from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Judgement
+
+SAMPLING_TEMPERATURE = 0.7
+"""The temperature of repeated samples; a single verdict is asked for at 0."""
+
+MODES = ("together", "apart")
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One request about one answer; with `problem` and `reply` the repair of an unreadable one."""
+
+    answer: int
+    sample: int
+    criteria: tuple[str, ...]
+    prompt: str
+
+
+@dataclass(slots=True)
+class _Sample:
+    """What became of one sample of one verdict."""
+
+    value: float | None = None
+    explanation: str = ""
+    state: str = "scored"
+    prompt: str = ""
+    replies: list[str] = field(default_factory=list)
+    model: str = ""
+
+
+_Samples = dict[tuple[int, str, int], _Sample]  # answer, criterion, sample
+
+
+def judge(
+    answers: Sequence[Answer],
+    criterion: str | Sequence[str],
+    llm: str | LLM,
+    *,
+    dataset: Dataset,
+    chunks: Sequence[Chunk],
+    n_samples: int = 1,
+    concurrency: int = 8,
+    mode: str = "together",
+    allow_same_model: bool = False,
+) -> list[Judgement]:
+    """Have a language model judge answers by one or several criteria; each value is in [0, 1], higher is better.
+
+    - "correctness": does the answer say the same as the reference answer? 1 or 0.
+    - "relevance": does it address the question? 0, 0.25, 0.5, 0.75 or 1; truth plays no part.
+    - "faithfulness": the share of its claims that the retrieved chunks support (hallucination is 1 minus this); the
+      explanation lists the unsupported ones, and the chunk that supports each other one.
+    - "context_recall": the share of the reference answer's statements that the retrieved chunks support.
+    - "context_precision": useful chunks first? See `rank_weighted_precision`. Useful is what the right answer needs:
+      the reference answer where there is one.
+
+    The texts are in `ragbench.prompts.judging`. An answer, and all else that is not ours, stands between tags that it
+    cannot close. Of an answer the judge sees the first 12,000 characters; the explanation says so where there is more.
+
+    What is not asked of the judge has its `state` and no request: an abstention, a refusal or an empty answer is
+    "abstained" and a failed one "generation_failed" by the criteria that look at the answer (those of the context are
+    judged all the same); without a reference answer, what needs one is "no_reference"; where nothing was retrieved
+    faithfulness is unscored and the context criteria are 0, "retrieval_empty" all. What the judge says may be
+    "unreadable", after one attempt at repair, or not come at all, "judge_failed". Unscored is None, never 0.
+
+    Args:
+        answers: what to judge, from `generate_answers` or any system; several answers to one question may stand in it.
+        criterion: one or several of the above.
+        llm: the judge: a name such as "anthropic:<model>", or an `LLM`. A JudgeWarning is given where it also wrote
+            the answers, for models prefer their own.
+        dataset: the questions and reference answers.
+        chunks: what the answers' contexts name.
+        n_samples: how often each verdict is asked for. Of several, at temperature 0.7, `value` is the mean of those
+            that can be read, `samples` holds each, and the explanation gives their standard deviation.
+        concurrency: how many requests wait at a time.
+        mode: "together" asks for all criteria of an answer in one request; "apart" asks for each in its own, which
+            costs as many times more and lets no verdict colour another. `agreement` compares the two.
+        allow_same_model: no warning where the judge also wrote the answers.
+
+    Returns:
+        One judgement per answer and criterion, by answer, then in the order of the criteria.
+
+    Raises:
+        ConfigError: an unknown criterion, mode or model, a number below 1.
+        DataError: an answer to a question, or from a chunk, that is not there.
+    """
+    criteria = _checked_criteria(criterion)
+    for name, number in (("n_samples", n_samples), ("concurrency", concurrency)):
+        if number < 1:
+            raise ConfigError(f"{name} is {number}; expected 1 or more")
+    if mode not in MODES:
+        raise ConfigError(unknown("mode", mode, MODES))
+    materials = _materials(answers, dataset, chunks)
+    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    if not allow_same_model:
+        _warn_of_same_model(answers, model)
+
+    decided: dict[tuple[int, str], Judgement] = {}
+    requests: list[_Request] = []
+    for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
+        for name in criteria:
+            if known := _without_asking(answer, material, name):
+                decided[i, name] = known
+        still_open = tuple(name for name in criteria if (i, name) not in decided)
+        groups = [still_open] if mode == "together" and still_open else [(name,) for name in still_open]
+        for group in groups:
+            prompt = write_request(group, material)
+            requests += [_Request(i, sample, group, prompt) for sample in range(n_samples)]
+
+    samples: _Samples = {}
+    temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
+    unread = _ask(model, requests, materials, samples, temperature, concurrency)
+    _ask(model, unread, materials, samples, temperature, concurrency, repair=True)
+
+    judgements = []
+    for i, answer in enumerate(answers):
+        for name in criteria:
+            if (i, name) in decided:
+                judgements.append(decided[i, name])
+            else:
+                own = [samples[i, name, sample] for sample in range(n_samples)]
+                cut = "answer" in NEEDS[name] and len(answer.text) > LONGEST_ANSWER
+                judgements.append(_judgement(answer, name, own, model.name, cut=cut))
+    _warn_of_failures(judgements)
+    return judgements
+
+
+def _checked_criteria(criterion: str | Sequence[str]) -> tuple[str, ...]:
+    criteria = (criterion,) if isinstance(criterion, str) else tuple(dict.fromkeys(criterion))
+    if not criteria:
+        raise ConfigError(f"no criterion is given; expected one or several of {', '.join(CRITERIA)}")
+    for name in criteria:
+        if name not in CRITERIA:
+            raise ConfigError(unknown("criterion", name, CRITERIA))
+    return criteria
+
+
+def _materials(answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[Chunk]) -> list[Material]:
+    cases = {case.query_id: case for case in dataset.cases}
+    texts = {chunk.chunk_id: chunk.text for chunk in chunks}
+    materials = []
+    for answer in answers:
+        if answer.query_id not in cases:
+            raise DataError(
+                f"there is an answer to query {answer.query_id!r}, which is none of the {len(cases)} of {dataset!r}; "
+                "pass the dataset that was answered"
+            )
+        if missing := [chunk_id for chunk_id in answer.contexts if chunk_id not in texts]:
+            raise DataError(
+                f"the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is no id among the "
+                f"{len(texts)} chunks; pass the chunks that it was answered from"
+            )
+        case = cases[answer.query_id]
+        documents = tuple(texts[chunk_id] for chunk_id in answer.contexts)
+        reference = case.reference_answer if (case.reference_answer or "").strip() else None
+        materials.append(Material(case.text, answer.text, reference, documents, answer.contexts))
+    return materials
+
+
+def _without_asking(answer: Answer, material: Material, criterion: str) -> Judgement | None:
+    """The judgement that needs no judge; None if one must be asked."""
+    needs = NEEDS[criterion]
+    value, state, why = None, "", ""
+    if "answer" in needs and (answer.outcome == "failed" or answer.error is not None):
+        state, why = "generation_failed", f"the answer failed: {answer.error or 'no reason is given'}"
+    elif "answer" in needs and (how := _no_answer(answer)):
+        state, why = "abstained", how
+    elif criterion in {"correctness", "context_recall"} and material.reference is None:
+        state, why = "no_reference", "the question has no reference answer"
+    elif "documents" in needs and not material.documents:
+        state, why = "retrieval_empty", "nothing was retrieved, so nothing can support the answer"
+        if criterion != "faithfulness":
+            value, why = 0.0, "nothing was retrieved"
+    return Judgement(answer.query_id, criterion, value, why, state=state) if state else None
+
+
+def _no_answer(answer: Answer) -> str:
+    if not answer.text.strip():
+        return "the answer is empty"
+    outcome = answer.outcome if answer.outcome in {"no_results", "blocked"} else read_outcome(answer.text)
+    said = {"no_results": "the answer says that it has none", "blocked": "the answer is a refusal"}
+    return said.get(outcome, "")
+
+
+def _ask(
+    llm: LLM,
+    requests: Sequence[_Request],
+    materials: Sequence[Material],
+    samples: _Samples,
+    temperature: float,
+    concurrency: int,
+    *,
+    repair: bool = False,
+) -> list[_Request]:
+    """Send requests, fill in `samples`, and return the requests that repair what could not be read."""
+    unread = []
+    for criteria in dict.fromkeys(request.criteria for request in requests):
+        group = [request for request in requests if request.criteria == criteria]
+        completions = llms.generate_many(
+            llm,
+            [request.prompt for request in group],
+            system=JUDGE_SYSTEM,
+            # A reply that was cut would be cut again at the same length.
+            max_tokens=sum(REPLY_TOKENS[name] for name in criteria) * (2 if repair else 1),
+            temperature=temperature,
+            schema=reply_schema(criteria),
+            samples=[request.sample for request in group],
+            concurrency=concurrency,
+            label=f"{'repair of ' if repair else ''}{', '.join(criteria)}",
+        )
+        for request, completion in zip(group, completions, strict=True):
+            problems = _take(request, completion, materials[request.answer], samples)
+            if problems:
+                problem = "; ".join(dict.fromkeys(problems.values()))
+                names = tuple(problems)
+                prompt = write_request(names, materials[request.answer], problem=problem, reply=completion.text)
+                unread.append(_Request(request.answer, request.sample, names, prompt))
+    return unread
+
+
+def _take(request: _Request, completion: Completion, material: Material, samples: _Samples) -> dict[str, str]:
+    """Enter one completion into `samples`; criterion -> problem of what could not be read."""
+    failure = completion.error or ("the judge refused to judge" if completion.finish == "refusal" else None)
+    verdicts = {} if failure else read_verdicts(completion.text, request.criteria)
+    problems = {}
+    for name in request.criteria:
+        sample = samples.setdefault((request.answer, name, request.sample), _Sample(prompt=request.prompt))
+        sample.replies.append(completion.text)
+        sample.model = completion.model
+        if failure:
+            sample.state, sample.explanation = "judge_failed", failure
+            continue
+        verdict = verdicts[name]
+        try:
+            if isinstance(verdict, UnreadableError):
+                raise verdict
+            sample.value, sample.explanation = score(verdict, material.chunk_ids)
+            sample.state = "no_claims" if sample.value is None else "scored"
+        except UnreadableError as problem:
+            cut = " (it was cut at max_tokens)" if completion.finish == "length" else ""
+            problems[name] = f"{problem}{cut}"
+            sample.state, sample.explanation = "unreadable", f"the judge's reply could not be read: {problems[name]}"
+    return problems
+
+
+def _judgement(answer: Answer, criterion: str, samples: Sequence[_Sample], name: str, *, cut: bool) -> Judgement:
+    values = [sample.value for sample in samples]
+    read = [value for value in values if value is not None]
+    # Where some samples can be read the verdict is scored; where none can, the first one says why.
+    first = next((sample for sample in samples if sample.value is not None), samples[0])
+    lines = []
+    if cut:
+        lines.append(f"Judged by the first {LONGEST_ANSWER} of {len(answer.text)} characters.")
+    if len(samples) > 1:
+        spread = f", standard deviation {statistics.stdev(read):.3f}" if len(read) > 1 else ""
+        lines.append(f"Mean of {len(read)} of {len(samples)} samples{spread}.")
+    responses = ["\n\n--- repair ---\n\n".join(sample.replies) for sample in samples]
+    if len(samples) > 1:
+        responses = [f"--- sample {i} ---\n\n{response}" for i, response in enumerate(responses, 1)]
+    return Judgement(
+        answer.query_id,
+        criterion,
+        statistics.fmean(read) if read else None,
+        "\n".join([*lines, first.explanation]),
+        prompt=first.prompt,
+        response="\n\n".join(responses),
+        model=first.model or name,
+        state=first.state,
+        samples=tuple(values),
+    )
+
+
+def _spellings(names: Iterable[str]) -> dict[str, str]:
+    """A model's name without provider and date -> the name."""
+    bare = {}
+    for name in names:
+        short = name.partition(":")[2] if re.match(r"(anthropic|ollama|openai|gguf|scripted):", name) else name
+        bare[re.sub(r"(-latest|[-@]\d{8}|:latest)$", "", short.casefold())] = name
+    return bare
+
+
+def _warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
+    generators = _spellings(sorted({answer.usage.model for answer in answers if answer.usage is not None}))
+    same = generators.keys() & _spellings([llm.name]).keys()
+    if same:
+        warnings.warn(
+            f"the judge {llm.name!r} is the model that wrote the answers ({generators[min(same)]!r}), and models "
+            "prefer their own answers; take another judge, or pass allow_same_model=True if that is what you study",
+            JudgeWarning,
+            stacklevel=3,
+        )
+
+
+def _warn_of_failures(judgements: Sequence[Judgement]) -> None:
+    """Each judgement says what became of it; this makes sure that nobody has to look for it."""
+    count: Mapping[str, list[Judgement]] = {
+        state: [judgement for judgement in judgements if judgement.state == state]
+        for state in ("judge_failed", "unreadable")
+    }
+    for state, lost in count.items():
+        if lost:
+            warnings.warn(
+                f"{len(lost)} of {len(judgements)} judgements are unscored, {state}; the first, {lost[0].criterion} of "
+                f"query {lost[0].query_id!r}: {lost[0].explanation}",
+                DataWarning,
+                stacklevel=3,
+            )

@@ -1,0 +1,280 @@
+"""A judge's reply -> verdicts. The shapes below are the schema that is sent and the check of what comes back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
+
+from ragbench.prompts import without_thoughts
+
+_YES = {"supported", "correct", "useful", "equivalent"}
+_NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"}
+
+
+def _as_verdict(value: object) -> object:
+    if isinstance(value, str):
+        word = value.strip().strip(".").casefold()
+        return True if word in _YES else False if word in _NO else word  # pydantic reads "true", "no" and the like
+    return value
+
+
+def _as_number(value: object) -> object:
+    """The number of a document; models without a schema also write null, "[2]", "Document 2" or [2, 3]."""
+    if value is None or value == []:
+        return 0
+    if isinstance(value, list):
+        return _as_number(value[0])
+    if isinstance(value, str):
+        digits = re.search(r"\d+", value)
+        return int(digits[0]) if digits else 0
+    return value
+
+
+_Verdict = Annotated[bool, BeforeValidator(_as_verdict), WithJsonSchema({"type": "boolean"})]
+_Number = Annotated[int, BeforeValidator(_as_number), WithJsonSchema({"type": "integer"})]
+_Score = Annotated[float, Field(ge=0, le=1), WithJsonSchema({"type": "number", "enum": [0, 0.25, 0.5, 0.75, 1]})]
+
+
+# The order of the fields is the order in which a model writes them under a schema: reason first, verdict last. A
+# reason may lack where a model replies without a schema; a verdict may not.
+
+
+class Correctness(BaseModel):
+    reason: str = ""
+    verdict: _Verdict
+
+
+class Relevance(BaseModel):
+    reason: str = ""
+    score: _Score
+
+
+class Claim(BaseModel):
+    number: _Number = 0
+    claim: str
+    reason: str = ""
+    document: _Number = 0
+    supported: _Verdict
+
+
+class Faithfulness(BaseModel):
+    claims: list[Claim]
+
+
+class Statement(BaseModel):
+    number: _Number = 0
+    statement: str
+    reason: str = ""
+    document: _Number = 0
+    supported: _Verdict
+
+
+class ContextRecall(BaseModel):
+    statements: list[Statement] = Field(min_length=1)
+
+
+class Usefulness(BaseModel):
+    number: _Number
+    reason: str = ""
+    useful: _Verdict
+
+
+class ContextPrecision(BaseModel):
+    documents: list[Usefulness]
+
+
+_FORMS: Mapping[str, type[BaseModel]] = {
+    "correctness": Correctness,
+    "relevance": Relevance,
+    "faithfulness": Faithfulness,
+    "context_recall": ContextRecall,
+    "context_precision": ContextPrecision,
+}
+# Without this key an object is no verdict on the criterion.
+_KEY = {
+    "correctness": "verdict",
+    "relevance": "score",
+    "faithfulness": "claims",
+    "context_recall": "statements",
+    "context_precision": "documents",
+}
+
+
+class UnreadableError(ValueError):
+    """A verdict that cannot be read, with the reason; never leaves `ragbench.judges`."""
+
+
+def reply_schema(criteria: Sequence[str]) -> dict[str, Any]:
+    """The JSON schema of a reply: only what every provider's structured output understands, all in one piece."""
+    forms = {criterion: _inlined(_FORMS[criterion].model_json_schema()) for criterion in criteria}
+    return {"type": "object", "properties": forms, "required": list(forms), "additionalProperties": False}
+
+
+def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema without references, titles, defaults and bounds; every field required, no other allowed."""
+    parts: Mapping[str, Any] = schema.get("$defs", {})
+
+    def plain(node: Mapping[str, Any]) -> dict[str, Any]:
+        if "$ref" in node:
+            return plain(parts[node["$ref"].rpartition("/")[2]])
+        if node.get("type") == "object":
+            fields = {name: plain(field) for name, field in node["properties"].items()}
+            return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+        if node.get("type") == "array":
+            return {"type": "array", "items": plain(node["items"])}
+        return {key: node[key] for key in ("type", "enum") if key in node}
+
+    return plain(schema)
+
+
+def read_verdicts(reply: str, criteria: Sequence[str]) -> dict[str, BaseModel | UnreadableError]:
+    """The verdict on each criterion, or why it cannot be read.
+
+    Where a reply holds several, the last one counts, also when it is the one that cannot be read. A reply with a
+    broken JSON object is not read at all: what stands inside might be a verdict that the judged text planted. A
+    criterion judged alone may lack its name around the object, and correctness and relevance may be plain lines, such
+    as "Verdict: TRUE" or "Score: 0.5".
+    """
+    text = without_thoughts(reply)
+    try:
+        objects = list(_objects(text))
+    except UnreadableError as problem:
+        return dict.fromkeys(criteria, problem)
+    found: dict[str, BaseModel | UnreadableError] = {}
+    for criterion in criteria:
+        try:
+            found[criterion] = _verdict(criterion, text, objects, alone=len(criteria) == 1)
+        except UnreadableError as problem:
+            found[criterion] = problem
+    return found
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost JSON objects of a text, in order; braces of prose are passed over."""
+    decoder = json.JSONDecoder(strict=False)  # small models write line breaks into strings
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, end = decoder.raw_decode(text, start)
+            yield value
+        except RecursionError as exc:
+            raise UnreadableError("it nests too deeply") from exc
+        except json.JSONDecodeError as exc:
+            if re.match(r'\{\s*["}]', text[start : start + 100]):
+                raise UnreadableError(f"its JSON is broken or cut at character {exc.pos} ({exc.msg})") from exc
+            end = start + 1
+        start = text.find("{", end)
+
+
+def _verdict(criterion: str, text: str, objects: Sequence[Mapping[str, Any]], *, alone: bool) -> BaseModel:
+    key = _KEY[criterion]
+    last: object = None
+    for found in objects:
+        if criterion in found:
+            last = found[criterion]
+        elif alone and key in found:
+            last = found
+    if last is None and alone and not objects:
+        last = _plain_line(criterion, text)
+    if last is None:
+        raise UnreadableError(f"it holds no verdict on {criterion}" if text else "it is empty")
+    if not isinstance(last, Mapping):  # {"correctness": true}
+        last = {key: last}
+    try:
+        return _FORMS[criterion].model_validate(last)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in (criterion, *first["loc"]))
+        raise UnreadableError(f"{place}: {first['msg']}") from exc
+
+
+_LINES = {
+    "correctness": re.compile(r"^\W*(?:(?:final )?(?:verdict|correctness)\W+)?(true|false)\W*$", re.I | re.M),
+    "relevance": re.compile(r"^\W*(?:final )?(?:relevance )?(?:score|relevance)\W+(\d(?:\.\d+)?)\W*$", re.I | re.M),
+}
+
+
+def _plain_line(criterion: str, text: str) -> str | None:
+    lines = _LINES[criterion].findall(text) if criterion in _LINES else []
+    return str(lines[-1]) if lines else None
+
+
+def rank_weighted_precision(useful: Sequence[bool]) -> float:
+    """Rank-weighted precision of retrieved chunks, best first: range [0, 1], higher is better.
+
+    The mean, over the useful chunks, of the share of useful ones down to each: sum_k P@k u_k / sum_k u_k, where u_k
+    is 1 if the chunk at rank k is useful and P@k the share of useful ones among the first k. It is 1 if all useful
+    chunks come first, however many others follow, and 0 if none is useful. It is average precision over what was
+    retrieved, as RAGAS defines context precision (Es et al. 2024); what was not retrieved plays no part.
+
+    Useful at ranks 1 and 3: (1/1 + 2/3) / 2.
+
+    >>> round(rank_weighted_precision([True, False, True, False]), 4)
+    0.8333
+    """
+    hits, total = 0, 0.0
+    for rank, is_useful in enumerate(useful, 1):
+        if is_useful:
+            hits += 1
+            total += hits / rank
+    return total / hits if hits else 0.0
+
+
+def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, str]:
+    """The value of a verdict in [0, 1] and its explanation; None where the answer makes no claim.
+
+    Raises:
+        UnreadableError: a retrieved document has no verdict.
+    """
+    match verdict:
+        case Correctness():
+            return float(verdict.verdict), verdict.reason
+        case Relevance():
+            return verdict.score, verdict.reason
+        case Faithfulness():
+            if not verdict.claims:
+                return None, "the judge found no claim in the answer"
+            claims = [(c.claim, c.reason, c.document, c.supported) for c in verdict.claims]
+            return _supported_share("claims", claims, chunk_ids)
+        case ContextRecall():
+            statements = [(s.statement, s.reason, s.document, s.supported) for s in verdict.statements]
+            return _supported_share("statements", statements, chunk_ids)
+        case ContextPrecision():
+            return _usefulness(verdict.documents, chunk_ids)
+    raise TypeError(f"no value is defined for {type(verdict).__name__}")
+
+
+def _supported_share(
+    kind: str, said: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]
+) -> tuple[float, str]:
+    """Supported / all; of a claim that comes twice the last verdict counts."""
+    last = {" ".join(text.casefold().split()): (text, reason, number, yes) for text, reason, number, yes in said}
+    lines = {True: [], False: []}  # type: dict[bool, list[str]]
+    for place, (text, reason, number, yes) in enumerate(last.values(), 1):
+        source = chunk_ids[number - 1] if 1 <= number <= len(chunk_ids) else "no document named"
+        why = f" [{source}]" if yes else f" ({reason})" if reason else ""
+        lines[yes].append(f"{place}. {text}{why}")
+    share = len(lines[True]) / len(last)
+    explanation = [f"{len(lines[True])} of {len(last)} {kind} supported"]
+    for yes, heading in ((False, "Unsupported"), (True, "Supported")):
+        if lines[yes]:
+            explanation += [f"{heading}:", *lines[yes]]
+    return share, "\n".join(explanation)
+
+
+def _usefulness(documents: Sequence[Usefulness], chunk_ids: Sequence[str]) -> tuple[float, str]:
+    by_number = {document.number: document for document in documents}
+    numbers = range(1, len(chunk_ids) + 1)
+    if missing := [number for number in numbers if number not in by_number]:
+        raise UnreadableError(f"context_precision: no verdict on document {', '.join(map(str, missing))}")
+    useful = [by_number[number].useful for number in numbers]
+    lines = [
+        f"{number}. {'useful' if by_number[number].useful else 'not useful'} [{chunk_ids[number - 1]}]"
+        + (f" ({by_number[number].reason})" if by_number[number].reason else "")
+        for number in numbers
+    ]
+    return rank_weighted_precision(useful), "\n".join([f"{sum(useful)} of {len(useful)} chunks useful", *lines])

@@ -1,0 +1,69 @@
+"""Judgements -> tidy scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ragbench.errors import DataError
+from ragbench.types import Judgement
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
+    """Judgements as tidy scores: columns query_id, measure, value; by measure, then in the order of the judgements.
+
+    A measure is the criterion after "llm_", so that what a model judged never shares a name with what was computed.
+    Values are in [0, 1]. What is unscored is NaN: it has its row and is counted, but is in no mean.
+
+    >>> score_judgements([Judgement("q1", "correctness", 1.0), Judgement("q2", "correctness", None)])
+      query_id          measure  value
+    0       q1  llm_correctness    1.0
+    1       q2  llm_correctness    NaN
+
+    Raises:
+        DataError: a query has several judgements of one criterion, or a value is outside [0, 1].
+    """
+    import pandas as pd
+
+    criteria = list(dict.fromkeys(judgement.criterion for judgement in judgements))
+    ordered = sorted(judgements, key=lambda judgement: criteria.index(judgement.criterion))
+    seen = set()
+    for judgement in ordered:
+        pair = (judgement.query_id, judgement.criterion)
+        if pair in seen:
+            raise DataError(
+                f"query {pair[0]!r} has several judgements of {pair[1]}; score the judgements of one system at a time, "
+                "and repeated verdicts as one judgement with n_samples"
+            )
+        seen.add(pair)
+        if judgement.value is not None and not 0 <= judgement.value <= 1:
+            raise DataError(f"query {pair[0]!r}: {pair[1]} is {judgement.value}; expected a value in [0, 1], or None")
+    return pd.DataFrame(
+        {
+            "query_id": pd.Series([judgement.query_id for judgement in ordered], dtype=str),
+            "measure": pd.Series([f"llm_{judgement.criterion}" for judgement in ordered], dtype=str),
+            "value": pd.Series([judgement.value for judgement in ordered], dtype=float),
+        }
+    )
+
+
+def judgement_states(judgements: Sequence[Judgement]) -> pd.DataFrame:
+    """How the judgements of each criterion ended: columns criterion, scored, and each other state that occurs; counts.
+
+    >>> lost = Judgement("q2", "correctness", None, state="abstained")
+    >>> judgement_states([Judgement("q1", "correctness", 1.0), lost])
+         criterion  scored  abstained
+    0  correctness       1          1
+    """
+    import pandas as pd
+
+    counts: dict[str, dict[str, int]] = {}
+    states = list(dict.fromkeys(["scored", *(judgement.state for judgement in judgements)]))
+    for judgement in judgements:
+        row = counts.setdefault(judgement.criterion, dict.fromkeys(states, 0))
+        row[judgement.state] += 1
+    rows = [{"criterion": criterion, **row} for criterion, row in counts.items()]
+    return pd.DataFrame(rows, columns=["criterion", *states])
