@@ -1,0 +1,11 @@
+"""What is kept on disk between runs: arrays that are slow to compute, and replies that language models were paid for.
+
+`arrays` (and `info`, `clear` for them) keeps what can be computed again; `ragbench.cache.replies` keeps what cannot be
+had again without paying, in one SQLite file; `ragbench.cache.ledger`, in the same file, what a budget has spent.
+"""
+
+from __future__ import annotations
+
+from ragbench.cache.arrays import Arrays, arrays, cache_folder, clear, digest, info
+
+__all__ = ["Arrays", "arrays", "cache_folder", "clear", "digest", "info"]

@@ -1,0 +1,29 @@
+"""Language models behind one protocol: providers, many requests at once, the reply store, prices.
+
+`load_llm(name)` gives a model, `generate_many(llm, prompts)` asks it. Every reply is stored before it is used
+(`ragbench.cache.replies`), so that the same request is never paid for twice. Three variables of the environment steer
+this, and reach the processes of a sweep: RAGBENCH_REPLIES ("on", "off", "offline"), RAGBENCH_MAX_COST (US dollars) and
+RAGBENCH_BUDGET (the account that several processes share).
+"""
+
+from __future__ import annotations
+
+from ragbench.llms.many import Estimate, estimate_many, generate_many
+from ragbench.llms.prices import Price, cost_of, price_of, prices_checked
+from ragbench.llms.providers import check_llm, load_llm
+from ragbench.llms.scripted import ScriptedLLM
+from ragbench.llms.stored import StoredLLM
+
+__all__ = [
+    "Estimate",
+    "Price",
+    "ScriptedLLM",
+    "StoredLLM",
+    "check_llm",
+    "cost_of",
+    "estimate_many",
+    "generate_many",
+    "load_llm",
+    "price_of",
+    "prices_checked",
+]

@@ -1,0 +1,142 @@
+"""Anthropic's models by the `anthropic` SDK. Retries are ours, so the SDK's are off."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+from ragbench.cache.replies import Reply, Request
+from ragbench.llms.failures import Failed, cut, refused, scrubbed, timed_out, unreachable, unreadable
+from ragbench.llms.ollama import tokens
+from ragbench.llms.openai import warn_of_temperature
+
+_HINTS = {
+    401: "the key was refused; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY to a valid one",
+    403: "the key may not use this model; name another, or set RAG_EVAL_ANTHROPIC_API_KEY to another key",
+    404: "no such model; set RAG_EVAL_ANTHROPIC_MODEL, or name another one as 'anthropic:<model>'",
+}
+_TOOL = "give_reply"
+
+
+class Claude:
+    """One model of Anthropic's. What it turns out not to take is left out from then on."""
+
+    origin = ""
+    max_concurrency = None
+
+    def __init__(self, model: str, key: str, base_url: str | None) -> None:
+        self._model = model
+        self._name = f"anthropic:{model}"
+        self._base_url = base_url
+        self._lock = threading.Lock()
+        self._client: Any = None
+        self._takes_temperature = True
+        self._takes_schema = True
+        self.secrets = (key,)
+
+    def send(self, request: Request, timeout_s: float) -> Reply:
+        """One request, tried once; raises Failed."""
+        client = self._connected()
+        while True:
+            extra = self._extra(request)
+            start = time.perf_counter()
+            try:
+                body = self._exchange(client, request, extra, timeout_s)
+            except Failed as exc:
+                if self._adapted(exc, extra):
+                    continue
+                raise
+            return self._reply(body, time.perf_counter() - start)
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                import anthropic  # takes seconds: only when a request leaves
+
+                self._client = anthropic.Anthropic(api_key=self.secrets[0], base_url=self._base_url, max_retries=0)
+            return self._client
+
+    def _extra(self, request: Request) -> dict[str, Any]:
+        # In the body rather than as arguments: which of them `create` knows differs between versions of the SDK.
+        extra: dict[str, Any] = {}
+        if request.system:
+            extra["system"] = request.system
+        if self._takes_temperature:
+            extra["temperature"] = request.temperature
+        if request.schema is not None and self._takes_schema:
+            extra["output_config"] = {"format": {"type": "json_schema", "schema": request.schema}}
+        elif request.schema is not None:
+            described = "Give the reply in this form."
+            extra["tools"] = [{"name": _TOOL, "description": described, "input_schema": request.schema}]
+            extra["tool_choice"] = {"type": "tool", "name": _TOOL}
+        return extra
+
+    def _exchange(self, client: Any, request: Request, extra: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        import anthropic
+
+        try:
+            message = client.messages.create(
+                model=self._model,
+                max_tokens=request.max_tokens,
+                messages=[{"role": "user", "content": request.prompt}],
+                extra_body=extra,
+                timeout=timeout_s,
+            )
+            found = message.model_dump(warnings=False)
+        except anthropic.APIStatusError as exc:
+            body = self._clean(exc.response.text)
+            raise refused(self._name, exc.status_code, body, exc.response.headers, _HINTS) from None
+        except anthropic.APITimeoutError:
+            raise timed_out(self._name, timeout_s) from None
+        except anthropic.APIConnectionError as exc:
+            reason = self._clean(str(exc.__cause__ or exc))
+            if type(exc.__cause__).__name__ in ("ConnectError", "ConnectTimeout"):
+                address = self._clean(str(client.base_url.copy_with(userinfo=b"", query=None))).rstrip("/")
+                way_out = "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL"
+                raise unreachable(self._name, address, reason, way_out) from None
+            raise cut(self._name, reason) from None
+        except (anthropic.AnthropicError, ValueError, AttributeError, TypeError) as exc:
+            # A body that is no JSON comes out of the SDK as an error of the parser, or as a bare string.
+            raise unreadable(self._name, self._clean(str(exc))) from None
+        return dict(found)
+
+    def _adapted(self, failed: Failed, extra: dict[str, Any]) -> bool:
+        """Whether the request can be said in another way after this refusal. Each step goes one way, so it ends."""
+        if failed.status != 400:
+            return False
+        message = str(failed)
+        if "temperature" in extra and "temperature" in message:
+            if self._takes_temperature:
+                warn_of_temperature(self._name)
+            self._takes_temperature = False
+            return True
+        if "output_config" in extra and any(
+            mark in message for mark in ("output_config", "output_format", "structured")
+        ):
+            self._takes_schema = False  # an older model: a forced tool does the same
+            return True
+        return False
+
+    def _reply(self, body: dict[str, Any], latency_s: float) -> Reply:
+        blocks, usage = body.get("content"), body.get("usage")
+        if not isinstance(blocks, list) or not isinstance(usage, dict):
+            raise unreadable(self._name, self._clean(str(body)))
+        parts = []
+        for block in blocks:
+            if block.get("type") == "text":
+                parts.append(str(block.get("text", "")))
+            elif block.get("type") == "tool_use" and block.get("name") == _TOOL:
+                parts.append(json.dumps(block.get("input"), ensure_ascii=False))
+        stopped = str(body.get("stop_reason"))
+        finish = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
+        # The three are disjoint parts of what was read; all of them are paid for.
+        read = sum(tokens(usage.get(f"{kind}input_tokens")) for kind in ("", "cache_creation_", "cache_read_"))
+        return Reply(
+            "".join(parts), str(body.get("model") or self._model), read, tokens(usage.get("output_tokens")), latency_s,
+            finish.get(stopped, "stop"),
+        )  # fmt: skip
+
+    def _clean(self, text: str) -> str:
+        return scrubbed(text, self.secrets)

@@ -1,0 +1,123 @@
+"""Why a request failed, and whether to ask again: one answer for all providers."""
+
+from __future__ import annotations
+
+import datetime
+import email.utils
+import json
+import math
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote
+
+_LONGEST_BODY = 300
+_BUSY = {429, 503, 529}
+# Out of money says its provider with the status of a bad or of a too frequent request; waiting does not help.
+_NO_MONEY = ("insufficient_quota", "credit balance", "billing_hard_limit")
+
+
+class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside llms; users see ModelError or a record
+    """A request without a reply.
+
+    `status` is HTTP's, 0 where there was none. `tries` is how often this may be tried in all (1: never again), `wait_s`
+    how long the server asks to wait. `stop` says that any other request to this model would fail alike, `paid` that the
+    server may have done the work.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        tries: int = 1,
+        wait_s: float | None = None,
+        stop: bool = False,
+        paid: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.tries = tries
+        self.wait_s = wait_s
+        self.stop = stop
+        self.paid = paid
+
+
+def refused(name: str, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]) -> Failed:
+    """The failure that an HTTP status means. `hints` says what to set, by status."""
+    said = f"{status}{f': {_said(body)}' if body else ''}"
+    if any(mark in body for mark in _NO_MONEY):
+        return Failed(f"{name}: no credit is left ({said}); pay in, or name another model", stop=True)
+    if status in _BUSY or status in (408, 409) or (status >= 500 and status != 501):
+        tries = 8 if status in _BUSY else 5
+        return Failed(f"{name}: {said}", status=status, tries=tries, wait_s=_retry_after(headers.get("retry-after")))
+    if status in (401, 402, 403, 404):
+        return Failed(f"{name}: {hints.get(status, 'the server refuses')} ({said})", status=status, stop=True)
+    hint = hints.get(status, "the server refuses this request: check its length, max_tokens and temperature")
+    return Failed(f"{name}: {hint} ({said})", status=status)
+
+
+def unreachable(name: str, address: str, reason: object, way_out: str) -> Failed:
+    """Nobody listens at the address."""
+    return Failed(f"{name}: no server answers at {address} ({reason}); {way_out}", tries=4, stop=True)
+
+
+def cut(name: str, reason: object) -> Failed:
+    """The connection ended before the reply did: the server may have done the work."""
+    return Failed(f"{name}: the connection was cut ({reason})", tries=5, paid=True)
+
+
+def timed_out(name: str, timeout_s: float) -> Failed:
+    """No reply in time: the server may be doing the work."""
+    return Failed(f"{name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less", tries=2, paid=True)
+
+
+def unreadable(name: str, body: str) -> Failed:
+    """A reply that is not what the provider's interface promises: half a body, a proxy's error page."""
+    return Failed(f"{name}: the server's reply cannot be read: {_said(body)!r}", tries=3, paid=True)
+
+
+def scrubbed(text: str, secrets: Iterable[str]) -> str:
+    """The text without any key, as it is or as JSON and URLs write it.
+
+    >>> scrubbed("Incorrect API key: sk-123", ["sk-123"])
+    'Incorrect API key: ***'
+    """
+    for secret in secrets:
+        for written in {secret, json.dumps(secret)[1:-1], quote(secret, safe="")}:
+            if written:
+                text = text.replace(written, "***")
+    return text
+
+
+def _said(body: str) -> str:
+    """The server's own message where its body has one, on one line and not too long."""
+    try:
+        found = json.loads(body)
+    except ValueError:
+        found = None
+    if isinstance(found, dict):
+        error = found.get("error", found)
+        message = error.get("message") if isinstance(error, dict) else error
+        body = message if isinstance(message, str) else body
+    line = " ".join(body.split())
+    return line if len(line) <= _LONGEST_BODY else f"{line[:_LONGEST_BODY]}..."
+
+
+def _retry_after(value: str | None) -> float | None:
+    """Seconds from now, from seconds or from an HTTP date; None where there is neither.
+
+    >>> _retry_after("1.5"), _retry_after("soon"), _retry_after("Wed, 21 Oct 2015 07:28:00 GMT")
+    (1.5, None, 0.0)
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            then = email.utils.parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        if then.tzinfo is None:
+            then = then.replace(tzinfo=datetime.UTC)
+        seconds = (then - datetime.datetime.now(datetime.UTC)).total_seconds()
+    return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -1,0 +1,207 @@
+"""Many prompts at once, in order, without losing anything: the one place where requests wait beside each other."""
+
+from __future__ import annotations
+
+import math
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ragbench.cache.database import StoreError
+from ragbench.errors import ConfigError, ModelError
+from ragbench.llms.failures import Failed
+from ragbench.llms.prices import price_of
+from ragbench.llms.stored import StoredLLM
+from ragbench.types import LLM, Completion
+
+_Asked = tuple[str, int]  # prompt and sample
+
+
+class Estimate(NamedTuple):
+    """What a call of `generate_many` would do.
+
+    `cached` replies are in the store, `to_send` are not. `input_tokens` (of those to send) is a quarter of their bytes,
+    which English text comes near to; `max_output_tokens` is a bound. `cost` is in US dollars for both together, None
+    where the price is unknown.
+    """
+
+    cached: int
+    to_send: int
+    input_tokens: int
+    max_output_tokens: int
+    cost: float | None
+
+
+def generate_many(
+    llm: LLM,
+    prompts: Sequence[str],
+    *,
+    system: str | None = None,
+    max_tokens: int = 512,
+    temperature: float = 0.0,
+    schema: Mapping[str, Any] | None = None,
+    samples: Sequence[int] | None = None,
+    concurrency: int = 8,
+    timeout_s: float = 120.0,
+    label: str = "",
+) -> list[Completion]:
+    """One completion per prompt, in the order of the prompts.
+
+    What the reply store has is taken from there; up to `concurrency` other requests are on their way at once. A server
+    that asks to wait (429, 503, 529, with or without Retry-After) is waited for. A request that fails for good becomes
+    a completion with an empty text and the reason in `error`, and the others go on; when the reason concerns them all
+    (wrong key, no such model, nobody listening, budget spent), the rest is not sent and carries the same reason.
+    Identical prompts are sent once. `samples` numbers each prompt's repetition (default: all 0). `timeout_s` bounds
+    each try of a request. After two seconds a progress bar appears, with `label` before it.
+
+    Ctrl-C ends at once. What has come back by then is in the reply store; the next call asks for the rest only.
+
+    Any object with a `generate` method will do as `llm`; with one that is not from `load_llm`, `timeout_s` is its own
+    affair, and `schema` and `sample` are passed on only when they are used.
+
+    >>> from ragbench.llms import ScriptedLLM
+    >>> [reply.text for reply in generate_many(ScriptedLLM(["one", "two"]), ["first?", "second?"])]
+    ['one', 'two']
+    """
+    asked = _asked(prompts, samples, concurrency, timeout_s)
+    options = {"system": system, "max_tokens": max_tokens, "temperature": temperature, "schema": schema}
+    stop = threading.Event()
+    unique = list(dict.fromkeys(asked))
+    done: dict[_Asked, Completion] = {}
+    call: Callable[[_Asked], Completion]
+    if isinstance(llm, StoredLLM):
+        stored = llm
+        requests = {one: stored.request(one[0], sample=one[1], **options) for one in unique}  # type: ignore[arg-type]
+        stored.check_budget()
+        try:
+            found = stored.lookup_many(list(requests.values()))
+        except StoreError as exc:
+            raise ModelError(str(exc)) from exc
+        done = {one: reply for one, reply in zip(unique, found, strict=True) if reply is not None}
+
+        def call(one: _Asked) -> Completion:
+            return stored.fetch(requests[one], timeout_s=timeout_s, stop=stop)
+    else:
+
+        def call(one: _Asked) -> Completion:
+            given = {key: value for key, value in options.items() if key != "schema" or value is not None}
+            if one[1]:
+                given["sample"] = one[1]
+            return llm.generate(one[0], **given)  # type: ignore[arg-type]
+
+    pending = [one for one in unique if one not in done]
+    workers = min(concurrency, len(pending), getattr(llm, "max_concurrency", None) or concurrency)
+    for one, completion in _all(pending, call, llm.name, workers, stop, len(done), label):
+        done[one] = completion
+    first = {one: position for position, one in reversed(list(enumerate(asked)))}
+    return [done[one] if first[one] == position else _repeated(done[one]) for position, one in enumerate(asked)]
+
+
+def estimate_many(
+    llm: LLM,
+    prompts: Sequence[str],
+    *,
+    system: str | None = None,
+    max_tokens: int = 512,
+    temperature: float = 0.0,
+    schema: Mapping[str, Any] | None = None,
+    samples: Sequence[int] | None = None,
+) -> Estimate:
+    """What `generate_many` with the same arguments would send and cost, without sending anything.
+
+    >>> from ragbench.llms import ScriptedLLM
+    >>> estimate_many(ScriptedLLM(["one"]), ["four", "four"], max_tokens=100)
+    Estimate(cached=0, to_send=1, input_tokens=1, max_output_tokens=100, cost=0.0)
+    """
+    unique = list(dict.fromkeys(_asked(prompts, samples, 1, 1.0)))
+    pending = unique
+    if isinstance(llm, StoredLLM):
+        options = {"system": system, "max_tokens": max_tokens, "temperature": temperature, "schema": schema}
+        found = llm.lookup_many([llm.request(text, sample=sample, **options) for text, sample in unique])  # type: ignore[arg-type]
+        pending = [one for one, reply in zip(unique, found, strict=True) if reply is None]
+    counts = [math.ceil((len(text.encode(errors="replace")) + len((system or "").encode())) / 4) for text, _ in pending]
+    price = price_of(llm.name)
+    cost = None if price is None else math.fsum(price.cost(count, max_tokens) for count in counts)
+    return Estimate(len(unique) - len(pending), len(pending), sum(counts), max_tokens * len(pending), cost)
+
+
+def _asked(prompts: Sequence[str], samples: Sequence[int] | None, concurrency: int, timeout_s: float) -> list[_Asked]:
+    if isinstance(prompts, str):
+        raise ConfigError("generate_many: expected a list of prompts, not one text; write [prompt]")
+    if samples is not None and len(samples) != len(prompts):
+        raise ConfigError(f"generate_many: {len(samples)} samples for {len(prompts)} prompts; expected one for each")
+    if concurrency < 1 or not timeout_s > 0:
+        raise ConfigError(f"generate_many: concurrency {concurrency} and timeout_s {timeout_s} must be above 0")
+    return list(zip(prompts, samples or [0] * len(prompts), strict=True))
+
+
+def _repeated(completion: Completion) -> Completion:
+    """The same completion for a second prompt of the same text: nobody waited for it again, and nobody paid."""
+    return completion if completion.error is not None else replace(completion, cached=True, latency_s=0.0)
+
+
+def _all(
+    pending: Sequence[_Asked],
+    call: Callable[[_Asked], Completion],
+    name: str,
+    workers: int,
+    stop: threading.Event,
+    had: int,
+    label: str,
+) -> Iterator[tuple[_Asked, Completion]]:
+    """Each pending item with its completion, as they come."""
+    from tqdm import tqdm
+
+    todo: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
+    for one in pending:
+        todo.put(one)
+    came: queue.SimpleQueue[tuple[_Asked, Completion | ConfigError]] = queue.SimpleQueue()
+    hopeless: list[str] = []
+
+    def work() -> None:
+        while not stop.is_set():
+            try:
+                one = todo.get_nowait()
+            except queue.Empty:
+                return
+            came.put((one, Completion("", name, error=hopeless[0]) if hopeless else attempt(one)))
+
+    def attempt(one: _Asked) -> Completion | ConfigError:
+        try:
+            return call(one)
+        except Failed as exc:
+            if exc.stop:
+                hopeless.append(str(exc))
+            return Completion("", name, error=str(exc))
+        except ConfigError as exc:
+            return exc
+        except ModelError as exc:
+            return Completion("", name, error=str(exc))
+        except Exception as exc:  # one broken item must not throw the others away, whatever a user's model raises
+            return Completion("", name, error=f"{type(exc).__name__}: {exc}")
+
+    # Daemon threads of our own, because an executor's are waited for at the end of the process: Ctrl-C would hang for
+    # as long as the slowest request. What a thread still receives after Ctrl-C goes to the store.
+    for number in range(workers):
+        threading.Thread(target=work, name=f"{name} {number}", daemon=True).start()
+    total = len(pending) + had
+    try:
+        with tqdm(total=total, initial=had, desc=label or name, unit="reply", delay=2, leave=False) as bar:
+            for _ in pending:
+                one, completion = _next(came)
+                if isinstance(completion, ConfigError):
+                    raise completion
+                bar.update()
+                yield one, completion
+    finally:
+        stop.set()
+
+
+def _next(came: queue.SimpleQueue[Any]) -> Any:
+    while True:
+        try:
+            return came.get(timeout=0.2)  # a wait without end cannot be interrupted on every system
+        except queue.Empty:
+            continue

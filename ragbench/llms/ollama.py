@@ -1,0 +1,91 @@
+"""Ollama by its own HTTP interface: POST /api/chat, and GET /api/tags to say which models there are."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from ragbench.cache.replies import Reply, Request
+from ragbench.llms.failures import Failed, unreadable
+from ragbench.llms.http import Server
+
+_SMALLEST_CONTEXT = 4096
+
+
+class Ollama:
+    """One model of one Ollama server."""
+
+    origin = ""
+    max_concurrency = None
+
+    def __init__(self, model: str, base_url: str) -> None:
+        way_out = "start it with `ollama serve`, or set RAG_EVAL_OLLAMA_BASE_URL to where it runs"
+        self._server = Server(f"ollama:{model}", base_url, None, {}, way_out)
+        self._model = model
+        self._context = _SMALLEST_CONTEXT
+        self._lock = threading.Lock()
+        self.secrets = self._server.secrets
+
+    def send(self, request: Request, timeout_s: float) -> Reply:
+        """One request, tried once; raises Failed."""
+        payload: dict[str, Any] = {
+            "model": self._model,
+            "messages": messages(request),
+            "stream": False,
+            "options": {
+                "temperature": request.temperature,
+                "num_predict": request.max_tokens,
+                "seed": request.sample,
+                "num_ctx": self._context_for(request),
+            },
+        }
+        if request.schema is not None:
+            payload["format"] = request.schema
+        start = time.perf_counter()
+        try:
+            body = self._server.post("/api/chat", payload, timeout_s)
+        except Failed as exc:
+            raise self._with_models(exc) from None
+        latency_s = time.perf_counter() - start
+        message = body.get("message")
+        if not isinstance(message, dict) or not isinstance(message.get("content"), str):
+            raise unreadable(self._server.name, str(body))
+        finish = "length" if body.get("done_reason") == "length" else "stop"
+        read, written = tokens(body.get("prompt_eval_count")), tokens(body.get("eval_count"))
+        return Reply(message["content"], str(body.get("model", self._model)), read, written, latency_s, finish)
+
+    def _context_for(self, request: Request) -> int:
+        """Ollama cuts a prompt that does not fit, without a word, so the window is asked for by the prompt's size.
+
+        It only ever grows, in powers of two, because each change loads the model anew. Three bytes per token is on the
+        safe side for prose in any script.
+        """
+        size = len(request.prompt.encode()) + len((request.system or "").encode())
+        needed = size // 3 + request.max_tokens + 256
+        with self._lock:
+            while self._context < needed:
+                self._context *= 2
+            return self._context
+
+    def _with_models(self, failed: Failed) -> Failed:
+        if failed.status != 404:
+            return failed
+        listed = self._server.get("/api/tags")
+        models = listed.get("models", []) if isinstance(listed, dict) else []
+        names = sorted(str(model.get("name")) for model in models if isinstance(model, dict))
+        there = f"there are: {', '.join(names)}" if names else "it lists no models"
+        way_out = f"run `ollama pull {self._model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
+        return Failed(f"{self._server.name}: the server at {self._server.address} has no such model (404); {there}; "
+                      f"{way_out}", stop=True)  # fmt: skip
+
+
+def messages(request: Request, *, beside: str = "") -> list[dict[str, str]]:
+    """System and user message as chat interfaces take them; `beside` is added to the system message."""
+    system = "\n\n".join(part for part in (request.system, beside) if part)
+    return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": request.prompt}]
+
+
+def tokens(count: object) -> int:
+    """A server's usage figure; 0 where it gives none."""
+    return count if isinstance(count, int) and count >= 0 else 0

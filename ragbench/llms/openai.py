@@ -1,0 +1,139 @@
+"""Any OpenAI-compatible server: POST /chat/completions below its base URL."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from ragbench.cache.replies import Reply, Request
+from ragbench.errors import DataWarning
+from ragbench.llms.failures import Failed, unreadable
+from ragbench.llms.http import Server, address
+from ragbench.llms.ollama import messages, tokens
+
+HOSTED = "https://api.openai.com/v1"
+_SCHEMA_MARKS = ("response_format", "json_schema", "schema", "grammar", "structured")
+
+
+class OpenAI:
+    """One model of one server. What the server turns out not to take is left out from then on."""
+
+    max_concurrency = None
+
+    def __init__(self, model: str, base_url: str, key: str | None) -> None:
+        hints = {
+            401: "the key was refused; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY to a valid one",
+            403: "the key may not use this model; name another, or set RAG_EVAL_OPENAI_API_KEY to another key",
+            404: "no such model, or no such address; set RAG_EVAL_OPENAI_MODEL or RAG_EVAL_OPENAI_BASE_URL",
+        }
+        way_out = "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs"
+        self._server = Server(f"openai:{model}", base_url, key, hints, way_out)
+        self._model = model
+        self._limit = "max_tokens"
+        self._takes_temperature = True
+        self._takes_schema = True
+        self.origin = address(base_url)
+        self.secrets = self._server.secrets
+
+    def send(self, request: Request, timeout_s: float) -> Reply:
+        """One request, tried once; raises Failed."""
+        while True:
+            start = time.perf_counter()
+            payload = self._payload(request)
+            try:
+                body = self._server.post("/chat/completions", payload, timeout_s)
+            except Failed as exc:
+                if self._adapted(exc, payload):
+                    continue
+                raise self._with_models(exc) from None
+            return self._reply(body, time.perf_counter() - start)
+
+    def _payload(self, request: Request) -> dict[str, Any]:
+        payload: dict[str, Any] = {"model": self._model, self._limit: request.max_tokens}
+        if self._takes_temperature:
+            payload["temperature"] = request.temperature
+        beside = ""
+        if request.schema is not None and self._takes_schema:
+            named = {"name": "reply", "schema": request.schema, "strict": is_strict(request.schema)}
+            payload["response_format"] = {"type": "json_schema", "json_schema": named}
+        elif request.schema is not None:
+            beside = (
+                f"Reply with one JSON object that follows this JSON schema, and nothing else:\n{request.schema_text}"
+            )
+        payload["messages"] = messages(request, beside=beside)
+        return payload
+
+    def _adapted(self, failed: Failed, payload: Mapping[str, Any]) -> bool:
+        """Whether the request can be said in another way after this refusal. Each step goes one way, so it ends."""
+        if failed.status not in (400, 422, 501):
+            return False
+        message = str(failed)
+        if "max_tokens" in payload and "max_completion_tokens" in message:
+            self._limit = "max_completion_tokens"
+            return True
+        if "temperature" in payload and "temperature" in message:
+            if self._takes_temperature:
+                warn_of_temperature(self._server.name)
+            self._takes_temperature = False
+            return True
+        if "response_format" in payload and any(mark in message for mark in _SCHEMA_MARKS):
+            self._takes_schema = False
+            return True
+        return False
+
+    def _reply(self, body: dict[str, Any], latency_s: float) -> Reply:
+        try:
+            choice = body["choices"][0]
+            message = choice["message"]
+            text, refusal = message.get("content") or "", message.get("refusal")
+        except (KeyError, IndexError, TypeError, AttributeError):
+            raise unreadable(self._server.name, str(body)) from None
+        if isinstance(text, list):  # some servers give parts
+            text = "".join(str(part.get("text", "")) for part in text if isinstance(part, dict))
+        finish = {"length": "length", "content_filter": "refusal"}.get(choice.get("finish_reason"), "stop")
+        if refusal:
+            text, finish = text or str(refusal), "refusal"
+        usage = body.get("usage") or {}
+        read, written = tokens(usage.get("prompt_tokens")), tokens(usage.get("completion_tokens"))
+        return Reply(str(text), str(body.get("model") or self._model), read, written, latency_s, finish)
+
+    def _with_models(self, failed: Failed) -> Failed:
+        if failed.status != 404:
+            return failed
+        listed = self._server.get("/models")
+        models = listed.get("data", []) if isinstance(listed, dict) else []
+        names = sorted(str(model.get("id")) for model in models if isinstance(model, dict))
+        shown = f"{', '.join(names[:20])}{' ...' if len(names) > 20 else ''}"
+        return Failed(f"{failed}; {self.origin} has: {shown}", stop=True) if names else failed
+
+
+def is_strict(schema: object) -> bool:
+    """Whether every object in the schema names all its properties as required and allows no others.
+
+    Only such schemas can be enforced token by token by the hosted service.
+
+    >>> is_strict({"type": "object", "properties": {"a": {}}, "required": ["a"], "additionalProperties": False})
+    True
+    >>> is_strict({"type": "object", "properties": {"a": {}}})
+    False
+    """
+    if isinstance(schema, list):
+        return all(is_strict(part) for part in schema)
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object":
+        closed = schema.get("additionalProperties") is False
+        if not closed or set(schema.get("required", ())) != set(schema.get("properties", {})):
+            return False
+    return all(is_strict(part) for part in schema.values())
+
+
+def warn_of_temperature(name: str) -> None:
+    """Say that a model takes no temperature."""
+    warnings.warn(
+        f"{name} takes no temperature: it runs at its own, and its replies vary from request to request",
+        DataWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,130 @@
+"""What a request costs: prices per million tokens from prices.toml, and from the user's file in RAGBENCH_PRICES.
+
+Rules: what runs on this machine (`ollama:`, `gguf:`, `scripted:`) costs 0, save Ollama's models that end in "cloud",
+which run elsewhere; everything else costs what the table says; a model that is in no table has an unknown cost (None),
+never zero.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragbench.errors import ConfigError
+from ragbench.types import Completion
+
+_TABLE = Path(__file__).with_name("prices.toml")
+_LOCAL = ("ollama", "gguf", "scripted")
+_DATE = re.compile(r"-(\d{8}|\d{4}-\d{2}-\d{2}|latest)$")
+_FIELDS = {"input", "output", "above", "input_above", "output_above"}
+
+
+class Price(NamedTuple):
+    """US dollars per million tokens; above `above` input tokens the whole request costs the other two."""
+
+    input: float
+    output: float
+    above: float = math.inf
+    input_above: float = 0.0
+    output_above: float = 0.0
+
+    def cost(self, input_tokens: int, output_tokens: int) -> float:
+        """US dollars for one request.
+
+        >>> Price(3.0, 15.0).cost(2_000, 400)
+        0.012
+        >>> Price(1.0, 2.0, above=1_000, input_above=10.0, output_above=20.0).cost(2_000, 100)
+        0.022
+        """
+        if input_tokens > self.above:
+            return (input_tokens * self.input_above + output_tokens * self.output_above) / 1e6
+        return (input_tokens * self.input + output_tokens * self.output) / 1e6
+
+
+def price_of(name: str) -> Price | None:
+    """The price of a model named "provider:model"; None where it is unknown.
+
+    >>> price_of("anthropic:claude-haiku-4-5-20251001")
+    Price(input=1.0, output=5.0, above=inf, input_above=0.0, output_above=0.0)
+    >>> price_of("ollama:llama3.1:8b").cost(1_000_000, 1_000_000)
+    0.0
+    >>> price_of("openai:some-model-of-mine") is None
+    True
+    """
+    own = os.environ.get("RAGBENCH_PRICES", "")
+    table = {**_read(_TABLE, 0)[1], **(_read(Path(own), _changed(own))[1] if own else {})}
+    for candidate in (name, _DATE.sub("", name)):
+        if candidate in table:
+            return table[candidate]
+    if name.partition(":")[0] in _LOCAL and not name.endswith("cloud"):
+        return Price(0.0, 0.0)
+    return None
+
+
+def prices_checked() -> datetime.date:
+    """When the prices that ship with ragbench were last looked up.
+
+    >>> prices_checked().year >= 2026
+    True
+    """
+    return _read(_TABLE, 0)[0]
+
+
+def cost_of(completion: Completion) -> float | None:
+    """What a completion costs in US dollars when it is not in the reply store; None where that is unknown.
+
+    A cached completion cost nothing this time, but the configuration that asks for it costs this much wherever it
+    runs first. Unknown are the cost of a model without a price and that of a reply without usage figures.
+
+    >>> cost_of(Completion("Yes.", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200))
+    0.002
+    >>> cost_of(Completion("Yes.", "openai:no-such-model", input_tokens=1_000, output_tokens=200)) is None
+    True
+    """
+    price = price_of(completion.model)
+    if price is None or price == Price(0.0, 0.0) or completion.error is not None:
+        return None if price is None else 0.0
+    if completion.input_tokens == 0:
+        return None  # no request is empty: the server gave no usage figures
+    return price.cost(completion.input_tokens, completion.output_tokens)
+
+
+def _changed(file: str) -> float:
+    try:
+        return Path(file).stat().st_mtime
+    except OSError as exc:
+        raise ConfigError(
+            f"RAGBENCH_PRICES is {file!r}, which cannot be read ({exc}); name a TOML file of prices"
+        ) from exc
+
+
+@lru_cache(maxsize=8)
+def _read(file: Path, changed: float) -> tuple[datetime.date, dict[str, Price]]:
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise ConfigError(f"the table of prices {file} cannot be read ({exc}); see {_TABLE} for its form") from exc
+    checked, models = content.get("checked"), content.get("models")
+    if not isinstance(checked, datetime.date) or not isinstance(models, Mapping):
+        raise ConfigError(f"the table of prices {file} needs `checked = <date>` and a table [models]; see {_TABLE}")
+    return checked, {name: _price(name, fields, file) for name, fields in models.items()}
+
+
+def _price(name: str, fields: Any, file: Path) -> Price:
+    numbers = isinstance(fields, Mapping) and all(
+        isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0
+        for value in fields.values()
+    )
+    if not numbers or not {"input", "output"} <= set(fields) <= _FIELDS or len(fields) not in (2, 5) or ":" not in name:
+        raise ConfigError(
+            f'{file}: the price of {name!r} is {fields}; expected "provider:model" = {{ input = 3.0, output = 15.0 }} '
+            "in dollars per million tokens, or all of " + ", ".join(sorted(_FIELDS))
+        )
+    return Price(**{key: float(value) for key, value in fields.items()})

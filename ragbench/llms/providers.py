@@ -1,0 +1,131 @@
+"""From a name such as "anthropic:<model>" and the environment to a model that can be asked.
+
+Settings, all from the environment: RAG_EVAL_PROVIDER ("ollama" unless set) for the name "env"; RAG_EVAL_<P>_MODEL and
+RAG_EVAL_<P>_BASE_URL for <P> in OLLAMA, ANTHROPIC, OPENAI; RAG_EVAL_<P>_API_KEY (or <P>_API_KEY) for the latter two;
+RAG_EVAL_GGUF_MODEL (a file) and RAG_EVAL_GGUF_CONTEXT (tokens) for GGUF files.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ragbench.errors import ConfigError, unknown
+from ragbench.llms.claude import Claude
+from ragbench.llms.gguf import Gguf, check_file
+from ragbench.llms.ollama import Ollama
+from ragbench.llms.openai import HOSTED, OpenAI
+from ragbench.llms.stored import Provider, StoredLLM, replies_mode
+
+PROVIDERS = ("anthropic", "gguf", "ollama", "openai")
+_OLLAMA = "http://localhost:11434"
+
+
+def load_llm(name: str = "env") -> StoredLLM:
+    """The model of that name: "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>" or "env".
+
+    "openai" is any OpenAI-compatible server; "env" takes provider and model from the environment (see this module).
+    Replies go through the reply store. Nothing is sent and no model is loaded before the first request that the store
+    cannot answer. Raises ConfigError when something is missing, and says what to set.
+
+    >>> load_llm("ollama:llama3.1:8b").name
+    'ollama:llama3.1:8b'
+    >>> load_llm("olama:llama3.1:8b")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown LLM provider 'olama'; did you mean 'ollama'? Known: anthropic, gguf, ...
+    """
+    provider, model = parse(name)
+    offline = replies_mode() == "offline"
+    client: Provider
+    if provider == "gguf":
+        file = Path(model).expanduser().absolute()
+        if not offline:
+            check_file(file)
+        client, model = Gguf(file, _context()), file.name
+    elif provider == "ollama":
+        client = Ollama(model, _base_url("OLLAMA", _OLLAMA))
+    elif provider == "openai":
+        base_url = _base_url("OPENAI", HOSTED)
+        key = _key("OPENAI")
+        if key is None and base_url == HOSTED and not offline:
+            raise ConfigError(
+                f"openai:{model}: no key; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY, or for another server "
+                "RAG_EVAL_OPENAI_BASE_URL"
+            )
+        client = OpenAI(model, base_url, key)
+    else:
+        key = _key("ANTHROPIC")
+        if key is None and not offline:
+            raise ConfigError(f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY")
+        client = Claude(model, key or "", _base_url("ANTHROPIC", "") or None)
+    return StoredLLM(provider, model, client)
+
+
+def check_llm(name: str) -> None:
+    """ConfigError when the model of that name could not be asked: unknown provider, no model, no key, no file.
+
+    Also when a maximum cost is set and the model's price is unknown. Nothing is sent, nothing is loaded.
+
+    >>> check_llm("gguf:no-such-file.gguf")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: gguf:...: there is no such file to read (...
+    """
+    load_llm(name).check_budget()
+
+
+def parse(name: str) -> tuple[str, str]:
+    """Provider and model of a name; "env" is looked up.
+
+    >>> parse("ollama:llama3.1:8b")
+    ('ollama', 'llama3.1:8b')
+    """
+    if name == "env":
+        provider = os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
+        if provider not in PROVIDERS:
+            raise ConfigError(f"RAG_EVAL_PROVIDER: {unknown('LLM provider', provider, PROVIDERS)}")
+        variable = f"RAG_EVAL_{provider.upper()}_MODEL"
+        model = os.environ.get(variable, "")
+        if not model:
+            raise ConfigError(f"llm 'env' means {provider} (RAG_EVAL_PROVIDER), but no model is named; set {variable}")
+        return provider, model
+    provider, _, model = name.partition(":")
+    if provider not in PROVIDERS:
+        raise ConfigError(unknown("LLM provider", provider, PROVIDERS))
+    if not model:
+        raise ConfigError(f"{name!r} names no model; write {provider}:<{'file' if provider == 'gguf' else 'model'}>")
+    return provider, model
+
+
+def _key(provider: str) -> str | None:
+    key = os.environ.get(f"RAG_EVAL_{provider}_API_KEY") or os.environ.get(f"{provider}_API_KEY")
+    if key is None:
+        return None
+    key = key.strip()
+    if not key.isascii() or not key.isprintable():  # the HTTP library's error would show it
+        raise ConfigError(f"RAG_EVAL_{provider}_API_KEY or {provider}_API_KEY holds characters that no key has")
+    return key or None
+
+
+def _base_url(provider: str, default: str) -> str:
+    variable = f"RAG_EVAL_{provider}_BASE_URL"
+    given = os.environ.get(variable, "").strip()
+    if not given:
+        return default
+    try:
+        parts = urlsplit(given)
+        right = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        right = False
+    if not right:  # not shown: it may hold a password
+        raise ConfigError(f"{variable} is no address; expected one such as http://localhost:8000")
+    if provider == "OPENAI" and parts.path in ("", "/"):
+        given = given.rstrip("/") + "/v1" if not parts.query else given
+    return given.rstrip("/")
+
+
+def _context() -> int:
+    text = os.environ.get("RAG_EVAL_GGUF_CONTEXT", "").strip()
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise ConfigError(f"RAG_EVAL_GGUF_CONTEXT is {text!r}; expected a number of tokens, such as 8192")
+    return int(text or 0)

@@ -1,0 +1,82 @@
+"""A language model that says what it is told to: for tests, for teaching, for trying a notebook without paying."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ragbench.errors import ModelError
+from ragbench.types import Completion
+
+ScriptedReply = str | Mapping[str, Any] | Completion
+
+
+class ScriptedLLM:
+    """Replies from a list, in order, or from a function of the prompt.
+
+    A reply is a text, a mapping (which becomes JSON text) or a whole Completion. Tokens are counted as words, latency
+    is 0. `prompts` and `systems` hold what was asked, in order. Nothing goes through the reply store. When a list has
+    no reply left, `generate` raises ModelError.
+
+    >>> llm = ScriptedLLM(["Paris.", {"verdict": True}])
+    >>> llm.generate("What is the capital of France?").text
+    'Paris.'
+    >>> llm.generate("Is that so?").text
+    '{"verdict": true}'
+    >>> ScriptedLLM(lambda prompt: prompt.upper()).generate("hello").text
+    'HELLO'
+    """
+
+    def __init__(
+        self,
+        replies: Sequence[ScriptedReply] | Callable[[str], ScriptedReply],
+        *,
+        name: str = "scripted:test",
+    ) -> None:
+        self._replies = replies if callable(replies) else list(replies)
+        self._lock = threading.Lock()
+        self._name = name
+        self.prompts: list[str] = []
+        self.systems: list[str | None] = []
+
+    @property
+    def name(self) -> str:
+        """The name given at construction, "provider:model"."""
+        return self._name
+
+    @property
+    def max_concurrency(self) -> int | None:
+        """1 for a list: its replies belong to the prompts in order."""
+        return None if callable(self._replies) else 1
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        system: str | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
+        schema: Mapping[str, Any] | None = None,
+        sample: int = 0,
+    ) -> Completion:
+        """The next reply; see the class."""
+        with self._lock:
+            number = len(self.prompts)
+            self.prompts.append(prompt)
+            self.systems.append(system)
+        if callable(self._replies):
+            reply = self._replies(prompt)
+        elif number < len(self._replies):
+            reply = self._replies[number]
+        else:
+            raise ModelError(
+                f"{self.name} has {len(self._replies)} replies and was asked {number + 1} times; give it more of "
+                "them, or a function"
+            )
+        if isinstance(reply, Completion):
+            return reply
+        text = reply if isinstance(reply, str) else json.dumps(reply, ensure_ascii=False)
+        asked = f"{system or ''} {prompt}"
+        return Completion(text, self.name, input_tokens=len(asked.split()), output_tokens=len(text.split()))

@@ -1,0 +1,275 @@
+"""A provider behind the reply store: looked up first, waited for politely, within the budget, stored before use."""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import threading
+import time
+import uuid
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+from ragbench.cache import ledger, replies
+from ragbench.cache.database import StoreError
+from ragbench.cache.replies import Reply, Request
+from ragbench.errors import ConfigError, ModelError
+from ragbench.llms.failures import Failed, scrubbed
+from ragbench.llms.prices import Price, price_of
+from ragbench.types import Completion
+
+MODES = ("on", "off", "offline")
+_LONGEST_PAUSE_S = 600.0
+_LONGEST_BACKOFF_S = 30.0
+_OWN_BUDGET = f"process {uuid.uuid4().hex}"
+# What providers add around a prompt (roles, a schema's instructions, a tool's system prompt), in tokens.
+_AROUND = 1000
+
+
+class Provider(Protocol):
+    """What sends one request, once."""
+
+    @property
+    def origin(self) -> str: ...
+    @property
+    def secrets(self) -> tuple[str, ...]: ...
+    @property
+    def max_concurrency(self) -> int | None: ...
+
+    def send(self, request: Request, timeout_s: float) -> Reply: ...
+
+
+class StoredLLM:
+    """A model of a provider; what `load_llm` gives. Threads may share it. It shows no key in any form."""
+
+    def __init__(self, provider: str, model: str, client: Provider) -> None:
+        self._provider, self._model, self._client = provider, model, client
+        self._lock = threading.Lock()
+        self._not_before = 0.0
+        self._store_is_broken = ""
+
+    @property
+    def name(self) -> str:
+        """Provider and model, "provider:model", as completions carry it; a GGUF file without its folder."""
+        return f"{self._provider}:{self._model}"
+
+    @property
+    def max_concurrency(self) -> int | None:
+        """How many requests at once make sense; None: as many as you like."""
+        return self._client.max_concurrency
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        system: str | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
+        schema: Mapping[str, Any] | None = None,
+        sample: int = 0,
+    ) -> Completion:
+        """The model's reply, from the store if the same was asked before; raises ModelError when there is none.
+
+        `schema` (a JSON schema) makes the text JSON of that form where the provider can, and asks for it where it
+        cannot: check what comes. `sample` numbers repetitions of one question (0, 1, ...), each stored for itself.
+        """
+        request = self.request(
+            prompt, system=system, max_tokens=max_tokens, temperature=temperature, schema=schema, sample=sample
+        )
+        self.check_budget()
+        try:
+            return self.lookup_many([request])[0] or self.fetch(request)
+        except Failed as exc:
+            raise ModelError(str(exc)) from None
+        except StoreError as exc:
+            raise ModelError(str(exc)) from exc
+
+    def request(
+        self,
+        prompt: str,
+        *,
+        system: str | None,
+        max_tokens: int,
+        temperature: float,
+        schema: Mapping[str, Any] | None,
+        sample: int,
+    ) -> Request:
+        """The checked request; raises ConfigError."""
+        if not isinstance(prompt, str) or not isinstance(system, str | None):
+            raise ConfigError(f"{self.name}: prompt and system must be texts, not {type(prompt).__name__}")
+        if isinstance(max_tokens, bool) or not isinstance(max_tokens, int) or max_tokens < 1:
+            raise ConfigError(f"{self.name}: max_tokens is {max_tokens!r}; expected a whole number, 1 or more")
+        if not (isinstance(temperature, int | float) and math.isfinite(temperature) and temperature >= 0):
+            raise ConfigError(f"{self.name}: temperature is {temperature!r}; expected a number, 0 or more")
+        return Request(
+            self._provider, self._model, _without_surrogates(prompt),
+            None if system is None else _without_surrogates(system), max_tokens, float(temperature), schema, sample,
+            self._client.origin,
+        )  # fmt: skip
+
+    def lookup_many(self, requests: Sequence[Request]) -> list[Completion | None]:
+        """What the store has of these, in order; raises StoreError."""
+        mode = replies_mode()
+        if mode == "off":
+            return [None] * len(requests)
+        found = replies.lookup_many(requests, any_origin=mode == "offline")
+        return [reply and self._completion(reply, cached=True) for reply in found]
+
+    def fetch(self, request: Request, *, timeout_s: float = 120.0, stop: threading.Event | None = None) -> Completion:
+        """The reply of the provider, stored; raises Failed, and InterruptedError once `stop` is set."""
+        stop = stop or threading.Event()
+        mode = replies_mode()
+        if mode == "offline":
+            start = " ".join(request.prompt[:160].split())
+            raise Failed(
+                f"{self.name}: offline, and the reply store has no reply to the prompt that starts {start!r} "
+                f"(max_tokens {request.max_tokens}, temperature {request.temperature:g}, sample {request.sample}); run "
+                "it once without --offline, or get it with `ragbench cache import`"
+            )
+        if mode == "off":
+            return self._completion(self._patiently(request, timeout_s, stop), cached=False)
+        try:
+            return self._claimed(request, timeout_s, stop)
+        except StoreError as exc:
+            raise Failed(f"{self.name}: {exc}", stop=True) from exc
+
+    def _claimed(self, request: Request, timeout_s: float, stop: threading.Event) -> Completion:
+        with replies.claim(request.key, stop):
+            stored = replies.lookup(request)  # somebody may have had it while we waited
+            if stored is not None:
+                return self._completion(stored, cached=True)
+            if self._store_is_broken:
+                raise Failed(self._store_is_broken, stop=True)
+            reply = self._patiently(request, timeout_s, stop)
+            try:
+                reply = replies.store(request, reply)
+            except StoreError as exc:  # it is paid for: give it away, but buy no more that cannot be kept
+                self._store_is_broken = f"{self.name}: {exc}"
+                warnings.warn(f"a paid reply could not be stored: {exc}", RuntimeWarning, stacklevel=2)
+        return self._completion(reply, cached=False)
+
+    def check_budget(self) -> None:
+        """ConfigError when a budget is set and this model's price is unknown."""
+        if _maximum() is not None and price_of(self.name) is None:
+            raise ConfigError(
+                f"a maximum cost is set, but the price of {self.name} is unknown; add it to a table of prices and name "
+                "that file in RAGBENCH_PRICES, or unset RAGBENCH_MAX_COST (--max-cost)"
+            )
+
+    def _patiently(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
+        tried = 0
+        while True:
+            self._wait_until_allowed(stop)
+            try:
+                reply = self._within_budget(request, timeout_s, stop)
+                return reply._replace(text=_without_surrogates(scrubbed(reply.text, self._client.secrets)))
+            except Failed as exc:
+                tried += 1
+                if tried >= exc.tries:
+                    after = (
+                        f" after {tried} tries; what came back before is stored, run again later" if tried > 1 else ""
+                    )
+                    raise Failed(f"{scrubbed(str(exc), self._client.secrets)}{after}", stop=exc.stop) from None
+                if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
+                    raise Failed(
+                        f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then", stop=True
+                    ) from None
+                self._back_off(exc.wait_s, tried, stop)
+
+    def _wait_until_allowed(self, stop: threading.Event) -> None:
+        while (left := self._not_before - time.monotonic()) > 0 and not stop.is_set():
+            # Not all at the same moment: the server has just said that it is too much.
+            stop.wait(left + random.uniform(0, min(1.0, left)))
+        if stop.is_set():
+            raise InterruptedError("stopped")
+
+    def _back_off(self, asked_s: float | None, tried: int, stop: threading.Event) -> None:
+        if asked_s is None:
+            stop.wait(random.uniform(0.5, 1.0) * min(_LONGEST_BACKOFF_S, 0.5 * 2 ** (tried - 1)))
+            return
+        with self._lock:  # what the server asks of one request it means for all
+            self._not_before = max(self._not_before, time.monotonic() + asked_s)
+
+    def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
+        maximum, price = _maximum(), price_of(self.name)
+        if maximum is None or price is None or price == Price(0.0, 0.0):
+            return self._client.send(request, timeout_s)
+        bound = price.cost(_most_input_tokens(request), request.max_tokens)
+        reservation = self._reserved(bound, maximum, timeout_s, stop)
+        cost = bound  # whatever happens now may have been paid for, until we know better
+        try:
+            reply = self._client.send(request, timeout_s)
+            cost = price.cost(reply.input_tokens, reply.output_tokens) if reply.input_tokens else bound
+            return reply
+        except Failed as exc:
+            cost = bound if exc.paid else 0.0
+            raise
+        finally:
+            with suppress(StoreError):  # unsettled is spent at its bound: on the safe side, and the reply is not lost
+                ledger.settle(reservation, cost)
+
+    def _reserved(self, bound: float, maximum: float, timeout_s: float, stop: threading.Event) -> int:
+        while not stop.is_set():
+            reservation = ledger.reserve(budget_name(), bound, maximum, timeout_s + 60.0)
+            if reservation is None:
+                gone = ledger.spent(budget_name()).settled
+                raise Failed(
+                    f"budget: {self.name} may cost {bound:.4f} dollars for this request, and {gone:.4f} of "
+                    f"{maximum:.2f} are spent; what came back is stored, so run again with a higher maximum to go on",
+                    stop=True,
+                )
+            if reservation:
+                return reservation
+            stop.wait(0.1)  # the requests on their way will mostly cost less than they may
+        raise InterruptedError("stopped")
+
+    def _completion(self, reply: Reply, *, cached: bool) -> Completion:
+        return Completion(
+            reply.text, self.name, reply.input_tokens, reply.output_tokens, 0.0 if cached else reply.latency_s, cached,
+            reply.finish,
+        )  # fmt: skip
+
+
+def replies_mode() -> str:
+    """RAGBENCH_REPLIES: "on" (default), "off" (neither read nor written) or "offline" (no request leaves)."""
+    mode = os.environ.get("RAGBENCH_REPLIES") or "on"
+    if mode not in MODES:
+        raise ConfigError(f"RAGBENCH_REPLIES is {mode!r}; expected one of {', '.join(MODES)}")
+    return mode
+
+
+def budget_name() -> str:
+    """RAGBENCH_BUDGET: whose account requests are booked on; without it, this process has its own."""
+    return os.environ.get("RAGBENCH_BUDGET") or _OWN_BUDGET
+
+
+def _maximum() -> float | None:
+    text = os.environ.get("RAGBENCH_MAX_COST", "").strip()
+    if not text:
+        return None
+    try:
+        maximum = float(text)
+    except ValueError:
+        maximum = math.nan
+    if not (math.isfinite(maximum) and maximum >= 0):
+        raise ConfigError(f"RAGBENCH_MAX_COST is {text!r}; expected US dollars, 0 or more, such as 5.00")
+    return maximum
+
+
+def _most_input_tokens(request: Request) -> int:
+    """More than any tokenizer makes of it: no token is shorter than a byte."""
+    texts = (request.prompt, request.system or "", request.schema_text or "")
+    return sum(len(text.encode()) for text in texts) + _AROUND
+
+
+def _without_surrogates(text: str) -> str:
+    """Half a surrogate pair (broken JSON escapes bring them) can neither be sent nor stored: it becomes U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
