@@ -146,7 +146,7 @@ def test_a_failure_is_an_answer_with_its_reason_and_one_warning(reply: Completio
 
 
 def test_one_failure_does_not_lose_the_others() -> None:
-    replies = ["1881 [1].", Completion("", "m", error="timed out"), "June [1]."]
+    replies: list[str | Completion] = ["1881 [1].", Completion("", "m", error="timed out"), "June [1]."]
     run = {f"q{i}": {"rail#0": 1.0} for i in range(3)}
     with pytest.warns(DataWarning, match="1 of 3 answers failed"):
         answers = generate_answers(dataset("a", "b", "c"), run, CHUNKS, ScriptedLLM(replies))
