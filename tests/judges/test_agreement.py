@@ -37,7 +37,7 @@ def test_shares_have_means_and_differences_and_no_kappa() -> None:
 
 def test_unscored_pairs_are_counted_and_left_out() -> None:
     table = agreement(judgements("relevance", [1.0, None, 0.5]), judgements("relevance", [1.0, 1.0, None]))
-    assert table.loc[0, ["n", "n_both", "same"]].tolist() == [3, 1, 1.0]
+    assert table[["n", "n_both", "same"]].to_numpy().tolist() == [[3, 1, 1.0]]
     none = agreement(judgements("relevance", [None]), judgements("relevance", [1.0]))
     assert none.loc[0, "n_both"] == 0
     assert none["same"].isna().all()
