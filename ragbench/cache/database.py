@@ -49,8 +49,13 @@ class StoreError(OSError):
 
 
 def path() -> Path:
-    """Where the file is, whether it exists or not."""
-    return cache_folder() / "replies.sqlite"
+    """Where the file is, whether it exists or not; its folder exists."""
+    try:
+        return cache_folder() / "replies.sqlite"
+    except OSError as exc:
+        raise StoreError(
+            f"there is no folder for the reply store ({exc}); set RAGBENCH_CACHE_DIR to a folder that can be written"
+        ) from exc
 
 
 def read(work: Callable[[sqlite3.Connection], Result]) -> Result:

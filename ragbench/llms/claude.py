@@ -76,6 +76,7 @@ class Claude:
     def _exchange(self, client: Any, request: Request, extra: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         import anthropic
 
+        failed: Failed | None = None
         try:
             message = client.messages.create(
                 model=self._model,
@@ -87,26 +88,29 @@ class Claude:
             found = message.model_dump(warnings=False)
         except anthropic.APIStatusError as exc:
             body = self._clean(exc.response.text)
-            raise refused(self._name, exc.status_code, body, exc.response.headers, _HINTS) from None
+            failed = refused(self._name, exc.status_code, body, exc.response.headers, _HINTS)
         except anthropic.APITimeoutError:
-            raise timed_out(self._name, timeout_s) from None
+            failed = timed_out(self._name, timeout_s)
         except anthropic.APIConnectionError as exc:
             reason = self._clean(str(exc.__cause__ or exc))
             if type(exc.__cause__).__name__ in ("ConnectError", "ConnectTimeout"):
                 address = self._clean(str(client.base_url.copy_with(userinfo=b"", query=None))).rstrip("/")
                 way_out = "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL"
-                raise unreachable(self._name, address, reason, way_out) from None
-            raise cut(self._name, reason) from None
+                failed = unreachable(self._name, address, reason, way_out)
+            else:
+                failed = cut(self._name, reason)
         except (anthropic.AnthropicError, ValueError, AttributeError, TypeError) as exc:
             # A body that is no JSON comes out of the SDK as an error of the parser, or as a bare string.
-            raise unreadable(self._name, self._clean(str(exc))) from None
+            failed = unreadable(self._name, self._clean(str(exc)))
+        if failed is not None:
+            raise failed  # out here, so that the SDK's error, which holds the request and its key, is not its context
         return dict(found)
 
     def _adapted(self, failed: Failed, extra: dict[str, Any]) -> bool:
         """Whether the request can be said in another way after this refusal. Each step goes one way, so it ends."""
         if failed.status != 400:
             return False
-        message = str(failed)
+        message = failed.said
         if "temperature" in extra and "temperature" in message:
             if self._takes_temperature:
                 warn_of_temperature(self._name)

@@ -18,9 +18,9 @@ _NO_MONEY = ("insufficient_quota", "credit balance", "billing_hard_limit")
 class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside llms; users see ModelError or a record
     """A request without a reply.
 
-    `status` is HTTP's, 0 where there was none. `tries` is how often this may be tried in all (1: never again), `wait_s`
-    how long the server asks to wait. `stop` says that any other request to this model would fail alike, `paid` that the
-    server may have done the work.
+    `status` is HTTP's, 0 where there was none, and `said` the server's own words. `tries` is how often this may be
+    tried in all (1: never again), `wait_s` how long the server asks to wait. `stop` says that any other request to this
+    model would fail alike, `paid` that the server may have done the work.
     """
 
     def __init__(
@@ -28,6 +28,7 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
         message: str,
         *,
         status: int = 0,
+        said: str = "",
         tries: int = 1,
         wait_s: float | None = None,
         stop: bool = False,
@@ -35,6 +36,7 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
     ) -> None:
         super().__init__(message)
         self.status = status
+        self.said = said
         self.tries = tries
         self.wait_s = wait_s
         self.stop = stop
@@ -43,7 +45,8 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
 
 def refused(name: str, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]) -> Failed:
     """The failure that an HTTP status means. `hints` says what to set, by status."""
-    said = f"{status}{f': {_said(body)}' if body else ''}"
+    words = _said(body)
+    said = f"{status}: {words}" if words else str(status)
     if any(mark in body for mark in _NO_MONEY):
         return Failed(f"{name}: no credit is left ({said}); pay in, or name another model", stop=True)
     if status in _BUSY or status in (408, 409) or (status >= 500 and status != 501):
@@ -52,7 +55,7 @@ def refused(name: str, status: int, body: str, headers: Mapping[str, str], hints
     if status in (401, 402, 403, 404):
         return Failed(f"{name}: {hints.get(status, 'the server refuses')} ({said})", status=status, stop=True)
     hint = hints.get(status, "the server refuses this request: check its length, max_tokens and temperature")
-    return Failed(f"{name}: {hint} ({said})", status=status)
+    return Failed(f"{name}: {hint} ({said})", status=status, said=body)
 
 
 def unreachable(name: str, address: str, reason: object, way_out: str) -> Failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from pathlib import Path
@@ -84,6 +85,10 @@ class Gguf:
                 parameters.n_ctx = self._context
                 parameters.n_parallel = 1
                 parameters.cache_ram_mib = 0
+                # Its threads wait for each other by spinning: with one more than there are free cores they crawl, and
+                # a sweep has other processes. On two busy cores one thread was eight times as fast as two.
+                threads = max(1, (os.cpu_count() or 2) // 2)
+                parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = threads
                 parameters.verbosity = -1
                 try:
                     _loaded[self.origin] = xllamacpp.Server(parameters)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import time
+import weakref
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from ragbench.llms.failures import cut, refused, scrubbed, timed_out, unreachable, unreadable
+from ragbench.llms.failures import Failed, cut, refused, scrubbed, timed_out, unreachable, unreadable
 
 
 class Server:
@@ -32,19 +33,23 @@ class Server:
             # Callers bound the number of requests; waiting for a connection would count as the server's latency.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
         )
+        weakref.finalize(self, self._client.close)  # nobody closes a model; open sockets would be warned about
 
     def post(self, path: str, payload: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """The server's JSON reply; raises Failed. All of it must be there within `timeout_s`."""
         import httpx
 
+        failed: Failed | None = None
         try:
             status, headers, body = self._exchange(path, payload, timeout_s)
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-            raise unreachable(self.name, self.address, self._clean(str(exc)), self._way_out) from None
+            failed = unreachable(self.name, self.address, self._clean(str(exc)), self._way_out)
         except httpx.TimeoutException:
-            raise timed_out(self.name, timeout_s) from None
+            failed = timed_out(self.name, timeout_s)
         except httpx.RequestError as exc:
-            raise cut(self.name, self._clean(str(exc) or type(exc).__name__)) from None
+            failed = cut(self.name, self._clean(str(exc) or type(exc).__name__))
+        if failed is not None:
+            raise failed  # out here, so that httpx's error, which holds the request and its key, is not its context
         text = self._clean(body.decode("utf-8", "replace"))
         if status != 200:
             raise refused(self.name, status, text, headers, self._hints)

@@ -69,7 +69,7 @@ class OpenAI:
         """Whether the request can be said in another way after this refusal. Each step goes one way, so it ends."""
         if failed.status not in (400, 422, 501):
             return False
-        message = str(failed)
+        message = failed.said
         if "max_tokens" in payload and "max_completion_tokens" in message:
             self._limit = "max_completion_tokens"
             return True

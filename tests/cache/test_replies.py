@@ -1,0 +1,399 @@
+"""The reply store: nothing paid is lost or repeated, whoever kills, damages, shares or imports it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ragbench.cache import database, ledger, replies
+from ragbench.cache.replies import Reply, Request
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of this test alone."""
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def request(number: int = 0, **changed: Any) -> Request:
+    fields: dict[str, Any] = {"provider": "openai", "model": "m", "prompt": f"prompt {number}", "origin": "http://a/v1"}
+    return Request(**{**fields, **changed})
+
+
+def reply(number: int = 0, **changed: Any) -> Reply:
+    return Reply(f"reply {number}", "m-2026", 10 + number, 5, 0.25, "stop")._replace(**changed)
+
+
+def fill(count: int) -> None:
+    for number in range(count):
+        replies.store(request(number), reply(number))
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"provider": "ollama"}, {"model": "n"}, {"prompt": "p"}, {"system": ""}, {"max_tokens": 511},
+        {"temperature": 0.1}, {"schema": {}}, {"schema": {"a": 1}}, {"sample": 1}, {"origin": "http://b/v1"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_field_is_part_of_the_key(changed: dict[str, Any]) -> None:
+    assert request(**changed).key != request().key
+    assert (request(**changed).portable == request().portable) == ("origin" in changed)
+
+
+def test_what_means_the_same_has_the_same_key() -> None:
+    assert request(temperature=0).key == request(temperature=0.0).key
+    assert request(schema={"a": 1, "b": 2}).key == request(schema={"b": 2, "a": 1}).key
+
+
+@given(*[st.text(max_size=5)] * 4)
+@settings(max_examples=100, deadline=None)
+def test_texts_do_not_run_into_each_other(a: str, b: str, c: str, d: str) -> None:
+    same = request(system=a, prompt=b).key == request(system=c, prompt=d).key
+    assert same == ((a, b) == (c, d))
+
+
+# --- store and lookup ------------------------------------------------------------------------------------------------
+
+
+@given(text=st.text(st.characters(exclude_categories=["Cs"])), latency_s=st.floats(0, 1e6), count=st.integers(0, 2**40))
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_what_is_stored_comes_back(folder: Path, text: str, latency_s: float, count: int) -> None:
+    asked = request(prompt=text, system=text, schema={"t": text})
+    kept = Reply(text, text, count, count, latency_s, "length")
+    replies.clear()
+    assert replies.lookup(asked) is None
+    assert replies.store(asked, kept) == kept
+    assert replies.lookup(asked) == kept
+
+
+def test_many_are_looked_up_in_order(folder: Path) -> None:
+    fill(1_200)
+    asked = [request(number) for number in reversed(range(-3, 1_200))]
+    assert replies.lookup_many(asked) == [reply(number) for number in reversed(range(1_200))] + [None] * 3
+
+
+def test_the_first_reply_stands(folder: Path) -> None:
+    replies.store(request(), reply(1))
+    assert replies.store(request(), reply(2)) == reply(1)
+    assert replies.lookup(request()) == reply(1)
+
+
+def test_a_lookup_creates_no_file(folder: Path) -> None:
+    assert replies.lookup(request()) is None
+    assert replies.info()["replies"] == 0
+    assert replies.clear() == 0
+    assert ledger.spent("b") == (0.0, 0.0)
+    assert not (folder / "replies.sqlite").exists()
+
+
+def test_another_origin_counts_only_when_asked_and_when_it_is_the_only_one(folder: Path) -> None:
+    replies.store(request(), reply())
+    elsewhere = request(origin="http://b/v1")
+    assert replies.lookup(elsewhere) is None
+    assert replies.lookup(elsewhere, any_origin=True) == reply()
+    replies.store(request(origin="http://c/v1"), reply(2))
+    assert replies.lookup(elsewhere, any_origin=True) is None
+    assert replies.lookup(request(), any_origin=True) == reply()  # the exact one goes first
+
+
+def test_info_and_clear_by_model(folder: Path) -> None:
+    fill(3)
+    replies.store(request(provider="ollama", model="llama3.1:8b"), reply())
+    found = replies.info()
+    assert found["replies"] == 4
+    assert found["models"]["openai:m"] == {"replies": 3, "input_tokens": 33, "output_tokens": 15}
+    assert found["bytes"] > 0
+    assert replies.clear(["ollama:llama3.1:8b"]) == 1
+    assert list(replies.info()["models"]) == ["openai:m"]
+    ledger.reserve("b", 1.0, 5.0, 60)
+    assert replies.clear() == 3
+    assert ledger.spent("b").open == 1.0  # what was spent is not forgotten
+
+
+# --- killed, shared, damaged -----------------------------------------------------------------------------------------
+
+WRITER = """
+import sys
+from ragbench.cache import replies
+from ragbench.cache.replies import Reply, Request
+for number in range(int(sys.argv[1]), int(sys.argv[2])):
+    replies.store(Request("openai", "m", f"prompt {number}", origin="http://a/v1"),
+                  Reply(f"reply {number}", "m-2026", 10 + number, 5, 0.25, "stop"))
+    print(number, flush=True)
+"""
+
+
+def writer(start: int, end: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(start), str(end)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def test_processes_write_beside_each_other(folder: Path) -> None:
+    processes = [writer(start, start + 100) for start in (0, 50, 100)]
+    for process in processes:
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+    assert replies.lookup_many([request(number) for number in range(200)]) == [reply(number) for number in range(200)]
+    assert replies.info()["replies"] == 200
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is a Unix thing")
+@pytest.mark.parametrize("after", [1, 7, 40])
+def test_what_a_killed_process_had_stored_is_there(folder: Path, after: int) -> None:
+    process = writer(0, 100_000)
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(after)]
+    process.kill()
+    lines += process.communicate()[0].splitlines(keepends=True)
+    whole = [int(line) for line in lines if line.endswith("\n")]
+    assert replies.lookup_many([request(number) for number in whole]) == [reply(number) for number in whole]
+    with database._open()._lock:
+        assert database.read(lambda c: c.execute("PRAGMA integrity_check").fetchone()[0]) == "ok"
+
+
+def test_a_file_that_is_no_database_is_set_aside_not_deleted(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "replies.sqlite").write_bytes(b"somebody's notes" * 100)
+    with pytest.warns(RuntimeWarning, match=r"is damaged .* it was moved to replies\.damaged-.*\.sqlite and 0 replies"):
+        replies.store(request(), reply())
+    assert replies.lookup(request()) == reply()
+    aside = replies.info()["damaged"]
+    assert len(aside) == 1
+    assert (folder / aside[0]).read_bytes().startswith(b"somebody's notes")
+
+
+def overwritten(folder: Path, start: float, end: float) -> None:
+    """Garbage over a part of the file, as a broken disk leaves it, once nobody has it open."""
+    database._open()._close()
+    file = folder / "replies.sqlite"
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    size = file.stat().st_size
+    with file.open("r+b") as opened:
+        opened.seek(int(size * start))
+        opened.write(os.urandom(int(size * (end - start))))
+
+
+def test_what_can_still_be_read_of_a_damaged_file_is_taken_over(folder: Path) -> None:
+    fill(400)
+    ledger.reserve("b", 1.0, 5.0, 60)
+    overwritten(folder, 0.5, 0.55)
+
+    def go_on() -> list[Reply | None]:
+        for number in range(400):
+            replies.store(request(1_000 + number), reply())
+        return replies.lookup_many([request(number) for number in range(400)])
+
+    with pytest.warns(RuntimeWarning, match=r"and \d+ replies were taken over") as caught:
+        found = go_on()
+    assert len([w for w in caught if "was moved to" in str(w.message)]) == 1
+    right = [number for number in range(400) if found[number] == reply(number)]
+    assert len(right) > 100
+    assert all(found[number] in (None, reply(number)) for number in range(400))  # never a wrong one
+    assert replies.lookup_many([request(1_000 + n) for n in range(400)]) == [reply()] * 400
+
+
+def test_a_reply_with_a_flipped_bit_counts_as_missing_and_is_replaced(folder: Path) -> None:
+    fill(2)
+    database.write(lambda c: c.execute("UPDATE reply SET text = 'reply 9' WHERE prompt = 'prompt 1'"))
+    with pytest.warns(RuntimeWarning, match="1 replies in .* do not match their checksums"):
+        assert replies.lookup_many([request(0), request(1)]) == [reply(0), None]
+    assert replies.store(request(1), reply(1)) == reply(1)
+    assert replies.lookup(request(1)) == reply(1)
+
+
+def test_a_store_that_was_deleted_meanwhile_is_begun_anew(folder: Path) -> None:
+    fill(1)
+    for file in folder.glob("replies.sqlite*"):
+        file.unlink()
+    assert replies.lookup(request(0)) is None
+    replies.store(request(1), reply(1))
+    assert writer(1, 2).communicate(timeout=30) == ("1\n", "")
+    assert replies.info()["replies"] == 1
+
+
+def test_a_store_of_a_newer_ragbench_is_left_alone(folder: Path) -> None:
+    folder.mkdir()
+    with sqlite3.connect(folder / "replies.sqlite") as connection:
+        connection.execute("PRAGMA user_version=7")
+    connection.close()
+    with pytest.raises(database.StoreError, match="has format 7, this ragbench knows 1: update ragbench"):
+        replies.lookup(request())
+
+
+def test_a_forked_child_opens_the_store_for_itself(folder: Path) -> None:
+    fill(1)
+    code = (
+        "import os, sys; from ragbench.cache import replies; from ragbench.cache.replies import Request;"
+        "asked = Request('openai', 'm', 'prompt 0', origin='http://a/v1'); assert replies.lookup(asked);"
+        "child = os.fork();"
+        "found = replies.lookup(asked);"
+        "os._exit(0 if found else 1) if child == 0 else sys.exit(os.waitpid(child, 0)[1])"
+    )
+    if not hasattr(os, "fork"):
+        pytest.skip("this system cannot fork")
+    assert subprocess.run([sys.executable, "-W", "ignore", "-c", code], timeout=60).returncode == 0
+
+
+def test_a_claim_is_held_by_one_and_given_back_by_the_dead(folder: Path) -> None:
+    order: list[str] = []
+
+    def other() -> None:
+        with replies.claim("k"):
+            order.append("other")
+
+    with replies.claim("k"):
+        thread = threading.Thread(target=other)
+        thread.start()
+        time.sleep(0.2)
+        order.append("first")
+    thread.join(timeout=10)
+    assert order == ["first", "other"]
+    code = "import os; from ragbench.cache import replies\nwith replies.claim('k'): os._exit(9)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 9
+    start = time.perf_counter()
+    with replies.claim("k"):
+        assert time.perf_counter() - start < 0.5
+
+
+def test_waiting_for_a_claim_can_be_stopped(folder: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    with replies.claim("k"), pytest.raises(InterruptedError), replies.claim("k", stop):
+        pass
+
+
+# --- export and import -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["cassette.jsonl", "cassette.jsonl.gz"])
+def test_a_cassette_plays_on_another_machine(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    fill(600)
+    odd = request(prompt="ünï\u2028\n\x00", system="s", schema={"a": [1]}, temperature=0.7, sample=3, origin="")
+    replies.store(odd, reply(7, text="\u2028\r\n", finish="length"))
+    assert replies.export_file(tmp_path / name) == 601
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [name]
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "colleague"))
+    replies.store(request(0), reply(0))
+    replies.store(request(1), reply(99))
+    assert replies.import_file(tmp_path / name) == (599, 1, 1)
+    assert replies.lookup(odd) == reply(7, text="\u2028\r\n", finish="length")
+    assert replies.lookup(request(1)) == reply(99)  # ours was kept
+    assert replies.import_file(tmp_path / name) == (0, 600, 1)
+
+
+def test_an_export_may_be_of_one_model(folder: Path, tmp_path: Path) -> None:
+    fill(3)
+    replies.store(request(provider="ollama", model="a:b"), reply())
+    assert replies.export_file(tmp_path / "one.jsonl", models=["ollama:a:b"]) == 1
+    assert len((tmp_path / "one.jsonl").read_text().splitlines()) == 2
+
+
+def test_an_export_that_fails_leaves_the_old_file(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="no-such"):
+        replies.export_file(tmp_path / "no-such" / "file.jsonl")
+    assert list(tmp_path.glob("*.tmp")) == []
+
+
+def changed(**fields: Any) -> Callable[[list[str]], list[str]]:
+    def change(lines: list[str]) -> list[str]:
+        return [*lines[:-1], json.dumps({**json.loads(lines[-1]), **fields})]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda lines: ["{}", *lines[1:]], "line 1 is not that of exported replies"),
+        (lambda lines: lines[1:], "line 1 is not that of exported replies"),
+        (lambda lines: [*lines, "[]"], "line 4 is list, expected an object"),
+        (lambda lines: [*lines, "{"], "line 4 is not JSON"),
+        (lambda lines: [*lines, "[" * 100_000], "line 4 is not JSON"),
+        (lambda lines: [*lines, "{}"], "line 4: missing or unknown fields"),
+        (changed(extra=1), "unknown fields: extra"),
+        (changed(text="edited"), "does not match its checksum"),
+        (changed(prompt="another"), "does not match its checksum"),
+        (changed(input_tokens=-1), "input_tokens is '-1'"),
+        (changed(input_tokens=True), "input_tokens is 'True'"),
+        (changed(latency_s=float("nan")), "latency_s is 'nan'"),
+        (changed(finish=["stop"]), "finish is"),
+        (changed(text=None), "text is 'None'"),
+        (changed(schema=[]), "schema is"),
+        (changed(text="\ud800"), "half a surrogate pair"),
+    ],
+)
+def test_one_bad_line_and_nothing_is_imported(folder: Path, tmp_path: Path, change: Any, says: str) -> None:
+    fill(2)
+    file = tmp_path / "theirs.jsonl"
+    replies.export_file(file)
+    file.write_text("\n".join(change(file.read_text().splitlines())) + "\n")
+    replies.clear()
+    with pytest.raises(ValueError, match=says):
+        replies.import_file(file)
+    assert replies.info()["replies"] == 0
+
+
+def test_a_file_cut_short_is_not_imported(folder: Path, tmp_path: Path) -> None:
+    fill(50)
+    whole = tmp_path / "whole.jsonl"
+    replies.export_file(whole)
+    (tmp_path / "cut.jsonl").write_bytes(whole.read_bytes()[:-20])
+    (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(whole.read_bytes())[:-20])
+    (tmp_path / "no.jsonl.gz").write_bytes(b"no gzip")
+    (tmp_path / "latin.jsonl").write_bytes(whole.read_bytes() + b"\xff\xfe\n")
+    replies.clear()
+    for name in ("cut.jsonl", "cut.jsonl.gz", "no.jsonl.gz", "latin.jsonl"):
+        with pytest.raises(ValueError, match="nothing was imported"):
+            replies.import_file(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        replies.import_file(tmp_path / "absent.jsonl")
+    assert replies.info()["replies"] == 0
+
+
+# --- the ledger ------------------------------------------------------------------------------------------------------
+
+
+def test_reservations_settle_to_what_was_spent(folder: Path) -> None:
+    first = ledger.reserve("b", 0.4, 1.0, 60)
+    second = ledger.reserve("b", 0.4, 1.0, 60)
+    assert first
+    assert second
+    assert ledger.reserve("b", 0.4, 1.0, 60) == 0  # 0.8 are on their way: wait and see
+    ledger.settle(first, 0.1)
+    assert ledger.spent("b") == (0.1, 0.4)
+    third = ledger.reserve("b", 0.4, 1.0, 60)
+    assert third
+    for number in (second, third):
+        ledger.settle(number, 0.4)
+    assert ledger.spent("b").settled == pytest.approx(0.9)
+    assert ledger.reserve("b", 0.4, 1.0, 60) is None
+    assert ledger.reserve("another", 0.4, 1.0, 60)
+
+
+def test_what_a_killed_process_had_reserved_is_spent_once_its_time_is_over(folder: Path) -> None:
+    assert ledger.reserve("b", 0.4, 1.0, lasts_s=-1.0)
+    assert ledger.spent("b") == (0.4, 0.0)
+    assert ledger.reserve("b", 0.7, 1.0, 60) is None

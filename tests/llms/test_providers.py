@@ -1,0 +1,490 @@
+"""Every provider against a real server that speaks its documented format: replies, refusals, silence, broken lines."""
+
+from __future__ import annotations
+
+import email.utils
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragbench import llms
+from ragbench.errors import ConfigError, DataWarning, ModelError, RagbenchError
+
+KEY = "sk-test-7f3a9d-do-not-show"
+NAMES = {"anthropic": "anthropic:claude-haiku-4-5", "ollama": "ollama:llama3.1:8b", "openai": "openai:gpt-4o-mini"}
+PATHS = {"anthropic": "/v1/messages", "ollama": "/api/chat", "openai": "/v1/chat/completions"}
+every_provider = pytest.mark.parametrize("provider", list(NAMES))
+
+
+@pytest.fixture
+def ask(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Callable[..., tuple[llms.StoredLLM, Any]]:
+    """A model of the provider, and its server, which gives these answers one after another (the last again)."""
+
+    def prepare(provider: str, *answers: Any) -> tuple[llms.StoredLLM, Any]:
+        left = list(answers) or [wire.Answered(getattr(wire, provider)("Hello."))]
+
+        def reply(asked: Any) -> Any:
+            if asked.method == "GET":
+                listed = {"models": [{"name": "qwen3:8b"}], "data": [{"id": "qwen3"}]}
+                return wire.Answered(listed)
+            return left.pop(0) if len(left) > 1 else left[0]
+
+        server = loopback(reply)
+        llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", server.url)
+        if provider != "ollama":
+            llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_API_KEY", KEY)
+        return llms.load_llm(NAMES[provider]), server
+
+    return prepare
+
+
+# --- what is sent and what comes back ---------------------------------------------------------------------------------
+
+
+@every_provider
+def test_text_tokens_model_and_latency_come_back(ask: Any, provider: str) -> None:
+    llm, server = ask(provider)
+    reply = llm.generate("Hi?", system="Be brief.", max_tokens=33, temperature=0.5)
+    assert (reply.text, reply.model, reply.finish, reply.error) == ("Hello.", NAMES[provider], "stop", None)
+    assert (reply.input_tokens, reply.output_tokens, reply.cached) == (11, 7, False)
+    assert 0 < reply.latency_s < 5
+    assert [asked.path for asked in server.asked] == [PATHS[provider]]
+
+
+def test_anthropic_is_asked_as_documented(ask: Any) -> None:
+    llm, server = ask("anthropic")
+    llm.generate("Hi?", system="Be brief.", max_tokens=33, temperature=0.5)
+    asked = server.asked[0]
+    assert KEY in asked.headers["authorization" if "authorization" in asked.headers else "x-api-key"]  # by SDK version
+    assert asked.headers["anthropic-version"]
+    assert asked.body == {
+        "model": "claude-haiku-4-5", "max_tokens": 33, "temperature": 0.5, "system": "Be brief.",
+        "messages": [{"role": "user", "content": "Hi?"}],
+    }  # fmt: skip
+
+
+def test_ollama_is_asked_as_documented(ask: Any) -> None:
+    llm, server = ask("ollama")
+    llm.generate("Hi?", system="Be brief.", max_tokens=33, temperature=0.5, sample=2)
+    assert "authorization" not in server.asked[0].headers
+    assert server.asked[0].body == {
+        "model": "llama3.1:8b", "stream": False,
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi?"}],
+        "options": {"temperature": 0.5, "num_predict": 33, "seed": 2, "num_ctx": 4096},
+    }  # fmt: skip
+
+
+def test_ollama_gets_a_window_that_the_prompt_fits_in(ask: Any) -> None:
+    llm, server = ask("ollama")
+    llm.generate("word " * 6_000)
+    llm.generate("short")
+    windows = [asked.body["options"]["num_ctx"] for asked in server.asked]
+    assert windows == [16384, 16384]  # 30,000 bytes; it never shrinks, since a change loads the model anew
+
+
+def test_openai_is_asked_as_documented(ask: Any) -> None:
+    llm, server = ask("openai")
+    llm.generate("Hi?", system="Be brief.", max_tokens=33, temperature=0.5)
+    assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+    assert server.asked[0].body == {
+        "model": "gpt-4o-mini", "max_tokens": 33, "temperature": 0.5,
+        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi?"}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "path"), [("", "/v1"), ("/", "/v1"), ("/v1/", "/v1"), ("/api/openai", "/api/openai")]
+)
+def test_a_base_url_without_a_path_means_v1(ask: Any, llm_environment: Any, given: str, path: str) -> None:
+    _, server = ask("openai")
+    llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", server.url + given)
+    llms.load_llm("openai:m").generate("Hi?")
+    assert server.asked[0].path == f"{path}/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("provider", "body", "finish", "text"),
+    [
+        ("anthropic", {"text": "cut", "stop_reason": "max_tokens"}, "length", "cut"),
+        ("anthropic", {"text": "", "stop_reason": "refusal"}, "refusal", ""),
+        ("anthropic", {"text": ""}, "stop", ""),
+        ("ollama", {"text": "cut", "done_reason": "length"}, "length", "cut"),
+        ("ollama", {"text": ""}, "stop", ""),
+        ("openai", {"text": "cut", "finish_reason": "length"}, "length", "cut"),
+        ("openai", {"text": None, "finish_reason": "content_filter"}, "refusal", ""),
+        ("openai", {"text": None}, "stop", ""),
+    ],
+)
+def test_how_a_reply_ended(ask: Any, wire: Any, provider: str, body: dict[str, Any], finish: str, text: str) -> None:
+    llm, _ = ask(provider, wire.Answered(getattr(wire, provider)(**body)))
+    reply = llm.generate("Hi?")
+    assert (reply.finish, reply.text) == (finish, text)
+
+
+def test_anthropic_tokens_of_its_prompt_cache_count_and_thoughts_are_not_text(ask: Any, wire: Any) -> None:
+    body = wire.anthropic("Hello.")
+    body["content"].insert(0, {"type": "thinking", "thinking": "hm", "signature": "x"})
+    body["usage"] = {"input_tokens": 3, "cache_creation_input_tokens": 20, "cache_read_input_tokens": 100,
+                     "output_tokens": 5}  # fmt: skip
+    llm, _ = ask("anthropic", wire.Answered(body))
+    reply = llm.generate("Hi?")
+    assert (reply.text, reply.input_tokens) == ("Hello.", 123)
+
+
+def test_a_refusal_in_its_own_field_is_read(ask: Any, wire: Any) -> None:
+    body = wire.openai(None)
+    body["choices"][0]["message"]["refusal"] = "I cannot help with that."
+    llm, _ = ask("openai", wire.Answered(body))
+    assert llm.generate("Hi?").text == "I cannot help with that."
+    assert llm.generate("Hi?").finish == "refusal"
+
+
+def test_without_usage_figures_the_cost_is_unknown_not_zero(ask: Any, wire: Any) -> None:
+    body = wire.openai("Hello.")
+    del body["usage"]
+    llm, _ = ask("openai", wire.Answered(body))
+    reply = llm.generate("Hi?")
+    assert (reply.input_tokens, llms.cost_of(reply)) == (0, None)
+
+
+# --- structured output ------------------------------------------------------------------------------------------------
+
+SCHEMA = {
+    "type": "object", "properties": {"verdict": {"type": "boolean"}}, "required": ["verdict"],
+    "additionalProperties": False,
+}  # fmt: skip
+
+
+def test_each_provider_gets_the_schema_its_own_way(ask: Any) -> None:
+    for provider in NAMES:
+        llm, server = ask(provider)
+        llm.generate("Hi?", schema=SCHEMA)
+        body = server.asked[0].body
+        found = {
+            "anthropic": lambda body=body: body["output_config"]["format"],
+            "ollama": lambda body=body: body["format"],
+            "openai": lambda body=body: body["response_format"],
+        }[provider]()
+        expected = {
+            "anthropic": {"type": "json_schema", "schema": SCHEMA},
+            "ollama": SCHEMA,
+            "openai": {"type": "json_schema", "json_schema": {"name": "reply", "schema": SCHEMA, "strict": True}},
+        }[provider]
+        assert found == expected
+
+
+def test_openai_server_without_schemas_is_told_in_the_prompt_and_only_refuses_once(ask: Any, wire: Any) -> None:
+    refusal = wire.Answered({"error": {"message": "'response_format.type' must be 'text'"}}, status=400)
+    llm, server = ask("openai", refusal, wire.Answered(wire.openai('{"verdict": true}')))
+    assert llm.generate("Hi?", schema=SCHEMA).text == '{"verdict": true}'
+    llm.generate("And now?", schema=SCHEMA)
+    assert ["response_format" in asked.body for asked in server.asked] == [True, False, False]
+    assert '"verdict"' in server.asked[1].body["messages"][0]["content"]
+
+
+def test_anthropic_model_without_schemas_is_given_a_tool(ask: Any, wire: Any) -> None:
+    refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": "output_config: not supported"}}
+    used = wire.anthropic("", stop_reason="tool_use")
+    used["content"] = [{"type": "tool_use", "id": "t", "name": "give_reply", "input": {"verdict": True}}]
+    llm, server = ask("anthropic", wire.Answered(refusal, status=400), wire.Answered(used))
+    reply = llm.generate("Hi?", schema=SCHEMA)
+    assert (reply.text, reply.finish) == ('{"verdict": true}', "stop")
+    assert server.asked[1].body["tool_choice"] == {"type": "tool", "name": "give_reply"}
+    assert server.asked[1].body["tools"][0]["input_schema"] == SCHEMA
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_model_that_takes_no_temperature_is_asked_without_and_says_so(ask: Any, wire: Any, provider: str) -> None:
+    refusal = {"error": {"message": "`temperature` is deprecated for this model."}}
+    llm, server = ask(provider, wire.Answered(refusal, status=400), wire.Answered(getattr(wire, provider)("Hello.")))
+    with pytest.warns(DataWarning, match="takes no temperature"):
+        assert llm.generate("Hi?").text == "Hello."
+    llm.generate("And now?")
+    assert ["temperature" in asked.body for asked in server.asked] == [True, False, False]
+
+
+def test_a_model_that_wants_max_completion_tokens_gets_them(ask: Any, wire: Any) -> None:
+    refusal = {"error": {"message": "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."}}
+    llm, server = ask("openai", wire.Answered(refusal, status=400), wire.Answered(wire.openai("Hello.")))
+    assert llm.generate("Hi?", max_tokens=9).text == "Hello."
+    assert server.asked[1].body["max_completion_tokens"] == 9
+    assert "max_tokens" not in server.asked[1].body
+
+
+# --- refusals that waiting does not help ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        (400, "check its length, max_tokens and temperature"),
+        (401, "set RAG_EVAL_{}_API_KEY or {}_API_KEY to a valid one"),
+        (403, "the key may not use this model"),
+        (404, "set RAG_EVAL_{}_MODEL"),
+    ],
+)
+def test_what_cannot_succeed_is_asked_once_and_says_what_to_set(
+    ask: Any, wire: Any, provider: str, status: int, says: str
+) -> None:
+    llm, server = ask(provider, wire.Answered({"error": {"message": f"no: {KEY} is bad"}}, status=status))
+    with pytest.raises(ModelError) as caught:
+        llm.generate("Hi?")
+    message = str(caught.value)
+    assert says.format(provider.upper(), provider.upper()) in message
+    assert NAMES[provider] in message
+    assert f"({status}: no: *** is bad)" in message
+    assert len([asked for asked in server.asked if asked.method == "POST"]) == 1
+
+
+def test_ollama_lists_its_models_when_the_one_asked_for_is_absent(ask: Any, wire: Any) -> None:
+    llm, _ = ask("ollama", wire.Answered({"error": "model 'llama3.1:8b' not found"}, status=404))
+    with pytest.raises(
+        ModelError, match=r"there are: qwen3:8b; run `ollama pull llama3.1:8b`, or set RAG_EVAL_OLLAMA_"
+    ):
+        llm.generate("Hi?")
+
+
+def test_openai_server_lists_its_models_when_the_one_asked_for_is_absent(ask: Any, wire: Any) -> None:
+    llm, _ = ask("openai", wire.Answered({"error": {"message": "not found"}}, status=404))
+    with pytest.raises(ModelError, match="has: qwen3"):
+        llm.generate("Hi?")
+
+
+@pytest.mark.parametrize(
+    ("provider", "status", "message"),
+    [
+        ("openai", 429, "You exceeded your current quota (insufficient_quota)"),
+        ("anthropic", 400, "Your credit balance is too low to access the Anthropic API."),
+    ],
+)
+def test_an_empty_account_is_not_waited_for(ask: Any, wire: Any, provider: str, status: int, message: str) -> None:
+    llm, server = ask(provider, wire.Answered({"error": {"message": message}}, status=status))
+    with pytest.raises(ModelError, match="no credit is left"):
+        llm.generate("Hi?")
+    assert len(server.asked) == 1
+
+
+@every_provider
+def test_nobody_listening_is_one_clear_error(llm_environment: Any, provider: str) -> None:
+    llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", "http://127.0.0.1:9")
+    llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_API_KEY", KEY)
+    with pytest.raises(ModelError, match=rf"no server answers at http://127.0.0.1:9.*RAG_EVAL_{provider.upper()}_BASE"):
+        llms.load_llm(NAMES[provider]).generate("Hi?")
+
+
+# --- troubles that pass -----------------------------------------------------------------------------------------------
+
+
+@every_provider
+@pytest.mark.parametrize("status", [429, 500, 503, 529])
+def test_a_passing_trouble_is_waited_out(ask: Any, wire: Any, provider: str, status: int) -> None:
+    trouble = wire.Answered({"error": {"message": "later"}}, status=status, headers={"retry-after": "0"})
+    llm, server = ask(provider, trouble, trouble, wire.Answered(getattr(wire, provider)("Hello.")))
+    assert llm.generate("Hi?").text == "Hello."
+    assert len(server.asked) == 3
+
+
+@pytest.mark.parametrize("form", ["seconds", "date"])
+def test_the_wait_is_the_one_the_server_asks_for(ask: Any, wire: Any, form: str) -> None:
+    asked = "1" if form == "seconds" else email.utils.formatdate(time.time() + 2, usegmt=True)
+    busy = wire.Answered({"error": "busy"}, status=429, headers={"retry-after": asked})
+    llm, _ = ask("ollama", busy, wire.Answered(wire.ollama("Hello.")))
+    start = time.perf_counter()
+    reply = llm.generate("Hi?")
+    assert 0.95 < time.perf_counter() - start < 4
+    assert reply.latency_s < 0.9  # the wait is not the model's latency
+
+
+def test_without_a_word_from_the_server_the_wait_grows(ask: Any, wire: Any) -> None:
+    llm, server = ask("ollama", *[wire.Answered(status=500)] * 2, wire.Answered(wire.ollama("Hello.")))
+    start = time.perf_counter()
+    llm.generate("Hi?")
+    assert 0.7 < time.perf_counter() - start < 3  # between 0.25 + 0.5 and 0.5 + 1.0, and a margin
+    assert len(server.asked) == 3
+
+
+def test_a_trouble_that_does_not_pass_is_given_up(ask: Any, wire: Any) -> None:
+    llm, server = ask("openai", wire.Answered({"error": {"message": "overloaded"}}, status=529,
+                                              headers={"retry-after": "0"}))  # fmt: skip
+    with pytest.raises(ModelError, match=r"529: overloaded after 8 tries; what came back before is stored"):
+        llm.generate("Hi?")
+    assert len(server.asked) == 8
+
+
+def test_a_wait_of_an_hour_is_not_sat_out(ask: Any, wire: Any) -> None:
+    llm, server = ask("openai", wire.Answered(status=429, headers={"retry-after": "3600"}))
+    with pytest.raises(ModelError, match="the server asks to wait 3600 s"):
+        llm.generate("Hi?")
+    assert len(server.asked) == 1
+
+
+@every_provider
+@pytest.mark.parametrize("cut_after", [0, 10])
+def test_a_cut_connection_is_tried_again(ask: Any, wire: Any, provider: str, cut_after: int) -> None:
+    whole = getattr(wire, provider)("Hello.")
+    llm, server = ask(provider, wire.Answered(whole, cut_after=cut_after), wire.Answered(whole))
+    assert llm.generate("Hi?").text == "Hello."
+    assert len(server.asked) == 2
+
+
+@every_provider
+@pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b'{"half": ', b"[]", b'{"unexpected": 1}', b""])
+def test_a_body_that_is_no_reply_is_tried_again_then_told(ask: Any, wire: Any, provider: str, body: bytes) -> None:
+    llm, server = ask(provider, wire.Answered(body), wire.Answered(getattr(wire, provider)("Hello.")))
+    assert llm.generate("Hi?").text == "Hello."
+    assert len(server.asked) == 2
+
+
+@every_provider
+def test_a_server_that_is_silent_is_not_waited_for_longer_than_asked(ask: Any, wire: Any, provider: str) -> None:
+    llm, server = ask(provider, wire.Answered(getattr(wire, provider)("Hello."), delay_s=1.5))
+    llm.generate("warm the imports up")
+    start = time.perf_counter()
+    reply = llms.generate_many(llm, ["Hi?"], timeout_s=0.3)[0]
+    assert time.perf_counter() - start < 2.5
+    assert reply.error is not None
+    assert "no reply within 0.3 s" in reply.error
+    assert len(server.asked) == 3  # one to warm up, two tries
+
+
+def test_a_server_that_drips_is_not_waited_for_longer_than_asked(ask: Any, wire: Any) -> None:
+    llm, _ = ask("ollama", wire.Answered(wire.ollama("Hello."), drip_s=0.05))
+    start = time.perf_counter()
+    reply = llms.generate_many(llm, ["Hi?"], timeout_s=0.3)[0]
+    assert time.perf_counter() - start < 2.5
+    assert reply.error is not None
+
+
+# --- names and settings -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "says"),
+    [
+        ("antropic:m", {}, "did you mean 'anthropic'"),
+        ("anthropic", {}, "names no model; write anthropic:<model>"),
+        ("gguf:", {}, "write gguf:<file>"),
+        ("anthropic:m", {}, "set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"),
+        ("openai:m", {}, "set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY"),
+        ("openai:m", {"OPENAI_API_KEY": "ké"}, "holds characters that no key has"),
+        ("ollama:m", {"RAG_EVAL_OLLAMA_BASE_URL": "localhost:11434"}, "expected one such as http://localhost:8000"),
+        ("ollama:m", {"RAG_EVAL_OLLAMA_BASE_URL": "http://h:port"}, "RAG_EVAL_OLLAMA_BASE_URL is no address"),
+        ("env", {}, "means ollama .* set RAG_EVAL_OLLAMA_MODEL"),
+        ("env", {"RAG_EVAL_PROVIDER": "anthropic"}, "set RAG_EVAL_ANTHROPIC_MODEL"),
+        ("env", {"RAG_EVAL_PROVIDER": "olama"}, "RAG_EVAL_PROVIDER: .* did you mean 'ollama'"),
+        ("ollama:m", {"RAGBENCH_REPLIES": "of"}, "expected one of on, off, offline"),
+        ("gguf:no-such.gguf", {}, "no such file to read"),
+        ("gguf:f", {"RAG_EVAL_GGUF_CONTEXT": "8k"}, "expected a number of tokens"),
+        ("openai:mine", {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"}, "the price of openai:mine is unknown"),
+        ("ollama:m", {"RAGBENCH_MAX_COST": "five"}, "expected US dollars"),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_is_sent(
+    llm_environment: Any, tmp_path: Any, name: str, environment: dict[str, str], says: str
+) -> None:
+    for variable, value in environment.items():
+        llm_environment.setenv(variable, value)
+    if name == "gguf:f":
+        name = f"gguf:{tmp_path / 'f'}"
+        (tmp_path / "f").write_bytes(b"GGUF")
+    with pytest.raises(ConfigError, match=says):
+        llms.check_llm(name)
+
+
+def test_a_file_that_is_no_gguf_is_refused(llm_environment: Any, tmp_path: Any) -> None:
+    (tmp_path / "weights.gguf").write_bytes(b"PK\x03\x04")
+    with pytest.raises(ConfigError, match="this is no GGUF file"):
+        llms.check_llm(f"gguf:{tmp_path / 'weights.gguf'}")
+
+
+@pytest.mark.parametrize(
+    ("environment", "name"),
+    [
+        ({"RAG_EVAL_OLLAMA_MODEL": "llama3.1:8b"}, "ollama:llama3.1:8b"),
+        ({"RAG_EVAL_PROVIDER": "anthropic", "RAG_EVAL_ANTHROPIC_MODEL": "m", "ANTHROPIC_API_KEY": "k"}, "anthropic:m"),
+        ({"RAG_EVAL_PROVIDER": "openai", "RAG_EVAL_OPENAI_MODEL": "m", "OPENAI_API_KEY": "k"}, "openai:m"),
+    ],
+)
+def test_env_means_the_environment(llm_environment: Any, environment: dict[str, str], name: str) -> None:
+    for variable, value in environment.items():
+        llm_environment.setenv(variable, value)
+    assert llms.load_llm("env").name == name
+
+
+def test_ragbenchs_own_key_goes_before_the_general_one(ask: Any, llm_environment: Any) -> None:
+    llm_environment.setenv("OPENAI_API_KEY", "general")
+    llm, server = ask("openai")
+    llm.generate("Hi?")
+    assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_a_local_server_needs_no_key(ask: Any, llm_environment: Any) -> None:
+    _, server = ask("openai")
+    llm_environment.delenv("RAG_EVAL_OPENAI_API_KEY")
+    assert llms.load_llm("openai:local").generate("Hi?").text == "Hello."
+    assert "authorization" not in server.asked[0].headers
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"max_tokens": 0}, "max_tokens is 0"),
+        ({"temperature": -1}, "temperature is -1"),
+        ({"system": 3}, "must be texts"),
+    ],
+)
+def test_parameters_are_checked_before_anything_is_sent(ask: Any, options: dict[str, Any], says: str) -> None:
+    llm, server = ask("ollama")
+    with pytest.raises(ConfigError, match=says):
+        llm.generate("Hi?", **options)
+    assert server.asked == []
+
+
+def test_half_a_surrogate_pair_is_sent_as_a_replacement_character(ask: Any) -> None:
+    for provider in NAMES:
+        llm, server = ask(provider)
+        assert llm.generate("odd \ud800 text").text == "Hello."
+        assert server.asked[0].body["messages"][-1]["content"] == "odd � text"
+
+
+# --- keys -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+@pytest.mark.parametrize("status", [200, 400, 401, 404, 500])
+def test_a_key_is_in_no_representation_message_log_or_file(
+    ask: Any, wire: Any, provider: str, status: int, tmp_path: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    body = getattr(wire, provider)(f"your key is {KEY}") if status == 200 else {"error": {"message": "x" * 290 + KEY}}
+    llm, server = ask(provider, wire.Answered(body, status=status, headers={"retry-after": "0"}))
+    seen = [repr(llm), str(vars(llm))]
+    try:
+        seen.append(repr(llm.generate("Hi?")))
+    except RagbenchError as exc:
+        chain: BaseException | None = exc
+        while chain is not None:
+            seen.append(repr(chain))
+            chain = chain.__cause__ or chain.__context__
+    seen.append(repr(llms.generate_many(llm, ["Hi?", "And?"])))
+    assert KEY in str(server.asked[0].headers)  # it is sent, and only there
+    everything = "\n".join([*seen, caplog.text, *(str(record.__dict__) for record in caplog.records)])
+    assert KEY not in everything
+    assert KEY[:12] not in everything
+    for file in tmp_path.rglob("*"):
+        assert not file.is_file() or KEY.encode() not in file.read_bytes()
+
+
+def test_a_password_in_an_address_is_sent_but_never_shown(ask: Any, llm_environment: Any, tmp_path: Any) -> None:
+    _, server = ask("openai")
+    llm_environment.delenv("RAG_EVAL_OPENAI_API_KEY")
+    llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", server.url.replace("http://", "http://me:hidden-word@"))
+    llm = llms.load_llm("openai:m")
+    llm.generate("Hi?")
+    assert server.asked[0].headers["authorization"].startswith("Basic ")
+    assert "hidden-word" not in f"{llm!r}{vars(llm)}"
+    assert not any(b"hidden-word" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
