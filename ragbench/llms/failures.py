@@ -50,8 +50,10 @@ def refused(name: str, status: int, body: str, headers: Mapping[str, str], hints
     if any(mark in body for mark in _NO_MONEY):
         return Failed(f"{name}: no credit is left ({said}); pay in, or name another model", stop=True)
     if status in _BUSY or status in (408, 409) or (status >= 500 and status != 501):
-        tries = 8 if status in _BUSY else 5
-        return Failed(f"{name}: {said}", status=status, tries=tries, wait_s=_retry_after(headers.get("retry-after")))
+        wait_s = _retry_after(headers.get("retry-after"))
+        # Who is told how long to wait may have to wait many times: others stand in the same queue.
+        tries = 5 if status not in _BUSY else 8 if wait_s is None else 30
+        return Failed(f"{name}: {said}", status=status, tries=tries, wait_s=wait_s)
     if status in (401, 402, 403, 404):
         return Failed(f"{name}: {hints.get(status, 'the server refuses')} ({said})", status=status, stop=True)
     hint = hints.get(status, "the server refuses this request: check its length, max_tokens and temperature")

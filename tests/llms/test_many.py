@@ -246,6 +246,24 @@ def test_where_replies_cannot_be_kept_none_is_bought(echo: Any, llm_environment:
     assert echo.asked == []
 
 
+def test_a_paid_reply_that_cannot_be_stored_is_given_and_no_more_are_bought(echo: Any, tmp_path: Path) -> None:
+    answer = echo.reply
+
+    def reply(asked: Any) -> Any:
+        for file in (tmp_path / "cache").glob("replies.sqlite*"):
+            file.unlink()
+        (tmp_path / "cache" / "replies.sqlite").mkdir()
+        return answer(asked)
+
+    echo.reply = reply
+    llm = llms.load_llm("openai:m")
+    with pytest.warns(RuntimeWarning, match="a paid reply could not be stored"):
+        found = generate_many(llm, ["a", "b", "c"], concurrency=1)
+    assert [reply.text for reply in found] == ["A", "", ""]
+    assert "the reply store" in str(found[2].error)
+    assert prompts_of(echo) == ["a"]
+
+
 def test_two_threads_that_ask_the_same_at_once_send_it_once(echo: Any, wire: Any) -> None:
     answer = echo.reply
     echo.reply = lambda asked: wire.Answered(answer(asked).body, delay_s=0.3)
