@@ -20,10 +20,13 @@ SAMPLING_TEMPERATURE = 0.7
 
 MODES = ("together", "apart")
 
+# Five verdicts with their reasons are a long reply for a local model.
+_TIMEOUT_S = 600.0
+
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """One request about one answer; with `problem` and `reply` the repair of an unreadable one."""
+    """One request about one answer, the first or its repair."""
 
     answer: int
     sample: int
@@ -220,6 +223,7 @@ def _ask(
             schema=reply_schema(criteria),
             samples=[request.sample for request in group],
             concurrency=concurrency,
+            timeout_s=_TIMEOUT_S,
             label=f"{'repair of ' if repair else ''}{', '.join(criteria)}",
         )
         for request, completion in zip(group, completions, strict=True):

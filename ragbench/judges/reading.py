@@ -192,9 +192,14 @@ def _verdict(criterion: str, text: str, objects: Sequence[Mapping[str, Any]], *,
         raise UnreadableError(f"{place}: {first['msg']}") from exc
 
 
+# Around the words anything but letters and line breaks, such as the asterisks of Markdown.
 _LINES = {
-    "correctness": re.compile(r"^\W*(?:(?:final )?(?:verdict|correctness)\W+)?(true|false)\W*$", re.I | re.M),
-    "relevance": re.compile(r"^\W*(?:final )?(?:relevance )?(?:score|relevance)\W+(\d(?:\.\d+)?)\W*$", re.I | re.M),
+    "correctness": re.compile(
+        r"^[^\w\n]*(?:(?:final )?(?:verdict|correctness)[^\w\n]+)?(true|false)[^\w\n]*$", re.I | re.M
+    ),
+    "relevance": re.compile(
+        r"^[^\w\n]*(?:final )?(?:relevance )?(?:score|relevance)[^\w\n]+(\d(?:\.\d+)?)[^\w\n]*$", re.I | re.M
+    ),
 }
 
 

@@ -10,9 +10,9 @@ NO_ANSWER = "no answer found in the documents"
 LONGEST_ABSTENTION = 80
 """In words (of ten characters). A longer text is an answer, whatever it says first."""
 
-_THOUGHTS = re.compile(
-    r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>|\A(?:(?!<think).)*?\n\s*</think(?:ing)?>\s*\n", re.DOTALL
-)
+_THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>")
+_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
+_THOUGHT_ENDS_LINE = re.compile(r"^[ \t]*</think(?:ing)?>[ \t]*$", re.MULTILINE)  # servers may drop the opening tag
 
 # The documents, as answers speak of them: always with a word before that points at them, so that "the context manager
 # does not provide" or "sources do not state" are no abstentions.
@@ -132,4 +132,6 @@ def without_thoughts(reply: str) -> str:
     >>> without_thoughts("<think>Paris? Yes.</think> Paris.")
     'Paris.'
     """
-    return _THOUGHTS.sub("", reply).strip()
+    reply = reply.strip()
+    end = _THOUGHT_ENDS.search(reply) if _THOUGHT_BEGINS.match(reply) else _THOUGHT_ENDS_LINE.search(reply)
+    return reply[end.end() :].strip() if end else reply
