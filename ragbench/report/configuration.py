@@ -98,7 +98,9 @@ def question_table(
         for row in chosen.itertuples()
     ]
     columns = ["query_id", "category", "question", "value", "first_relevant_rank", "relevant", "retrieved"]
-    return pd.DataFrame(rows, columns=columns).astype({"first_relevant_rank": object})
+    # An object column: pandas would turn "nowhere" into NaN and ranks into floats.
+    ranks = pd.Series([row["first_relevant_rank"] for row in rows], dtype=object)
+    return pd.DataFrame(rows, columns=columns).assign(first_relevant_rank=ranks)
 
 
 def answer_table(dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame, *, rows: int = 8) -> pd.DataFrame:
