@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError, DataWarning, unknown
+from ragbench.errors import DataError, DataWarning, unknown
 from ragbench.types import Case, Dataset, Document, Qrels, Span
 
 _DIRECT_ANSWER = 3
@@ -55,10 +55,10 @@ def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> 
     >>> dataset.corpus[span.doc_id].full_text[span.start : span.end].split()[:5]
     ['This', 'means', 'that', 'the', 'expression']
 
-    Raises `ConfigError` for a split other than "test" and `DataError` when there are no topics.
+    Raises `DataError` for a split other than "test" and when there are no topics.
     """
     if split != "test":
-        raise ConfigError(f'{unknown("split of pydoc", split, ["test"])}; use load_dataset("pydoc", split="test")')
+        raise DataError(f'{unknown("split of pydoc", split, ["test"])}; use load_dataset("pydoc", split="test")')
     corpus = _corpus(_own_topics() if topics is None else topics)
     places = _Places(corpus)
     cases: list[Case] = []

@@ -21,7 +21,7 @@ import Stemmer
 from bm25s.stopwords import STOPWORDS_EN_PLUS
 
 from ragbench.datasets.pydoc import load_pydoc
-from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.errors import DataError, DataWarning
 from ragbench.types import Dataset
 
 CATEGORIES = ["factual_lookup", "multi_hop", "entity_specific", "comparison", "unanswerable"]
@@ -270,7 +270,7 @@ def test_same_topics_same_fingerprint_in_whatever_order(dataset: Dataset) -> Non
 
 
 def test_other_split_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"unknown split of pydoc 'train'.*test"):
+    with pytest.raises(DataError, match=r"unknown split of pydoc 'train'.*test"):
         load_pydoc("train")
 
 
