@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ragbench import cache
-from ragbench.errors import ConfigError, DataWarning, ModelError, unknown
+from ragbench.errors import ConfigError, DataWarning, ModelError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -62,9 +62,12 @@ folder, or a name on the Hugging Face hub)
         )
     if name in EMBEDDERS or Path(name).expanduser().is_dir():
         return
-    if "/" not in name and difflib.get_close_matches(name.lower(), EMBEDDERS, n=1, cutoff=0.75):
-        nearest = unknown("embedder", name, EMBEDDERS)
-        raise ConfigError(f"{nearest} (or a folder, or a name on the Hugging Face hub)")
+    near = difflib.get_close_matches(name.lower(), EMBEDDERS, n=1, cutoff=0.75)
+    if near and "/" not in name:
+        raise ConfigError(
+            f"unknown embedder {name!r}; did you mean {near[0]!r}? Known: {', '.join(EMBEDDERS)} (or a folder, or a "
+            "name on the Hugging Face hub)"
+        )
     if name.startswith(("/", "./", "../", "~")) or "\\" in name or name.count("/") > 1:
         raise ConfigError(
             f"embedder {name!r}: there is no such folder; give the folder of a sentence-transformers model"
