@@ -98,19 +98,19 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
     if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII):
         raise ConfigError(unknown("BEIR set", name, MD5))
     official = base == OFFICIAL_URL
-    home = cache.cache_folder() / "datasets" / ("beir" if official else f"beir-{cache.digest(base)[:8]}")
-    folder = home / archive
-    if not folder.is_dir():
-        try:
+    try:
+        home = cache.cache_folder() / "datasets" / ("beir" if official else f"beir-{cache.digest(base)[:8]}")
+        folder = home / archive
+        if not folder.is_dir():
             home.mkdir(parents=True, exist_ok=True)
             with filelock.FileLock(home / f"{archive}.lock"):
                 if not folder.is_dir():
                     md5 = MD5.get(archive) if official else None
                     _install(f"{base}/{archive}.zip", folder, md5, tries=tries, pause_s=pause_s, stall_s=stall_s)
-        except OSError as exc:
-            raise DownloadError(
-                f"{archive}.zip could not be stored in {home}: {exc}; make room or set RAGBENCH_CACHE_DIR"
-            ) from exc
+    except OSError as exc:
+        raise DownloadError(
+            f"{archive}.zip could not be stored in the cache folder: {exc}; make room or set RAGBENCH_CACHE_DIR"
+        ) from exc
     if not part:
         return folder
     if not (folder / part).is_dir():
@@ -124,12 +124,14 @@ def _install(url: str, folder: Path, md5: str | None, *, tries: int, pause_s: fl
     partial = folder.parent / f"{folder.name}.zip.part"
     for left_behind in folder.parent.glob(f"{folder.name}.unpacking-*"):  # by a process that was killed
         shutil.rmtree(left_behind, ignore_errors=True)
+    first = not partial.exists()
     best = failures = damages = 0
     while True:
         try:
             remote = _ask(url, stall_s)
             size = partial.stat().st_size if partial.exists() else 0
-            if size == 0:
+            if first:
+                first = False
                 _download(remote, partial, stall_s)
             elif size != remote.size:
                 _resume(remote, partial, size, stall_s)
@@ -181,7 +183,7 @@ def _check_status(response: requests.Response, url: str) -> None:
 
 
 def _download(remote: _Remote, partial: Path, stall_s: float) -> None:
-    """The whole archive by beir's helper."""
+    """The whole archive by beir's helper; what it leaves when it is cut off is a case for `_resume`."""
     command = [sys.executable, "-P", "-c", _HELPER, remote.url, str(partial)]
     with tempfile.TemporaryFile() as errors, progress(partial.stem, remote.size) as done:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors)
@@ -209,11 +211,13 @@ def _download(remote: _Remote, partial: Path, stall_s: float) -> None:
 
 def _resume(remote: _Remote, partial: Path, size: int, stall_s: float) -> None:
     """What is missing, where the server can give a part; else all of it again."""
-    headers = {"Accept-Encoding": "identity", "Range": f"bytes={size}-"}
-    if remote.version:
-        headers["If-Range"] = remote.version
     if remote.size is not None and size > remote.size:
         raise _DamagedError(f"{size} bytes are there, the archive has {remote.size}")
+    headers = {"Accept-Encoding": "identity"}
+    if size:
+        headers["Range"] = f"bytes={size}-"
+        if remote.version:
+            headers["If-Range"] = remote.version
     with requests.get(remote.url, stream=True, timeout=stall_s, headers=headers) as response:
         if response.status_code == 416:
             raise _DamagedError(f"nothing follows after {size} bytes")
@@ -222,10 +226,9 @@ def _resume(remote: _Remote, partial: Path, size: int, stall_s: float) -> None:
         if response.status_code == 206 and not from_here:
             raise _DamagedError(f"asked for bytes from {size} on, got {response.headers.get('Content-Range')!r}")
         position = size if response.status_code == 206 else 0
-        with partial.open("r+b") as file, progress(partial.stem, remote.size) as done:
+        with partial.open("r+b" if position else "wb") as file, progress(partial.stem, remote.size) as done:
             file.seek(position)
-            file.truncate()
-            for block in response.iter_content(1 << 16):
+            for block in response.iter_content(1 << 13):  # a cut loses the block that it falls into
                 file.write(block)
                 position += len(block)
                 done(position)
