@@ -114,4 +114,5 @@ def cache_clear() -> None:
     from ragbench import cache
 
     with _clean_errors():
-        typer.echo(f"{cache.clear()} entries deleted")
+        deleted = cache.clear()
+        typer.echo(f"{deleted} {'entry' if deleted == 1 else 'entries'} deleted")

@@ -82,20 +82,19 @@ def write_notebook(path: Path, parameters: str, *cells: str) -> Path:
     return path
 
 
+def write_grid(folder: Path, text: str) -> Path:
+    """A grid file beside an evaluate.ipynb and a compare.ipynb."""
+    folder.mkdir(exist_ok=True)
+    write_notebook(folder / "evaluate.ipynb", PARAMETERS, RUN, BEHAVE, SAVE)
+    write_notebook(folder / "compare.ipynb", 'sweep_dir: str = ""\nbaseline: str = ""', COMPARE)
+    path = folder / "tiny.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
 @pytest.fixture
 def grid(tmp_path: Path) -> Callable[[str], Path]:
-    """Writes a grid file beside an evaluate.ipynb and a compare.ipynb."""
-
-    def write(text: str) -> Path:
-        folder = tmp_path / "notebooks"
-        folder.mkdir(exist_ok=True)
-        write_notebook(folder / "evaluate.ipynb", PARAMETERS, RUN, BEHAVE, SAVE)
-        write_notebook(folder / "compare.ipynb", 'sweep_dir: str = ""\nbaseline: str = ""', COMPARE)
-        path = folder / "tiny.toml"
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    return write
+    return lambda text: write_grid(tmp_path / "notebooks", text)
 
 
 # --- the grid file ----------------------------------------------------------------------------------------------
@@ -395,16 +394,24 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
 
 
 def test_what_is_outdated_or_damaged_is_run_again(grid: Callable[[str], Path], tmp_path: Path) -> None:
-    path = grid("[axes]\nquality = [0.25, 1.0]")
+    path = grid("[axes]\nquality = [0.25, 0.5, 1.0]")
+    (path.parent / "compare.ipynb").unlink()
     out = tmp_path / "results"
-    first, second = sweep(path, out=out).finished
+    result = sweep(path, out=out)
+    first, second, third = result.finished
+    assert result.comparison is None
+    assert "no compare.ipynb" in result.notes[0]
     (out / "tiny" / first / "run.trec").unlink()
-    assert sweep(path, out=out).finished == (first,)
     (out / "tiny" / f"{second}.ipynb").unlink()
-    assert sweep(path, out=out).finished == (second,)
-    assert sweep(path, out=out, force=True).finished == (first, second)
+    again = sweep(path, out=out)
+    assert (again.finished, again.skipped) == ((first, second), (third,))
     write_notebook(path.parent / "evaluate.ipynb", PARAMETERS, RUN, BEHAVE, SAVE, "# changed")
-    assert sweep(path, out=out).finished == (first, second)
+    assert sweep(path, out=out).finished == (first, second, third)
+
+
+def test_force_runs_finished_configurations_again(grid: Callable[[str], Path], tmp_path: Path) -> None:
+    path = grid("[fixed]\nquality = 1.0")
+    assert sweep(path, out=tmp_path).finished == sweep(path, out=tmp_path, force=True).finished
 
 
 def test_failures_are_kept_and_the_others_go_on(grid: Callable[[str], Path], tmp_path: Path) -> None:
@@ -490,7 +497,7 @@ def test_results_of_an_earlier_grid_are_compared_and_noted_unless_their_data_dif
 
 # --- killed -----------------------------------------------------------------------------------------------------
 
-SLOW = "[fixed]\npause = 0.4\n[axes]\nquality = [0.25, 0.5, 0.75, 1.0]"
+SLOW = "[fixed]\npause = 0.4\n[axes]\nquality = [0.25, 0.5, 1.0]"
 
 
 def start_sweep(path: Path, out: Path) -> subprocess.Popen[bytes]:
@@ -521,12 +528,22 @@ def wait_until(done: Callable[[], bool], seconds: float) -> bool:
     return done()
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    path = write_grid(folder / "notebooks", SLOW)
+    (path.parent / "compare.ipynb").unlink()
+    assert not sweep(path, jobs=2, out=folder / "results").failed
+    return folder / "results" / "tiny"
+
+
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 @pytest.mark.parametrize("victim", ["sweep", "group", "worker", "kernel"])
 def test_a_killed_sweep_leaves_nothing_alive_and_goes_on_to_the_same_bytes(
-    grid: Callable[[str], Path], tmp_path: Path, victim: str
+    grid: Callable[[str], Path], tmp_path: Path, undisturbed: Path, victim: str
 ) -> None:
     path = grid(SLOW)
+    (path.parent / "compare.ipynb").unlink()
     out = tmp_path / "killed"
     running = start_sweep(path, out)
     assert wait_until(lambda: len(alive_in(out)) >= 4, 60), "workers and kernels start"
@@ -547,14 +564,12 @@ def test_a_killed_sweep_leaves_nothing_alive_and_goes_on_to_the_same_bytes(
     running.communicate(timeout=120)
     assert wait_until(lambda: not alive_in(out), 10), "something lives on"
 
-    result = sweep(path, jobs=1, out=out)
+    result = sweep(path, jobs=1 if victim == "sweep" else 2, out=out)
     assert dict(result.failed) == {}
-    assert len(result.finished) + len(result.skipped) == 4
-    undisturbed = tmp_path / "undisturbed"
-    sweep(path, jobs=2, out=undisturbed)
-    assert numbers_of(out) == numbers_of(undisturbed)
-    assert len(numbers_of(out)) == 8
-    assert visible(out / "tiny") == visible(undisturbed / "tiny")
+    assert len(result.finished) + len(result.skipped) == 3
+    assert numbers_of(out / "tiny") == numbers_of(undisturbed)
+    assert len(numbers_of(undisturbed)) == 6
+    assert visible(out / "tiny") == visible(undisturbed)
 
 
 @pytest.mark.parametrize("step", range(4))
@@ -601,7 +616,7 @@ def test_ctrl_c_stops_the_runs_and_says_how_to_go_on(grid: Callable[[str], Path]
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
-    assert b"0 of 4 configurations are finished" in err
+    assert b"0 of 3 configurations are finished" in err
     assert b"goes on from there" in err
     assert b"Traceback" not in err
     assert visible(out / "tiny") == []

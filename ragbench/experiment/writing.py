@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import os
@@ -212,9 +210,7 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
         (str(query_id), str(measure), float("nan") if value is None else float(value))
         for query_id, measure, value in scores[columns].itertuples(index=False, name=None)
     )
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
+    lines = [",".join(columns)]
     last = None
     for query_id, measure, value in rows:
         if math.isinf(value):
@@ -222,8 +218,13 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
         if (query_id, measure) == last:
             raise ConfigError(f"{measure} of question {query_id!r} stands twice in the scores; expected it once")
         last = (query_id, measure)
-        writer.writerow([query_id, measure, "" if math.isnan(value) else repr(value)])
-    return text.getvalue()
+        lines.append(f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else repr(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _field(text: str) -> str:
+    # Not the csv module: which fields it puts in quotes differs between editions of Python.
+    return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]', text) else text
 
 
 def _json(value: Mapping[str, Any]) -> str:
