@@ -60,7 +60,8 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
         with _at(place):
             query_id, doc_id = identifier(record, "query-id"), identifier(record, "corpus-id")
             add_judgement(qrels, query_id, doc_id, grade(record.get("score")))
-    return assemble(f"hf:{repository}", split, corpus, cases, qrels, source=f"hf:{repository}")
+    name = Path(repository).name if os.path.isdir(_place(repo)) else repository  # no path of this machine in results
+    return assemble(f"hf:{name}", split, corpus, cases, qrels, source=f"hf:{repository}")
 
 
 def _split_name(repository: str) -> tuple[str, str]:
