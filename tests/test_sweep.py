@@ -15,7 +15,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from ragbench.errors import ConfigError, SweepError
+from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.experiment import FILES
 from ragbench.sweep import processes, read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
@@ -341,6 +341,40 @@ def test_jobs_below_one_are_refused(grid: Callable[[str], Path]) -> None:
         sweep(grid("[fixed]\nseed = 1"), jobs=0)
 
 
+@pytest.fixture
+def beir_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text('{"_id": "d1", "title": "", "text": "Some text."}\n', encoding="utf-8")
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "Which?"}\n', encoding="utf-8")
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["../dta", "data", "no-such-set"])
+def test_a_dataset_that_is_not_there_is_said_before_anything_runs(
+    tmp_path: Path, beir_folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grids").mkdir()
+    write_notebook(tmp_path / "grids" / "evaluate.ipynb", 'dataset: str = "x"\nresults_dir: str = ""')
+    path = tmp_path / "grids" / "grid.toml"
+    path.write_text(f"[fixed]\ndataset = '{name}'", encoding="utf-8")
+    with pytest.raises(RagbenchError) as caught:
+        sweep(path, out=tmp_path / "results")
+    assert name in str(caught.value)
+    assert ("relative to the grid file" in str(caught.value)) is (name == "data")
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_dataset_folder_is_looked_for_beside_the_grid_file(tmp_path: Path, beir_folder: Path) -> None:
+    write_notebook(tmp_path / "evaluate.ipynb", 'dataset: str = "x"\nresults_dir: str = ""', "1 / 0")
+    (tmp_path / "grid.toml").write_text("[fixed]\ndataset = 'data'", encoding="utf-8")
+    assert list(sweep(tmp_path / "grid.toml", out=tmp_path / "results").failed.values()) == [
+        "ZeroDivisionError: division by zero"
+    ]
+
+
 # --- sweeps -----------------------------------------------------------------------------------------------------
 
 
@@ -409,9 +443,40 @@ def test_what_is_outdated_or_damaged_is_run_again(grid: Callable[[str], Path], t
     assert sweep(path, out=out).finished == (first, second, third)
 
 
-def test_force_runs_finished_configurations_again(grid: Callable[[str], Path], tmp_path: Path) -> None:
+def test_force_runs_finished_configurations_again(
+    grid: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What Jupyter would find first belongs to a Python that is not there.
+    kernel = tmp_path / "jupyter" / "kernels" / "python3"
+    kernel.mkdir(parents=True)
+    spec = {"argv": ["/none/python", "-m", "ipykernel_launcher"], "display_name": "x", "language": "python"}
+    (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     path = grid("[fixed]\nquality = 1.0")
-    assert sweep(path, out=tmp_path).finished == sweep(path, out=tmp_path, force=True).finished
+    assert len(sweep(path, out=tmp_path).finished) == 1
+    assert len(sweep(path, out=tmp_path, force=True).finished) == 1
+
+
+def test_the_command_says_what_failed_and_where_everything_is(tmp_path: Path) -> None:
+    folder = tmp_path / "a {b} ü"  # names that papermill, TOML and shells have trouble with
+    folder.mkdir()
+    write_grid(folder / "notebooks", "[axes]\nbehaviour = ['ok', 'raise']\n[[run]]\nquality = 1.0")
+    command = [sys.executable, "-m", "ragbench", "sweep", "notebooks/tiny.toml", "--jobs", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 1
+    (failed,) = (folder / "results" / "tiny").glob("*.failed.ipynb")
+    name = failed.name.removesuffix(".failed.ipynb")
+    assert f"{name} failed after" in done.stderr
+    assert f"Failed: {name}: ValueError: no such luck" in done.stderr
+    assert "2 run, 0 finished before, 1 failed" in done.stdout
+    for line in (
+        "Notebooks:   results/tiny",
+        "Leaderboard: results/tiny/leaderboard.md and leaderboard.csv",
+        "Comparison:  results/tiny/comparison.ipynb",
+        "Next:        jupyter lab results/tiny/comparison.ipynb",
+    ):
+        assert line in done.stdout
+    assert str(tmp_path) not in "".join(p.read_text(encoding="utf-8") for p in folder.rglob("results/tiny/*.ipynb"))
 
 
 def test_failures_are_kept_and_the_others_go_on(grid: Callable[[str], Path], tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from contextlib import chdir
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -234,13 +235,14 @@ def _fingerprint(grid: Grid) -> str:
         return ""
     from ragbench.datasets import load_dataset
 
-    name = parameters["dataset"]
-    beside = _cwd(grid) / name
+    name, here = parameters["dataset"], Path.cwd()
     try:
-        return str(load_dataset(beside if beside.is_dir() else name, split=parameters.get("split", "test")).fingerprint)
+        with chdir(_cwd(grid)):  # where the notebook will look for it
+            return str(load_dataset(name, split=parameters.get("split", "test")).fingerprint)
     except (ConfigError, DataError) as exc:
-        if not beside.exists() and Path(name).exists():
-            raise type(exc)(f"{exc} (paths in a grid are relative to the grid file, {grid.path})") from exc
+        if not (_cwd(grid) / name).exists() and (here / name).exists():
+            hint = f"paths in a grid are relative to the grid file: {_relative(here / name, _cwd(grid))!r}"
+            raise type(exc)(f"{exc} ({hint})") from exc
         raise
 
 

@@ -42,6 +42,9 @@ def main(job_file: str) -> int:
 
 
 def _execute(job: dict[str, Any], output: Path) -> None:
+    # jsonschema would build a grammar for IRIs from it, which takes longer than all other imports of papermill
+    # together. It is optional there, and notebooks hold no IRIs to check.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import papermill
     from jupyter_client.manager import AsyncKernelManager
 
