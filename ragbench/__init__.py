@@ -23,14 +23,17 @@ _HOME = {
     "datasets": ["load_dataset"],
     "embedders": ["load_embedder"],
     "chunkers": ["chunk"],
-    "retrievers": ["BM25", "Dense", "Hybrid", "make_retriever", "rerank", "to_documents"],
+    "retrievers": ["BM25", "Dense", "Hybrid", "make_retriever", "rerank", "retrieve", "to_documents"],
     "generation": ["generate_answers"],
-    "scoring": ["ceilings", "score_answers", "score_chunks", "score_run", "score_spans"],
+    "scoring": [
+        "abstention_table", "ceilings", "destroyed_evidence", "score_answers", "score_chunks", "score_run",
+        "score_spans",
+    ],
     "statistics": ["compare", "compare_all", "summarise"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = sorted([*_MODULE_OF, "__version__"])  # noqa: PLE0605
+__all__ = sorted([*_MODULE_OF, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

@@ -123,7 +123,8 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
         label="ceiling",
     )
     for y, (value, top) in enumerate(zip(mean, best[rows["measure"]], strict=True)):
-        axes.text(0.01, y, f"{value:.3f} of {top:.3f}", va="center", fontsize=8, color="white", fontweight="bold")
+        axes.text(0.01, y, f"{value:.3f} of {top:.3f}", va="center", fontsize=8)
+    axes.margins(y=0.01)
     axes.set(xlim=(0, 1.02), xlabel="mean over the queries (bar), 95 % interval (whisker), best reachable (tick)")
     axes.set_title("Every measure against the best that any system could reach", loc="left")
     axes.legend(loc="lower right", frameon=True)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+# Read when the libraries are first imported, so set before any test is: nothing is asked of a hub, and importing
+# ir_datasets leaves no folder in the user's home.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("IR_DATASETS_HOME", tempfile.mkdtemp(prefix="ragbench-test-ir-"))
+os.environ.setdefault("HF_DATASETS_CACHE", tempfile.mkdtemp(prefix="ragbench-test-hf-"))
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from ragbench import cache
 from ragbench.embedders import load_model
 from ragbench.errors import ConfigError, DataError, ModelError
-from ragbench.retrievers import BM25, Dense, Hybrid, check_retriever, make_retriever, rerank, to_documents
-from ragbench.types import Chunk, Embedder, Retriever
+from ragbench.retrievers import BM25, Dense, Hybrid, check_retriever, make_retriever, rerank, retrieve, to_documents
+from ragbench.types import Chunk, Embedder, Retriever, Run
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
@@ -472,3 +472,30 @@ def test_bm25_and_wordllama_find_most_of_200_real_questions(shared_data: Path) -
         run = to_documents(make_retriever(name, chunks).search(queries, k=10), chunks)
         mean = np.mean([value["ndcg_cut_10"] for value in judge.evaluate(run).values()])
         assert mean >= floor, f"{name}: nDCG@10 {mean:.4f}"
+
+
+def test_retrieve_goes_deeper_only_for_queries_that_lack_documents() -> None:
+    chunks = [Chunk(f"long#{i}", "long", 0, 8, "cats nap") for i in range(50)]
+    chunks += [Chunk(f"d{i}#0", f"d{i}", 0, 8, "cats eat often here") for i in range(5)]
+    chunks += [Chunk(f"e{i}#0", f"e{i}", 0, 8, "dogs") for i in range(5)]
+    asked: list[tuple[tuple[str, ...], int]] = []
+
+    class Watched(BM25):
+        def search(self, queries: Mapping[str, str], k: int) -> Run:
+            asked.append((tuple(queries), k))
+            return super().search(queries, k)
+
+    run = retrieve(Watched(chunks), {"q1": "cats", "q2": "dogs", "q3": "unheard"}, chunks, depth=5, documents=5)
+    assert list(run) == ["q1", "q2", "q3"]
+    assert len(to_documents(run, chunks)["q1"]) >= 5
+    assert asked[0] == (("q1", "q2", "q3"), 5)
+    assert all(queries == ("q1",) for queries, _ in asked[1:])
+    assert [k for _, k in asked] == [5, 20, 60]
+
+
+def test_retrieve_ends_where_no_more_documents_match() -> None:
+    chunks = [Chunk(f"long#{i}", "long", 0, 8, "cats nap") for i in range(50)] + [
+        Chunk("other#0", "other", 0, 4, "dogs")
+    ]
+    assert len(retrieve(BM25(chunks), {"q": "cats"}, chunks, depth=5)["q"]) == 50
+    assert retrieve(BM25(chunks), {}, chunks) == {}

@@ -14,7 +14,7 @@ from ragbench.embedders import check_embedder
 from ragbench.errors import ConfigError, unknown
 from ragbench.retrievers.bm25 import BM25
 from ragbench.retrievers.dense import Dense
-from ragbench.retrievers.documents import to_documents
+from ragbench.retrievers.documents import retrieve, to_documents
 from ragbench.retrievers.hybrid import Hybrid
 from ragbench.retrievers.reranking import rerank
 from ragbench.types import Chunk
@@ -22,7 +22,7 @@ from ragbench.types import Chunk
 if TYPE_CHECKING:
     from ragbench.types import Retriever
 
-__all__ = ["BM25", "Dense", "Hybrid", "check_retriever", "make_retriever", "rerank", "to_documents"]
+__all__ = ["BM25", "Dense", "Hybrid", "check_retriever", "make_retriever", "rerank", "retrieve", "to_documents"]
 
 RETRIEVERS = ("bm25", "dense", "hybrid")
 
