@@ -5,6 +5,17 @@
 
 from __future__ import annotations
 
+from ragbench.scoring.answers import abstention_table, score_answers
+from ragbench.scoring.chunks import score_chunks
 from ragbench.scoring.runs import ceilings, score_run
+from ragbench.scoring.spans import destroyed_evidence, score_spans
 
-__all__ = ["ceilings", "score_run"]
+__all__ = [
+    "abstention_table",
+    "ceilings",
+    "destroyed_evidence",
+    "score_answers",
+    "score_chunks",
+    "score_run",
+    "score_spans",
+]
