@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -60,6 +61,29 @@ def test_sentences_with_emoji_crlf_and_abbreviations() -> None:
     ]
 
 
+def test_long_texts_have_the_same_sentences_as_short_ones() -> None:
+    part = 'Dr. Smith ran 3.5 km (he said). "Why?" asked Anna!  Nobody knows.\n'
+    short = [(0, 31), (32, 50), (52, 65)]
+    assert sentence_spans(part) == short
+    n = len(part)
+    assert sentence_spans(part * 1000) == [(a + n * i, b + n * i) for i in range(1000) for a, b in short]
+
+
+@pytest.mark.parametrize("text", ["no end " * 10_000, "x" * 70_000, " " * 70_000 + "x", "x" + "\n" * 70_000])
+def test_what_has_no_sentences_is_cut_between_words(text: str) -> None:
+    spans = sentence_spans(text)
+    assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
+    assert all(b - a <= 30_000 for a, b in spans)
+    assert all(b == len(text) or text[b] in " \nx" for _, b in spans)
+
+
+def test_long_paragraphs_take_no_time() -> None:
+    start = time.perf_counter()
+    assert len(sentence_spans("A sentence here. " * 60_000)) == 60_000
+    assert len(sentence_spans('"no (end. ' * 200_000)) == 100_000
+    assert time.perf_counter() - start < 10
+
+
 @pytest.mark.parametrize("text", ["", " \n\t ", "\u2003"])
 def test_no_sentence_and_no_token_in_white_space(text: str) -> None:
     assert sentence_spans(text) == []
@@ -82,8 +106,16 @@ def test_many_texts_keep_their_order_with_some_already_known() -> None:
 
 
 def test_batches_larger_than_one() -> None:
-    text = "ab cd" + " " * 2_400_000  # two fill a batch
+    text = "ab cd" + "\x01" * 2_400_000  # two fill a batch; the tokenizer drops control characters
     assert [len(o) for o in token_offsets([text, text + "x", text + "y", "z"])] == [2, 3, 3, 1]
+
+
+@pytest.mark.parametrize("tokenizer", ["minilm", "wordllama"])
+def test_long_texts_cut_in_pieces_have_the_same_tokens(tokenizer: str) -> None:
+    part = "Ünï 😀 wörd's e\u0301 [MASK] x-y 한국어\n\nNext\tline\r\n  \u200b . 3.14 İ "
+    text = part * 2000  # more than five pieces
+    whole = load_tokenizer(tokenizer).encode(text, add_special_tokens=False).offsets
+    assert token_offsets([text + " " * 7, text], tokenizer)[1].tolist() == [list(pair) for pair in whole]
 
 
 def test_arrays_are_kept_and_cannot_be_spoiled() -> None:
