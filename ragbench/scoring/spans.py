@@ -241,11 +241,10 @@ def _at_ranks(axis: _Axis, ranking: _Ranking, ks: Sequence[int]) -> dict[str, Fl
 def _omega(axis: _Axis) -> FloatColumn:
     starts, ends = axis.truth
     owner, chunk = overlaps((starts % axis.length, ends % axis.length), axis.held)
-    pairs = np.unique(starts[owner] // axis.length * len(axis.held[0]) + chunk)  # a chunk counts once per question
-    case, chunk = np.divmod(pairs, max(1, len(axis.held[0])))
-    lengths, case_of_part, first = axis.hits(axis.of(case, chunk))
-    hit = axis.per_case(case_of_part, lengths * (first < len(chunk)))
-    return hit / np.maximum(axis.per_case(case, (axis.held[1] - axis.held[0])[chunk]), 1)
+    held = union(*axis.of(starts[owner] // axis.length, chunk))  # what chunks share counts once
+    lengths, case, first = axis.hits(held)
+    hit = axis.per_case(case, lengths * (first < len(held[0])))
+    return hit / np.maximum(axis.per_case(held[0] // axis.length, held[1] - held[0]), 1)
 
 
 class _Tokens(NamedTuple):

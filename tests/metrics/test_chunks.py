@@ -61,8 +61,8 @@ def test_retrieved_twice_is_paid_twice_and_found_once() -> None:
 
 def test_overlapping_chunks() -> None:
     chunks = [piece(0, 10), piece(5, 15), piece(10, 20)]
-    # T = 8..12, found by 0-10 (8, 9) and 5-15 (all): |R| = 20, hit 4; omega: all three touch it, 4/30
-    assert scores(chunks[:2], [Span("d", 8, 12)], chunks) == (1, 4 / 20, 4 / 30, 4 / 20)
+    # T = 8..12, found by 0-10 (8, 9) and 5-15 (all): |R| = 20, hit 4; omega: all three hold some of it, 0..20 once
+    assert scores(chunks[:2], [Span("d", 8, 12)], chunks) == (1, 4 / 20, 4 / 20, 4 / 20)
 
 
 def test_ranges_that_only_touch_do_not_intersect() -> None:
@@ -134,7 +134,7 @@ def test_equal_to_sets_of_characters(
     expected = {
         "recall": hit / len(truth),
         "precision": hit / n_found if n_found else 0,
-        "precision_omega": len(truth & set(omega)) / omega.total() if omega else 0,
+        "precision_omega": len(truth & set(omega)) / len(omega) if omega else 0,
         "iou": hit / (len(truth) + n_found - hit),
     }
     records = [Chunk(f"{d}#{i}", d, start, end, "") for i, (d, start, end) in enumerate(chunks)]
