@@ -120,12 +120,7 @@ def count_tokens(texts: Sequence[str], tokenizer: str = "minilm") -> list[int]:
     >>> count_tokens(["Héllo wörld.", ""])
     [3, 0]
     """
-    engine = load_tokenizer(tokenizer)
-    return [
-        len(encoding.ids)
-        for batch in _batches(texts)
-        for encoding in engine.encode_batch_fast(batch, add_special_tokens=False)
-    ]
+    return [len(offsets) for batch in _batches(texts) for offsets in _encode(batch, tokenizer)]
 
 
 def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[IntArray, IntArray]:
@@ -210,24 +205,49 @@ def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
-    """The offsets of valid texts. Long ones go in pieces where that changes nothing, so that all cores have work."""
-    engine = load_tokenizer(tokenizer)
-    starts = [_safe_cuts(text) if _stops_at_white_space(tokenizer) else [0] for text in texts]
-    pieces = [text[a:b] for text, own in zip(texts, starts, strict=True) for a, b in pairwise([*own, len(text)])]
-    encodings = iter(engine.encode_batch(pieces, add_special_tokens=False))
-    return [_tidy([(start, next(encodings).offsets) for start in own]) for own in starts]
+    """The offsets of valid texts."""
+    if _stops_at_white_space(tokenizer):
+        return _encode_by_word(texts, tokenizer)
+    encodings = load_tokenizer(tokenizer).encode_batch(texts, add_special_tokens=False)
+    return [_tidy(_pairs(encoding.offsets)) for encoding in encodings]
 
 
-_PIECE_CHARACTERS = 20_000
-_SAFE_CUT = re.compile(r"\s(?=[A-Za-z0-9])")
+_WORD = re.compile(r"[^ \n]+")
 
 
-def _safe_cuts(text: str) -> list[int]:
-    """Where the pieces of a text begin: after white space and before a plain letter or digit."""
-    cuts = [0]
-    while match := _SAFE_CUT.search(text, cuts[-1] + _PIECE_CHARACTERS):
-        cuts.append(match.end())
-    return cuts
+def _encode_by_word(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
+    """The same, with each distinct word looked up once: a third of the time, since texts repeat their words.
+
+    A word is what stands between blanks and line ends; other white space stays inside.
+    """
+    numbers: dict[str, int] = {}
+    words = [[numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text)] for text in texts]
+    n_tokens, first, offsets = _encode_words(list(numbers), tokenizer)
+    found = []
+    for text, own in zip(texts, words, strict=True):
+        codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
+        letter = (codes != ord(" ")) & (codes != ord("\n"))
+        starts = np.flatnonzero(np.diff(letter, prepend=False) & letter)
+        word = np.array(own, dtype=np.int64)
+        count = n_tokens[word]
+        token = np.arange(count.sum()) + np.repeat(first[word] - np.cumsum(count) + count, count)
+        found.append(_tidy(offsets[token] + np.repeat(starts, count).astype(np.int32)[:, None]))
+    return found
+
+
+def _encode_words(words: Sequence[str], tokenizer: str) -> tuple[IntArray, IntArray, Offsets]:
+    """For each word the number of its tokens and which is its first; and each token's offsets in its word."""
+    pieces = [words[i : i + 2000] for i in range(0, len(words), 2000)]  # several, so that all cores have work
+    encodings = load_tokenizer(tokenizer).encode_batch([" ".join(piece) for piece in pieces], add_special_tokens=False)
+    counts, parts = [np.zeros(0, dtype=np.int64)], [np.zeros((0, 2), dtype=np.int32)]
+    for piece, encoding in zip(pieces, encodings, strict=True):
+        pairs = _pairs(encoding.offsets)
+        starts = np.cumsum([0, *(len(word) + 1 for word in piece)])[:-1].astype(np.int32)
+        owner = np.searchsorted(starts, pairs[:, 0], side="right") - 1
+        counts.append(np.bincount(owner, minlength=len(piece)))
+        parts.append(pairs - starts[owner][:, None])
+    n_tokens = np.concatenate(counts)
+    return n_tokens, np.cumsum(n_tokens) - n_tokens, np.concatenate(parts)
 
 
 @lru_cache(maxsize=8)
@@ -238,14 +258,12 @@ def _stops_at_white_space(tokenizer: str) -> bool:
     return kinds == {"BertNormalizer", "BertPreTokenizer"}
 
 
-def _tidy(pieces: list[tuple[int, list[tuple[int, int]]]]) -> Offsets:
+def _pairs(pairs: list[tuple[int, int]]) -> Offsets:
+    return np.fromiter(chain.from_iterable(pairs), np.int32, count=2 * len(pairs)).reshape(-1, 2)
+
+
+def _tidy(offsets: Offsets) -> Offsets:
     """Normalisation may reorder the marks of one letter; afterwards both columns never fall and can be searched."""
-    parts = []
-    for start, pairs in pieces:
-        part = np.fromiter(chain.from_iterable(pairs), np.int32, count=2 * len(pairs)).reshape(-1, 2)
-        part += start
-        parts.append(part)
-    offsets = np.concatenate(parts) if len(parts) > 1 else parts[0]
     offsets[:, 0] = np.minimum.accumulate(offsets[::-1, 0])[::-1]
     offsets[:, 1] = np.maximum.accumulate(offsets[:, 1])
     return offsets

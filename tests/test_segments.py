@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
 import time
@@ -36,6 +37,11 @@ def test_offsets_lie_in_the_text_and_never_fall(tokenizer: str, text: str) -> No
     assert (offsets[:, 0] <= offsets[:, 1]).all()
     assert ((offsets >= 0) & (offsets <= len(text))).all()
     assert count_tokens([text], tokenizer) == [len(offsets)]
+    valid = re.sub("[\ud800-\udfff]", "\ufffd", text)
+    plain = load_tokenizer(tokenizer).encode(valid, add_special_tokens=False).offsets
+    starts = [min(start for start, _ in plain[i:]) for i in range(len(plain))]
+    assert offsets[:, 0].tolist() == starts
+    assert offsets[:, 1].tolist() == [max(end for _, end in plain[: i + 1]) for i in range(len(plain))]
 
 
 @settings(max_examples=150, deadline=None)
@@ -111,7 +117,7 @@ def test_batches_larger_than_one() -> None:
 
 
 @pytest.mark.parametrize("tokenizer", ["minilm", "wordllama"])
-def test_long_texts_cut_in_pieces_have_the_same_tokens(tokenizer: str) -> None:
+def test_long_texts_have_the_same_tokens_as_the_tokenizer_gives(tokenizer: str) -> None:
     part = "Ünï 😀 wörd's e\u0301 [MASK] x-y 한국어\n\nNext\tline\r\n  \u200b . 3.14 İ "
     text = part * 2000  # more than five pieces
     whole = load_tokenizer(tokenizer).encode(text, add_special_tokens=False).offsets

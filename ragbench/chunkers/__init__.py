@@ -164,10 +164,12 @@ def _cut(doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]) ->
 
     So characters between tokens that the tokenizer drops (control characters) go to the chunk before them.
     """
-    edges = [0, *offsets[1:, 0].tolist(), len(text)]
+    cuts = np.array(windows)
+    starts, ends = np.append(offsets[:, 0], len(text))[cuts.T]
+    starts[cuts[:, 0] == 0] = 0
     spans: list[tuple[int, int]] = []
-    for first, last in windows:
-        start, end = trim(text, edges[first], edges[last])
+    for edges in zip(starts.tolist(), ends.tolist(), strict=True):
+        start, end = trim(text, *edges)
         if start == end or (spans and end <= spans[-1][1]):
             continue
         if spans and start <= spans[-1][0]:  # what set the one before apart was white space

@@ -52,8 +52,9 @@ class Borders:
                 starts, stops = np.asarray(self._heading_blocks, dtype=np.int64).T
                 block = np.searchsorted(starts, positions, side="left") - 1
                 positions = positions[(block < 0) | (positions > stops[block])]
-            cuts = np.unique(self.at(positions))
-            self._cuts[kind] = cuts[cuts > 0].tolist()
+            cuts = self.at(positions)
+            cuts = cuts[cuts > 0]  # in order, since the positions are; np.unique would hash them all
+            self._cuts[kind] = cuts[np.diff(cuts, prepend=0) > 0].tolist()
         return self._cuts[kind]
 
     def tokens(self) -> list[int]:

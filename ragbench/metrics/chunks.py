@@ -143,7 +143,8 @@ def first_cover(truth: Ranges, held: Ranges) -> tuple[IntArray, IntArray, IntArr
     >>> [column.tolist() for column in first_cover(truth, held)]
     [[2, 1, 1, 2, 4], [0, 0, 0, 0, 0], [1, 1, 2, 0, 0]]
     """
-    points = np.unique(np.concatenate([*truth, *held]))
+    points = np.sort(np.concatenate([*truth, *held]))
+    points = points[np.diff(points, prepend=-1) > 0]
     owner = np.searchsorted(truth[0], points, side="right") - 1
     inside = (owner >= 0) & (points < truth[1][owner])
     at = np.flatnonzero(inside)  # never the last point: that is the end of something
