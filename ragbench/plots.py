@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    FloatArray = npt.NDArray[np.float64]
 
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
@@ -60,12 +64,12 @@ def styles(configurations: pd.DataFrame) -> dict[str, Style]:
     retrievers = sorted(set(configurations["retriever"]))
     chunkings = list(dict.fromkeys(sorted(configurations["chunking"], key=_natural)))
     return {
-        row.name: Style(
-            colour_of(row.retriever, retrievers),
-            _MARKERS[chunkings.index(row.chunking) % len(_MARKERS)],
-            _LINES[chunkings.index(row.chunking) % len(_LINES)],
+        row["name"]: Style(
+            colour_of(row["retriever"], retrievers),
+            _MARKERS[chunkings.index(row["chunking"]) % len(_MARKERS)],
+            _LINES[chunkings.index(row["chunking"]) % len(_LINES)],
         )
-        for row in configurations.itertuples(index=False)
+        for row in configurations.to_dict("records")
     }
 
 
@@ -83,6 +87,14 @@ def _axes(width: float, height: float) -> tuple[Figure, Axes]:
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)
     return figure, axes
+
+
+def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
+    """How far the interval reaches below and above each mean; nothing where there is none (a single question)."""
+    import numpy as np
+
+    mean, low, high = (rows[name].to_numpy(dtype=float, na_value=np.nan) for name in ("mean", "ci_low", "ci_high"))
+    return [np.nan_to_num(mean - low), np.nan_to_num(high - mean)]
 
 
 def _nothing(why: str) -> Figure:
@@ -110,9 +122,8 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
     rows = summary[summary["measure"].isin(best.index) & summary["mean"].notna()].iloc[::-1]
     figure, axes = _axes(8, 1 + 0.32 * max(len(rows), 1))
     mean = rows["mean"].astype(float)
-    low, high = (mean - rows["ci_low"].astype(float)), (rows["ci_high"].astype(float) - mean)
     axes.barh(rows["measure"], mean, color=colour_of(retriever), alpha=0.85, height=0.65)
-    axes.errorbar(mean, rows["measure"], xerr=[low, high], fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
+    axes.errorbar(mean, rows["measure"], xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
     axes.plot(
         best[rows["measure"]],
         rows["measure"],
@@ -142,10 +153,9 @@ def plot_categories(table: pd.DataFrame, measure: str, *, retriever: str = "") -
     rows = table[table["mean"].notna()].iloc[::-1]
     figure, axes = _axes(8, 1.1 + 0.45 * max(len(rows), 1))
     mean = rows["mean"].astype(float)
-    labels = [f"{row.category or 'no category'} (n = {row.n_scored})" for row in rows.itertuples()]
+    labels = [f"{row['category'] or 'no category'} (n = {row['n_scored']})" for row in rows.to_dict("records")]
     axes.barh(labels, mean, color=colour_of(retriever), alpha=0.85, height=0.6)
-    errors = [mean - rows["ci_low"].astype(float), rows["ci_high"].astype(float) - mean]
-    axes.errorbar(mean, labels, xerr=errors, fmt="none", ecolor=BLACK, elinewidth=1.2, capsize=3)
+    axes.errorbar(mean, labels, xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1.2, capsize=3)
     axes.set(xlim=(0, 1.02), xlabel=f"mean {measure}, with its 95 % interval")
     axes.set_title("Where it is strong and where it is weak", loc="left")
     return figure
@@ -213,7 +223,7 @@ def _legend_below(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=colour, label=label) for label, colour in entries]
-    axes.figure.legend(handles=handles, loc="outside lower center", ncol=len(entries), frameon=False)  # type: ignore[union-attr]
+    axes.figure.legend(handles=handles, loc="outside lower center", ncol=len(entries), frameon=False)
 
 
 def plot_questions(table: pd.DataFrame, measure: str, *, retriever: str = "") -> Figure:
@@ -228,9 +238,10 @@ def plot_questions(table: pd.DataFrame, measure: str, *, retriever: str = "") ->
     figure, axes = _axes(10, 1 + 0.34 * max(len(rows), 1))
     axes.hlines(rows.index, 0, rows["value"], color=GREY, linewidth=1)
     axes.plot(rows["value"], rows.index, "o", color=colour_of(retriever), markersize=7)
-    for y, row in enumerate(rows.itertuples()):
-        rank = "none found" if row.first_relevant_rank is None else f"first at rank {row.first_relevant_rank}"
-        axes.text(float(row.value) + 0.015, y, rank, va="center", fontsize=8, color="#444444")
+    for y, row in enumerate(rows.to_dict("records")):
+        first = row["first_relevant_rank"]
+        rank = "none found" if first is None else f"first at rank {first}"
+        axes.text(row["value"] + 0.015, y, rank, va="center", fontsize=8, color="#444444")
     axes.set_yticks(rows.index, [_shorten(question, 70) for question in rows["question"]], fontsize=8)
     axes.set(xlim=(-0.01, 1.2), xticks=[0, 0.25, 0.5, 0.75, 1], xlabel=measure)
     axes.set_title("Worst questions (top) to best (bottom)", loc="left")
@@ -260,13 +271,9 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
             label=rows["label"].iloc[0],
         )
         if "ci_low" in rows and curves["name"].nunique() == 1:  # a dozen bands on one another hide the lines
-            axes.fill_between(
-                rows["budget"],
-                rows["ci_low"].astype(float),
-                rows["ci_high"].astype(float),
-                color=own.colour,
-                alpha=0.15,
-            )
+            mean = rows["mean"].to_numpy(dtype=float)
+            below, above = _whiskers(rows)
+            axes.fill_between(rows["budget"], mean - below, mean + above, color=own.colour, alpha=0.15)
     budgets = sorted(set(curves["budget"]))
     axes.set_xscale("log")
     axes.minorticks_off()
@@ -303,18 +310,11 @@ def plot_differences(comparison: pd.DataFrame, look: Mapping[str, Style], *, bas
     rows = comparison.sort_values("difference").reset_index(drop=True)
     figure, axes = _axes(9, 1.4 + 0.36 * max(len(rows), 1))
     axes.axvline(0, color=BLACK, linewidth=1)
-    for y, row in enumerate(rows.itertuples()):
-        own = look[str(row.name)]
-        sure = row.p_adjusted < 0.05
-        axes.plot([row.ci_low, row.ci_high], [y, y], color=own.colour, linewidth=2)
-        axes.plot(
-            row.difference,
-            y,
-            own.marker,
-            color=own.colour,
-            markersize=8,
-            markerfacecolor=own.colour if sure else "white",
-        )
+    for y, row in enumerate(rows.to_dict("records")):
+        own = look[row["name"]]
+        face = own.colour if row["p_adjusted"] < 0.05 else "white"
+        axes.plot([row["ci_low"], row["ci_high"]], [y, y], color=own.colour, linewidth=2)
+        axes.plot(row["difference"], y, own.marker, color=own.colour, markersize=8, markerfacecolor=face)
     axes.set_yticks(range(len(rows)), rows["label"], fontsize=9)
     axes.grid(axis="x", alpha=0.3)
     axes.set_xlabel(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
@@ -72,7 +73,7 @@ def test_ceilings_are_drawn_as_ticks_beside_the_means() -> None:
     axes = figure.axes[0]
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["nDCG@10", "R@1"], "no bar without a ceiling"
     ticks = next(line for line in axes.lines if line.get_label() == "ceiling")
-    assert list(ticks.get_xdata()) == [1.0, 0.5]
+    assert np.asarray(ticks.get_xdata()).tolist() == [1.0, 0.5]
     assert "0.200 of 0.500" in {text.get_text() for text in axes.texts}
 
 
@@ -101,7 +102,11 @@ def test_span_coverage_draws_every_border_and_all_evidence() -> None:
     assert len(axes.lines) == 8, "one border per chunk"
     assert "8 chunks, evidence of 1 questions" in axes.get_title(loc="left")
     assert labels(figure) == ("character within the line", "first character of the line")
-    evidence = [c for c in axes.collections if c.get_facecolor()[0][:3] == pytest.approx((0xD5 / 255, 0x5E / 255, 0))]
+    evidence = [
+        c
+        for c in axes.collections
+        if np.asarray(c.get_facecolor())[0][:3] == pytest.approx((0xD5 / 255, 0x5E / 255, 0))
+    ]
     assert len(evidence) == 2, "the passage crosses the end of a line"
 
 
@@ -163,7 +168,7 @@ def test_trade_off_joins_what_nothing_beats_on_both() -> None:
         plots.plot_trade_off(BOARD, LOOK, x="search_ms", y="nDCG@10", x_label="search time (ms)", y_label="nDCG@10")
     )
     front = figure.axes[0].lines[0]
-    assert list(front.get_xdata()) == [1.0, 9.0], "b is slower and worse than a"
+    assert np.asarray(front.get_xdata()).tolist() == [1.0, 9.0], "b is slower and worse than a"
     assert labels(figure) == ("search time (ms)", "nDCG@10")
     nothing = plots.plot_trade_off(BOARD.assign(chunks=None), LOOK, x="chunks", y="nDCG@10", x_label="", y_label="")
     assert "No configuration has both" in nothing.axes[0].texts[0].get_text()
