@@ -227,7 +227,7 @@ def _encode_by_word(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     for text, own in zip(texts, words, strict=True):
         codes = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
         letter = (codes != ord(" ")) & (codes != ord("\n"))
-        starts = np.flatnonzero(np.diff(letter, prepend=False) & letter)
+        starts = np.flatnonzero(letter & ~np.concatenate([[False], letter[:-1]]))
         word = np.array(own, dtype=np.int64)
         count = n_tokens[word]
         token = np.arange(count.sum()) + np.repeat(first[word] - np.cumsum(count) + count, count)

@@ -52,9 +52,8 @@ class Borders:
                 starts, stops = np.asarray(self._heading_blocks, dtype=np.int64).T
                 block = np.searchsorted(starts, positions, side="left") - 1
                 positions = positions[(block < 0) | (positions > stops[block])]
-            cuts = self.at(positions)
-            cuts = cuts[cuts > 0]  # in order, since the positions are; np.unique would hash them all
-            self._cuts[kind] = cuts[np.diff(cuts, prepend=0) > 0].tolist()
+            # In order, since the positions are, so a dictionary drops what comes twice; np.unique would sort or hash.
+            self._cuts[kind] = list(dict.fromkeys(cut for cut in self.at(positions).tolist() if cut))
         return self._cuts[kind]
 
     def tokens(self) -> list[int]:
