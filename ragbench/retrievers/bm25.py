@@ -13,11 +13,11 @@ import numpy as np
 
 from ragbench import cache
 from ragbench.errors import ConfigError, unknown
-from ragbench.retrievers.ranking import check_k, checked_ids, counted, ranked
+from ragbench.retrievers.ranking import best_of_sparse, check_k, checked_ids, counted, ranked
 from ragbench.types import Chunk, Run
 
 if TYPE_CHECKING:
-    from ragbench.types import FloatArray
+    from ragbench.retrievers.ranking import Candidates
 
 
 class BM25:
@@ -86,11 +86,10 @@ class BM25:
         # by vocabulary, then chunk: the columns of the one are the rows of the other
         index = csr_matrix(self._scores, shape=(len(self._column), len(self._chunk_ids)))
 
-        def scores(start: int, end: int) -> FloatArray:
-            block: FloatArray = (asked[start:end] @ index).toarray()
-            return block
+        def candidates(start: int, end: int) -> Candidates:
+            return best_of_sparse(asked[start:end] @ index, k)
 
-        return ranked(queries, self._chunk_ids, scores, k, positive=True)
+        return ranked(queries, self._chunk_ids, candidates, k)
 
     def _index(self, texts: list[str], k1: float, b: float) -> cache.Arrays:
         tokenised, words = self._words.of(texts)

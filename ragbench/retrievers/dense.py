@@ -9,14 +9,18 @@ import numpy as np
 
 from ragbench.embedders import load_embedder
 from ragbench.errors import ModelError
-from ragbench.retrievers.ranking import check_k, checked_ids, counted, ranked
+from ragbench.retrievers.ranking import best_of_dense, check_k, checked_ids, counted, ranked
 from ragbench.types import Chunk, Run
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ragbench.retrievers.ranking import Rows
+    from ragbench.retrievers.ranking import Candidates
     from ragbench.types import Embedder, FloatArray
+
+    Rows = npt.NDArray[np.int64]
+
+_PAIRS_AT_ONCE = 20_000  # 120 MB for vectors of 384 components
 
 
 class Dense:
@@ -51,21 +55,23 @@ class Dense:
         encode = getattr(self._embedder, "encode_queries", self._embedder.encode)
         asked = _checked(encode(list(queries.values())), len(queries), self._embedder)
 
-        def scores(start: int, end: int) -> FloatArray:
-            block: FloatArray = asked[start:end] @ self._vectors.T
-            return block
+        def candidates(start: int, end: int) -> Candidates:
+            rows, columns, _ = best_of_dense(asked[start:end] @ self._vectors.T, k)
+            return rows, columns, self._cosines(asked[start:end], rows, columns)
 
-        def exact(rows: Rows, columns: Rows) -> npt.NDArray[np.float64]:
-            # float32 products differ in the last bits with the machine, the batch and the place in the matrix; in
-            # float64 they are equal far below the 6 decimals that count.
-            products: npt.NDArray[np.float64] = np.einsum(
-                "ij,ij->i", asked[rows].astype(np.float64), self._vectors[columns].astype(np.float64)
-            )
-            return products
-
-        run = ranked(queries, self._chunk_ids, scores, k, exact=exact)
+        run = ranked(queries, self._chunk_ids, candidates, k)
         # A zero vector is a query without text: all cosines are 0, and the first k chunks would be no answer to it.
         return {query_id: found if asked[row].any() else {} for row, (query_id, found) in enumerate(run.items())}
+
+    def _cosines(self, asked: FloatArray, rows: Rows, columns: Rows) -> npt.NDArray[np.float64]:
+        # float32 products differ in the last bits with the machine, the batch and the place in the matrix; in float64
+        # they are equal far below the 6 decimals that count.
+        cosines = np.empty(len(rows), dtype=np.float64)
+        for start in range(0, len(rows), _PAIRS_AT_ONCE):
+            part = slice(start, start + _PAIRS_AT_ONCE)
+            left, right = asked[rows[part]].astype(np.float64), self._vectors[columns[part]].astype(np.float64)
+            cosines[part] = np.einsum("ij,ij->i", left, right)
+        return cosines
 
 
 def _checked(vectors: FloatArray, n: int, embedder: Embedder) -> FloatArray:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,64 +14,73 @@ from ragbench.types import Chunk, Run
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    from scipy.sparse import csr_matrix
 
     from ragbench.types import FloatArray
 
-    Rows = npt.NDArray[np.int64]
+    Candidates = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32 | np.float64]]
+    """Row of the query in its block, number of the chunk, score: three arrays of one length."""
 
 _DECIMALS = 6
 _BLOCK_SCORES = 8_000_000  # scores held at once: 32 MB of float32
-_BLOCK_PAIRS = 20_000  # candidates scored exactly at once
 _SLACK = 2e-5  # more than rounding to 6 decimals and float32 together can move a score of about 1
 
 
 def ranked(
-    queries: Mapping[str, str],
-    chunk_ids: list[str],
-    scores: Callable[[int, int], FloatArray],
-    k: int,
-    *,
-    positive: bool = False,
-    exact: Callable[[Rows, Rows], npt.NDArray[np.float64]] | None = None,
+    queries: Mapping[str, str], chunk_ids: list[str], candidates: Callable[[int, int], Candidates], k: int
 ) -> Run:
-    """The exact top k of `scores(start, end)` (a block of queries x all chunks), equal ones in the order of the chunks.
+    """The exact top k of each query, equal scores in the order of the chunks.
 
-    Candidates are all chunks that could be among the best k once rounded; these are scored by `exact(rows, columns)`
-    where that is given, rounded, sorted, and cut.
+    `candidates(start, end)` gives, for a block of queries, all pairs that could be among the best k once rounded.
+    Blocks are as large as the memory for their scores allows.
     """
     ids = list(queries)
-    n = len(chunk_ids)
     run: Run = {query_id: {} for query_id in ids}
-    if n == 0:
-        return run
-    step = max(1, _BLOCK_SCORES // n)
-    for start in range(0, len(ids), step):
-        block = scores(start, min(start + step, len(ids)))
-        candidates = np.ones(block.shape, dtype=bool)
-        if k < n:
-            kth = np.partition(block, n - k, axis=1)[:, n - k : n - k + 1]
-            candidates = block >= kth - _SLACK * np.maximum(1.0, np.abs(kth))
-        if positive:
-            candidates &= block > 0
-        rows, columns = np.nonzero(candidates)
-        values = np.asarray(block[rows, columns], dtype=np.float64)
-        if exact is not None:
-            for part in _parts(len(rows)):
-                values[part] = exact(start + rows[part], columns[part])
-        values = np.round(values, _DECIMALS) + 0.0  # -0.0 would print as such
+    step = max(1, _BLOCK_SCORES // max(1, len(chunk_ids)))
+    for start in range(0, len(ids) if chunk_ids else 0, step):
+        end = min(start + step, len(ids))
+        rows, columns, scores = candidates(start, end)
+        values = np.round(np.asarray(scores, dtype=np.float64), _DECIMALS) + 0.0  # -0.0 would print as such
         order = np.lexsort((columns, -values, rows))
         rows, columns, values = rows[order], columns[order], values[order]
-        first = np.searchsorted(rows, np.arange(len(block) + 1))
+        first = np.searchsorted(rows, np.arange(end - start + 1)).tolist()
         found_ids = [chunk_ids[column] for column in columns.tolist()]
         found_scores = values.tolist()
-        for row in range(len(block)):
+        for row in range(end - start):
             best = slice(first[row], min(first[row] + k, first[row + 1]))
             run[ids[start + row]] = dict(zip(found_ids[best], found_scores[best], strict=True))
     return run
 
 
-def _parts(n: int) -> Iterator[slice]:
-    return (slice(start, start + _BLOCK_PAIRS) for start in range(0, n, _BLOCK_PAIRS))
+def best_of_sparse(scores: csr_matrix, k: int) -> Candidates:
+    """The candidates among the scores that a sparse block (queries x chunks) holds; all others are no match."""
+    kept = []
+    for start, end in pairwise(scores.indptr.tolist()):
+        row = scores.data[start:end]
+        if len(row) <= k:
+            kept.append(np.arange(start, end))
+        else:
+            kth = np.partition(row, len(row) - k)[len(row) - k]
+            kept.append(start + np.flatnonzero(row >= _floor(kth)))
+    rows = np.repeat(np.arange(len(kept)), [len(part) for part in kept])
+    places = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
+    return rows, scores.indices[places], scores.data[places]
+
+
+def best_of_dense(scores: FloatArray, k: int) -> Candidates:
+    """The candidates among all scores of a block (queries x chunks)."""
+    n = scores.shape[1]
+    if k >= n:
+        rows, columns = np.indices(scores.shape).reshape(2, -1)
+    else:
+        kth = np.partition(scores, n - k, axis=1)[:, n - k : n - k + 1]
+        rows, columns = np.nonzero(scores >= _floor(kth))
+    return rows, columns, scores[rows, columns]
+
+
+def _floor(kth: FloatArray) -> FloatArray:
+    """Below this, no score can come up to the k-th best by rounding."""
+    return np.asarray(kth - _SLACK * np.maximum(1.0, np.abs(kth)), dtype=np.float32)
 
 
 def best(scores: Mapping[str, float], place: Mapping[str, int], k: int) -> dict[str, float]:
