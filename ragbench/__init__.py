@@ -23,7 +23,7 @@ _HOME = {
     "datasets": ["load_dataset"],
     "embedders": ["load_embedder"],
     "chunkers": ["chunk"],
-    "retrievers": ["BM25", "Dense", "Hybrid", "make_retriever", "rerank", "retrieve", "to_documents"],
+    "retrievers": ["BM25", "Dense", "Hybrid", "make_retriever", "rerank", "retrieve", "search_latency", "to_documents"],
     "generation": ["generate_answers"],
     "scoring": [
         "abstention_table", "ceilings", "destroyed_evidence", "score_answers", "score_chunks", "score_run",

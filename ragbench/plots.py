@@ -8,6 +8,8 @@ notebook; the palette is Okabe and Ito's, which people with any colour vision ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.types import Chunk, Dataset, Run
@@ -78,11 +80,30 @@ def _natural(text: str) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in text.replace("-", " ").split()]
 
 
-def _axes(width: float, height: float) -> tuple[Figure, Axes]:
-    # A Figure of its own, not pyplot's: nothing stays open after a hundred notebooks, and no backend is chosen.
+@lru_cache(maxsize=1)
+def _figure_type() -> type[Figure]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=100)
+    class NotebookFigure(Figure):
+        """A figure of its own, not pyplot's: no backend is chosen, and nothing stays open after a hundred notebooks.
+
+        A notebook shows it as a PNG of 128 colours: executed notebooks are kept and shared, and that is a third of
+        the size at no difference to the eye.
+        """
+
+        def _repr_png_(self) -> bytes:
+            from PIL import Image
+
+            drawn, small = BytesIO(), BytesIO()
+            self.savefig(drawn, format="png")
+            Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+            return small.getvalue()
+
+    return NotebookFigure
+
+
+def _axes(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = _figure_type()(figsize=(width, height), layout="constrained", dpi=90)
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)
@@ -122,7 +143,7 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
     rows = summary[summary["measure"].isin(best.index) & summary["mean"].notna()].iloc[::-1]
     figure, axes = _axes(8, 1 + 0.32 * max(len(rows), 1))
     mean = rows["mean"].astype(float)
-    axes.barh(rows["measure"], mean, color=colour_of(retriever), alpha=0.85, height=0.65)
+    axes.barh(rows["measure"], mean, color=colour_of(retriever), alpha=0.6, height=0.65)
     axes.errorbar(mean, rows["measure"], xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
     axes.plot(
         best[rows["measure"]],
@@ -154,7 +175,7 @@ def plot_categories(table: pd.DataFrame, measure: str, *, retriever: str = "") -
     figure, axes = _axes(8, 1.1 + 0.45 * max(len(rows), 1))
     mean = rows["mean"].astype(float)
     labels = [f"{row['category'] or 'no category'} (n = {row['n_scored']})" for row in rows.to_dict("records")]
-    axes.barh(labels, mean, color=colour_of(retriever), alpha=0.85, height=0.6)
+    axes.barh(labels, mean, color=colour_of(retriever), alpha=0.6, height=0.6)
     axes.errorbar(mean, labels, xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1.2, capsize=3)
     axes.set(xlim=(0, 1.02), xlabel=f"mean {measure}, with its 95 % interval")
     axes.set_title("Where it is strong and where it is weak", loc="left")
@@ -288,7 +309,7 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
 def plot_chunk_sizes(sizes: Sequence[int], size: int, *, retriever: str = "") -> Figure:
     """How long the chunks are, in tokens, beside the size that was asked for."""
     figure, axes = _axes(8, 2.8)
-    axes.hist(sizes, bins=min(40, max(len(set(sizes)), 1)), color=colour_of(retriever), alpha=0.85)
+    axes.hist(sizes, bins=min(40, max(len(set(sizes)), 1)), color=colour_of(retriever), alpha=0.6)
     axes.axvline(size, color=VERMILLION, linestyle="--", label=f"asked for: {size}")
     axes.set(xlabel="tokens per chunk", ylabel="chunks", title="")
     axes.set_title(f"{len(sizes):,} chunks", loc="left")
@@ -360,6 +381,8 @@ def plot_trade_off(
         y_label: with its unit.
         log: a logarithmic cost axis.
     """
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     if table[[x, y]].dropna().empty:
         return _nothing(f"No configuration has both {x} and {y}.")
     rows = table.dropna(subset=[x, y]).sort_values([x, y], ascending=[True, False])
@@ -371,6 +394,9 @@ def plot_trade_off(
         axes.plot(row[x], row[y], own.marker, color=own.colour, markersize=9, linestyle="none", label=row["label"])
     if log and (rows[x] > 0).all():
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set(xlabel=x_label, ylabel=y_label)
     axes.grid(alpha=0.3)
     axes.set_title("What quality costs (better is up and to the left)", loc="left")

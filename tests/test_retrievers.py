@@ -20,7 +20,17 @@ from hypothesis import strategies as st
 from ragbench import cache
 from ragbench.embedders import load_model
 from ragbench.errors import ConfigError, DataError, ModelError
-from ragbench.retrievers import BM25, Dense, Hybrid, check_retriever, make_retriever, rerank, retrieve, to_documents
+from ragbench.retrievers import (
+    BM25,
+    Dense,
+    Hybrid,
+    check_retriever,
+    make_retriever,
+    rerank,
+    retrieve,
+    search_latency,
+    to_documents,
+)
 from ragbench.types import Chunk, Embedder, Retriever, Run
 
 if TYPE_CHECKING:
@@ -499,3 +509,33 @@ def test_retrieve_ends_where_no_more_documents_match() -> None:
     ]
     assert len(retrieve(BM25(chunks), {"q": "cats"}, chunks, depth=5)["q"]) == 50
     assert retrieve(BM25(chunks), {}, chunks) == {}
+
+
+def test_latency_is_of_one_query_at_a_time_and_never_from_the_cache() -> None:
+    embedded: list[list[str]] = []
+
+    class Watched:
+        name = "watched"
+
+        def encode(self, texts: Sequence[str]) -> FloatArray:
+            vectors = cache.arrays("watched", cache.digest(*texts), lambda: self._compute(list(texts)))["vectors"]
+            return vectors.astype(np.float32)
+
+        def _compute(self, texts: list[str]) -> cache.Arrays:
+            embedded.append(texts)
+            return {"vectors": np.ones((len(texts), 1), dtype=np.float32)}
+
+    chunks = [Chunk("a#0", "a", 0, 4, "cats"), Chunk("b#0", "b", 0, 4, "dogs")]
+    retriever = Dense(chunks, Watched())
+    queries = {f"q{i}": f"question {i}" for i in range(5)}
+    retriever.search(queries, 2)
+    embedded.clear()
+    latency = search_latency(retriever, queries, k=2, n=3)
+    assert embedded == [["question 0"], ["question 0"], ["question 1"], ["question 2"]], (
+        "the first once more, unmeasured"
+    )
+    assert latency is not None
+    assert 0 < latency < 1000
+    assert search_latency(retriever, {}, k=2) is None
+    with pytest.raises(ConfigError, match="n is 0"):
+        search_latency(retriever, queries, n=0)

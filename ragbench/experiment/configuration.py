@@ -21,7 +21,7 @@ WHERE = ("results_dir",)
 _READABLE = ("retriever", "reranker", "chunker", "chunk_size", "llm")
 # Libraries that decide numbers; their versions stand in config.json.
 _DECIDING = (
-    "bm25s", "chonkie", "numpy", "pandas", "PyStemmer", "pytrec-eval-terrier", "scipy", "sentence-transformers",
+    "bm25s", "numpy", "pandas", "PyStemmer", "pytrec-eval-terrier", "scipy", "sentence-transformers",
     "sentencex", "tokenizers", "torch", "transformers", "wordllama",
 )  # fmt: skip
 

@@ -16,13 +16,24 @@ from ragbench.retrievers.bm25 import BM25
 from ragbench.retrievers.dense import Dense
 from ragbench.retrievers.documents import retrieve, to_documents
 from ragbench.retrievers.hybrid import Hybrid
+from ragbench.retrievers.latency import search_latency
 from ragbench.retrievers.reranking import rerank
 from ragbench.types import Chunk
 
 if TYPE_CHECKING:
     from ragbench.types import Retriever
 
-__all__ = ["BM25", "Dense", "Hybrid", "check_retriever", "make_retriever", "rerank", "retrieve", "to_documents"]
+__all__ = [
+    "BM25",
+    "Dense",
+    "Hybrid",
+    "check_retriever",
+    "make_retriever",
+    "rerank",
+    "retrieve",
+    "search_latency",
+    "to_documents",
+]
 
 RETRIEVERS = ("bm25", "dense", "hybrid")
 
