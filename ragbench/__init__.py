@@ -15,7 +15,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "errors": ["DataWarning", "RagbenchError"],
+    "errors": ["DataWarning", "JudgeWarning", "RagbenchError"],
     "types": [
         "Answer", "Case", "Chunk", "Completion", "Dataset", "Document", "Embedder", "Judgement", "LLM",
         "Retriever", "Span", "System",
@@ -24,14 +24,18 @@ _HOME = {
     "embedders": ["load_embedder"],
     "llms": ["ScriptedLLM", "cost_of", "generate_many", "load_llm"],
     "chunkers": ["chunk"],
-    "retrievers": ["BM25", "Dense", "Hybrid", "make_retriever", "rerank", "to_documents"],
+    "retrievers": ["BM25", "Dense", "Hybrid", "make_retriever", "rerank", "retrieve", "search_latency", "to_documents"],
     "generation": ["generate_answers"],
-    "scoring": ["ceilings", "score_answers", "score_chunks", "score_run", "score_spans"],
+    "judges": ["agreement", "judge"],
+    "scoring": [
+        "abstention_table", "ceilings", "destroyed_evidence", "judgement_states", "score_answers", "score_chunks",
+        "score_judgements", "score_run", "score_spans",
+    ],
     "statistics": ["compare", "compare_all", "summarise"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
-__all__ = sorted([*_MODULE_OF, "__version__"])  # noqa: PLE0605
+__all__ = sorted([*_MODULE_OF, "__version__"])
 
 
 def __getattr__(name: str) -> Any:

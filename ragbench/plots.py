@@ -8,14 +8,20 @@ notebook; the palette is Okabe and Ito's, which people with any colour vision ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    FloatArray = npt.NDArray[np.float64]
 
 BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
     "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
@@ -60,12 +66,12 @@ def styles(configurations: pd.DataFrame) -> dict[str, Style]:
     retrievers = sorted(set(configurations["retriever"]))
     chunkings = list(dict.fromkeys(sorted(configurations["chunking"], key=_natural)))
     return {
-        row.name: Style(
-            colour_of(row.retriever, retrievers),
-            _MARKERS[chunkings.index(row.chunking) % len(_MARKERS)],
-            _LINES[chunkings.index(row.chunking) % len(_LINES)],
+        row["name"]: Style(
+            colour_of(row["retriever"], retrievers),
+            _MARKERS[chunkings.index(row["chunking"]) % len(_MARKERS)],
+            _LINES[chunkings.index(row["chunking"]) % len(_LINES)],
         )
-        for row in configurations.itertuples(index=False)
+        for row in configurations.to_dict("records")
     }
 
 
@@ -74,15 +80,42 @@ def _natural(text: str) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in text.replace("-", " ").split()]
 
 
-def _axes(width: float, height: float) -> tuple[Figure, Axes]:
-    # A Figure of its own, not pyplot's: nothing stays open after a hundred notebooks, and no backend is chosen.
+@lru_cache(maxsize=1)
+def _figure_type() -> type[Figure]:
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=100)
+    class NotebookFigure(Figure):
+        """A figure of its own, not pyplot's: no backend is chosen, and nothing stays open after a hundred notebooks.
+
+        A notebook shows it as a PNG of 128 colours: executed notebooks are kept and shared, and that is a third of
+        the size at no difference to the eye.
+        """
+
+        def _repr_png_(self) -> bytes:
+            from PIL import Image
+
+            drawn, small = BytesIO(), BytesIO()
+            self.savefig(drawn, format="png")
+            Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+            return small.getvalue()
+
+    return NotebookFigure
+
+
+def _axes(width: float, height: float) -> tuple[Figure, Axes]:
+    figure = _figure_type()(figsize=(width, height), layout="constrained", dpi=90)
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)
     return figure, axes
+
+
+def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
+    """How far the interval reaches below and above each mean; nothing where there is none (a single question)."""
+    import numpy as np
+
+    mean, low, high = (rows[name].to_numpy(dtype=float, na_value=np.nan) for name in ("mean", "ci_low", "ci_high"))
+    return [np.nan_to_num(mean - low), np.nan_to_num(high - mean)]
 
 
 def _nothing(why: str) -> Figure:
@@ -110,9 +143,8 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
     rows = summary[summary["measure"].isin(best.index) & summary["mean"].notna()].iloc[::-1]
     figure, axes = _axes(8, 1 + 0.32 * max(len(rows), 1))
     mean = rows["mean"].astype(float)
-    low, high = (mean - rows["ci_low"].astype(float)), (rows["ci_high"].astype(float) - mean)
-    axes.barh(rows["measure"], mean, color=colour_of(retriever), alpha=0.85, height=0.65)
-    axes.errorbar(mean, rows["measure"], xerr=[low, high], fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
+    axes.barh(rows["measure"], mean, color=colour_of(retriever), alpha=0.6, height=0.65)
+    axes.errorbar(mean, rows["measure"], xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
     axes.plot(
         best[rows["measure"]],
         rows["measure"],
@@ -123,7 +155,8 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
         label="ceiling",
     )
     for y, (value, top) in enumerate(zip(mean, best[rows["measure"]], strict=True)):
-        axes.text(0.01, y, f"{value:.3f} of {top:.3f}", va="center", fontsize=8, color="white", fontweight="bold")
+        axes.text(0.01, y, f"{value:.3f} of {top:.3f}", va="center", fontsize=8)
+    axes.margins(y=0.01)
     axes.set(xlim=(0, 1.02), xlabel="mean over the queries (bar), 95 % interval (whisker), best reachable (tick)")
     axes.set_title("Every measure against the best that any system could reach", loc="left")
     axes.legend(loc="lower right", frameon=True)
@@ -141,10 +174,9 @@ def plot_categories(table: pd.DataFrame, measure: str, *, retriever: str = "") -
     rows = table[table["mean"].notna()].iloc[::-1]
     figure, axes = _axes(8, 1.1 + 0.45 * max(len(rows), 1))
     mean = rows["mean"].astype(float)
-    labels = [f"{row.category or 'no category'} (n = {row.n_scored})" for row in rows.itertuples()]
-    axes.barh(labels, mean, color=colour_of(retriever), alpha=0.85, height=0.6)
-    errors = [mean - rows["ci_low"].astype(float), rows["ci_high"].astype(float) - mean]
-    axes.errorbar(mean, labels, xerr=errors, fmt="none", ecolor=BLACK, elinewidth=1.2, capsize=3)
+    labels = [f"{row['category'] or 'no category'} (n = {row['n_scored']})" for row in rows.to_dict("records")]
+    axes.barh(labels, mean, color=colour_of(retriever), alpha=0.6, height=0.6)
+    axes.errorbar(mean, labels, xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1.2, capsize=3)
     axes.set(xlim=(0, 1.02), xlabel=f"mean {measure}, with its 95 % interval")
     axes.set_title("Where it is strong and where it is weak", loc="left")
     return figure
@@ -212,7 +244,7 @@ def _legend_below(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=colour, label=label) for label, colour in entries]
-    axes.figure.legend(handles=handles, loc="outside lower center", ncol=len(entries), frameon=False)  # type: ignore[union-attr]
+    axes.figure.legend(handles=handles, loc="outside lower center", ncol=len(entries), frameon=False)
 
 
 def plot_questions(table: pd.DataFrame, measure: str, *, retriever: str = "") -> Figure:
@@ -227,9 +259,10 @@ def plot_questions(table: pd.DataFrame, measure: str, *, retriever: str = "") ->
     figure, axes = _axes(10, 1 + 0.34 * max(len(rows), 1))
     axes.hlines(rows.index, 0, rows["value"], color=GREY, linewidth=1)
     axes.plot(rows["value"], rows.index, "o", color=colour_of(retriever), markersize=7)
-    for y, row in enumerate(rows.itertuples()):
-        rank = "none found" if row.first_relevant_rank is None else f"first at rank {row.first_relevant_rank}"
-        axes.text(float(row.value) + 0.015, y, rank, va="center", fontsize=8, color="#444444")
+    for y, row in enumerate(rows.to_dict("records")):
+        first = row["first_relevant_rank"]
+        rank = "none found" if first is None else f"first at rank {first}"
+        axes.text(row["value"] + 0.015, y, rank, va="center", fontsize=8, color="#444444")
     axes.set_yticks(rows.index, [_shorten(question, 70) for question in rows["question"]], fontsize=8)
     axes.set(xlim=(-0.01, 1.2), xticks=[0, 0.25, 0.5, 0.75, 1], xlabel=measure)
     axes.set_title("Worst questions (top) to best (bottom)", loc="left")
@@ -259,13 +292,9 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
             label=rows["label"].iloc[0],
         )
         if "ci_low" in rows and curves["name"].nunique() == 1:  # a dozen bands on one another hide the lines
-            axes.fill_between(
-                rows["budget"],
-                rows["ci_low"].astype(float),
-                rows["ci_high"].astype(float),
-                color=own.colour,
-                alpha=0.15,
-            )
+            mean = rows["mean"].to_numpy(dtype=float)
+            below, above = _whiskers(rows)
+            axes.fill_between(rows["budget"], mean - below, mean + above, color=own.colour, alpha=0.15)
     budgets = sorted(set(curves["budget"]))
     axes.set_xscale("log")
     axes.minorticks_off()
@@ -280,7 +309,7 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
 def plot_chunk_sizes(sizes: Sequence[int], size: int, *, retriever: str = "") -> Figure:
     """How long the chunks are, in tokens, beside the size that was asked for."""
     figure, axes = _axes(8, 2.8)
-    axes.hist(sizes, bins=min(40, max(len(set(sizes)), 1)), color=colour_of(retriever), alpha=0.85)
+    axes.hist(sizes, bins=min(40, max(len(set(sizes)), 1)), color=colour_of(retriever), alpha=0.6)
     axes.axvline(size, color=VERMILLION, linestyle="--", label=f"asked for: {size}")
     axes.set(xlabel="tokens per chunk", ylabel="chunks", title="")
     axes.set_title(f"{len(sizes):,} chunks", loc="left")
@@ -302,18 +331,11 @@ def plot_differences(comparison: pd.DataFrame, look: Mapping[str, Style], *, bas
     rows = comparison.sort_values("difference").reset_index(drop=True)
     figure, axes = _axes(9, 1.4 + 0.36 * max(len(rows), 1))
     axes.axvline(0, color=BLACK, linewidth=1)
-    for y, row in enumerate(rows.itertuples()):
-        own = look[str(row.name)]
-        sure = row.p_adjusted < 0.05
-        axes.plot([row.ci_low, row.ci_high], [y, y], color=own.colour, linewidth=2)
-        axes.plot(
-            row.difference,
-            y,
-            own.marker,
-            color=own.colour,
-            markersize=8,
-            markerfacecolor=own.colour if sure else "white",
-        )
+    for y, row in enumerate(rows.to_dict("records")):
+        own = look[row["name"]]
+        face = own.colour if row["p_adjusted"] < 0.05 else "white"
+        axes.plot([row["ci_low"], row["ci_high"]], [y, y], color=own.colour, linewidth=2)
+        axes.plot(row["difference"], y, own.marker, color=own.colour, markersize=8, markerfacecolor=face)
     axes.set_yticks(range(len(rows)), rows["label"], fontsize=9)
     axes.grid(axis="x", alpha=0.3)
     axes.set_xlabel(
@@ -359,6 +381,8 @@ def plot_trade_off(
         y_label: with its unit.
         log: a logarithmic cost axis.
     """
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     if table[[x, y]].dropna().empty:
         return _nothing(f"No configuration has both {x} and {y}.")
     rows = table.dropna(subset=[x, y]).sort_values([x, y], ascending=[True, False])
@@ -370,6 +394,9 @@ def plot_trade_off(
         axes.plot(row[x], row[y], own.marker, color=own.colour, markersize=9, linestyle="none", label=row["label"])
     if log and (rows[x] > 0).all():
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:,g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set(xlabel=x_label, ylabel=y_label)
     axes.grid(alpha=0.3)
     axes.set_title("What quality costs (better is up and to the left)", loc="left")

@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import zipfile
@@ -20,6 +21,12 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
+
+# Read when the libraries are first imported, so set before any test is: nothing is asked of a hub, and importing
+# ir_datasets leaves no folder in the user's home.
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("IR_DATASETS_HOME", tempfile.mkdtemp(prefix="ragbench-test-ir-"))
+os.environ.setdefault("HF_DATASETS_CACHE", tempfile.mkdtemp(prefix="ragbench-test-hf-"))
 
 
 @pytest.fixture(scope="session")

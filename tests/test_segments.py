@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import threading
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,6 +37,11 @@ def test_offsets_lie_in_the_text_and_never_fall(tokenizer: str, text: str) -> No
     assert (offsets[:, 0] <= offsets[:, 1]).all()
     assert ((offsets >= 0) & (offsets <= len(text))).all()
     assert count_tokens([text], tokenizer) == [len(offsets)]
+    valid = re.sub("[\ud800-\udfff]", "\ufffd", text)
+    plain = load_tokenizer(tokenizer).encode(valid, add_special_tokens=False).offsets
+    starts = [min(start for start, _ in plain[i:]) for i in range(len(plain))]
+    assert offsets[:, 0].tolist() == starts
+    assert offsets[:, 1].tolist() == [max(end for _, end in plain[: i + 1]) for i in range(len(plain))]
 
 
 @settings(max_examples=150, deadline=None)
@@ -60,6 +67,29 @@ def test_sentences_with_emoji_crlf_and_abbreviations() -> None:
     ]
 
 
+def test_long_texts_have_the_same_sentences_as_short_ones() -> None:
+    part = 'Dr. Smith ran 3.5 km (he said). "Why?" asked Anna!  Nobody knows.\n'
+    short = [(0, 31), (32, 50), (52, 65)]
+    assert sentence_spans(part) == short
+    n = len(part)
+    assert sentence_spans(part * 1000) == [(a + n * i, b + n * i) for i in range(1000) for a, b in short]
+
+
+@pytest.mark.parametrize("text", ["no end " * 10_000, "x" * 70_000, " " * 70_000 + "x", "x" + "\n" * 70_000])
+def test_what_has_no_sentences_is_cut_between_words(text: str) -> None:
+    spans = sentence_spans(text)
+    assert "".join("".join(text[a:b] for a, b in spans).split()) == "".join(text.split())
+    assert all(b - a <= 30_000 for a, b in spans)
+    assert all(b == len(text) or text[b] in " \nx" for _, b in spans)
+
+
+def test_long_paragraphs_take_no_time() -> None:
+    start = time.perf_counter()
+    assert len(sentence_spans("A sentence here. " * 60_000)) == 60_000
+    assert len(sentence_spans('"no (end. ' * 200_000)) == 100_000
+    assert time.perf_counter() - start < 10
+
+
 @pytest.mark.parametrize("text", ["", " \n\t ", "\u2003"])
 def test_no_sentence_and_no_token_in_white_space(text: str) -> None:
     assert sentence_spans(text) == []
@@ -82,8 +112,16 @@ def test_many_texts_keep_their_order_with_some_already_known() -> None:
 
 
 def test_batches_larger_than_one() -> None:
-    text = "ab cd " * 400_000  # 2.4 million characters: two fill a batch
-    assert [len(o) for o in token_offsets([text, text + "x", text + "y", "z"])] == [800_000, 800_001, 800_001, 1]
+    text = "ab cd" + "\x01" * 2_400_000  # two fill a batch; the tokenizer drops control characters
+    assert [len(o) for o in token_offsets([text, text + "x", text + "y", "z"])] == [2, 3, 3, 1]
+
+
+@pytest.mark.parametrize("tokenizer", ["minilm", "wordllama"])
+def test_long_texts_have_the_same_tokens_as_the_tokenizer_gives(tokenizer: str) -> None:
+    part = "Ünï 😀 wörd's e\u0301 [MASK] x-y 한국어\n\nNext\tline\r\n  \u200b . 3.14 İ "
+    text = part * 2000  # more than five pieces
+    whole = load_tokenizer(tokenizer).encode(text, add_special_tokens=False).offsets
+    assert token_offsets([text + " " * 7, text], tokenizer)[1].tolist() == [list(pair) for pair in whole]
 
 
 def test_arrays_are_kept_and_cannot_be_spoiled() -> None:

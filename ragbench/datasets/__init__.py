@@ -1,0 +1,85 @@
+"""Datasets by name: a BEIR folder, a public BEIR set, ir_datasets, the Hugging Face hub, the built-in pydoc set."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.types import Dataset
+
+__all__ = ["load_dataset"]
+
+_FORMS = (
+    "a BEIR folder, 'beir/<name>', 'irds:<ir_datasets id>', 'hf:<repository>' (or 'hf:<repository>:<config>'), 'pydoc'"
+)
+
+
+def load_dataset(name: str | Path, split: str = "test") -> Dataset:
+    """The corpus, the questions of one split, and what is relevant to them.
+
+    `name` is, in this order:
+
+    - an existing folder in BEIR's format: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`; reference answers in
+      `answers.jsonl` and gold spans in `questions.jsonl` are read where there. Offsets are moved into `full_text`.
+    - `"beir/<name>"`: a public BEIR set, downloaded once into the cache folder. `RAGBENCH_BEIR_URL` names another
+      place to download from. One part of a set of sets is `"beir/cqadupstack/android"`.
+    - `"irds:<id>"`: a set of ir_datasets. An id with judgements, like `"irds:beir/nfcorpus/dev"`, is taken as it is;
+      to one without, `/<split>` is appended.
+    - `"hf:<repository>"`: a set in BEIR's form on the Hugging Face hub or in a local folder in the hub's layout.
+    - `"pydoc"`: questions about the Python language reference that is part of every Python; nothing is downloaded.
+
+    Wrong input is a DataError that names file, line and value. Flaws that real collections have are a DataWarning,
+    one per kind, with the count and the first ids: judged documents outside the corpus (they stay in the qrels and
+    count in the ideal), empty documents (kept), queries without judgements in the split and judged queries that are
+    not among the queries (both left out).
+
+    >>> load_dataset("scifcat")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown dataset 'scifcat'; did you mean 'beir/scifact'? A dataset is named by a BEIR \
+folder, 'beir/<name>', 'irds:<ir_datasets id>', 'hf:<repository>' (or 'hf:<repository>:<config>'), 'pydoc'
+    """
+    if not isinstance(name, str | os.PathLike):
+        raise ConfigError(f"the dataset is {name!r}; expected {_FORMS}")
+    if not isinstance(split, str) or not split:
+        raise ConfigError(f"the split is {split!r}; expected a name like 'test'")
+    text = os.fspath(name)
+    path = Path(text).expanduser()
+    if text and os.path.isdir(path):  # unlike Path.is_dir this is False, not an error, for what cannot be a path
+        from ragbench.datasets.beir import load_beir_folder
+
+        return load_beir_folder(path, split)
+    if isinstance(name, str):
+        if name.startswith("beir/"):
+            from ragbench.datasets.beir import load_beir_folder
+            from ragbench.datasets.download import beir_folder
+
+            return load_beir_folder(beir_folder(name.removeprefix("beir/")), split, name=name)
+        if name.startswith("irds:"):
+            from ragbench.datasets.irds import load_irds
+
+            return load_irds(name.removeprefix("irds:"), split)
+        if name.startswith("hf:"):
+            from ragbench.datasets.huggingface import load_huggingface
+
+            return load_huggingface(name.removeprefix("hf:"), split)
+        if name == "pydoc":
+            from ragbench.datasets.pydoc import load_pydoc
+
+            return load_pydoc(split)
+    if os.path.isfile(path):
+        raise DataError(f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive first)")
+    if isinstance(name, os.PathLike) or path.is_absolute() or text.startswith((".", "~")):
+        raise DataError(f"there is no folder {str(path)!r}; expected {_FORMS}")
+    raise ConfigError(f"unknown dataset {text!r}{_nearest(text)} A dataset is named by {_FORMS}")
+
+
+def _nearest(text: str) -> str:
+    from ragbench.datasets.download import MD5
+
+    names = {"pydoc": "pydoc"}
+    for beir in MD5:
+        names |= {beir: f"beir/{beir}", f"beir/{beir}": f"beir/{beir}"}
+    near = difflib.get_close_matches(text, names, n=1)
+    return f"; did you mean {names[near[0]]!r}?" if near else "."

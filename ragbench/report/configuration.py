@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ragbench.errors import ConfigError, unknown
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
-from ragbench.types import Answer, Chunk, Dataset, Qrels, Run
+from ragbench.types import Answer, Chunk, Dataset, Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,20 +85,25 @@ def question_table(
     own = only(scores, measure).dropna(subset="value")
     own = own.assign(order=own["query_id"].map(order)).sort_values(["value", "order"])
     chosen = own if len(own) <= worst + best else pd.concat([own.head(worst), own.tail(best)])
-    rows = [
-        {
-            "query_id": row.query_id,
-            "category": case_of[row.query_id].category,
-            "question": case_of[row.query_id].text,
-            "value": float(row.value),
-            "first_relevant_rank": _first_relevant(dataset.qrels, run, row.query_id),
-            "relevant": _graded(dataset.qrels.get(row.query_id, {})),
-            "retrieved": ", ".join(ranked(run.get(row.query_id, {}))[:3]) or "nothing",
-        }
-        for row in chosen.itertuples()
-    ]
+    rows = []
+    for query_id, value in zip(chosen["query_id"], chosen["value"], strict=True):
+        found = ranked(run.get(query_id, {}))
+        judged = dataset.qrels.get(query_id, {})
+        rows.append(
+            {
+                "query_id": query_id,
+                "category": case_of[query_id].category,
+                "question": case_of[query_id].text,
+                "value": float(value),
+                "first_relevant_rank": next((i for i, d in enumerate(found, 1) if judged.get(d, 0) > 0), None),
+                "relevant": _graded(judged),
+                "retrieved": ", ".join(found[:3]) or "nothing",
+            }
+        )
     columns = ["query_id", "category", "question", "value", "first_relevant_rank", "relevant", "retrieved"]
-    return pd.DataFrame(rows, columns=columns).astype({"first_relevant_rank": object})
+    # An object column: pandas would turn "nowhere" into NaN and ranks into floats.
+    ranks = pd.Series([row["first_relevant_rank"] for row in rows], dtype=object)
+    return pd.DataFrame(rows, columns=columns).assign(first_relevant_rank=ranks)
 
 
 def answer_table(dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame, *, rows: int = 8) -> pd.DataFrame:
@@ -176,12 +181,6 @@ def _graded(judged: Mapping[str, int]) -> str:
     return ", ".join(f"{doc_id} ({judged[doc_id]})" for doc_id in relevant)
 
 
-def _first_relevant(qrels: Qrels, run: Run, query_id: str) -> int | None:
-    judged = qrels.get(query_id, {})
-    order = ranked(run.get(query_id, {}))
-    return next((rank for rank, doc_id in enumerate(order, 1) if judged.get(doc_id, 0) > 0), None)
-
-
 def findings(
     dataset: Dataset, summary: pd.DataFrame, categories: pd.DataFrame, questions: pd.DataFrame, measure: str
 ) -> list[str]:
@@ -194,24 +193,28 @@ def findings(
         questions: as from `question_table`.
         measure: what the last two are about.
     """
-    mean_of = summary.set_index("measure")
-    own = mean_of.loc[measure]
+    of = {row["measure"]: row for row in summary.to_dict("records")}
+    own = of[measure]
+    if not own["n_scored"]:
+        return [f"No question could be scored by {measure}: the dataset has no judgements for them."]
+    interval = f" [{own['ci_low']:.3f}, {own['ci_high']:.3f}]" if own["n_scored"] > 1 else ""
     said = [
-        f"{measure} is {own['mean']:.3f} [{own['ci_low']:.3f}, {own['ci_high']:.3f}] over {own['n_scored']} of "
-        f"{own['n']} questions and {len(dataset.corpus):,} documents."
+        f"{measure} is {own['mean']:.3f}{interval} over {own['n_scored']} of {own['n']} questions and "
+        f"{len(dataset.corpus):,} documents."
     ]
     if len(categories) > 1:
-        order = categories.sort_values("mean", ascending=False)
-        top, bottom = order.iloc[0], order.iloc[-1]
-        apart = "their intervals do not touch" if bottom["ci_high"] < top["ci_low"] else "their intervals overlap"
+        bottom, *_, top = categories.sort_values("mean", kind="stable").to_dict("records")
+        known = bottom["n_scored"] > 1 and top["n_scored"] > 1
+        apart = "do not touch" if known and bottom["ci_high"] < top["ci_low"] else "overlap"
         said.append(
             f"Strongest on {top['category'] or 'no category'} ({top['mean']:.3f}), weakest on "
-            f"{bottom['category'] or 'no category'} ({bottom['mean']:.3f}); {apart}."
+            f"{bottom['category'] or 'no category'} ({bottom['mean']:.3f})"
+            + (f"; their intervals {apart}." if known else "; too few questions for an interval.")
         )
-    if {"span_recall@5", "span_recall@500tok"} <= set(mean_of.index):
+    if {"span_recall@5", "span_recall@500tok"} <= set(of):
         said.append(
-            f"Of the gold evidence {mean_of.loc['span_recall@5', 'mean']:.0%} stands in the best 5 chunks and "
-            f"{mean_of.loc['span_recall@500tok', 'mean']:.0%} in the best 500 tokens."
+            f"Of the gold evidence {of['span_recall@5']['mean']:.0%} stands in the best 5 chunks and "
+            f"{of['span_recall@500tok']['mean']:.0%} in the best 500 tokens."
         )
     if len(questions) and questions.iloc[0]["value"] < 0.5:
         row = questions.iloc[0]

@@ -79,7 +79,7 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
 
     Returns:
         rank, name, label, retriever, chunking; for each headline measure its mean, `<measure>_ci_low`,
-        `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s, search_ms (per query);
+        `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s, search_ms (one question alone);
         `rank_equal_k` and `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
 
     Raises:
@@ -88,37 +88,40 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
     import pandas as pd
 
     check_comparable(results)
-    table = configurations(results)
-    by_name = {result.name: result for result in results}
-    for result in results:
-        at = table.index[table["name"] == result.name][0]
-        summary = summarise(result.scores[result.scores["measure"].isin(HEADLINE)]).set_index("measure")
-        for measure in (m for m in HEADLINE if m in summary.index):
-            row = summary.loc[measure]
-            table.loc[at, measure] = row["mean"]
-            table.loc[at, f"{measure}_ci_low"] = row["ci_low"]
-            table.loc[at, f"{measure}_ci_high"] = row["ci_high"]
-            table.loc[at, f"{measure}_n"] = f"{row['n_scored']}/{row['n']}"
-        queries = max(len(result.questions), 1)
-        table.loc[at, "chunks"] = result.config.get("facts", {}).get("chunks")
-        table.loc[at, "index_s"] = result.timings.get("index")
-        table.loc[at, "search_ms"] = 1000 * result.timings["search"] / queries if "search" in result.timings else None
-    for column, measure in (("rank_equal_k", "span_recall@5"), ("rank_equal_budget", "span_recall@500tok")):
-        if measure in table:
-            table[column] = table[measure].rank(ascending=False, method="min").astype("Int64")
-    if "chunks" in table and table["chunks"].notna().all():
-        table["chunks"] = table["chunks"].astype(int)
     main = measure or main_measure(results[0].scores)
-    table[main] = [_mean(by_name[name].scores, main) for name in table["name"]]
+    identity = configurations(results).set_index("name").to_dict("index")
+    rows = [{"name": result.name, **identity[result.name], **_standing(result, main)} for result in results]
+    table = pd.DataFrame(rows)
+    for column, name in (("rank_equal_k", "span_recall@5"), ("rank_equal_budget", "span_recall@500tok")):
+        if name in table:
+            table[column] = table[name].rank(ascending=False, method="min").astype("Int64")
     table = table.sort_values([main, "name"], ascending=[False, True], ignore_index=True)
     table.insert(0, "rank", pd.Series(range(1, len(table) + 1)))
     return table
 
 
+def _standing(result: RunResult, main: str) -> dict[str, Any]:
+    """The means of one configuration with their intervals, and what it costs; None = unscored or unknown."""
+    only(result.scores, main)  # an unknown measure is refused here
+    wanted = dict.fromkeys([*HEADLINE, main])
+    own = result.scores[result.scores["measure"].isin(wanted)]
+    summary = {row["measure"]: row for row in summarise(own).to_dict("records")}
+    standing: dict[str, Any] = {}
+    for name in (name for name in wanted if name in summary):
+        row = summary[name]
+        for suffix, key in (("", "mean"), ("_ci_low", "ci_low"), ("_ci_high", "ci_high")):
+            standing[f"{name}{suffix}"] = float(row[key]) if row["n_scored"] else None
+        standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
+    standing["chunks"] = result.config.get("facts", {}).get("chunks")
+    standing["index_s"] = result.timings.get("index")
+    standing["search_ms"] = result.config.get("facts", {}).get("search_ms")
+    return standing
+
+
 def leaderboard_markdown(table: pd.DataFrame) -> str:
-    """The leaderboard as a Markdown table: means with their intervals, ranks, and what each configuration costs."""
+    """The leaderboard as a Markdown table: each mean with its 95 % interval and the questions scored, ranks, costs."""
     measures = [m for m in HEADLINE if m in table]
-    header = ["#", "configuration", *measures, "chunks", "search (ms/query)"]
+    header = ["#", "configuration", *measures, "chunks", "search (ms)"]
     ranks = "rank_equal_k" in table and "rank_equal_budget" in table
     if ranks:
         header += ["place at equal k", "place at equal budget"]
@@ -126,9 +129,9 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
     for row in table.to_dict("records"):
         cells = [str(row["rank"]), str(row["label"])]
         cells += [
-            f"{row[m]:.3f} [{row[m + '_ci_low']:.3f}, {row[m + '_ci_high']:.3f}] ({row[m + '_n']})"
+            f"{row[m]:.3f}<br>[{row[m + '_ci_low']:.3f}, {row[m + '_ci_high']:.3f}]<br>{row[m + '_n']}"
             if row[m] is not None and row[m] == row[m]
-            else f"unscored ({row[m + '_n']})"
+            else f"unscored<br>{row[m + '_n']}"
             for m in measures
         ]
         cells += [_number(row.get("chunks"), "{:,.0f}"), _number(row.get("search_ms"), "{:.2f}")]
@@ -198,15 +201,15 @@ def order_changes(results: Sequence[RunResult], *, k: int = 5, budget: int = 500
     if any(not {at_k, at_budget} <= set(result.scores["measure"]) for result in results):
         return (
             pd.DataFrame(),
-            "This dataset has no gold evidence spans, so chunkings are compared at document level only.",
+            "Without gold evidence spans chunkings can be compared at document level only.",
         )
     table = configurations(results)[["name", "label"]]
     table["at_k"] = [_mean(result.scores, at_k) for result in results]
     table["at_budget"] = [_mean(result.scores, at_budget) for result in results]
     table["rank_at_k"] = table["at_k"].rank(ascending=False, method="min").astype(int)
     table["rank_at_budget"] = table["at_budget"].rank(ascending=False, method="min").astype(int)
-    pairs = list(combinations(table.itertuples(), 2))
-    turned = sum((a.at_k - b.at_k) * (a.at_budget - b.at_budget) < 0 for a, b in pairs)
+    pairs = list(combinations(zip(table["at_k"], table["at_budget"], strict=True), 2))
+    turned = sum((a_k - b_k) * (a_budget - b_budget) < 0 for (a_k, a_budget), (b_k, b_budget) in pairs)
     table = table.sort_values(["rank_at_budget", "name"], ignore_index=True)
     if not pairs:
         return table, "There is one configuration only, so no order to compare."

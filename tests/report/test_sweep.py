@@ -36,7 +36,7 @@ def result(name: str, by_measure: dict[str, list[float | None]], **changes: Any)
         {
             "parameters": {**parameters, **changes},
             "dataset": {"name": "tiny", "split": "test", "fingerprint": fingerprint},
-            "facts": {"chunks": 10 * len(name)},
+            "facts": {"chunks": 10 * len(name), "search_ms": 2.0},
             "environment": environment,
         },
         run={"q0": {"d1": 1.0}},
@@ -80,7 +80,7 @@ def test_leaderboard_ranks_by_equal_budget_and_shows_the_place_at_equal_k() -> N
     assert board["rank"].tolist() == [1, 2, 3]
     assert board.loc["big", "rank_equal_k"] == 1
     assert board.loc["big", "rank_equal_budget"] == 3
-    assert board.loc["small", "search_ms"] == pytest.approx(2.0), "0.04 s over 20 questions"
+    assert board.loc["small", "search_ms"] == 2.0
     assert board.loc["big", "span_recall@5_n"] == "20/20"
 
 
@@ -92,7 +92,7 @@ def test_leaderboard_markdown_has_a_row_per_configuration_and_no_nan() -> None:
     text = report.leaderboard_markdown(report.leaderboard(SWEEP))
     assert text.count("\n") == 2 + 3
     assert "| 1 | bm25, fixed 128 |" in text
-    assert "0.700 [0.700, 0.700] (20/20)" in text
+    assert "0.700<br>[0.700, 0.700]<br>20/20" in text
     assert "nan" not in text.lower()
 
 
@@ -101,7 +101,7 @@ def test_unscored_measures_are_said_so_not_printed_as_nan() -> None:
     text = report.leaderboard_markdown(
         report.leaderboard([result("a", {"nDCG@10": [1.0] * 20, "semantic_similarity": none})])
     )
-    assert "unscored (0/20)" in text
+    assert "unscored<br>0/20" in text
     assert "nan" not in text.lower()
 
 
@@ -134,7 +134,7 @@ def test_heatmap_is_sorted_by_size_and_leaves_gaps() -> None:
     assert list(table.columns) == ["fixed 128", "fixed 512"]
     assert list(table.index) == ["bm25", "dense:minilm"]
     assert table.loc["bm25", "fixed 512"] == pytest.approx(0.5)
-    assert pd.isna(table.loc["dense:minilm", "fixed 512"])
+    assert table.isna().sum().sum() == 1
 
 
 def test_disagreements_are_the_largest_differences_first() -> None:

@@ -1,0 +1,214 @@
+"""Cut the documents of a dataset into chunks.
+
+All chunkers share one plan. The tokenizer's offsets say what the smallest pieces are and how large everything is;
+a chunker is the list of borders at which it would rather cut, strongest first::
+
+    fixed       any token
+    sentence    sentences, words, tokens
+    recursive   paragraphs, lines, sentences, words, tokens
+    markdown    headings (level 1, level 2, ...), then as recursive; a heading stays with the text below it
+    semantic    the sentence border at which the subject changes most, then words, tokens
+    document    nowhere: one chunk per document, whatever its size
+
+What is still too long is cut at the strongest kind of border that lies in it; neighbouring pieces are joined again
+as long as they fit. Since one plan places every border, a difference between two chunkers is a difference between
+their borders, not between two libraries' ideas of size and overlap. (chonkie's chunkers were tried in this place:
+its recursive chunker gives back decoded tokens in place of the text where there are no spaces, its sentence chunker
+passes the size limit.)
+
+What holds for every chunk of every document:
+
+- `chunk.text == document.full_text[chunk.start:chunk.end]`, without white space at its ends;
+- it has at most `size` tokens of the named tokenizer, counted in the tokenised document; only a single character
+  that takes more than `size` tokens by itself (the bytes of an emoji) is larger;
+- the chunks of a document, in order, leave out nothing but white space. An empty document has no chunk.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ragbench.chunkers.borders import Borders
+from ragbench.chunkers.splitting import extend, split, split_weakest_first
+from ragbench.embedders import load_embedder
+from ragbench.errors import ConfigError, DataWarning, unknown
+from ragbench.segments import load_tokenizer, sentence_spans, token_offsets, trim
+from ragbench.types import Chunk, Dataset, Document, Embedder
+
+if TYPE_CHECKING:
+    from ragbench.chunkers.borders import Level
+    from ragbench.chunkers.splitting import Window
+    from ragbench.segments import Offsets
+    from ragbench.types import FloatArray
+
+CHUNKERS = ("document", "fixed", "markdown", "recursive", "semantic", "sentence")
+
+# The offsets and sentences of this many characters are in memory at a time.
+_GROUP_CHARACTERS = 4_000_000
+# From here on a chunking leaves the corpus as it is, and comparing two of them compares nothing.
+_SHORT_SHARE = 0.9
+_SHORT_LEAST_DOCUMENTS = 20
+
+
+def chunk(
+    dataset: Dataset,
+    name: str,
+    *,
+    size: int = 256,
+    overlap: int = 0,
+    tokenizer: str = "minilm",
+    embedder: str | Embedder = "wordllama",
+) -> list[Chunk]:
+    """Cut every document of the corpus with the chunker of that name (see the top of this module).
+
+    `size` and `overlap` are in tokens of `tokenizer`, without special tokens. With an overlap, a chunk goes on into
+    the next one by at most that many tokens: exactly that many for "fixed", else up to the last sentence end within
+    them, if there is one; "markdown" does not go on past a heading. A chunk that then lies wholly in the one before
+    it is left out. `embedder` is used by "semantic" only; "document" has no use for any of them.
+
+    "semantic" compares, at each border between sentences, the mean vector of the two sentences before with that of
+    the two after (the block comparison of Hearst 1997, "TextTiling", with sentence embeddings in place of words, as
+    Kamradt 2023, "5 Levels of Text Splitting", has it). Instead of one percentile for all, a piece that is too long
+    is cut where that similarity is lowest, until all pieces fit; neither side gets less than a quarter of `size`
+    where that can be had.
+
+    Returns the chunks in the order of the corpus, `chunk_id` being "doc_id#0", "doc_id#1", ...
+
+    Raises ConfigError for an unknown name, a size below 1 or an overlap outside 0 <= overlap < size. Warns
+    (DataWarning) when more than 90 % of at least 20 documents fit into one chunk.
+
+    >>> corpus = {"d": Document("d", "One two three. Four five.\\n\\nSix.")}
+    >>> [c.text for c in chunk(Dataset("demo", "test", corpus, [], {}), "sentence", size=4)]
+    ['One two three.', 'Four five.', 'Six.']
+    >>> [c.text for c in chunk(Dataset("demo", "test", corpus, [], {}), "recursive", size=7)]
+    ['One two three. Four five.', 'Six.']
+    """
+    _check(name, size, overlap)
+    if name == "document":
+        return [piece for document in dataset.corpus.values() for piece in _whole(document)]
+    load_tokenizer(tokenizer)  # a wrong name is an error even where there is nothing to cut
+    model = load_embedder(embedder) if name == "semantic" and isinstance(embedder, str) else embedder
+
+    chunks: list[Chunk] = []
+    n_filled = n_short = 0
+    for documents in _groups(dataset.corpus.values()):
+        texts = [document.full_text for document in documents]
+        all_offsets = token_offsets(texts, tokenizer)
+        is_long = [len(offsets) > size for offsets in all_offsets]
+        similarities: Iterator[FloatArray] = iter(())
+        if name == "semantic" and not isinstance(model, str):
+            similarities = _similarities([text for text, long in zip(texts, is_long, strict=True) if long], model)
+        for document, text, offsets, long in zip(documents, texts, all_offsets, is_long, strict=True):
+            if not long:
+                pieces = _whole(document)
+                n_filled += len(pieces)
+                n_short += len(pieces)
+                chunks += pieces
+                continue
+            n_filled += 1
+            borders = Borders(text, offsets)
+            if name == "semantic":
+                windows = split_weakest_first(borders, next(similarities), size - overlap)
+            else:
+                windows = split(0, len(offsets), _levels(borders, name), size - overlap)
+            if overlap:
+                windows = extend(windows, borders, name, size, overlap)
+            chunks += _cut(document.doc_id, text, offsets, windows)
+    if n_filled >= _SHORT_LEAST_DOCUMENTS and n_short > _SHORT_SHARE * n_filled:
+        warnings.warn(
+            f"{n_short:,} of {n_filled:,} documents ({n_short / n_filled:.0%}) of {dataset.name!r} fit into one chunk "
+            f"of {size} tokens: chunkings of this size cannot be told apart; choose a smaller size or longer documents",
+            DataWarning,
+            stacklevel=2,
+        )
+    return chunks
+
+
+def _check(name: str, size: int, overlap: int) -> None:
+    if name not in CHUNKERS:
+        raise ConfigError(unknown("chunker", name, CHUNKERS))
+    for what, value in (("size", size), ("overlap", overlap)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool):
+            raise ConfigError(f"chunk {what} must be a whole number of tokens, not {value!r}")
+    if size < 1:
+        raise ConfigError(f"chunk size must be at least 1 token, not {size}")
+    if not 0 <= overlap < size:
+        raise ConfigError(f"chunk overlap must be at least 0 and below the size of {size} tokens, not {overlap}")
+
+
+def _groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    group: list[Document] = []
+    characters = 0
+    for document in documents:
+        group.append(document)
+        characters += len(document.text) + 100
+        if characters >= _GROUP_CHARACTERS:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group
+
+
+def _whole(document: Document) -> list[Chunk]:
+    text = document.full_text
+    start, end = trim(text, 0, len(text))
+    return [Chunk(f"{document.doc_id}#0", document.doc_id, start, end, text[start:end])] if start < end else []
+
+
+def _cut(doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]) -> list[Chunk]:
+    """A chunk reaches from its first token to the first of the next window.
+
+    So characters between tokens that the tokenizer drops (control characters) go to the chunk before them.
+    """
+    cuts = np.array(windows)
+    starts, ends = np.append(offsets[:, 0], len(text))[cuts.T]
+    starts[cuts[:, 0] == 0] = 0
+    spans: list[tuple[int, int]] = []
+    for edges in zip(starts.tolist(), ends.tolist(), strict=True):
+        start, end = trim(text, *edges)
+        if start == end or (spans and end <= spans[-1][1]):
+            continue
+        if spans and start <= spans[-1][0]:  # what set the one before apart was white space
+            spans.pop()
+        spans.append((start, end))
+    return [Chunk(f"{doc_id}#{i}", doc_id, start, end, text[start:end]) for i, (start, end) in enumerate(spans)]
+
+
+def _levels(borders: Borders, name: str) -> list[Level]:
+    levels = {
+        "fixed": [],
+        "sentence": [borders.sentences, borders.words],
+        "recursive": [borders.paragraphs, borders.lines, borders.sentences, borders.words],
+    }
+    if name == "markdown":
+        # Here and nowhere else a heading is known, and must not be parted from what it stands over.
+        return [*borders.headings(), *levels["recursive"], borders.tokens]
+    return [*levels[name], borders.tokens]
+
+
+def _similarities(texts: Sequence[str], model: Embedder) -> Iterator[FloatArray]:
+    """For each text the likeness of what stands before and after each border between two of its sentences.
+
+    All texts' sentences are embedded together. Rounded, so that another machine's last bit does not move a border.
+    """
+    if not texts:
+        return
+    spans = [sentence_spans(text) for text in texts]
+    vectors = model.encode([text[a:b] for text, own in zip(texts, spans, strict=True) for a, b in own])
+    done = 0
+    for own in spans:
+        rows = np.asarray(vectors[done : done + len(own)], dtype=np.float32)
+        done += len(own)
+        pairs = rows.copy()
+        pairs[1:] += rows[:-1]
+        before = pairs[:-1]
+        pairs_after = rows[1:].copy()
+        pairs_after[:-1] += rows[2:]
+        norms = np.linalg.norm(before, axis=1) * np.linalg.norm(pairs_after, axis=1)
+        dots = np.einsum("ij,ij->i", before, pairs_after)
+        # A sentence without a vector (no known word) is no sign of another subject.
+        yield np.round(np.divide(dots, norms, out=np.ones_like(dots), where=norms > 0), 6)

@@ -1,0 +1,122 @@
+"""A folder in BEIR's format: corpus.jsonl, queries.jsonl, qrels/<split>.tsv, maybe answers.jsonl, questions.jsonl.
+
+beir's own GenericDataLoader is not used: it takes the second of two documents with one id without a word, drops
+the metadata, fails with a KeyError or a TypeError that names neither file nor line, and holds `None` where a text
+is missing. beir's helper for downloads is used (see download.py).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragbench.datasets import gold
+from ragbench.datasets.collection import add_judgement, assemble, case, document, grade, warn
+from ragbench.datasets.lines import lines, parsed, shown
+from ragbench.errors import DataError
+from ragbench.types import Case, Dataset, Document, Qrels
+
+T = TypeVar("T", Document, Case)
+
+_HEADER = ["query-id", "corpus-id", "score"]
+_LAYOUT = "a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
+
+
+def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = None) -> Dataset:
+    """The dataset in a BEIR folder; `name` is the folder's own unless given.
+
+    Documents and cases are in file order. Fields that the format does not know become metadata. A query without a
+    judgement in the split is left out with a warning, unless answers.jsonl says that nothing answers it
+    (`"answerable": false`): it is then kept with an empty qrel and `expected_outcome="no_results"`, in each split,
+    except where another split judges it.
+    """
+    for required in ("corpus.jsonl", "queries.jsonl"):
+        if not (folder / required).is_file():
+            raise DataError(f"{folder / required} is missing; {_LAYOUT}{_near(folder)}")
+    splits = sorted(path.stem for path in (folder / "qrels").glob("*.tsv"))
+    if split not in splits:
+        there = f"splits that are there: {', '.join(splits)}" if splits else f"there is no split at all; {_LAYOUT}"
+        raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {there}")
+
+    corpus = _unique(folder / "corpus.jsonl", document, "document", lambda found: found.doc_id)
+    cases = _unique(folder / "queries.jsonl", case, "query", lambda found: found.query_id)
+    qrels = read_qrels(folder / "qrels" / f"{split}.tsv")
+
+    labels: list[tuple[Path, gold.GoldByQuery]] = []
+    for file, read in (("questions.jsonl", gold.read_questions), ("answers.jsonl", gold.read_answers)):
+        path = folder / file
+        if path.is_file():
+            labels.append((path, read(path)))
+            found = labels[-1][1]
+            warn(str(path), "queries are not in queries.jsonl and are left out", [q for q in found if q not in cases])
+            unanswerable = [
+                q for q in found if found[q][1].expected_outcome == "no_results" and q in cases and q not in qrels
+            ]
+            if unanswerable:
+                elsewhere = {q for other in splits if other != split for q in read_qrels(folder / f"qrels/{other}.tsv")}
+                qrels |= {q: {} for q in unanswerable if q not in elsewhere}
+
+    dataset = assemble(name or folder.resolve().name, split, corpus, cases, qrels, source=str(folder))
+    for path, found in labels:
+        dataset = gold.attach(dataset, found, path)
+    return dataset
+
+
+def read_qrels(path: Path) -> Qrels:
+    """The judgements of a tab-separated file whose first line is `query-id corpus-id score`.
+
+    A grade of 0 or below means not relevant. A pair that is judged twice the same is no error.
+    """
+    qrels: Qrels = {}
+    rows = _rows(path)
+    number, header = next(rows, (1, []))
+    if [column.strip().lower() for column in header] != _HEADER:
+        hint = " (this looks like TREC's format: drop the second column)" if len(header) == 4 else ""
+        raise DataError(
+            f"{path}, line {number}: the header is {shown(header)}{hint}; "
+            "expected query-id, corpus-id, score, separated by tabs"
+        )
+    for number, row in rows:
+        try:
+            if len(row) != 3:
+                raise DataError(f"{shown(row)} has {len(row)} columns; expected 3, separated by tabs")
+            if not (row[0].strip() and row[1].strip()):
+                raise DataError(f"{shown(row)} has an empty id; expected query-id, corpus-id, score")
+            add_judgement(qrels, row[0], row[1], grade(row[2]))
+        except DataError as exc:
+            raise DataError(f"{path}, line {number}: {exc}") from exc
+    return qrels
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in lines(path):
+        # Line by line: to a csv reader on the whole file one stray quote would swallow all that follows.
+        if '"' not in line:
+            yield number, line.split("\t")
+            continue
+        try:
+            yield number, next(csv.reader([line], delimiter="\t", strict=True))
+        except csv.Error:
+            yield number, line.split("\t")
+
+
+def _unique(path: Path, parse: Callable[[dict[str, Any]], T], what: str, key: Callable[[T], str]) -> dict[str, T]:
+    found: dict[str, T] = {}
+    for number, value in parsed(path, parse):
+        if key(value) in found:
+            first = next(line for line, earlier in parsed(path, parse) if key(earlier) == key(value))
+            raise DataError(
+                f"{path}, line {number}: {what} id {key(value)!r} stands on line {first} already; "
+                "give each its own id, or remove one of the two"
+            )
+        found[key(value)] = value
+    if not found:
+        raise DataError(f'{path} is empty; expected one {what} per line, as {{"_id": ..., "text": ...}}')
+    return found
+
+
+def _near(folder: Path) -> str:
+    inside = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
+    return f"; these folders in it look like one: {', '.join(inside)}" if inside else ""

@@ -1,0 +1,158 @@
+"""From raw records to a Dataset: what every loader shares, so that all of them refuse and accept the same.
+
+A record that is wrong is an error; a flaw that real collections have is one DataWarning with its count.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ragbench.datasets.lines import shown
+from ragbench.errors import DataError, DataWarning
+from ragbench.types import Case, Dataset, Document, Qrels
+
+# pytrec_eval reserves memory and time by the highest grade: at ten million it does not come back.
+_MAX_GRADE = 10_000
+
+
+def identifier(record: Mapping[str, Any], field: str = "_id") -> str:
+    """An id as a string; a whole number is accepted.
+
+    >>> identifier({"_id": 7}), identifier({"_id": "d1"})
+    ('7', 'd1')
+    >>> identifier({"id": "d1"})
+    Traceback (most recent call last):
+    ragbench.errors.DataError: '_id' is missing; the record has id
+    """
+    value = _required(record, field)
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    raise DataError(f"{field!r} is {shown(value)}; expected a string that is not empty, or a whole number")
+
+
+def document(record: Mapping[str, Any]) -> Document:
+    """A line of a corpus: `_id`, `text`, maybe `title`; all else is metadata.
+
+    >>> document({"_id": 1, "text": "Body.", "title": None, "year": 2020})
+    Document(doc_id='1', text='Body.', title='', metadata={'year': 2020})
+    """
+    doc_id, text = identifier(record), string(record, "text")
+    title = string(record, "title") if record.get("title") is not None else ""
+    metadata = _metadata(record, ("_id", "text", "title"))
+    return Document(doc_id, text, title, metadata) if metadata else Document(doc_id, text, title)
+
+
+def case(record: Mapping[str, Any]) -> Case:
+    """A line of queries: `_id`, `text`, maybe `category` and `query_type`; all else is metadata.
+
+    >>> case({"_id": "q1", "text": "Why?", "category": "multi_hop"}).category
+    'multi_hop'
+    """
+    labels = {field: record[field] for field in ("category", "query_type") if isinstance(record.get(field), str)}
+    metadata = _metadata(record, ("_id", "text", *labels))
+    return Case(identifier(record), string(record, "text"), **labels, metadata=metadata)
+
+
+def string(record: Mapping[str, Any], field: str) -> str:
+    """A field that must be a string; it may be empty."""
+    value = _required(record, field)
+    if not isinstance(value, str):
+        raise DataError(f"{field!r} is {shown(value)}; expected a string")
+    return value
+
+
+def grade(value: object) -> int:
+    """A relevance grade; 1 and above is relevant, 0 and below is not.
+
+    >>> grade("2"), grade(-1), grade(1.0)
+    (2, -1, 1)
+    >>> grade("1.5")
+    Traceback (most recent call last):
+    ragbench.errors.DataError: grade '1.5' is not a whole number; expected 0 (not relevant), 1, 2, ...
+    """
+    number: int | None = None
+    if isinstance(value, str):
+        digits = value.strip().removeprefix("-").removeprefix("+")
+        if digits.isascii() and digits.isdecimal() and len(digits) < 20:
+            number = int(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        number = value
+    elif isinstance(value, float) and value.is_integer():  # columns of tables are often floats throughout
+        number = int(value)
+    if number is None:
+        raise DataError(f"grade {shown(value)} is not a whole number; expected 0 (not relevant), 1, 2, ...")
+    if abs(number) > _MAX_GRADE:
+        raise DataError(f"grade {number} is out of range; expected -{_MAX_GRADE} to {_MAX_GRADE}")
+    return number
+
+
+def add_judgement(qrels: Qrels, query_id: str, doc_id: str, value: int) -> None:
+    """Put one judgement into `qrels`, which the caller is building; the same one twice is no error."""
+    judged = qrels.setdefault(query_id, {})
+    earlier = judged.setdefault(doc_id, value)
+    if earlier != value:
+        raise DataError(
+            f"query {query_id!r} and document {doc_id!r} are judged {value} here and {earlier} earlier; "
+            "keep one of the two lines"
+        )
+
+
+def assemble(
+    name: str, split: str, corpus: Mapping[str, Document], cases: Mapping[str, Case], qrels: Qrels, *, source: str
+) -> Dataset:
+    """The dataset of the cases that `qrels` names, in the order of `cases`; flaws become warnings.
+
+    A case stays when `qrels` has an entry for it, be it empty (a question that nothing answers).
+    """
+    if not corpus:
+        raise DataError(f"{source}: the corpus is empty; expected one document or more")
+    if not cases:
+        raise DataError(f"{source}: there are no queries; expected one or more")
+    kept = tuple(case for query_id, case in cases.items() if query_id in qrels)
+    if not kept:
+        example = f"a judged one is {next(iter(qrels))!r}" if qrels else "nothing is judged"
+        raise DataError(
+            f"{source}: split {split!r} judges none of the {len(cases)} queries; a query is {next(iter(cases))!r}, "
+            f"{example}; the ids must be the same"
+        )
+    judged = {doc_id: None for case in kept for doc_id in qrels[case.query_id]}
+    flaws = {
+        f"queries have no judgement in split {split!r} and are left out": [q for q in cases if q not in qrels],
+        "judged queries are not among the queries and are left out": [q for q in qrels if q not in cases],
+        "judged documents are not in the corpus; they stay in the qrels and count in the ideal ranking": [
+            doc_id for doc_id in judged if doc_id not in corpus
+        ],
+        "documents are empty; they are kept and get no chunk": [
+            doc_id for doc_id, doc in corpus.items() if not (doc.text.strip() or doc.title.strip())
+        ],
+    }
+    for flaw, ids in flaws.items():
+        warn(source, flaw, ids)
+    ordered = {case.query_id: qrels[case.query_id] for case in kept}
+    return Dataset(name=name, split=split, corpus=corpus, cases=kept, qrels=ordered)
+
+
+def warn(source: str, flaw: str, ids: Collection[str]) -> None:
+    """One warning with the count and the first ids; none for none."""
+    if ids:
+        first = ", ".join(shown(query_id, 40) for query_id in list(ids)[:3])
+        warnings.warn(f"{source}: {len(ids)} {flaw} (first: {first})", DataWarning, stacklevel=2)
+
+
+def _required(record: Mapping[str, Any], field: str) -> Any:
+    if field not in record:
+        raise DataError(f"{field!r} is missing; the record has {', '.join(map(str, record)) or 'no field'}")
+    return record[field]
+
+
+def _metadata(record: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    extra = {key: value for key, value in record.items() if key not in known and value is not None}
+    nested = extra.get("metadata")
+    if isinstance(nested, Mapping):
+        del extra["metadata"]
+        return {**nested, **extra}
+    return extra

@@ -1,0 +1,303 @@
+"""Public BEIR sets: downloaded once, verified, unpacked into the cache folder.
+
+beir's helper downloads; around it stands what it leaves open. It has no time-out, saves an error page as if it were
+the archive, leaves half a file after a cut connection and takes it for whole the next time. Here the archive is
+written aside, continued where it stopped, unpacked aside with the checksum of every member, and renamed at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+import zlib
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import filelock
+import requests
+
+from ragbench import cache
+from ragbench.datasets.progress import progress
+from ragbench.errors import ConfigError, DataError, DownloadError, unknown
+
+OFFICIAL_URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
+
+MD5 = {
+    "arguana": "8ad3e3c2a5867cdced806d6503f29b99",
+    "climate-fever": "8b66f0a9126c521bae2bde127b4dc99d",
+    "cqadupstack": "4e41456d7df8ee7760a7f866133bda78",
+    "dbpedia-entity": "c2a39eb420a3164af735795df012ac2c",
+    "fever": "5a818580227bfb4b35bb6fa46d9b6c03",
+    "fiqa": "17918ed23cd04fb15047f73e6c3bd9d9",
+    "hotpotqa": "f412724f78b0d91183a0e86805e16114",
+    "msmarco": "444067daf65d982533ea17ebd59501e4",
+    "nfcorpus": "a89dba18a62ef92f7d323ec890a0d38d",
+    "nq": "d4d3d2e48787a744b6f6e691ff534307",
+    "quora": "18fb154900ba42a600f84b839c173167",
+    "scidocs": "38121350fc3a4d2f48850f6aff52e4a9",
+    "scifact": "5f7d1de60b170fc8027bb7898e2efca1",
+    "trec-covid": "ce62140cb23feb9becf6270d0d1fe6d1",
+    "webis-touche2020": "46f650ba5a527fc69e0a6521c5a23563",
+}
+"""The public sets and the checksums that BEIR's documentation gives for their archives."""
+
+_WAY_OUT = (
+    "check the connection, set RAGBENCH_BEIR_URL to a mirror that serves <name>.zip, or unpack the archive yourself "
+    "and name its folder"
+)
+
+# In a process of its own, because only so can a helper without time-out be stopped; and beir.util imports torch,
+# which a process that only wants the data need not carry. It ends when the parent does: its input closes then.
+_HELPER = """
+import os, sys, threading
+threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
+from beir.util import download_url
+download_url(sys.argv[1], sys.argv[2])
+"""
+
+
+class _CutError(Exception):
+    """The archive is not whole yet; what is there can be continued."""
+
+
+class _DamagedError(Exception):
+    """What arrived is not the archive; start again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Remote:
+    """What the server says about the archive; None where it does not say."""
+
+    url: str
+    size: int | None
+    version: str | None
+
+
+def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: float = 60.0) -> Path:
+    """The folder of a public BEIR set ("nfcorpus", "cqadupstack/android"), downloaded if it is not there yet.
+
+    `RAGBENCH_BEIR_URL` is where `<name>.zip` is looked for; sets from different places are kept apart. The checksum
+    in `MD5` is required of BEIR's own place only, as a mirror may have packed the same files again.
+
+    It gives up after `tries` attempts in a row without one more byte, `pause_s` (doubled each time) apart; a
+    connection that is silent for `stall_s` seconds counts as cut. Of several processes one downloads, the others wait.
+    """
+    base = (os.environ.get("RAGBENCH_BEIR_URL") or OFFICIAL_URL).rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise ConfigError(f"RAGBENCH_BEIR_URL is {base!r}; expected a URL that starts with http:// or https://")
+    archive, _, part = name.partition("/")
+    if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", name, re.ASCII):
+        raise ConfigError(unknown("BEIR set", name, MD5))
+    official = base == OFFICIAL_URL
+    try:
+        home = cache.cache_folder() / "datasets" / ("beir" if official else f"beir-{cache.digest(base)[:8]}")
+        folder = home / archive
+        if not folder.is_dir():
+            home.mkdir(parents=True, exist_ok=True)
+            with filelock.FileLock(home / f"{archive}.lock"):
+                if not folder.is_dir():
+                    md5 = MD5.get(archive) if official else None
+                    _install(f"{base}/{archive}.zip", folder, md5, tries=tries, pause_s=pause_s, stall_s=stall_s)
+    except OSError as exc:
+        raise DownloadError(
+            f"{archive}.zip could not be stored in the cache folder: {exc}; make room or set RAGBENCH_CACHE_DIR"
+        ) from exc
+    if not part:
+        return folder
+    if not (folder / part).is_dir():
+        parts = sorted(path.parent.name for path in folder.glob("*/corpus.jsonl"))
+        raise ConfigError(unknown(f"part of BEIR set {archive!r}", part, parts or ["(it has no parts)"]))
+    return folder / part
+
+
+def _install(url: str, folder: Path, md5: str | None, *, tries: int, pause_s: float, stall_s: float) -> None:
+    """Download and unpack, as often as that makes progress; `folder` appears whole or not at all."""
+    partial = folder.parent / f"{folder.name}.zip.part"
+    for left_behind in folder.parent.glob(f"{folder.name}.unpacking-*"):  # by a process that was killed
+        shutil.rmtree(left_behind, ignore_errors=True)
+    first = not partial.exists()
+    best = failures = damages = 0
+    while True:
+        try:
+            remote = _ask(url, stall_s)
+            size = partial.stat().st_size if partial.exists() else 0
+            if first:
+                first = False
+                _download(remote, partial, stall_s)
+            elif size != remote.size:
+                _resume(remote, partial, size, stall_s)
+            _verify(remote, partial, md5)
+            _unpack(partial, folder, url)
+            break
+        except DataError:
+            partial.unlink(missing_ok=True)
+            raise
+        except _DamagedError as exc:
+            partial.unlink(missing_ok=True)
+            damages += 1
+            if damages == 2:
+                raise DownloadError(f"{url} is not a whole zip archive, twice over: {exc}; {_WAY_OUT}") from exc
+        except (_CutError, requests.RequestException) as exc:
+            size = partial.stat().st_size if partial.exists() else 0
+            failures = 1 if size > best else failures + 1
+            best = max(best, size)
+            if failures >= tries:
+                raise DownloadError(
+                    f"{url} could not be downloaded; {tries} tries in a row brought nothing new after {best} bytes "
+                    f"({exc}); {_WAY_OUT}"
+                ) from exc
+            time.sleep(pause_s * 2 ** (failures - 1))
+    partial.unlink()
+
+
+def _ask(url: str, stall_s: float) -> _Remote:
+    """Size and version of the archive. A GET that is closed at once: some servers do not know HEAD."""
+    with requests.get(url, stream=True, timeout=stall_s, headers={"Accept-Encoding": "identity"}) as response:
+        _check_status(response, url)
+        length = response.headers.get("Content-Length", "")
+        coded = "Content-Encoding" in response.headers  # the length is then not that of the file
+        tag = response.headers.get("ETag", "")
+        return _Remote(
+            url,
+            size=int(length) if length.isdecimal() and not coded else None,
+            version=tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified"),
+        )
+
+
+def _check_status(response: requests.Response, url: str) -> None:
+    code = response.status_code
+    if code == 429 or code >= 500:
+        raise _CutError(f"the server answered {code} {response.reason}")
+    if code >= 400:
+        known = f"public sets are {', '.join(MD5)}; " if code in (404, 410) else ""
+        raise DownloadError(f"{url}: the server answered {code} {response.reason}; {known}{_WAY_OUT}")
+
+
+def _download(remote: _Remote, partial: Path, stall_s: float) -> None:
+    """The whole archive by beir's helper; what it leaves when it is cut off is a case for `_resume`."""
+    command = [sys.executable, "-P", "-c", _HELPER, remote.url, str(partial)]
+    with tempfile.TemporaryFile() as errors, progress(partial.stem, remote.size) as done:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors)
+        try:
+            size, moved = 0, time.monotonic()
+            while process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.1)
+                now = partial.stat().st_size if partial.exists() else 0
+                if now != size:
+                    size, moved = now, time.monotonic()
+                    done(size)
+                elif time.monotonic() - moved > stall_s:
+                    raise _CutError(f"nothing arrived for {stall_s:g} seconds")
+        finally:
+            process.kill()
+            process.wait()
+            if process.stdin is not None:
+                process.stdin.close()
+        if process.returncode != 0:
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip().splitlines()
+            raise _CutError(said[-1] if said else f"beir's helper ended with {process.returncode}")
+
+
+def _resume(remote: _Remote, partial: Path, size: int, stall_s: float) -> None:
+    """What is missing, where the server can give a part; else all of it again."""
+    if remote.size is not None and size > remote.size:
+        raise _DamagedError(f"{size} bytes are there, the archive has {remote.size}")
+    headers = {"Accept-Encoding": "identity"}
+    if size:
+        headers["Range"] = f"bytes={size}-"
+        if remote.version:
+            headers["If-Range"] = remote.version
+    with requests.get(remote.url, stream=True, timeout=stall_s, headers=headers) as response:
+        if response.status_code == 416:
+            raise _DamagedError(f"nothing follows after {size} bytes")
+        _check_status(response, remote.url)
+        from_here = response.headers.get("Content-Range", "").startswith(f"bytes {size}-")
+        if response.status_code == 206 and not from_here:
+            raise _DamagedError(f"asked for bytes from {size} on, got {response.headers.get('Content-Range')!r}")
+        position = size if response.status_code == 206 else 0
+        with partial.open("r+b" if position else "wb") as file, progress(partial.stem, remote.size) as done:
+            file.seek(position)
+            for block in response.iter_content(1 << 13):  # a cut loses the block that it falls into
+                file.write(block)
+                position += len(block)
+                done(position)
+
+
+def _verify(remote: _Remote, partial: Path, md5: str | None) -> None:
+    size = partial.stat().st_size
+    if remote.size is not None and size < remote.size:
+        raise _CutError(f"{size} of {remote.size} bytes arrived")
+    if remote.size is not None and size > remote.size:
+        raise _DamagedError(f"{size} bytes arrived, {remote.size} were announced")
+    if not zipfile.is_zipfile(partial):
+        with partial.open("rb") as file:
+            start = file.read(40)
+        if remote.size is None and start.startswith(b"PK"):  # its table stands at the end, which may be missing
+            raise _CutError(f"the archive ends too soon, after {size} bytes")
+        raise _DamagedError(f"it starts with {start!r}")
+    if md5:
+        with partial.open("rb") as file:
+            found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+        if found != md5:
+            raise _DamagedError(f"its MD5 is {found}, not {md5} as BEIR documents")
+
+
+def _unpack(archive: Path, folder: Path, source: str) -> None:
+    """The set in `archive` becomes `folder`; every member is checked before the first is written."""
+    aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.unpacking-"))
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            members = packed.infolist()
+            for member in members:
+                _check_member(member, source)
+            needed, free = sum(member.file_size for member in members), shutil.disk_usage(aside).free
+            if needed > free:
+                raise OSError(f"unpacked it needs {needed:,} bytes, {free:,} are free")
+            for member in members:
+                written = Path(packed.extract(member, aside))
+                if written.is_file():
+                    _to_disk(written)
+        inside = [path for path in aside.iterdir() if path.is_dir() and path.name != "__MACOSX"]
+        whole = inside[0] if len(inside) == 1 and not (aside / "corpus.jsonl").is_file() else aside
+        if not any(whole.rglob("corpus.jsonl")):
+            held = ", ".join(member.filename for member in members[:5]) or "nothing"
+            raise DataError(f"{source} holds no corpus.jsonl but {held}; expected a set in BEIR's format")
+        os.replace(whole, folder)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError) as exc:
+        raise _DamagedError(str(exc)) from exc
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _check_member(member: zipfile.ZipInfo, source: str) -> None:
+    name = member.filename.replace("\\", "/")
+    path = PurePosixPath(name)
+    kind = stat.S_IFMT(member.external_attr >> 16)
+    if path.is_absolute() or ".." in path.parts or re.match(r"[A-Za-z]:", name):
+        fault = "points outside its folder"
+    elif kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        fault = "is a link or a special file"
+    elif member.flag_bits & 1:
+        fault = "is encrypted"
+    else:
+        return
+    raise DataError(
+        f"{source}: member {member.filename!r} {fault}; nothing was unpacked. Get the archive from a place you trust"
+    )
+
+
+def _to_disk(path: Path) -> None:
+    """Before the rename says that all is there, it must be: a power cut would leave empty files."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())

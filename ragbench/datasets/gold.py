@@ -1,0 +1,227 @@
+"""Gold answers and gold evidence that stand beside a BEIR folder: `answers.jsonl` and `questions.jsonl`.
+
+`answers.jsonl`, one object per query, in any of the shapes that public sets have::
+
+    {"_id", "answer": "..."}                                                       a reference answer
+    {"_id", "answers": ["...", ...]}                                               aliases of one short answer
+    {"_id", "doc_id", "answers": [{"text", "answer_start"}]}                       short answers at their place (SQuAD)
+    {"_id", "answerable", "passage_ids", "answers": [{"answer", "selected_sentences"}]}   grounded answers (CLAPNQ)
+
+`questions.jsonl`: `{"_id", "corpus_id", "references": [{"content", "start_index", "end_index"}]}`.
+
+Offsets count characters of the document's `text`. They are moved into its `full_text` here, and every quote is
+compared with what stands at its place: evidence at the wrong place would make every span measure wrong, in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ragbench.datasets.collection import identifier, string, warn
+from ragbench.datasets.lines import parsed, shown
+from ragbench.errors import DataError
+from ragbench.types import Case, Dataset, Document, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """What should stand in the `text` of a document from character `start` on."""
+
+    doc_id: str
+    start: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """What one line says about one query; `sentences` are to be found in the documents `passages`."""
+
+    query_id: str
+    reference_answer: str | None = None
+    gold_facts: tuple[tuple[str, ...], ...] = ()
+    expected_outcome: str | None = None
+    quotes: tuple[Quote, ...] = ()
+    sentences: tuple[str, ...] = ()
+    passages: tuple[str, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+GoldByQuery = dict[str, tuple[int, Gold]]
+"""query_id -> the line it stands on, what it says."""
+
+_ANSWER_FIELDS = {"_id", "answer", "answers", "answerable", "is_impossible", "doc_id", "passage_ids", "sentences"}
+
+
+def read_answers(path: Path) -> GoldByQuery:
+    """`answers.jsonl`, whose other fields become metadata of the case."""
+    return _by_query(path, _answer)
+
+
+def read_questions(path: Path) -> GoldByQuery:
+    """`questions.jsonl`."""
+    return _by_query(path, _question)
+
+
+def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
+    """The dataset with what `gold`, read from `path`, says about its cases; evidence that is there stays."""
+    lost: dict[str, None] = {}
+
+    def labelled(case: Case) -> Case:
+        if case.query_id not in gold:
+            return case
+        line, found = gold[case.query_id]
+        try:
+            spans = [_place(quote, dataset.corpus) for quote in found.quotes]
+        except DataError as exc:
+            raise DataError(f"{path}, line {line}: {exc}") from exc
+        for sentence in found.sentences:
+            span = _find(sentence, found.passages, dataset.corpus)
+            if span is None:
+                lost[case.query_id] = None
+            else:
+                spans.append(span)
+        return replace(
+            case,
+            reference_answer=found.reference_answer or case.reference_answer,
+            gold_facts=found.gold_facts or case.gold_facts,
+            expected_outcome=found.expected_outcome or case.expected_outcome,
+            evidence=tuple(dict.fromkeys((*case.evidence, *spans))),
+            metadata={**case.metadata, **found.metadata},
+        )
+
+    cases = tuple(labelled(case) for case in dataset.cases)
+    warn(str(path), "queries have a selected sentence that is not in its passage; it is left out", lost)
+    return replace(dataset, cases=cases)
+
+
+def _by_query(path: Path, parse: Callable[[dict[str, Any]], Gold]) -> GoldByQuery:
+    gold: GoldByQuery = {}
+    for number, found in parsed(path, parse):
+        if found.query_id in gold:
+            raise DataError(
+                f"{path}, line {number}: query {found.query_id!r} stands on line {gold[found.query_id][0]} already; "
+                "keep one of the two"
+            )
+        gold[found.query_id] = number, found
+    return gold
+
+
+def _answer(record: dict[str, Any]) -> Gold:
+    query_id = identifier(record)
+    answerable = record.get("answerable")
+    if record.get("is_impossible") is True:
+        answerable = False
+    if answerable not in (None, True, False):
+        raise DataError(f"'answerable' is {shown(answerable)}; expected true or false")
+    gold = Gold(
+        query_id,
+        expected_outcome=None if answerable is None else ("success" if answerable else "no_results"),
+        metadata={key: value for key, value in record.items() if key not in _ANSWER_FIELDS and value is not None},
+    )
+    if record.get("answer") is not None:
+        gold = replace(gold, reference_answer=string(record, "answer") or None)
+    answers = record.get("answers")
+    if answers is None:
+        return gold
+    if not isinstance(answers, list):
+        raise DataError(f"'answers' is {shown(answers)}; expected a list")
+    if all(isinstance(answer, dict) and "answer" in answer for answer in answers):
+        return _grounded(gold, record, answers)
+    return _short(gold, record, answers)
+
+
+def _grounded(gold: Gold, record: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> Gold:
+    """The first answer that says something, with the sentences it rests on: other annotators chose others."""
+    for answer in answers:
+        if not (text := string(answer, "answer")):
+            continue
+        sentences = answer.get("selected_sentences") or []
+        passages = record.get("passage_ids") or []
+        if not (isinstance(sentences, list) and all(isinstance(sentence, str) for sentence in sentences)):
+            raise DataError(f"'selected_sentences' is {shown(sentences)}; expected a list of strings")
+        if not isinstance(passages, list):
+            raise DataError(f"'passage_ids' is {shown(passages)}; expected a list of document ids")
+        ids = tuple(identifier({"passage_ids": passage}, "passage_ids") for passage in passages)
+        wanted = tuple(sentence for sentence in sentences if sentence.strip())
+        return replace(gold, reference_answer=gold.reference_answer or text, sentences=wanted, passages=ids)
+    return gold
+
+
+def _short(gold: Gold, record: Mapping[str, Any], answers: Sequence[Any]) -> Gold:
+    """One fact whose aliases are the annotators' wordings; where they say at which place, evidence too."""
+    aliases: dict[str, None] = {}
+    quotes = []
+    for answer in answers:
+        fields = {"text": answer} if isinstance(answer, str) else answer
+        if not isinstance(fields, dict):
+            raise DataError(f"answer {shown(answer)} is not a string or an object")
+        text = string(fields, "text")
+        if not text.strip():
+            continue
+        aliases[text] = None
+        if fields.get("answer_start") is not None:
+            quotes.append(Quote(identifier({**record, **fields}, "doc_id"), _offset(fields, "answer_start"), text))
+    if not aliases:
+        return gold
+    return replace(
+        gold,
+        reference_answer=gold.reference_answer or next(iter(aliases)),
+        gold_facts=(tuple(aliases),),
+        quotes=tuple(quotes),
+    )
+
+
+def _question(record: dict[str, Any]) -> Gold:
+    query_id = identifier(record)
+    references = record.get("references")
+    if not isinstance(references, list) or not all(isinstance(reference, dict) for reference in references):
+        raise DataError(f"'references' is {shown(references)}; expected a list of objects")
+    quotes = []
+    for reference in references:
+        doc_id = identifier({**record, **reference}, "corpus_id")
+        start, end, content = (
+            _offset(reference, "start_index"), _offset(reference, "end_index"), string(reference, "content")
+        )  # fmt: skip
+        if end - start != len(content) or not content:
+            raise DataError(
+                f"the reference from {start} to {end} quotes {len(content)} characters, {shown(content)}; "
+                "end_index - start_index must be the length of content, in characters (not bytes), and not 0"
+            )
+        quotes.append(Quote(doc_id, start, content))
+    return Gold(query_id, quotes=tuple(quotes))
+
+
+def _offset(record: Mapping[str, Any], name: str) -> int:
+    value = record.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise DataError(f"{name!r} is {shown(value)}; expected a whole number, 0 or more, counting characters")
+    return value
+
+
+def _place(quote: Quote, corpus: Mapping[str, Document]) -> Span:
+    document = corpus.get(quote.doc_id)
+    if document is None:
+        raise DataError(f"evidence is quoted from document {quote.doc_id!r}, which is not in the corpus; add it")
+    there = document.text[quote.start : quote.start + len(quote.content)]
+    if there != quote.content:
+        raise DataError(
+            f"document {quote.doc_id!r} has {shown(there)} at character {quote.start} of its text, not the quoted "
+            f"{shown(quote.content)}; offsets count characters (not bytes) of the field 'text'"
+        )
+    return _span(document, quote.start, len(quote.content))
+
+
+def _find(sentence: str, passages: Sequence[str], corpus: Mapping[str, Document]) -> Span | None:
+    for doc_id in passages:
+        if doc_id in corpus and (start := corpus[doc_id].text.find(sentence)) >= 0:
+            return _span(corpus[doc_id], start, len(sentence))
+    return None
+
+
+def _span(document: Document, start: int, length: int) -> Span:
+    """From characters of `text` to characters of `full_text`, where the title stands before."""
+    start += len(document.full_text) - len(document.text)
+    return Span(document.doc_id, start, start + length)

@@ -1,0 +1,177 @@
+"""Sets in BEIR's form on the Hugging Face hub, or in a local folder that is laid out like a hub repository.
+
+Two layouts are usual: the judgements in the repository itself, as the configuration "qrels" or "default" (mteb's
+sets), or in a second repository "<repository>-qrels" (BeIR's own). Code from a repository is never run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from ragbench.datasets.collection import add_judgement, assemble, case, document, grade, identifier
+from ragbench.errors import ConfigError, DataError, DownloadError, unknown
+from ragbench.types import Case, Dataset, Document, Qrels
+
+_LAYOUT = (
+    "expected configurations 'corpus' and 'queries', and judgements as configuration 'qrels' or 'default' or in "
+    "'<repository>-qrels'"
+)
+_BATCH = 1000
+
+
+def load_huggingface(repository: str, split: str = "test") -> Dataset:
+    """The set in a repository ("BeIR/nfcorpus") or a local folder; `split` is the split of the judgements.
+
+    "<repository>:<config>" takes the configurations "<config>-corpus", "<config>-queries" and "<config>-qrels" (or
+    "<config>"), as sets in several languages have them. Ids may be called "_id" or "id".
+    """
+    repo, config = _split_name(repository)
+    there = _configs(repo)
+    corpus_config, queries_config = f"{config}-corpus".lstrip("-"), f"{config}-queries".lstrip("-")
+    for needed in (corpus_config, queries_config):
+        if needed not in there:
+            raise ConfigError(f"hf:{repo}: {unknown('configuration', needed, there)}; {_LAYOUT}")
+    qrels_repo, qrels_config = _qrels_place(repo, config, there)
+    splits = _splits(qrels_repo, qrels_config)
+    if split not in splits:
+        raise DataError(f"hf:{repository} has no split {split!r}; splits that are there: {', '.join(splits)}")
+
+    corpus: dict[str, Document] = {}
+    for place, record in _rows(repo, corpus_config, _only(repo, corpus_config, "corpus", split)):
+        with _at(place):
+            found = document(_with_id(record))
+            if found.doc_id in corpus:
+                raise DataError(f"document id {found.doc_id!r} is there already; each needs its own")
+        corpus[found.doc_id] = found
+    cases: dict[str, Case] = {}
+    for place, record in _rows(repo, queries_config, _only(repo, queries_config, "queries", split)):
+        with _at(place):
+            asked = case(_with_id(record))
+            if asked.query_id in cases:
+                raise DataError(f"query id {asked.query_id!r} is there already; each needs its own")
+        cases[asked.query_id] = asked
+    qrels: Qrels = {}
+    for place, record in _rows(qrels_repo, qrels_config, split):
+        with _at(place):
+            query_id, doc_id = identifier(record, "query-id"), identifier(record, "corpus-id")
+            add_judgement(qrels, query_id, doc_id, grade(record.get("score")))
+    name = Path(repository).name if os.path.isdir(_place(repo)) else repository  # no path of this machine in results
+    return assemble(f"hf:{name}", split, corpus, cases, qrels, source=f"hf:{repository}")
+
+
+def _split_name(repository: str) -> tuple[str, str]:
+    """("repo", "config"); a colon that is part of a path ("C:\\\\data") is not a separator."""
+    repo, colon, config = repository.rpartition(":")
+    if colon and not set(config) & {"/", "\\"}:
+        return repo, config
+    return repository, ""
+
+
+def _qrels_place(repo: str, config: str, there: list[str]) -> tuple[str, str]:
+    for candidate in (f"{config}-qrels", config) if config else ("qrels", "default"):
+        if candidate in there:
+            return repo, candidate
+    sister = f"{repo}-qrels"
+    try:
+        beside = _configs(sister)
+    except (ConfigError, DownloadError) as exc:
+        raise ConfigError(f"hf:{repo} has no judgements, nor has {sister}; {_LAYOUT}") from exc
+    wanted = config or "default"
+    if wanted in beside or len(beside) == 1:
+        return sister, wanted if wanted in beside else beside[0]
+    raise ConfigError(f"hf:{sister}: {unknown('configuration', wanted, beside)}; {_LAYOUT}")
+
+
+def _configs(repo: str) -> list[str]:
+    import datasets
+
+    if not repo:
+        raise ConfigError("'hf:' names no repository; expected 'hf:<owner>/<name>' or 'hf:<folder>'")
+    with _errors_of(repo):
+        return sorted(datasets.get_dataset_config_names(_place(repo)))
+
+
+def _splits(repo: str, config: str) -> list[str]:
+    import datasets
+
+    with _errors_of(repo):
+        return [str(name) for name in datasets.get_dataset_split_names(_place(repo), config)]
+
+
+def _only(repo: str, config: str, usual: str, split: str) -> str:
+    """The split that holds the corpus or the queries: the only one, or the one named like it, or like the split."""
+    splits = _splits(repo, config)
+    if len(splits) == 1:
+        return splits[0]
+    for name in (usual, split):
+        if name in splits:
+            return name
+    raise DataError(f"hf:{repo}: configuration {config!r} has splits {', '.join(splits)}; expected one, or {usual!r}")
+
+
+def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Each row with its place; in batches, as rows one by one are many times slower."""
+    import datasets
+
+    bars_shown = not datasets.are_progress_bars_disabled()
+    if bars_shown and not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    try:
+        with _errors_of(repo):
+            table = datasets.load_dataset(_place(repo), config, split=split)
+    finally:
+        if bars_shown:
+            datasets.enable_progress_bars()
+    count = 0
+    for batch in table.iter(batch_size=_BATCH):
+        names = list(batch)
+        for values in zip(*batch.values(), strict=True):
+            count += 1
+            yield f"hf:{repo}, {config}/{split}, row {count}", dict(zip(names, values, strict=True))
+
+
+def _with_id(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "_id" in record or "id" not in record:
+        return record
+    return {("_id" if name == "id" else name): value for name, value in record.items()}
+
+
+def _place(repo: str) -> str:
+    folder = Path(repo).expanduser()
+    return str(folder) if os.path.isdir(folder) else repo
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    try:
+        yield
+    except DataError as exc:
+        raise DataError(f"{place}: {exc}") from exc
+
+
+@contextmanager
+def _errors_of(repo: str) -> Iterator[None]:
+    """What `datasets` and the hub raise, turned into ours."""
+    import datasets
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        yield
+    except datasets.exceptions.DatasetNotFoundError as exc:
+        raise ConfigError(
+            f"hf:{repo} is neither on the hub (or is private) nor a local folder; expected 'hf:<owner>/<name>'"
+        ) from exc
+    except HFValidationError as exc:
+        raise ConfigError(f"hf:{repo} is not a name of a repository; expected 'hf:<owner>/<name>'") from exc
+    except (datasets.exceptions.DatasetGenerationError, ValueError, RuntimeError) as exc:
+        cause = exc.__cause__ or exc
+        raise DataError(f"hf:{repo} could not be read: {type(cause).__name__}: {str(cause)[:300]}; {_LAYOUT}") from exc
+    except OSError as exc:  # ConnectionError, and FileNotFoundError for data files
+        raise DownloadError(
+            f"hf:{repo} could not be fetched: {str(exc)[:300]}; check the connection, or name a local folder"
+        ) from exc

@@ -1,0 +1,160 @@
+"""Sets of ir_datasets by their id. It downloads and keeps what it needs itself (`IR_DATASETS_HOME`)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from ragbench.datasets.collection import assemble, case, document, grade, warn
+from ragbench.errors import ConfigError, DataError, DownloadError
+from ragbench.types import Case, Dataset, Document, Qrels
+
+T = TypeVar("T")
+
+
+def load_irds(dataset_id: str, split: str = "test") -> Dataset:
+    """The documents, queries and judgements of an id.
+
+    An id that has judgements ("beir/nfcorpus/dev", "vaswani") is taken as it is when `split` is "test" or its last
+    part; otherwise `/<split>` is appended. `Dataset.split` is the last part of the id that was taken.
+
+    Titles are kept apart from texts where the documents have them; a text is what `default_text()` gives beyond the
+    title. These sets cannot be corrected by who uses them, so a document that is there twice (the first counts) and
+    a pair that is judged differently, as sub-topics are (the highest counts), are one warning each.
+    """
+    try:
+        import ir_datasets  # makes its folder when imported
+    except OSError as exc:
+        raise ConfigError(f"ir_datasets could not make its folder: {exc}; set IR_DATASETS_HOME to one") from exc
+
+    registry = ir_datasets.registry
+    taken = _resolve(registry, dataset_id, split)
+    source, name = registry[taken], f"irds:{taken}"
+
+    corpus: dict[str, Document] = {}
+    repeated: dict[str, None] = {}
+    for doc in _rows(name, "documents", source.docs_iter):
+        title, text = _title_and_text(doc)
+        found = _record(name, document, {"_id": doc.doc_id, "title": title, "text": text})
+        if found.doc_id in corpus:
+            repeated[found.doc_id] = None
+        else:
+            corpus[found.doc_id] = found
+
+    cases: dict[str, Case] = {}
+    for query in _rows(name, "queries", source.queries_iter):
+        asked = _record(name, case, {"_id": query.query_id, "text": _query_text(query)})
+        cases.setdefault(asked.query_id, asked)
+
+    qrels: Qrels = {}
+    conflicts: dict[str, None] = {}
+    for row in _rows(name, "judgements", source.qrels_iter):
+        value = _record(name, grade, row.relevance)
+        judged = qrels.setdefault(str(row.query_id), {})
+        earlier = judged.setdefault(str(row.doc_id), value)
+        if earlier != value:
+            conflicts[str(row.query_id)] = None
+            judged[str(row.doc_id)] = max(earlier, value)
+
+    warn(name, "documents are there more than once; the first counts", repeated)
+    warn(name, "queries have documents that are judged differently; the highest grade counts", conflicts)
+    chosen = taken.rsplit("/", 1)[1] if "/" in taken else split
+    return assemble(name, chosen, corpus, cases, qrels, source=name)
+
+
+def _resolve(registry: Any, dataset_id: str, split: str) -> str:
+    """The id that has judgements for this split."""
+    known = _known(registry, dataset_id)
+    candidates = [f"{dataset_id}/{split}"]
+    if split == "test" or dataset_id.endswith(f"/{split}"):
+        candidates.insert(0, dataset_id)
+    for candidate in candidates:
+        if _known(registry, candidate) and _whole(registry[candidate]):
+            return candidate
+    usable = [other for other in registry if other.startswith(f"{dataset_id}/") and _whole(registry[other])]
+    if known and _whole(registry[dataset_id]):
+        usable.insert(0, f"{dataset_id} (with the default split)")
+    if not known:
+        near = difflib.get_close_matches(dataset_id, list(registry), n=3)
+        hint = f"did you mean {', '.join(near)}? " if near else ""
+        raise ConfigError(f"ir_datasets has no id {dataset_id!r}; {hint}`ir_datasets list` prints all of them")
+    there = f"these do: {', '.join(usable[:10])}" if usable else "no id below it does either"
+    raise ConfigError(
+        f"irds:{dataset_id} has no documents, queries and judgements together for split {split!r}; {there}"
+    )
+
+
+def _known(registry: Any, dataset_id: str) -> bool:
+    try:
+        registry[dataset_id]  # some ids are made when they are first asked for
+    except KeyError:
+        return False
+    return True
+
+
+def _whole(source: Any) -> bool:
+    return bool(source.has_docs() and source.has_queries() and source.has_qrels())
+
+
+def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    """What ir_datasets yields, its many kinds of failure turned into two."""
+    try:
+        yield from rows()
+    except GeneratorExit:
+        raise
+    except (OSError, EOFError) as exc:  # what requests raises and a wrong checksum are OSErrors, too
+        raise DownloadError(
+            f"the {what} of {name} could not be fetched: {_cause(exc)}; check the connection (ir_datasets keeps its "
+            "files in the folder IR_DATASETS_HOME), or name a BEIR folder on disk"
+        ) from exc
+    except Exception as exc:
+        if "download sources failed" in str(exc):
+            raise DownloadError(
+                f"the {what} of {name} could not be fetched: {_cause(exc)}; check the connection, or name a BEIR folder"
+            ) from exc
+        raise DataError(
+            f"the {what} of {name} could not be read: {_cause(exc)}; remove its files from the folder "
+            "IR_DATASETS_HOME so that they are fetched again"
+        ) from exc
+
+
+def _cause(exc: BaseException) -> str:
+    return f"{type(exc).__name__}: {exc}"[:300]
+
+
+def _record(name: str, parse: Callable[[Any], T], value: Any) -> T:
+    try:
+        return parse(value)
+    except DataError as exc:
+        raise DataError(f"{name}: {exc}") from exc
+
+
+def _title_and_text(doc: Any) -> tuple[str, str]:
+    """The title where the document has one, and what its `default_text()` says beyond it.
+
+    >>> from typing import NamedTuple
+    >>> class Page(NamedTuple):
+    ...     doc_id: str
+    ...     title: str
+    ...     body: str
+    ...     def default_text(self): return f"{self.title} {self.body}"
+    >>> _title_and_text(Page("d1", "Head", "Body."))
+    ('Head', 'Body.')
+    """
+    title, text = getattr(doc, "title", None) or "", getattr(doc, "text", None)
+    title = title if isinstance(title, str) else ""
+    whole = doc.default_text() if hasattr(doc, "default_text") else text
+    if isinstance(text, str) and whole in (text, f"{title} {text}"):
+        return title, text
+    if not isinstance(whole, str):
+        return title, ""
+    if title and whole.startswith(title):
+        return title, whole[len(title) :].lstrip()
+    return "", whole.lstrip() if whole.startswith(" ") else whole
+
+
+def _query_text(query: Any) -> str:
+    if hasattr(query, "default_text"):
+        return str(query.default_text() or "")
+    return str(getattr(query, "text", None) or getattr(query, "title", ""))

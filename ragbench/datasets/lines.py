@@ -1,0 +1,88 @@
+"""Text files line by line, with the place in every error: what people's editors and scripts write is accepted.
+
+A byte order mark, CRLF and blank lines are no errors. Lines are counted from 1, blank ones included, so that the
+number is the one an editor shows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragbench.datasets.progress import progress
+from ragbench.errors import DataError
+
+T = TypeVar("T")
+
+_BOM = b"\xef\xbb\xbf"
+_MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def lines(path: Path) -> Iterator[tuple[int, str]]:
+    """The number and the text of every line that is not blank; the file is streamed, never held."""
+    try:
+        with path.open("rb") as file, progress(f"reading {path.name}", path.stat().st_size) as done:
+            position = 0
+            for number, raw in enumerate(file, start=1):
+                position += len(raw)
+                if number % 4096 == 0:
+                    done(position)
+                if number == 1:
+                    raw = raw.removeprefix(_BOM)
+                if not raw.strip():
+                    continue
+                try:
+                    yield number, raw.decode("utf-8").rstrip("\r\n")
+                except UnicodeDecodeError as exc:
+                    raise DataError(
+                        f"{path}, line {number}: byte 0x{raw[exc.start]:02x} at position {exc.start} is not UTF-8; "
+                        "save the file as UTF-8"
+                    ) from exc
+    except OSError as exc:
+        raise DataError(
+            f"{path} could not be read: {exc.strerror or exc}; check that it is there and readable"
+        ) from exc
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The number and the JSON object of every line that is not blank."""
+    for number, line in lines(path):
+        try:
+            record = json.loads(line)
+            if _MAYBE_SURROGATE.search(line):  # JSON can name half a character, which no encoder takes later
+                json.dumps(record, ensure_ascii=False).encode()
+        except UnicodeEncodeError as exc:
+            raise DataError(
+                f"{path}, line {number}: a \\ud... escape names half of a character; write the character itself"
+            ) from exc
+        except (ValueError, RecursionError) as exc:  # too many digits or too deep is no JSONDecodeError
+            column = f" at column {exc.colno}" if isinstance(exc, json.JSONDecodeError) else ""
+            raise DataError(
+                f"{path}, line {number}: not valid JSON{column}: {shown(line)}; each line must hold one whole object"
+            ) from exc
+        if not isinstance(record, dict):
+            raise DataError(f"{path}, line {number}: {shown(record)} is not an object; expected {{...}} on each line")
+        yield number, record
+
+
+def parsed(path: Path, parse: Callable[[dict[str, Any]], T]) -> Iterator[tuple[int, T]]:
+    """Each record through `parse`, whose errors get the file and the line."""
+    for number, record in json_lines(path):
+        try:
+            value = parse(record)
+        except DataError as exc:
+            raise DataError(f"{path}, line {number}: {exc}") from exc
+        yield number, value
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """A value for a message, cut where it is long.
+
+    >>> shown("abc"), shown("a" * 100, limit=8)
+    ("'abc'", "'aaaaaaa...")
+    """
+    text = repr(value)
+    return text if len(text) <= limit else text[:limit] + "..."

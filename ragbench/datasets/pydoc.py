@@ -1,0 +1,173 @@
+"""The built-in default: the language reference that ships inside CPython, with questions of our own.
+
+The corpus is `pydoc_data.topics` (79 topics, about 0.5 MB), so there is nothing to download. The questions, graded
+documents, gold quotes, gold facts and reference answers are ours and stand in `pydoc_cases.jsonl` beside this file,
+one JSON object per line:
+
+    query_id, text, category, query_type      as in `Case`
+    reference_answer                          one to three sentences, null where the topics hold no answer
+    gold_facts                                [[fact, alias, ...], ...]
+    evidence                                  [{"doc_id": topic, "quote": text that stands in it}, ...]
+    relevant                                  {topic: grade}; 3 = direct answer, 2 = much of it, 1 = related
+    expected_outcome                          "success" or "no_results"
+    absent                                    only with "no_results": words an answer would need and no topic has
+
+The topics differ a little between editions of Python; `Dataset.fingerprint` tells the editions apart.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+from ragbench.errors import DataError, DataWarning, unknown
+from ragbench.types import Case, Dataset, Document, Qrels, Span
+
+_DIRECT_ANSWER = 3
+_NAMED_IN_WARNING = 10
+_STRAIGHT = str.maketrans("‘’“”–—", "''\"\"--")
+
+
+def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> Dataset:
+    """The topics of this Python as corpus, and our questions about them with every label.
+
+    Five categories: factual_lookup, multi_hop, entity_specific, comparison and unanswerable. A quote is evidence
+    wherever it stands (the topic "with" is repeated inside "compound"); a topic that repeats it is graded at least as
+    high as the one it was taken from, and a topic that holds every quote of a question has grade 3. Unanswerable
+    questions have no evidence and an empty qrel.
+
+    `topics` (name -> text) stands in for those of this Python, to see what another edition does. Quotes that an
+    edition does not contain are dropped with one `DataWarning`; the grades stay, so a question is never lost. White
+    space and the shape of quotation marks may differ between editions: a span covers what really stands there.
+
+    >>> dataset = load_pydoc()
+    >>> case = dataset.cases[0]
+    >>> case.query_id, case.category, case.gold_facts[0][0]
+    ('p001', 'factual_lookup', 'evaluated once')
+    >>> dataset.qrels["p001"]
+    {'function': 3, 'calls': 2, 'compound': 3}
+    >>> [span.doc_id for span in case.evidence]
+    ['compound', 'function', 'compound', 'function', 'calls']
+    >>> span = case.evidence[1]
+    >>> dataset.corpus[span.doc_id].full_text[span.start : span.end].split()[:5]
+    ['This', 'means', 'that', 'the', 'expression']
+
+    Raises `DataError` for a split other than "test" and when there are no topics.
+    """
+    if split != "test":
+        raise DataError(f'{unknown("split of pydoc", split, ["test"])}; use load_dataset("pydoc", split="test")')
+    corpus = _corpus(_own_topics() if topics is None else topics)
+    places = _Places(corpus)
+    cases: list[Case] = []
+    qrels: Qrels = {}
+    missing: list[str] = []
+    bare: list[str] = []
+    for record in _records():
+        query_id, quotes = record["query_id"], record["evidence"]
+        found = [places.of(item["quote"]) for item in quotes]
+        missing += [
+            f"{query_id} {item['doc_id']} {item['quote'][:40]!r}"
+            for item, spans in zip(quotes, found, strict=True)
+            if not spans
+        ]
+        if quotes and not any(found):
+            bare.append(query_id)
+        cases.append(_case(record, found))
+        qrels[query_id] = _grades(record, found)
+    if missing:
+        warnings.warn(_dropped(missing, bare), DataWarning, stacklevel=2)
+    return Dataset("pydoc", split, corpus, tuple(cases), qrels)
+
+
+def _own_topics() -> Mapping[str, str]:
+    try:
+        from pydoc_data.topics import topics
+    except ImportError as exc:
+        raise DataError(
+            "this Python comes without pydoc_data.topics, the corpus of pydoc (some distributions leave it out); "
+            "install the full standard library, or pass load_pydoc(topics={name: text, ...})"
+        ) from exc
+    return dict(topics)
+
+
+def _corpus(topics: Mapping[str, str]) -> dict[str, Document]:
+    if not topics:
+        raise DataError("topics is empty; expected {name: text, ...}, as pydoc_data.topics.topics is")
+    for name, text in topics.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise DataError(f"topic {name!r} is a {type(text).__name__}; expected {{name: text, ...}} of strings")
+    # The order is part of the fingerprint, and must not depend on how the mapping was put together.
+    return {name: Document(name, topics[name]) for name in sorted(topics)}
+
+
+def _records() -> list[dict[str, Any]]:
+    text = resources.files("ragbench.datasets").joinpath("pydoc_cases.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _squeezed(text: str) -> str:
+    """Without white space, quotation marks and dashes straight: what is left is the same in every line breaking."""
+    return "".join(text.translate(_STRAIGHT).split())
+
+
+class _Places:
+    """Where quotes stand in the corpus. Lines break differently in each topic that repeats a passage (also after a
+    hyphen, and in a table or list with other indentation), so that white space takes no part in the search."""
+
+    def __init__(self, corpus: Mapping[str, Document]) -> None:
+        self._texts = {doc_id: document.full_text for doc_id, document in corpus.items()}
+        self._squeezed = {doc_id: _squeezed(text) for doc_id, text in self._texts.items()}
+        self._origins: dict[str, list[int]] = {}
+
+    def of(self, quote: str) -> list[Span]:
+        """Every place of `quote`, in the order of the corpus."""
+        wanted = _squeezed(quote)
+        return [span for doc_id, text in self._squeezed.items() for span in self._in(doc_id, text, wanted)]
+
+    def _in(self, doc_id: str, text: str, wanted: str) -> Iterator[Span]:
+        at = text.find(wanted)
+        while at >= 0:
+            origins = self._origins_of(doc_id)
+            yield Span(doc_id, origins[at], origins[at + len(wanted) - 1] + 1)
+            at = text.find(wanted, at + len(wanted))
+
+    def _origins_of(self, doc_id: str) -> list[int]:
+        """For each character of the squeezed text its offset in the text."""
+        if doc_id not in self._origins:
+            self._origins[doc_id] = [at for at, char in enumerate(self._texts[doc_id]) if not char.isspace()]
+        return self._origins[doc_id]
+
+
+def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:
+    return Case(
+        query_id=record["query_id"],
+        text=record["text"],
+        category=record["category"],
+        query_type=record["query_type"],
+        reference_answer=record["reference_answer"],
+        evidence=tuple(dict.fromkeys(span for spans in found for span in spans)),
+        gold_facts=tuple(tuple(fact) for fact in record["gold_facts"]),
+        expected_outcome=record["expected_outcome"],
+    )
+
+
+def _grades(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> dict[str, int]:
+    """The grades of the file, and those that follow from where this edition repeats the quotes."""
+    grades: dict[str, int] = dict(record["relevant"])
+    for item, spans in zip(record["evidence"], found, strict=True):
+        for span in spans:
+            grades[span.doc_id] = max(grades.get(span.doc_id, 0), record["relevant"][item["doc_id"]])
+    if found:
+        for doc_id in set.intersection(*({span.doc_id for span in spans} for spans in found)):
+            grades[doc_id] = _DIRECT_ANSWER
+    return grades
+
+
+def _dropped(missing: Sequence[str], bare: Sequence[str]) -> str:
+    named = "; ".join(missing[:_NAMED_IN_WARNING])
+    more = f"; and {len(missing) - _NAMED_IN_WARNING} more" if len(missing) > _NAMED_IN_WARNING else ""
+    lost = f". Left without any evidence: {', '.join(bare)}" if bare else ""
+    return f"pydoc: {len(missing)} quotes are not in this edition of the topics and were dropped: {named}{more}{lost}"

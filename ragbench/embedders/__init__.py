@@ -1,0 +1,206 @@
+"""Texts to vectors: minilm, wordllama, and any sentence-transformers model, kept on disk by content.
+
+Vectors are float32 of unit length, so that a dot product is a cosine in [-1, 1]. A text that is empty or white space
+has nothing to compare: its row is zero (cosine 0 with everything), never NaN.
+
+A vector is computed once per machine: the cache key is the identity of the weights together with the exact texts. The
+model itself is loaded only when something must be computed, so a second run never imports torch.
+"""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ragbench import cache
+from ragbench.embedders.models import Model, Transformer, WordLlama
+from ragbench.embedders.weights import load_model, model_files, model_identity
+from ragbench.errors import ConfigError, DataWarning, ModelError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ragbench.types import FloatArray
+
+__all__ = ["EMBEDDERS", "TextEmbedder", "check_embedder", "load_embedder", "load_model", "model_identity"]
+
+EMBEDDERS = ("minilm", "wordllama")
+"""The embedders that need no download; every other name is a local folder or a name on the Hugging Face hub."""
+
+_BLOCK_TEXTS = 128
+_BLOCK_CHARACTERS = 400_000  # bounds what a block of very long texts takes: wordllama keeps 1 kB per token
+
+
+def check_embedder(name: str) -> None:
+    """Raise ConfigError when `name` cannot be an embedder, without loading anything.
+
+    Whether the hub knows a name is only seen when it is loaded; a misspelt built-in name is seen here.
+
+    >>> check_embedder("minilm")
+    >>> check_embedder("mini-lm")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown embedder 'mini-lm'; did you mean 'minilm'? Known: minilm, wordllama (or a \
+folder, or a name on the Hugging Face hub)
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise ConfigError(
+            f"embedder {name!r}: expected one of {', '.join(EMBEDDERS)}, the folder of a sentence-transformers model, "
+            "or its name on the Hugging Face hub, such as 'sentence-transformers/all-mpnet-base-v2'"
+        )
+    if name in EMBEDDERS or Path(name).expanduser().is_dir():
+        return
+    near = difflib.get_close_matches(name.lower(), EMBEDDERS, n=1, cutoff=0.75)
+    if near and "/" not in name:
+        raise ConfigError(
+            f"unknown embedder {name!r}; did you mean {near[0]!r}? Known: {', '.join(EMBEDDERS)} (or a folder, or a "
+            "name on the Hugging Face hub)"
+        )
+    if name.startswith(("/", "./", "../", "~")) or "\\" in name or name.count("/") > 1:
+        raise ConfigError(
+            f"embedder {name!r}: there is no such folder; give the folder of a sentence-transformers model"
+        )
+
+
+def load_embedder(name: str) -> TextEmbedder:
+    """The embedder of that name; the same object for the same name as long as its files are the same.
+
+    - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), else from the hub. Reads 256 word
+      pieces of a text; the rest is cut, with a DataWarning.
+    - "wordllama": static word vectors (l2_supercat), 256 dimensions, from its wheel. Fast; reads whole texts.
+    - a folder: any model that sentence-transformers can load. Its files are part of the cache key.
+    - any other name: the model of that name on the Hugging Face hub, downloaded at its first use.
+
+    The weights are read when something must be computed. A model that cannot be loaded is a ModelError then.
+
+    >>> load_embedder("wordllama").encode(["a cat", "a kitten", ""]).shape
+    (3, 256)
+    """
+    check_embedder(name)
+    folder = Path(name).expanduser()
+    if name not in EMBEDDERS and folder.is_dir():
+        listed = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in model_files(folder)]
+        return _load(name, repr(listed))
+    return _load(name, "")
+
+
+class TextEmbedder:
+    """A model and its place in the cache; made by `load_embedder`.
+
+    `name` is what it was asked for by, `dimension` the length of its vectors.
+    """
+
+    def __init__(self, name: str, model: Model) -> None:
+        self.name = name
+        self._model = model
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @cached_property
+    def dimension(self) -> int:
+        """The number of components of a vector."""
+        return int(self.encode([]).shape[1])
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """float32 array (len(texts), dimension), one row of unit length per text; zero for an empty text.
+
+        Equal texts are computed once. The result depends on the set of texts only, not on their order. A progress bar
+        shows when it takes longer than two seconds. Texts longer than the model reads are cut, as the model does, and
+        a DataWarning says how many.
+
+        >>> embedder = load_embedder("wordllama")
+        >>> cat, kitten, tax = embedder.encode(["a cat", "a kitten", "income tax"])
+        >>> bool(cat @ kitten > cat @ tax)
+        True
+        >>> embedder.encode([]).shape
+        (0, 256)
+        """
+        return self._encode(texts, "document")
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatArray:
+        """As `encode`, for texts that are searched with.
+
+        The same as `encode` except for models trained with another prompt for queries (such as E5's "query: ").
+        """
+        return self._encode(texts, "query")
+
+    def _encode(self, texts: Sequence[str], role: str) -> FloatArray:
+        if isinstance(texts, str):
+            raise ConfigError("encode: expected a list of texts, not one string; write encode([text])")
+        cleaned = [_without_surrogates(text) for text in texts]
+        # The longest first, as sentence-transformers has it, then by content: the same set gives the same batches, and
+        # so the same bits, whatever its order.
+        unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
+        key = cache.digest(self._model.identity, self._model.role(role), *unique)
+        entry = cache.arrays("embeddings", key, lambda: self._compute(unique, role))
+        self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
+        row_of = {text: row for row, text in enumerate(unique)}
+        vectors: FloatArray = entry["vectors"][[row_of[text] for text in cleaned]]
+        return vectors
+
+    def _compute(self, texts: list[str], role: str) -> cache.Arrays:
+        from tqdm import tqdm
+
+        vectors = np.zeros((len(texts), self._model.dimension), dtype=np.float32)
+        cut = np.zeros(len(texts), dtype=bool)
+        with tqdm(total=len(texts), desc=f"embedding with {self.name}", unit="text", delay=2, leave=False) as bar:
+            for start, end in _blocks(texts):
+                block = texts[start:end]
+                vectors[start:end] = _unit(self._model.embed(block, role), self.name)
+                cut[start:end] = self._model.cut(block)
+                bar.update(end - start)
+        vectors[[not text.strip() for text in texts]] = 0.0
+        # What is cut is kept with the vectors: the warning comes each time, also when the model need not be loaded.
+        return {"vectors": vectors, "cut": cut, "max_tokens": np.array(self._model.max_tokens or 0)}
+
+    def _warn_of_cuts(self, texts: list[str], cut: npt.NDArray[np.bool_], max_tokens: int) -> None:
+        if not cut.any():
+            return
+        first = texts[int(np.flatnonzero(cut)[0])]
+        shown = " ".join(first[:60].split())
+        warnings.warn(
+            f"{self.name} reads the first {max_tokens} tokens of a text: {int(cut.sum())} of {len(texts)} "
+            f"texts are longer and the rest of them is not searched (the longest begins {shown!r}). "
+            "Smaller chunks, or another model, avoid that",
+            DataWarning,
+            stacklevel=4,
+        )
+
+
+@lru_cache(maxsize=16)
+def _load(name: str, files: str) -> TextEmbedder:
+    # `files` is there to load a folder anew when somebody has trained the model in it further.
+    if name == "wordllama":
+        return TextEmbedder(name, WordLlama())
+    return TextEmbedder(name, Transformer(name))
+
+
+def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Slices of texts sorted longest first, each bounded in texts and in characters (when padded)."""
+    start = 0
+    while start < len(texts):
+        rows = min(_BLOCK_TEXTS, max(1, _BLOCK_CHARACTERS // max(1, len(texts[start]))))
+        yield start, min(start + rows, len(texts))
+        start += rows
+
+
+def _unit(vectors: FloatArray, name: str) -> FloatArray:
+    if not np.isfinite(vectors).all():
+        raise ModelError(f"{name} gave vectors that are not finite numbers; its weights are damaged")
+    norms = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: FloatArray = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32, copy=False)
+    return unit
+
+
+def _without_surrogates(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # a lone surrogate, from a broken JSON escape: tokenizers refuse it
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

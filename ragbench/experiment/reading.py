@@ -1,0 +1,148 @@
+"""Result folders back into records."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+
+from ragbench.errors import ComparisonError, DataError
+from ragbench.experiment.writing import FILES
+from ragbench.types import Answer, Completion, Judgement, Run, RunResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_Record = TypeVar("_Record", Answer, Judgement)
+_Parsed = TypeVar("_Parsed")
+
+
+def load_run(folder: str | Path) -> RunResult:
+    """Read a result folder.
+
+    Raises:
+        DataError: if it is missing, or one of its files is missing, damaged or cut short; it names the file.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder} is no folder; expected the result folder of a run, with {', '.join(FILES)}")
+    config: dict[str, Any] = _read(folder / "config.json", json.loads)
+    if not isinstance(config, dict) or not {"parameters", "dataset", "counts", "questions"} <= config.keys():
+        raise DataError(_damaged(folder / "config.json", "it lacks parameters, dataset, counts or questions"))
+    run = _read(folder / "run.trec", _trec_to_run)
+    run.update({query_id: {} for query_id in config.get("found_nothing", [])})
+    result = RunResult(
+        name=folder.resolve().name,
+        config=config,
+        run=run,
+        scores=_read(folder / "scores.csv", _csv_to_scores),
+        answers=_read(folder / "answers.jsonl", lambda text: tuple(_records(text, _answer))),
+        judgements=_read(folder / "judgements.jsonl", lambda text: tuple(_records(text, _judgement))),
+        questions=config["questions"],
+        timings=_read(folder / "timings.json", lambda text: dict(json.loads(text)["seconds"])),
+    )
+    found = {
+        "run.trec": ("run", sum(map(len, run.values()))),
+        "scores.csv": ("scores", len(result.scores)),
+        "answers.jsonl": ("answers", len(result.answers)),
+        "judgements.jsonl": ("judgements", len(result.judgements)),
+    }
+    for name, (kind, count) in found.items():
+        if config["counts"].get(kind) != count:
+            raise DataError(_damaged(folder / name, f"{count} entries where {config['counts'].get(kind)} were written"))
+    return result
+
+
+def load_sweep(folder: str | Path) -> list[RunResult]:
+    """Every result in a sweep's folder, by name; all on the same data and the same questions.
+
+    Raises:
+        DataError: if the folder is missing, holds no result, or one of its files is damaged.
+        ComparisonError: if the results must not be compared: other data, other questions. It names them.
+    """
+    from ragbench.report import check_comparable
+
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder}; expected the folder of a sweep, such as results/quickstart")
+    results = [load_run(path) for path in result_folders(folder)]
+    if not results:
+        raise DataError(f"{folder} holds no result yet; run a sweep into it, or name the folder of another")
+    check_comparable(results)
+    first = results[0]
+    asked = set(first.scores["query_id"])
+    for other in results[1:]:
+        difference = asked ^ set(other.scores["query_id"])
+        if difference:
+            raise ComparisonError(
+                f"{first.name} and {other.name} were not asked the same questions: {len(difference)} stand in one of "
+                f"them only ({', '.join(sorted(difference)[:3])}); use the same max_queries and split for all"
+            )
+    return results
+
+
+def result_folders(folder: Path) -> list[Path]:
+    """The folders in a sweep's folder that hold a result, whole or damaged, by name."""
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.is_dir() and not path.name.startswith(".") and any((path / name).exists() for name in FILES)
+    )
+
+
+def _read(path: Path, parse: Callable[[str], _Parsed]) -> _Parsed:
+    try:
+        return parse(path.read_bytes().decode("utf-8"))
+    except FileNotFoundError as exc:
+        raise DataError(_damaged(path, "it is missing")) from exc
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OSError) as exc:
+        raise DataError(_damaged(path, f"{type(exc).__name__}: {exc}")) from exc
+
+
+def _damaged(path: Path, reason: str) -> str:
+    return f"{path} is damaged ({reason}); delete the folder {path.parent.name} and run the configuration again"
+
+
+def _trec_to_run(text: str) -> Run:
+    run: Run = {}
+    for line in text.splitlines():
+        query_id, _, doc_id, _, score, _ = line.split(" ")
+        run.setdefault(_uncolumn(query_id), {})[_uncolumn(doc_id)] = float(score)
+    return run
+
+
+def _uncolumn(text: str) -> str:
+    return unquote(text) if text != "%00" else ""
+
+
+def _csv_to_scores(text: str) -> pd.DataFrame:
+    import pandas as pd
+
+    header, *rows = list(csv.reader(io.StringIO(text, newline="")))
+    if header != ["query_id", "measure", "value"]:
+        raise ValueError(f"header {header}")
+    frame = pd.DataFrame(rows, columns=header)
+    values = [float(value) if value else math.nan for value in frame["value"]]
+    return frame.assign(value=pd.Series(values, dtype="float64"))
+
+
+def _records(text: str, build: Callable[[dict[str, Any]], _Record]) -> Iterator[_Record]:
+    # Split at line feeds only: str.splitlines would also split at characters that JSON leaves as they are.
+    for line in text.split("\n"):
+        if line.strip():
+            yield build(json.loads(line))
+
+
+def _answer(fields: dict[str, Any]) -> Answer:
+    tuples = {name: tuple(fields.get(name, ())) for name in ("contexts", "citations", "flags", "cut")}
+    usage = Completion(**fields["usage"]) if fields.get("usage") else None
+    return Answer(**{**fields, **tuples, "usage": usage})
+
+
+def _judgement(fields: dict[str, Any]) -> Judgement:
+    return Judgement(**{**fields, "samples": tuple(fields.get("samples", ()))})

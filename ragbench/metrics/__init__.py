@@ -1,0 +1,1 @@
+"""Measures as pure functions: plain records in, numbers out; nothing here reads a file or loads a model."""

@@ -1,0 +1,129 @@
+"""How close an answer is to what is known to be right, without asking a language model.
+
+All lie in [0, 1] and higher is better. They reward wording: a right answer in other words can score low, a wrong one
+that repeats the reference can score high. Compare configurations by them, not answers with the truth.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ragbench.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+# scripts written without spaces between words: each sign counts as a word
+_SIGN = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
+_NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\d+)*)"
+_WORD = re.compile(rf"{_SIGN}|{_NUMBER}|(?:(?!{_SIGN})\w)+")
+
+
+class _Dropped(dict[int, int | None]):
+    """A table for str.translate that drops punctuation and symbols; in ASCII these are `string.punctuation`."""
+
+    def __missing__(self, code: int) -> int | None:
+        self[code] = None if unicodedata.category(chr(code))[0] in "PS" else code
+        return self[code]
+
+
+_DROPPED = _Dropped()
+
+
+def token_f1(answer: str, reference: str) -> float:
+    """Harmonic mean of the shares of words that answer and reference have in common, in [0, 1].
+
+    As SQuAD has it (Rajpurkar et al. 2016): words after lower-casing and removing punctuation and the articles a, an,
+    the, counted as often as they occur in both. For ASCII this is SQuAD's own number; beyond it, letters are
+    compared after NFKC and case folding, punctuation of every script is dropped, and scripts without spaces
+    (Chinese, Japanese, Thai ...) count by sign. Where nothing is left of either text, it is 1 if they are the same and
+    0 otherwise.
+
+    >>> token_f1("The tower is in Paris, France.", "in Paris")
+    0.5714285714285715
+    """
+    found, wanted = _squad_words(answer), _squad_words(reference)
+    if not found or not wanted:
+        return float(answer.strip().casefold() == reference.strip().casefold())
+    common = (Counter(found) & Counter(wanted)).total()
+    if common == 0:
+        return 0.0
+    precision, recall = common / len(found), common / len(wanted)
+    return 2 * precision * recall / (precision + recall)
+
+
+def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
+    """The share of `facts` that the answer states in one of their wordings, in [0, 1]; NaN if there are no facts.
+
+    A fact is a sequence of wordings: the fact itself, then aliases. A wording counts where its words stand in the
+    answer one after another, whatever the case and the punctuation between them, and never as part of longer words.
+    A number is one word, with its sign and decimals: "3" is not stated by "3.5", "13" or "-3"; "1,000" is "1000".
+    A wording without letters and digits, such as "**", is looked for as it is written.
+
+    >>> facts = [["1889"], ["300 m", "330 metres", "330 m"], ["Eiffel", "G. Eiffel"]]
+    >>> gold_fact_coverage("It opened in 1889, and is 330 m tall.", facts)
+    0.6666666666666666
+    """
+    if len(facts) == 0:
+        return math.nan
+    words = _words(answer)
+    text = f" {' '.join(words)} "
+    stated = 0
+    for fact in facts:
+        if isinstance(fact, str) or len(fact) == 0:
+            raise DataError(f"a gold fact is a sequence of wordings such as ('1889', 'in 1889'), not {fact!r}")
+        stated += any(_states(answer, text, wording) for wording in fact)
+    return stated / len(facts)
+
+
+def semantic_similarity(
+    answers: npt.NDArray[np.floating], references: npt.NDArray[np.floating]
+) -> npt.NDArray[np.float64]:
+    """Cosine of each row of `answers` (n, dimension) with the same row of `references`: n values, clipped to [0, 1].
+
+    A row of zeros, the vector of an empty text, scores 0. Values are rounded to 6 decimals: beyond them the same text
+    may differ with the batch it was embedded in. What is high depends on the model; compare within one model only.
+
+    >>> semantic_similarity(np.array([[1.0, 0.0], [3.0, 4.0]]), np.array([[-1.0, 0.0], [3.0, 0.0]])).tolist()
+    [0.0, 0.6]
+    """
+    if answers.shape != references.shape or answers.ndim != 2:
+        raise DataError(
+            f"answers and references need the same shape (n, dimension), not {answers.shape} and {references.shape}"
+        )
+    left, right = answers.astype(np.float64), references.astype(np.float64)
+    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    dots = np.einsum("ij,ij->i", left, right)
+    cosines = np.divide(dots, lengths, out=np.zeros(len(dots)), where=lengths > 0)
+    rounded: npt.NDArray[np.float64] = np.round(np.clip(cosines, 0.0, 1.0), 6)
+    return rounded
+
+
+def _squad_words(text: str) -> list[str]:
+    bare = unicodedata.normalize("NFKC", text).casefold().translate(_DROPPED)
+    spaced = re.sub(_SIGN, r" \g<0> ", re.sub(r"\b(a|an|the)\b", " ", bare))
+    return spaced.split()
+
+
+def _words(text: str) -> list[str]:
+    found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return [word.replace(",", "").replace("\u2212", "-") for word in found]
+
+
+def _states(answer: str, text: str, wording: str) -> bool:
+    words = _words(wording)
+    if words:
+        return f" {' '.join(words)} " in text
+    signs = wording.strip().casefold()
+    if not signs:
+        return False
+    # "*" is not stated by "**"
+    exact = f"(?<!{re.escape(signs[0])}){re.escape(signs)}(?!{re.escape(signs[-1])})"
+    return re.search(exact, answer.casefold()) is not None

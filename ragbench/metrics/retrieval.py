@@ -1,0 +1,284 @@
+"""How good a ranking is: nDCG, P, R, F1, RR, AP and Success, with trec_eval's semantics.
+
+Measures are named as in ir_measures: a name, and the depth after an @ ("nDCG@10", "R@5", "RR"). All lie in
+[0, 1] and higher is better. The rules, which are those of trec_eval:
+
+- a document is relevant if its grade is 1 or more; nDCG takes the grade itself as gain, discounted by log2(rank + 1);
+- a ranking is ordered by score in single precision, equal scores by document id, descending;
+- every judged query counts: one that is missing from the run scores 0, a query that nobody judged is left out;
+- a query whose grades are all below 1 scores 0. A query with *no* judgements at all (an unanswerable question:
+  nothing is to be found) is unscored: NaN, counted by `summarise` and left out of its mean.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ragbench.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from ragbench.types import Qrels, Run
+
+CUTOFFS = (1, 3, 5, 10)
+
+_TREC = {  # name -> trec_eval's name without and with a depth; F1 has none and is made of P and R
+    "nDCG": ("ndcg", "ndcg_cut"),
+    "P": (None, "P"),
+    "R": (None, "recall"),
+    "F1": (None, None),
+    "RR": ("recip_rank", None),
+    "AP": ("map", "map_cut"),
+    "Success": (None, "success"),
+}
+
+ALIASES = {
+    "MRR": "RR",
+    "MAP": "AP",
+    "NDCG": "nDCG",
+    "Precision": "P",
+    "Recall": "R",
+    "HitRate": "Success",
+    "Hit Rate": "Success",
+}
+"""What others call the same measures; results carry the name on the right. The mean of RR over queries is MRR."""
+
+DEFAULT_MEASURES: tuple[str, ...] = (
+    *(f"{name}@{k}" for name in _TREC for k in CUTOFFS),
+    "RR",
+    "AP",
+)
+
+# trec_eval keeps an array as long as the highest grade, for each query
+_HIGHEST_GRADE = 1_000_000
+
+
+class Measure(NamedTuple):
+    """A measure and the depth down to which it looks; `cutoff` None means the whole ranking."""
+
+    name: str
+    cutoff: int | None
+
+    def __str__(self) -> str:
+        return self.name if self.cutoff is None else f"{self.name}@{self.cutoff}"
+
+
+def parse_measure(text: str) -> Measure:
+    """The measure that a name stands for; well-known other names (`ALIASES`) are understood.
+
+    >>> parse_measure("nDCG@10")
+    Measure(name='nDCG', cutoff=10)
+    >>> str(parse_measure("Hit Rate@5"))
+    'Success@5'
+
+    Raises:
+        ConfigError: unknown name, a depth that is not a positive whole number, or a depth missing where one is needed.
+    """
+    if not isinstance(text, str):
+        raise ConfigError(f"a measure is a name such as 'nDCG@10', not {text!r}")
+    name, at, depth = text.partition("@")
+    name = ALIASES.get(name, name)
+    if name not in _TREC:
+        folded = {known.casefold(): known for known in (*ALIASES, *_TREC)}
+        near = difflib.get_close_matches(name.casefold(), folded, n=1)
+        hint = f"; did you mean '{folded[near[0]]}{at}{depth}'?" if near else "."
+        raise ConfigError(
+            f"unknown measure {text!r}{hint} Known: {', '.join(f'{known}@k' for known in _TREC)} with any k from 1, "
+            "and nDCG, RR and AP of the whole ranking"
+        )
+    if not at:
+        if name not in {"nDCG", "RR", "AP"}:
+            raise ConfigError(f"measure {text!r} needs a depth: write '{name}@5', with any whole number from 1")
+        return Measure(name, None)
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", depth):
+        raise ConfigError(
+            f"measure {text!r}: the depth after @ is a whole number from 1, as in '{name}@5', not {depth!r}"
+        )
+    return Measure(name, int(depth))
+
+
+def parse_measures(texts: Sequence[str]) -> list[Measure]:
+    """`parse_measure` for each, in order; what is named twice ("RR", "MRR") is kept once.
+
+    >>> [str(measure) for measure in parse_measures(["RR", "P@1", "MRR"])]
+    ['RR', 'P@1']
+    """
+    if isinstance(texts, str) or not isinstance(texts, Iterable):
+        raise ConfigError(f"measures is a list of names such as ['nDCG@10', 'RR'], not {texts!r}")
+    measures = list(dict.fromkeys(parse_measure(text) for text in texts))
+    if not measures:
+        raise ConfigError("measures is empty: name at least one, such as 'nDCG@10'")
+    return measures
+
+
+def evaluate(qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES) -> dict[str, dict[str, float]]:
+    """Measure -> query_id -> value in [0, 1], for every judged query, in the order of `qrels`.
+
+    nDCG is that of Jarvelin & Kekalainen (2002), with linear gain; AP that of trec_eval (`map`, `map_cut`), divided
+    by the number of *all* relevant documents; RR@k is RR where the first relevant document is among the first k, else
+    0; Success@k is 1 if any of the first k is relevant; F1@k = 2PR / (P + R) of P@k and R@k, 0 where both are 0.
+    Computed by pytrec_eval (Van Gysel & de Rijke 2018), except F1. Rankings shorter than k are not padded: P@k divides
+    by k all the same.
+
+    >>> scores = evaluate({"q1": {"a": 1, "b": 1}, "q2": {"c": 1}}, {"q1": {"x": 3.0, "a": 2.0}}, ["P@2", "R@2", "RR"])
+    >>> scores["P@2"], scores["RR"]
+    ({'q1': 0.5, 'q2': 0.0}, {'q1': 0.5, 'q2': 0.0})
+
+    Raises:
+        ConfigError: a measure is not known.
+        DataError: ids that are not text, scores that are not finite numbers, grades that are not whole numbers.
+    """
+    import pytrec_eval
+
+    parsed = parse_measures(measures)
+    qrels, run = checked_qrels(qrels), checked_run(run)
+    # trec_eval does not know an empty ranking, and crashes on a query without judgements
+    found = {query_id: run[query_id] for query_id, grades in qrels.items() if grades and run.get(query_id)}
+    rows: dict[str, dict[str, float]] = {}
+    if found:
+        evaluator = pytrec_eval.RelevanceEvaluator({q: qrels[q] for q in found}, _trec_measures(parsed))
+        rows = evaluator.evaluate(found)
+    return {
+        str(measure): {
+            query_id: _value(measure, rows[query_id]) if query_id in rows else (0.0 if grades else math.nan)
+            for query_id, grades in qrels.items()
+        }
+        for measure in parsed
+    }
+
+
+def ceiling(measure: Measure, n_relevant: int) -> float:
+    """The best value that any ranking can reach for a query with `n_relevant` relevant documents.
+
+    Of n relevant documents at most min(k, n) fit into the first k: R@k and AP@k reach min(k, n) / n, P@k reaches
+    min(k, n) / k and F1@k 2 min(k, n) / (k + n); the others reach 1. Without relevant documents it is 0.
+
+    >>> ceiling(parse_measure("R@5"), 20), ceiling(parse_measure("P@5"), 1), ceiling(parse_measure("nDCG@5"), 20)
+    (0.25, 0.2, 1.0)
+    """
+    if n_relevant == 0:
+        return 0.0
+    name, k = measure
+    if k is None or name in {"nDCG", "RR", "Success"}:
+        return 1.0
+    best = min(k, n_relevant)
+    if name == "P":
+        return best / k
+    if name == "F1":
+        return _f1(best / k, best / n_relevant)
+    return best / n_relevant
+
+
+def checked_qrels(qrels: Qrels) -> Qrels:
+    """The judgements with plain ints, or a DataError that names the query and the document.
+
+    Grades below 0 (junk, in TREC's web collections) become 0: trec_eval treats both as not relevant, but can crash on
+    the former.
+    """
+    checked: Qrels = {}
+    for query_id, grades in _judgements(qrels, "qrels", "relevance"):
+        if set(map(type, grades.values())) <= {int} and min(grades.values(), default=0) >= 0:
+            whole = dict(grades)
+        else:
+            whole = {doc_id: max(0, _whole(query_id, doc_id, grade)) for doc_id, grade in grades.items()}
+        if max(whole.values(), default=0) > _HIGHEST_GRADE:
+            raise DataError(
+                f"qrels: query {query_id!r} has the grade {max(whole.values())}; "
+                f"the highest possible is {_HIGHEST_GRADE}"
+            )
+        checked[query_id] = whole
+    if not checked:
+        raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
+    return checked
+
+
+def checked_run(run: Run) -> Run:
+    """The run with plain floats, or a DataError that names the query and the document."""
+    checked: Run = {}
+    for query_id, scores in _judgements(run, "run", "score"):
+        # a sum is finite only if each part is; where it overflows, the slow way tells
+        if set(map(type, scores.values())) <= {float} and math.isfinite(sum(scores.values())):
+            checked[query_id] = dict(scores)
+        else:
+            checked[query_id] = {doc_id: _finite(query_id, doc_id, score) for doc_id, score in scores.items()}
+    return checked
+
+
+def _judgements(records: object, what: str, value: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The queries of nested dictionaries with their documents, once both are known to be that."""
+    if not isinstance(records, Mapping):
+        raise DataError(
+            f"{what} must be {{query_id: {{doc_id: {value}}}}} or a DataFrame, not {type(records).__name__}"
+        )
+    for query_id, documents in records.items():
+        if not isinstance(query_id, str):
+            raise DataError(
+                f"{what}: query id {query_id!r} is {type(query_id).__name__}; ids are text: use str(query_id)"
+            )
+        if not isinstance(documents, Mapping):
+            raise DataError(
+                f"{what}: query {query_id!r} holds {type(documents).__name__}, expected {{doc_id: {value}}}"
+            )
+        if not set(map(type, documents)) <= {str}:
+            for doc_id in documents:
+                if not isinstance(doc_id, str):
+                    raise DataError(
+                        f"{what}: document id {doc_id!r} of query {query_id!r} is {type(doc_id).__name__}; "
+                        "ids are text: use str(doc_id)"
+                    )
+        yield query_id, documents
+
+
+def _whole(query_id: object, doc_id: object, grade: object) -> int:
+    if not isinstance(grade, Integral):
+        raise DataError(
+            f"qrels: relevance {grade!r} of document {doc_id!r} for query {query_id!r} is not a whole number; "
+            "grades are integers, 1 and above is relevant"
+        )
+    return int(grade)
+
+
+def _finite(query_id: object, doc_id: object, score: object) -> float:
+    try:
+        number = float(score) if isinstance(score, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise DataError(
+            f"run: score {score!r} of document {doc_id!r} for query {query_id!r} is not a finite number; "
+            "leave out what was not found"
+        )
+    return number
+
+
+def _trec_measures(measures: Sequence[Measure]) -> set[str]:
+    names = set()
+    for name, cutoff in measures:
+        whole, cut = _TREC[name]
+        if name == "F1":
+            names |= {f"P_{cutoff}", f"recall_{cutoff}"}
+        elif cutoff is None or cut is None:
+            names.add(str(whole))
+        else:
+            names.add(f"{cut}_{cutoff}")
+    return names
+
+
+def _value(measure: Measure, row: Mapping[str, float]) -> float:
+    name, cutoff = measure
+    whole, cut = _TREC[name]
+    if name == "F1":
+        return _f1(row[f"P_{cutoff}"], row[f"recall_{cutoff}"])
+    if cutoff is None:
+        return row[str(whole)]
+    if name == "RR":  # trec_eval has no depth for it; the reciprocal says the rank
+        return row["recip_rank"] if row["recip_rank"] >= 1 / cutoff else 0.0
+    return row[f"{cut}_{cutoff}"]
+
+
+def _f1(precision: float, recall: float) -> float:
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0

@@ -1,0 +1,80 @@
+"""Chunks that match a query: BM25, Dense, Hybrid, a reranker on top, and from chunks to documents.
+
+Constructing a retriever is indexing. All queries are searched in one batch. Scores are rounded to 6 decimals before
+they are ranked, and equal scores stand in the order of the chunks, exactly so at the k-th place too: what a search
+returns does not depend on the machine's last bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ragbench.embedders import check_embedder
+from ragbench.errors import ConfigError, unknown
+from ragbench.retrievers.bm25 import BM25
+from ragbench.retrievers.dense import Dense
+from ragbench.retrievers.documents import retrieve, to_documents
+from ragbench.retrievers.hybrid import Hybrid
+from ragbench.retrievers.latency import search_latency
+from ragbench.retrievers.reranking import rerank
+from ragbench.types import Chunk
+
+if TYPE_CHECKING:
+    from ragbench.types import Retriever
+
+__all__ = [
+    "BM25",
+    "Dense",
+    "Hybrid",
+    "check_retriever",
+    "make_retriever",
+    "rerank",
+    "retrieve",
+    "search_latency",
+    "to_documents",
+]
+
+RETRIEVERS = ("bm25", "dense", "hybrid")
+
+
+def make_retriever(name: str, chunks: Sequence[Chunk]) -> Retriever:
+    """Index `chunks` with the retriever of that name, default settings.
+
+    "bm25", "dense:<embedder>" or "hybrid:<embedder>", where the embedder is anything that `load_embedder` takes:
+    "dense:minilm", "hybrid:wordllama", "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine".
+
+    >>> make_retriever("bm25", [Chunk("d1#0", "d1", 0, 6, "a text")])
+    BM25(1 chunk)
+    """
+    kind, model = _parse(name)
+    if kind == "bm25":
+        return BM25(chunks)
+    return Dense(chunks, model) if kind == "dense" else Hybrid(chunks, model)
+
+
+def check_retriever(name: str) -> None:
+    """Raise ConfigError when `name` is no retriever, without loading anything.
+
+    >>> check_retriever("hybrid:minilm")
+    >>> check_retriever("bm-25")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown retriever 'bm-25'; did you mean 'bm25'? Known: bm25, dense:<embedder>, \
+hybrid:<embedder>
+    """
+    _parse(name)
+
+
+def _parse(name: str) -> tuple[str, str]:
+    kind, colon, model = name.partition(":") if isinstance(name, str) else ("", "", "")
+    if kind == "bm25" and not colon:
+        return kind, ""
+    if kind == "bm25":
+        raise ConfigError(f"retriever {name!r}: BM25 compares words and takes no embedder; write 'bm25'")
+    if kind not in ("dense", "hybrid"):
+        nearest = unknown("retriever", kind or name, RETRIEVERS).partition(" Known: ")[0]
+        raise ConfigError(f"{nearest} Known: bm25, dense:<embedder>, hybrid:<embedder>")
+    if not model.strip():
+        raise ConfigError(f"retriever {name!r} names no embedder; write '{kind}:minilm' or '{kind}:wordllama'")
+    check_embedder(model)
+    return kind, model

@@ -1,0 +1,86 @@
+"""Search by meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ragbench.embedders import load_embedder
+from ragbench.errors import ModelError
+from ragbench.retrievers.ranking import best_of_dense, check_k, checked_ids, counted, ranked
+from ragbench.types import Chunk, Run
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ragbench.retrievers.ranking import Candidates
+    from ragbench.types import Embedder, FloatArray
+
+    Rows = npt.NDArray[np.int64]
+
+_PAIRS_AT_ONCE = 20_000  # 120 MB for vectors of 384 components
+
+
+class Dense:
+    """Search by meaning: the cosine between the vectors of query and chunk, in [-1, 1], over all chunks (exact).
+
+    `embedder` is a name that `load_embedder` takes, or any object that `ragbench.Embedder` describes. Every chunk has a
+    score, so a result has k chunks where there are k; a query without any text has no result.
+
+    >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Taxes rise in May.")]
+    >>> run = Dense(chunks, "wordllama").search({"q1": "a kitten's nap"}, k=2)
+    >>> list(run["q1"])
+    ['a#0', 'b#0']
+    """
+
+    def __init__(self, chunks: Sequence[Chunk], embedder: str | Embedder = "minilm") -> None:
+        self._embedder = load_embedder(embedder) if isinstance(embedder, str) else embedder
+        self._chunk_ids = checked_ids(chunks)
+        self._vectors = _checked(self._embedder.encode([chunk.text for chunk in chunks]), len(chunks), self._embedder)
+
+    @property
+    def name(self) -> str:
+        return f"dense:{self._embedder.name}"
+
+    def __repr__(self) -> str:
+        return f"Dense({counted(self._chunk_ids)}, {self._embedder.name!r})"
+
+    def search(self, queries: Mapping[str, str], k: int) -> Run:
+        """For each query the `k` chunks of the highest cosine, best first."""
+        check_k(k)
+        if not queries or not self._chunk_ids:
+            return {query_id: {} for query_id in queries}
+        encode = getattr(self._embedder, "encode_queries", self._embedder.encode)
+        asked = _checked(encode(list(queries.values())), len(queries), self._embedder)
+
+        def candidates(start: int, end: int) -> Candidates:
+            rows, columns, _ = best_of_dense(asked[start:end] @ self._vectors.T, k)
+            return rows, columns, self._cosines(asked[start:end], rows, columns)
+
+        run = ranked(queries, self._chunk_ids, candidates, k)
+        # A zero vector is a query without text: all cosines are 0, and the first k chunks would be no answer to it.
+        return {query_id: found if asked[row].any() else {} for row, (query_id, found) in enumerate(run.items())}
+
+    def _cosines(self, asked: FloatArray, rows: Rows, columns: Rows) -> npt.NDArray[np.float64]:
+        # float32 products differ in the last bits with the machine, the batch and the place in the matrix; in float64
+        # they are equal far below the 6 decimals that count.
+        cosines = np.empty(len(rows), dtype=np.float64)
+        for start in range(0, len(rows), _PAIRS_AT_ONCE):
+            part = slice(start, start + _PAIRS_AT_ONCE)
+            left, right = asked[rows[part]].astype(np.float64), self._vectors[columns[part]].astype(np.float64)
+            cosines[part] = np.einsum("ij,ij->i", left, right)
+        return cosines
+
+
+def _checked(vectors: FloatArray, n: int, embedder: Embedder) -> FloatArray:
+    if vectors.ndim != 2 or len(vectors) != n:
+        raise ModelError(f"{embedder.name} gave an array of shape {vectors.shape} for {n} texts; expected ({n}, any)")
+    norms = np.linalg.norm(vectors, axis=1)
+    if not np.all((np.abs(norms - 1) < 1e-3) | (norms == 0)):
+        raise ModelError(
+            f"{embedder.name} gave vectors of length {norms.min():.3g} to {norms.max():.3g}; expected unit length "
+            "(divide each row by its norm)"
+        )
+    return vectors.astype(np.float32, copy=False)

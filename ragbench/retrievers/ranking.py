@@ -1,0 +1,112 @@
+"""What all retrievers share: the exact top k, and what they ask of chunks and of k."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.types import Chunk, Run
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from scipy.sparse import csr_matrix
+
+    from ragbench.types import FloatArray
+
+    Candidates = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32 | np.float64]]
+    """Row of the query in its block, number of the chunk, score: three arrays of one length."""
+
+_DECIMALS = 6
+_BLOCK_SCORES = 8_000_000  # scores held at once: 32 MB of float32
+_SLACK = 2e-5  # more than rounding to 6 decimals and float32 together can move a score of about 1
+
+
+def ranked(
+    queries: Mapping[str, str], chunk_ids: list[str], candidates: Callable[[int, int], Candidates], k: int
+) -> Run:
+    """The exact top k of each query, equal scores in the order of the chunks.
+
+    `candidates(start, end)` gives, for a block of queries, all pairs that could be among the best k once rounded.
+    Blocks are as large as the memory for their scores allows.
+    """
+    ids = list(queries)
+    run: Run = {query_id: {} for query_id in ids}
+    step = max(1, _BLOCK_SCORES // max(1, len(chunk_ids)))
+    for start in range(0, len(ids) if chunk_ids else 0, step):
+        end = min(start + step, len(ids))
+        rows, columns, scores = candidates(start, end)
+        values = np.round(np.asarray(scores, dtype=np.float64), _DECIMALS) + 0.0  # -0.0 would print as such
+        order = np.lexsort((columns, -values, rows))
+        rows, columns, values = rows[order], columns[order], values[order]
+        first = np.searchsorted(rows, np.arange(end - start + 1)).tolist()
+        found_ids = [chunk_ids[column] for column in columns.tolist()]
+        found_scores = values.tolist()
+        for row in range(end - start):
+            best = slice(first[row], min(first[row] + k, first[row + 1]))
+            run[ids[start + row]] = dict(zip(found_ids[best], found_scores[best], strict=True))
+    return run
+
+
+def best_of_sparse(scores: csr_matrix, k: int) -> Candidates:
+    """The candidates among the scores that a sparse block (queries x chunks) holds; all others are no match."""
+    kept = []
+    for start, end in pairwise(scores.indptr.tolist()):
+        row = scores.data[start:end]
+        if len(row) <= k:
+            kept.append(np.arange(start, end))
+        else:
+            kth = np.partition(row, len(row) - k)[len(row) - k]
+            kept.append(start + np.flatnonzero(row >= _floor(kth)))
+    rows = np.repeat(np.arange(len(kept)), [len(part) for part in kept])
+    places = np.concatenate(kept) if kept else np.empty(0, dtype=np.int64)
+    return rows, scores.indices[places], scores.data[places]
+
+
+def best_of_dense(scores: FloatArray, k: int) -> Candidates:
+    """The candidates among all scores of a block (queries x chunks)."""
+    n = scores.shape[1]
+    if k >= n:
+        rows, columns = np.indices(scores.shape).reshape(2, -1)
+    else:
+        kth = np.partition(scores, n - k, axis=1)[:, n - k : n - k + 1]
+        rows, columns = np.nonzero(scores >= _floor(kth))
+    return rows, columns, scores[rows, columns]
+
+
+def _floor(kth: FloatArray) -> FloatArray:
+    """Below this, no score can come up to the k-th best by rounding."""
+    return np.asarray(kth - _SLACK * np.maximum(1.0, np.abs(kth)), dtype=np.float32)
+
+
+def best(scores: Mapping[str, float], place: Mapping[str, int], k: int) -> dict[str, float]:
+    rounded = {chunk_id: round(float(score), _DECIMALS) for chunk_id, score in scores.items()}
+    return dict(sorted(rounded.items(), key=lambda item: (-item[1], place[item[0]]))[:k])
+
+
+def checked_ids(chunks: Sequence[Chunk]) -> list[str]:
+    ids = [chunk.chunk_id for chunk in chunks]
+    if len(set(ids)) != len(ids):
+        repeated, times = Counter(ids).most_common(1)[0]
+        raise DataError(f"chunk id {repeated!r} occurs {times} times in {len(ids)} chunks; expected unique ids")
+    return ids
+
+
+def stranger(chunk_id: str, query_id: str, n: int) -> str:
+    return (
+        f"the run has chunk {chunk_id!r} for query {query_id!r}, which is not among the {n} chunks given; "
+        "give the chunks that were searched"
+    )
+
+
+def check_k(k: int) -> None:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ConfigError(f"k is {k!r}; expected a whole number of 1 or more")
+
+
+def counted(chunk_ids: Sequence[str] | Mapping[str, int]) -> str:
+    return f"{len(chunk_ids):,} chunk{'' if len(chunk_ids) == 1 else 's'}"

@@ -1,0 +1,112 @@
+"""What a chunking is like by itself, before anything is searched in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ragbench.embedders import load_embedder
+from ragbench.errors import DataError
+from ragbench.metrics.chunks import boundary_cuts, coherence, overlap_ratio, size_statistics
+from ragbench.segments import sentence_spans, token_offsets, token_ranges
+from ragbench.types import Chunk, Dataset, Embedder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ragbench.types import FloatArray
+
+# The sentences of this many characters are embedded together; their tokens are in memory at a time.
+_GROUP_CHARACTERS = 4_000_000
+
+
+def score_chunks(
+    dataset: Dataset, chunks: Sequence[Chunk], *, tokenizer: str = "minilm", embedder: str | Embedder = "wordllama"
+) -> pd.DataFrame:
+    """Statistics of a chunking, as a frame of measure and value; NaN where there is nothing to measure.
+
+    - chunks: their number. tokens_mean, tokens_median, tokens_p95: their sizes in tokens of `tokenizer`, counted in
+      the tokenised document.
+    - overlap_ratio: the share of their characters that repeats what another chunk holds, in [0, 1).
+    - coherence: how alike neighbouring sentences inside a chunk are (mean cosine), in [-1, 1]; higher is better.
+    - boundary_cuts: the share of chunk borders that lie inside a sentence, in [0, 1]; lower is better.
+
+    The formulas are in `ragbench.metrics.chunks`. A chunk of a document that the dataset lacks, or whose text is not
+    the document's between its offsets, raises DataError.
+
+    >>> from ragbench.types import Document
+    >>> dataset = Dataset("demo", "test", {"d": Document("d", "One two three. Four five.")}, [], {})
+    >>> chunks = [Chunk("d#0", "d", 0, 7, "One two"), Chunk("d#1", "d", 8, 25, "three. Four five.")]
+    >>> frame = score_chunks(dataset, chunks)
+    >>> frame.set_index("measure")["value"].drop("coherence").to_dict()  # doctest: +NORMALIZE_WHITESPACE
+    {'chunks': 2.0, 'tokens_mean': 3.5, 'tokens_median': 3.5, 'tokens_p95': 4.85, 'overlap_ratio': 0.0,
+     'boundary_cuts': 1.0}
+    """
+    import pandas as pd
+
+    by_document: dict[str, list[int]] = {}
+    for i, chunk in enumerate(chunks):
+        by_document.setdefault(chunk.doc_id, []).append(i)
+    _check(dataset, chunks)
+
+    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    counts = np.zeros(len(chunks), dtype=np.int64)
+    alike = np.full(len(chunks), np.nan)
+    sentences: dict[str, list[tuple[int, int]]] = {}
+    for group in _groups(dataset, by_document):
+        texts = [dataset.corpus[doc_id].full_text for doc_id in group]
+        for doc_id, text, offsets in zip(group, texts, token_offsets(texts, tokenizer), strict=True):
+            own = by_document[doc_id]
+            first, last = token_ranges(offsets, [chunks[i].start for i in own], [chunks[i].end for i in own])
+            counts[own] = last - first
+            sentences[doc_id] = sentence_spans(text)
+        in_group = [i for doc_id in group for i in by_document[doc_id]]
+        vectors = _vectors(group, texts, sentences, model)
+        alike[in_group] = coherence([chunks[i] for i in in_group], sentences, vectors)
+    values = size_statistics(counts)
+    values["overlap_ratio"] = overlap_ratio(chunks)
+    values["coherence"] = float(np.nanmean(alike)) if np.isfinite(alike).any() else float("nan")
+    values["boundary_cuts"] = boundary_cuts(chunks, sentences)
+    return pd.DataFrame({"measure": pd.Index(list(values), dtype="str"), "value": list(values.values())})
+
+
+def _check(dataset: Dataset, chunks: Sequence[Chunk]) -> None:
+    texts: dict[str, str] = {}
+    for chunk in chunks:
+        if chunk.doc_id not in dataset.corpus:
+            raise DataError(
+                f"chunk {chunk.chunk_id!r} is of document {chunk.doc_id!r}, which is not in the corpus of "
+                f"{dataset.name!r}: chunks and dataset do not belong together"
+            )
+        if chunk.doc_id not in texts:
+            texts = {chunk.doc_id: dataset.corpus[chunk.doc_id].full_text}  # one at a time: chunks come in order
+        if texts[chunk.doc_id][chunk.start : chunk.end] != chunk.text:
+            raise DataError(
+                f"chunk {chunk.chunk_id!r} does not hold what stands in document {chunk.doc_id!r} from character "
+                f"{chunk.start} to {chunk.end}; offsets point into Document.full_text, title included"
+            )
+
+
+def _groups(dataset: Dataset, doc_ids: Iterable[str]) -> Iterator[list[str]]:
+    group: list[str] = []
+    characters = 0
+    for doc_id in doc_ids:
+        group.append(doc_id)
+        characters += len(dataset.corpus[doc_id].text) + 100
+        if characters >= _GROUP_CHARACTERS:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group
+
+
+def _vectors(
+    doc_ids: Sequence[str], texts: Sequence[str], sentences: Mapping[str, Sequence[tuple[int, int]]], model: Embedder
+) -> dict[str, FloatArray]:
+    """A row per sentence of each document, all computed in one batch."""
+    pieces = [text[a:b] for doc_id, text in zip(doc_ids, texts, strict=True) for a, b in sentences[doc_id]]
+    rows = model.encode(pieces)
+    ends = np.cumsum([len(sentences[doc_id]) for doc_id in doc_ids])
+    return dict(zip(doc_ids, np.split(rows, ends[:-1]), strict=True))

@@ -1,0 +1,144 @@
+"""Bootstrap intervals and randomisation tests for many columns of numbers at once.
+
+Resampling is a matrix product that serves many columns, and it is seeded: a column gives the same numbers whatever
+stands beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.floating]
+
+TIE = 1e-12
+"""Values closer than this are equal: the same cosine may differ in the last bits."""
+
+_BLOCK = 2_000_000  # numbers multiplied at once; 16 MB
+_STRIP = 100_000  # numbers counted at once; they fit into the processor's cache
+_MOST_EXACT = 20  # a million combinations of signs
+
+
+def bootstrap_intervals(columns: Sequence[Floats], n_resamples: int, alpha: float, seed: int) -> tuple[Floats, Floats]:
+    """BCa bootstrap intervals of the means of `columns`; NaN for fewer than two values."""
+    low, high = np.full(len(columns), math.nan), np.full(len(columns), math.nan)
+    for n, members in _by_length(columns):
+        if n < 2:
+            continue
+        block = np.column_stack([columns[member] for member in members])
+        means = _resampled_sums(block, n_resamples, seed) / n
+        low[members], high[members] = _bca(block, means, alpha)
+    return low, high
+
+
+def _bca(block: Floats, means: Floats, alpha: float) -> tuple[Floats, Floats]:
+    """Limits from bootstrap means (resamples, columns) of `block` (queries, columns)."""
+    from scipy.stats import norm
+
+    center = block.mean(axis=0)
+    spread = np.ptp(block, axis=0)
+    # sums of the same numbers in another order are not less, they are equal
+    slack = 1e-10 * np.maximum(np.abs(block).max(axis=0), 1e-300)
+    below = ((means < center - slack).sum(axis=0) + (means <= center + slack).sum(axis=0)) / (2 * len(means))
+    # the jackknife of a mean needs no leaving out: each value's distance from the mean says it all
+    away = block - center
+    with np.errstate(invalid="ignore", divide="ignore"):
+        bias = norm.ppf(below)
+        acceleration = np.nan_to_num((away**3).sum(axis=0) / (6 * (away**2).sum(axis=0) ** 1.5))
+    ordered = np.sort(means, axis=0)
+    limits: list[Floats] = []
+    for level in (alpha / 2, 1 - alpha / 2):
+        z = bias + norm.ppf(level)
+        share = norm.cdf(bias + z / (1 - acceleration * z))
+        share = np.where(np.isfinite(bias) & (acceleration * z < 1), share, level)
+        limits.append(np.where(spread > 0, _quantiles(ordered, share), center))
+    return limits[0], limits[1]
+
+
+def _quantiles(ordered: Floats, share: Floats) -> Floats:
+    """For each column its own quantile, interpolated between neighbours."""
+    position = share * (len(ordered) - 1)
+    under = np.floor(position).astype(np.int64)
+    over = np.minimum(under + 1, len(ordered) - 1)
+    column = np.arange(ordered.shape[1])
+    limits: Floats = ordered[under, column] + (position - under) * (ordered[over, column] - ordered[under, column])
+    return limits
+
+
+def randomisation_p_values(differences: Sequence[Floats], n_resamples: int, seed: int) -> Floats:
+    """Two-sided p of the sign-flip test for each column of differences; NaN for none."""
+    p_values = np.full(len(differences), math.nan)
+    sampled = []
+    for member, difference in enumerate(differences):
+        moving = difference[np.abs(difference) > TIE]  # flipping a zero changes nothing
+        if len(difference) and len(moving) <= min(math.log2(n_resamples), _MOST_EXACT):
+            sums = _all_signs(len(moving)) @ moving
+            p_values[member] = np.mean(_as_large(sums, moving.sum()))
+        elif len(difference):
+            sampled.append(member)
+    if sampled:
+        length = max(len(differences[member]) for member in sampled)
+        block = np.zeros((length, len(sampled)))  # zeros below a shorter column: flipping them changes nothing
+        for column, member in enumerate(sampled):
+            block[: len(differences[member]), column] = differences[member]
+        hits = _as_large(_flip(block, n_resamples, seed), block.sum(axis=0)).sum(axis=0)
+        p_values[sampled] = (hits + 1) / (n_resamples + 1)
+    return p_values
+
+
+def _as_large(sums: Floats, observed: Floats) -> npt.NDArray[np.bool_]:
+    # the same sum reached in another order must count as reached
+    return np.abs(sums) >= np.abs(observed) * (1 - 1e-9) - TIE
+
+
+def _all_signs(n: int) -> Floats:
+    signs: Floats = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
+    return signs
+
+
+def _flip(block: Floats, n_resamples: int, seed: int) -> Floats:
+    """Sums of the columns of `block` (queries, columns) with signs left to chance: (resamples, columns).
+
+    Signs are drawn query by query, so that those of a column do not depend on a longer one beside it.
+    """
+    rng = np.random.default_rng([seed, 1])
+    sums = np.zeros((n_resamples, block.shape[1]))
+    step = max(1, _BLOCK // n_resamples)
+    for start in range(0, len(block), step):
+        rows = block[start : start + step]
+        bits = rng.integers(0, 256, size=(len(rows), (n_resamples + 7) // 8), dtype=np.uint8)
+        minus = np.unpackbits(bits, axis=1, count=n_resamples).astype(np.float64)
+        sums += rows.sum(axis=0) - 2.0 * (minus.T @ rows)
+    return sums
+
+
+def _resampled_sums(block: Floats, n_resamples: int, seed: int) -> Floats:
+    """Sums of the columns of `block` (queries, columns) in samples of queries with replacement: (resamples, columns).
+
+    Samples depend on seed and number of queries only: a column gets the same ones whatever stands beside it.
+    """
+    n = len(block)
+    rng = np.random.default_rng([seed, n])
+    rows, strip = max(1, _BLOCK // n), max(1, _STRIP // n)
+    sums = []
+    for start in range(0, n_resamples, rows):
+        times = np.empty((min(rows, n_resamples - start), n))
+        for top in range(0, len(times), strip):
+            part = times[top : top + strip]
+            drawn = rng.integers(0, n, size=part.shape) + np.arange(len(part))[:, None] * n
+            part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
+        sums.append(times @ block)
+    return np.concatenate(sums)
+
+
+def _by_length(columns: Sequence[Floats]) -> Iterator[tuple[int, list[int]]]:
+    lengths: dict[int, list[int]] = {}
+    for member, column in enumerate(columns):
+        lengths.setdefault(len(column), []).append(member)
+    yield from lengths.items()

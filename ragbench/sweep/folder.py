@@ -1,0 +1,132 @@
+"""The folder of a sweep: what is finished in it, and how a run becomes finished.
+
+A run is written aside, in `.running-<name>-<process>/`. When it has succeeded, its result folder is moved into place
+and then its notebook: the notebook's rename is the one moment at which a configuration becomes finished. A process
+killed before it leaves something that the next sweep clears away; nobody ever reads it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import SweepError
+from ragbench.experiment import ASIDE, FILES, result_folders, swap_in
+
+COMPARISON = "comparison"
+
+
+@dataclass(frozen=True)
+class SweepFolder:
+    """`results/<sweep>/`."""
+
+    path: Path
+
+    def notebook(self, name: str) -> Path:
+        return self.path / f"{name}.ipynb"
+
+    def failed_notebook(self, name: str) -> Path:
+        return self.path / f"{name}.failed.ipynb"
+
+    def aside(self, name: str) -> Path:
+        return self.path / f"{ASIDE}{name}-{os.getpid()}"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other sweep out, and clear away what dead ones left.
+
+        Raises:
+            SweepError: if another sweep is at work here.
+        """
+        from filelock import FileLock, Timeout
+
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / f"{ASIDE}lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as exc:
+            raise SweepError(
+                f"another sweep is writing to {self.path}; wait for it, or use another --out or another name"
+            ) from exc
+        try:
+            self.clear()
+            yield
+        finally:
+            lock.release()
+
+    def clear(self) -> None:
+        """Remove what is written aside; only for the holder of the lock, whose own runs have not begun or are over."""
+        for left in self.path.glob(f"{ASIDE}*"):
+            if left.is_dir():
+                # A worker of a killed sweep may live for another moment and still write there.
+                shutil.rmtree(left, ignore_errors=True)
+
+    def is_finished(self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]) -> bool:
+        """Whether the notebook and the whole result folder are there, made from these parameters and this source."""
+        config = self.config(name)
+        return (
+            self.notebook(name).is_file()
+            and all((self.path / name / file).is_file() for file in FILES)
+            and config.get("parameters") == parameters
+            and config.get("source") == source
+        )
+
+    def config(self, name: str) -> dict[str, Any]:
+        """config.json of a result; empty where it cannot be read, which makes the result outdated."""
+        try:
+            config = json.loads((self.path / name / "config.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return config if isinstance(config, dict) else {}
+
+    def others(self, names: Collection[str]) -> list[str]:
+        """Results that stand here and are not among `names`."""
+        return [path.name for path in result_folders(self.path) if path.name not in names]
+
+    def keep(self, name: str) -> None:
+        """Make the run in `aside(name)` the finished one; at each step the old is whole, or the name is unfinished."""
+        aside = self.aside(name)
+        self.notebook(name).unlink(missing_ok=True)
+        if (aside / name).is_dir():
+            swap_in(aside / name, self.path / name, aside / "old")
+        (aside / f"{name}.ipynb").replace(self.notebook(name))
+        self.failed_notebook(name).unlink(missing_ok=True)
+        _flush(self.path)
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def keep_failed(self, name: str) -> None:
+        """Keep the notebook of a failed run. An older success goes: it was outdated, or to be done again."""
+        aside = self.aside(name)
+        self.notebook(name).unlink(missing_ok=True)
+        if (self.path / name).is_dir():
+            (self.path / name).rename(aside / "old")
+        if (aside / f"{name}.ipynb").is_file():
+            (aside / f"{name}.ipynb").replace(self.failed_notebook(name))
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def digest(self) -> str:
+        """SHA-256 of every file of every result here: what a comparison notebook was made from."""
+        sha = hashlib.sha256()
+        for folder in result_folders(self.path):
+            for file in FILES:
+                data = (folder / file).read_bytes() if (folder / file).is_file() else b""
+                sha.update(f"{folder.name}/{file}:{len(data)}:".encode())
+                sha.update(data)
+        return sha.hexdigest()
+
+
+def _flush(folder: Path) -> None:
+    """Wait until the disk has the renames in a folder; where folders cannot be opened (Windows) it is left to it."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,234 @@
+"""A grid file: which configurations of a notebook to run."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import ConfigError, unknown
+from ragbench.experiment import ASIDE, WHERE, check_parameters, config_name, configuration
+from ragbench.sweep.notebooks import Notebook, read_notebook
+
+_SECTIONS = ("sweep", "fixed", "axes", "exclude", "run")
+_SETTINGS: dict[str, type | tuple[type, ...]] = {
+    "name": str,
+    "notebook": str,
+    "compare": str,
+    "baseline": dict,
+    "run_timeout": (int, float),
+}
+
+_Table = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A grid, checked: `runs` is configuration name -> all parameters of the notebook, in the order of the file."""
+
+    path: Path
+    name: str
+    notebook: Notebook
+    compare: Notebook | None
+    runs: Mapping[str, _Table]
+    baseline: str = ""
+    run_timeout: float = 3600.0
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def read_grid(path: str | Path) -> Grid:
+    """Read a grid file and check everything that can be checked without running.
+
+    Raises:
+        ConfigError: naming the file, the entry and what was expected.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except FileNotFoundError as exc:
+        raise ConfigError(f"there is no grid file {path}; an example is notebooks/quickstart.toml") from exc
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{path} cannot be read as UTF-8 text: {exc}") from exc
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
+    try:
+        return _grid(path, table)
+    except ConfigError as exc:
+        raise exc if str(path) in str(exc) else ConfigError(f"{path}: {exc}") from exc
+
+
+def _grid(path: Path, table: _Table) -> Grid:
+    for key in table:
+        if key not in _SECTIONS:
+            raise ConfigError(unknown("section", key, _SECTIONS))
+    settings = _section(table, "sweep")
+    for key, value in settings.items():
+        if key not in _SETTINGS:
+            raise ConfigError(unknown("key under [sweep]", key, _SETTINGS))
+        if not isinstance(value, _SETTINGS[key]) or isinstance(value, bool):
+            wanted = "text" if _SETTINGS[key] is str else "a number"
+            wanted = "a table such as {retriever = 'bm25'}" if _SETTINGS[key] is dict else wanted
+            raise ConfigError(f"[sweep] {key} is {value!r}; expected {wanted}")
+    if settings.get("run_timeout", 1) < 0:
+        raise ConfigError(f"[sweep] run_timeout is {settings['run_timeout']}; expected seconds, or 0 for no limit")
+    name = settings.get("name", path.stem)
+    if not name or name.startswith((".", ASIDE)) or "/" in name or "\\" in name:
+        raise ConfigError(f"[sweep] name is {name!r}; expected the plain name of a folder")
+    folder = path.resolve().parent
+    notebook = read_notebook(folder / settings.get("notebook", "evaluate.ipynb"))
+    if "results_dir" not in notebook.parameters:
+        raise ConfigError(f"{notebook.path} has no parameter results_dir; a sweep tells it there where to save its run")
+    notes: list[str] = []
+    runs = _named(_combinations(table, notebook, notes), notebook, notes)
+    return Grid(
+        path=path,
+        name=name,
+        notebook=notebook,
+        compare=_compare(settings, notebook, folder, notes),
+        runs=runs,
+        baseline=_baseline(settings.get("baseline", {}), runs, notebook),
+        run_timeout=float(settings.get("run_timeout", 3600.0)),
+        notes=tuple(notes),
+    )
+
+
+def _section(table: _Table, name: str) -> _Table:
+    section = table.get(name, {})
+    if not isinstance(section, dict):
+        raise ConfigError(f"{name} is {section!r}; expected a table, [{name}]")
+    return section
+
+
+def _tables(table: _Table, name: str) -> list[_Table]:
+    tables = table.get(name, [])
+    if not isinstance(tables, list) or not all(isinstance(entry, dict) and entry for entry in tables):
+        raise ConfigError(f"{name} is {tables!r}; expected tables, each under [[{name}]]")
+    return tables
+
+
+def _combinations(table: _Table, notebook: Notebook, notes: list[str]) -> list[_Table]:
+    """Every configuration as the file says it, before defaults: the axes' cross product, then the explicit runs."""
+    fixed, axes, explicit = _section(table, "fixed"), _section(table, "axes"), _tables(table, "run")
+    if not fixed and not axes and not explicit:
+        raise ConfigError("the grid is empty; give [axes] with lists of values, or [[run]] entries")
+    excluded = [_typed("exclude", entry, notebook) for entry in _tables(table, "exclude")]
+    choices = [_axis(name, values, notebook) for name, values in axes.items()]
+    seen: dict[str, str] = {}
+    for where, names in [
+        ("[fixed]", fixed.keys()),
+        *zip((f"axis {a}" for a in axes), map(_keys, choices), strict=True),
+    ]:
+        for name in names:
+            if name in seen:
+                raise ConfigError(f"{name} is in {seen[name]} and in {where}; give it in one place")
+            seen[name] = where
+    fixed = _typed("[fixed]", fixed, notebook)
+    crossed: list[_Table] = []
+    if axes or not explicit:
+        for combination in itertools.product(*choices):
+            crossed.append(fixed | {key: value for part in combination for key, value in part.items()})
+    defaults = notebook.accept({})
+    notes += [
+        f"exclude {entry} fits no combination"
+        for entry in excluded
+        if not any(_matches(defaults | own, entry) for own in crossed)
+    ]
+    kept = [own for own in crossed if not any(_matches(defaults | own, entry) for entry in excluded)]
+    kept += [fixed | _typed("[[run]]", entry, notebook) for entry in explicit]
+    if not kept:
+        raise ConfigError("the grid is empty: every combination is excluded")
+    return kept
+
+
+def _axis(name: str, values: Any, notebook: Notebook) -> list[_Table]:
+    if name in _SECTIONS:
+        raise ConfigError(f"[axes] holds {name!r}, which is a section; write [[{name}]], or put it above [axes]")
+    if not isinstance(values, list):
+        raise ConfigError(f"axis {name} is {values!r}; expected a list (a single value goes under [fixed])")
+    if not values:
+        raise ConfigError(f"axis {name} is an empty list, so the grid is empty; give it at least one value")
+    if all(isinstance(value, dict) for value in values):
+        return [_typed(f"axis {name}", value, notebook) for value in values]
+    if any(isinstance(value, dict) for value in values):
+        raise ConfigError(f"axis {name} mixes tables and single values; expected one kind")
+    return [_typed("[axes]", {name: value}, notebook) for value in values]
+
+
+def _keys(choices: Iterable[_Table]) -> list[str]:
+    return list(dict.fromkeys(key for choice in choices for key in choice))
+
+
+def _typed(where: str, values: _Table, notebook: Notebook) -> _Table:
+    own = {}
+    for name, value in values.items():
+        if name in WHERE:
+            raise ConfigError(f"{where} sets {name}, which the sweep sets itself; use --out to say where results go")
+        try:
+            own[name] = notebook.accept({name: value})[name]
+        except ConfigError as exc:
+            raise ConfigError(f"{where}: {exc}") from exc
+    return own
+
+
+def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
+    return all(parameters.get(key) == value for key, value in part.items())
+
+
+def _named(combinations: Iterable[_Table], notebook: Notebook, notes: list[str]) -> dict[str, _Table]:
+    runs: dict[str, _Table] = {}
+    for values in combinations:
+        parameters = configuration(notebook.accept(values))
+        name = config_name(parameters)
+        if name in runs:
+            notes.append(f"{name} is in the grid more than once; it is run once")
+            continue
+        try:
+            check_parameters(parameters)
+        except ConfigError as exc:
+            raise ConfigError(f"configuration {name}: {exc}") from exc
+        runs[name] = parameters
+    _one_dataset(runs)
+    return runs
+
+
+def _one_dataset(runs: Mapping[str, _Table]) -> None:
+    for key in ("dataset", "split", "max_queries"):
+        values = {str(parameters[key]) for parameters in runs.values() if key in parameters}
+        if len(values) > 1:
+            raise ConfigError(
+                f"{key} takes {len(values)} values ({', '.join(sorted(values))}); configurations are compared question "
+                "by question, so give each its own grid file"
+            )
+
+
+def _baseline(part: _Table, runs: Mapping[str, _Table], notebook: Notebook) -> str:
+    if not part:
+        return ""
+    wanted = _typed("[sweep] baseline", part, notebook)
+    found = [name for name, parameters in runs.items() if _matches(parameters, wanted)]
+    if len(found) != 1:
+        raise ConfigError(
+            f"[sweep] baseline {part} fits {len(found)} configurations ({', '.join(found[:3]) or 'none'}); "
+            "expected parameters that fit exactly one"
+        )
+    return found[0]
+
+
+def _compare(settings: _Table, notebook: Notebook, folder: Path, notes: list[str]) -> Notebook | None:
+    if "compare" in settings:
+        compare = read_notebook(folder / settings["compare"])
+    else:
+        beside = [place / "compare.ipynb" for place in (folder, notebook.path.parent)]
+        there = [path for path in beside if path.is_file()]
+        if not there:
+            notes.append("there is no compare.ipynb beside the grid file, so no comparison notebook is made")
+            return None
+        compare = read_notebook(there[0])
+    for name in ("sweep_dir", "baseline"):
+        if name not in compare.parameters:
+            raise ConfigError(f"{compare.path} has no parameter {name}; a sweep tells it there what to compare")
+    return compare

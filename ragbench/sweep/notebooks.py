@@ -1,0 +1,158 @@
+"""What a sweep has to know about a notebook: its parameters, its source, and how to keep machine paths out of it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import ConfigError, unknown
+
+_TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
+# Kernels write the code of a cell to such a file; warnings and tracebacks name it.
+_CELL_FILE = re.compile(r"[^\s\"'<>|]*ipykernel_\d+[/\\]\d+\.py")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a notebook: what it is when nobody says otherwise, and what it may be."""
+
+    name: str
+    default: Any
+    types: tuple[type, ...]
+
+    def accept(self, value: Any) -> Any:
+        """The value as the notebook expects it; a whole number is fine where a number is wanted.
+
+        Raises:
+            ConfigError: if the value has another type.
+
+        >>> Parameter("depth", 100, (int,)).accept("10")
+        Traceback (most recent call last):
+        ragbench.errors.ConfigError: depth is '10'; expected a whole number
+        """
+        if float in self.types and type(value) is int:
+            return float(value)
+        if not self.types or type(value) in self.types:
+            return value
+        expected = " or ".join(_NAMES[own] for own in self.types)
+        raise ConfigError(f"{self.name} is {value!r}; expected {expected}")
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A source notebook: where it is, its parameters, its text and the digest of its cells."""
+
+    path: Path
+    parameters: Mapping[str, Parameter]
+    text: str
+    digest: str
+
+    def accept(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """All parameters of the notebook: its defaults, and `values` over them.
+
+        Raises:
+            ConfigError: if a name is unknown or a value has the wrong type.
+        """
+        for name in values:
+            if name not in self.parameters:
+                raise ConfigError(unknown(f"parameter of {self.path.name}", name, self.parameters))
+        defaults = {name: parameter.default for name, parameter in self.parameters.items()}
+        return defaults | {name: self.parameters[name].accept(value) for name, value in values.items()}
+
+
+def read_notebook(path: Path) -> Notebook:
+    """Read a notebook and the parameters in its cell tagged `parameters`.
+
+    The cell is read as Python, not line by line: papermill's own inspection drops each line whose comment holds "=".
+
+    Raises:
+        ConfigError: if there is no such notebook, it is not one, or its parameters are not plain values.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        cells = json.loads(text)["cells"]
+        sources = [(cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", [])) for cell in cells]
+    except FileNotFoundError as exc:
+        raise ConfigError(f"there is no notebook {path}; name one with `notebook` under [sweep]") from exc
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise ConfigError(f"{path} is not a notebook of format 4: {type(exc).__name__}: {exc}") from exc
+    tagged = [source for kind, source, tags in sources if kind == "code" and "parameters" in tags]
+    if not tagged:
+        raise ConfigError(f"{path} has no code cell tagged `parameters`; tag the one that sets them")
+    # Outputs, counters and kernel names are no part of the source: opening a notebook must not outdate its results.
+    digest = hashlib.sha256(json.dumps(sources).encode()).hexdigest()
+    return Notebook(path, _parameters(tagged[0], path), text, digest)
+
+
+def _parameters(source: str, path: Path) -> dict[str, Parameter]:
+    try:
+        tree = ast.parse(source)
+    except SyntaxError as exc:
+        raise ConfigError(f"{path}: line {exc.lineno} of the parameters cell is not Python: {exc.msg}") from exc
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None:
+            name, value, annotation = node.target.id, node.value, ast.unparse(node.annotation)
+        elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            name, value, annotation = node.targets[0].id, node.value, ""
+        else:
+            continue
+        try:
+            default = ast.literal_eval(value)
+        except ValueError as exc:
+            raise ConfigError(
+                f"{path}: the default of {name} is `{ast.unparse(value)}` (line {node.lineno} of the parameters cell); "
+                "expected a plain value, because it is part of the configuration"
+            ) from exc
+        found[name] = Parameter(name, default, _allowed(annotation, default))
+    return found
+
+
+def _allowed(annotation: str, default: Any) -> tuple[type, ...]:
+    named = tuple(_TYPES[word] for word in re.findall(r"\w+", re.sub(r"\[.*\]", "", annotation)) if word in _TYPES)
+    if named:
+        return named
+    return (type(default),) if type(default) in _NAMES and not annotation else ()
+
+
+def without_machine(notebook: dict[str, Any], renamed: Mapping[str, str], folders: Mapping[str, str]) -> dict[str, Any]:
+    """An executed notebook (as JSON) in which nothing names this machine or the folder the run was written in.
+
+    Args:
+        notebook: the executed notebook.
+        renamed: texts and what they are now, everywhere.
+        folders: absolute folders and what stands for them, in outputs and metadata.
+    """
+    own = {folder.rstrip("/\\"): short for folder, short in folders.items() if len(folder.rstrip("/\\")) > 1}
+    own.setdefault(sys.prefix, "<python>")
+    own.setdefault(str(Path.home()).rstrip("/\\"), "~")
+    own.pop("", None)
+    longest_first = sorted(own, key=len, reverse=True)
+    # Only whole folder names: /root must not be cut out of /rootless or https://a.example/root.
+    absolute = re.compile(rf"(?<![\w.~:/\\-])({'|'.join(map(re.escape, longest_first))})(?=[/\\])")
+
+    def clean(value: Any, deep: bool) -> Any:
+        if isinstance(value, str):
+            for old, new in renamed.items():
+                value = value.replace(old, new)
+            return absolute.sub(lambda m: own[m[1]], _CELL_FILE.sub("<cell>", value)) if deep else value
+        if isinstance(value, list):
+            return [clean(part, deep) for part in value]
+        if isinstance(value, dict):
+            # Images are long, hold no path, and must stay what they are.
+            return {
+                key: part if key.startswith("image/") else clean(part, deep or key in {"outputs", "metadata"})
+                for key, part in value.items()
+            }
+        return value
+
+    cleaned: dict[str, Any] = clean(notebook, False)
+    return cleaned

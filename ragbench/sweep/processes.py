@@ -1,0 +1,169 @@
+"""One process and one kernel per run: started, watched, stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+START_TIMEOUT = 300
+"""Seconds that a kernel may take to answer for the first time; many start at once on a busy machine."""
+
+_GRACE = 60.0  # the worker reports a run that is too slow by itself; this is for a worker that hangs too
+_MEMORY_PER_RUN = 1.5e9
+_THREADS = (
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "RAYON_NUM_THREADS",
+)
+
+
+class Outcome(NamedTuple):
+    """How a run ended: `error` is empty when it succeeded."""
+
+    name: str
+    seconds: float
+    error: str
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run at work; its process lives as long as the pipe to its standard input is open."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    aside: Path
+    started: float
+    deadline: float
+
+
+def available_cores() -> int:
+    """The cores that this process may use: its affinity, and the quota of its container."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        cores = min(cores, max(1, int(quota) // int(period)))  # "max" is no number: no quota
+    return cores
+
+
+def default_jobs() -> int:
+    """As many runs as there are cores and 1.5 GB of free memory for each; at least one."""
+    return max(1, min(available_cores(), int(_free_memory() // _MEMORY_PER_RUN)))
+
+
+def _free_memory() -> float:
+    free = float("inf")
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        free = 1024.0 * int(next(line.split()[1] for line in lines if line.startswith("MemAvailable:")))
+    with suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        free = min(free, float((group / "memory.max").read_text()) - float((group / "memory.current").read_text()))
+    return free
+
+
+def threads_environment(jobs: int, environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that keep `jobs` runs side by side from using more threads than there are cores.
+
+    A smaller number that the user has set stays.
+
+    >>> threads_environment(10_000, {})["OMP_NUM_THREADS"]
+    '1'
+    """
+    share = max(1, available_cores() // jobs)
+    own = {}
+    for name in _THREADS:
+        said = environment.get(name, "")
+        own[name] = str(min(int(said), share) if said.isdigit() and int(said) > 0 else share)
+    return own | {"TOKENIZERS_PARALLELISM": "true" if share > 1 else "false"}
+
+
+def start(name: str, job: Mapping[str, Any], aside: Path, *, jobs: int) -> Running:
+    """Start the process of one run; `job` is what `ragbench.sweep.worker` reads."""
+    # The first kernel that Jupyter finds by name may belong to another Python. This one is found before all others.
+    spec = aside / "jupyter" / "kernels" / "python3"
+    spec.mkdir(parents=True)
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    kernel = {"argv": command, "display_name": "Python 3 (ipykernel)", "language": "python"}
+    (spec / "kernel.json").write_text(json.dumps(kernel), encoding="utf-8")
+    (aside / "job.json").write_text(json.dumps(dict(job)), encoding="utf-8")
+    jupyter_path = os.pathsep.join(filter(None, [str(aside / "jupyter"), os.environ.get("JUPYTER_PATH")]))
+    environment = {
+        **os.environ,
+        **threads_environment(jobs, os.environ),
+        "JUPYTER_PATH": jupyter_path,
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+    with (aside / "worker.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "ragbench.sweep.worker", str(aside / "job.json")],
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,  # Ctrl-C is for the sweep, which then stops its runs in order
+        )
+    now = time.monotonic()
+    limit = job["run_timeout"]
+    return Running(name, process, aside, now, now + limit + START_TIMEOUT + _GRACE if limit else float("inf"))
+
+
+def ended(run: Running) -> Outcome | None:
+    """How the run ended, or None while it is at work. A process past its deadline is killed here."""
+    seconds = time.monotonic() - run.started
+    if run.process.poll() is None:
+        if time.monotonic() < run.deadline:
+            return None
+        stop([run])
+        return Outcome(
+            run.name, seconds, f"the run did not end within its run_timeout and was killed ({seconds:.0f} s)"
+        )
+    _close(run.process)
+    try:
+        error = json.loads((run.aside / "outcome.json").read_text(encoding="utf-8"))["error"]
+    except (OSError, ValueError, KeyError):
+        error = _how_it_died(run)
+    return Outcome(run.name, seconds, error)
+
+
+def _how_it_died(run: Running) -> str:
+    code = run.process.returncode
+    if code < 0:
+        try:
+            name = signal.Signals(-code).name
+        except ValueError:
+            name = f"signal {-code}"
+        return f"the process of the run was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+    log = (run.aside / "worker.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return f"the process of the run ended with status {code}: {log[-1] if log else 'it said nothing'}"
+
+
+def stop(runs: Iterable[Running], *, patience: float = 10.0) -> None:
+    """End runs with their kernels: closing its standard input tells a worker to kill its kernel and go."""
+    runs = list(runs)
+    for run in runs:
+        _close(run.process)
+    until = time.monotonic() + patience
+    for run in runs:
+        try:
+            run.process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            run.process.kill()  # its kernel sees that its parent is gone and ends within seconds
+            run.process.wait()
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    if process.stdin is not None:
+        with suppress(OSError):
+            process.stdin.close()

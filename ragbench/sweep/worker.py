@@ -1,0 +1,162 @@
+"""The process of one run: `python -m ragbench.sweep.worker JOB.json` executes one notebook and says how it ended.
+
+It is started by a sweep and ends with it: when its standard input closes, it kills its kernel and goes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import ConfigError
+from ragbench.experiment import write_durably
+from ragbench.sweep.notebooks import without_machine
+
+
+class _UnusableError(Exception):
+    """The notebook ran, but left nothing that a sweep can use."""
+
+
+def main(job_file: str) -> int:
+    """Execute the notebook of a job; 0 when everything that it had to leave is there."""
+    job: dict[str, Any] = json.loads(Path(job_file).read_text(encoding="utf-8"))
+    output = Path(job["output"])
+    error = ""
+    try:
+        _execute(job, output)
+        if job["results"]:
+            _stamp(Path(job["results"]), job)
+    except Exception as exc:  # whatever it is, it is reported and the other runs go on
+        error = _explain(exc, job)
+        _mark(output, Path(job["source"]), error)
+    _tidy(output, job)
+    write_durably(Path(job["outcome"]), json.dumps({"error": error}))
+    return 1 if error else 0
+
+
+def _execute(job: dict[str, Any], output: Path) -> None:
+    # jsonschema would build a grammar for IRIs from it, which takes longer than all other imports of papermill
+    # together. It is optional there, and notebooks hold no IRIs to check.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+    import papermill
+    from jupyter_client.manager import AsyncKernelManager
+
+    managers: list[AsyncKernelManager] = []
+
+    class Kernel(AsyncKernelManager):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            managers.append(self)
+
+    threading.Thread(target=_go_with_parent, args=(managers,), daemon=True).start()
+    limit = job["run_timeout"]
+    end = time.monotonic() + limit
+
+    def time_left(cell: object) -> int | None:
+        return max(1, math.ceil(end - time.monotonic())) if limit else None
+
+    papermill.execute_notebook(
+        # papermill takes braces in a path for placeholders
+        job["source"].replace("{", "{{").replace("}", "}}"),
+        str(output).replace("{", "{{").replace("}", "}}"),
+        parameters=job["parameters"],
+        kernel_name="python3",
+        language="python",
+        progress_bar=False,
+        start_timeout=job["start_timeout"],
+        cwd=job["cwd"],
+        kernel_manager_class=Kernel,
+        timeout_func=time_left,
+        # The default of 4 s is for a machine with nothing else to do.
+        iopub_timeout=120,
+    )
+
+
+def _go_with_parent(managers: list[Any]) -> None:
+    while os.read(0, 1):  # blocks until the sweep closes the pipe, or dies
+        pass
+    for manager in managers:
+        process = getattr(getattr(manager, "provisioner", None), "process", None)
+        if process is not None:
+            try:
+                # A kernel leads a group of its own, with whatever it started.
+                os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
+            except OSError:
+                continue  # it is gone already
+    os._exit(75)
+
+
+def _stamp(results: Path, job: dict[str, Any]) -> None:
+    """Complete config.json with what the notebook cannot know: where it came from, and its own defaults."""
+    path = results / "config.json"
+    if not path.is_file():
+        raise _UnusableError(
+            "the notebook ended without saving its results; it must call ragbench.experiment.save_run(results_dir, ...)"
+        )
+    config = json.loads(path.read_text(encoding="utf-8"))
+    for key, value in config["parameters"].items():
+        if key in job["configuration"] and job["configuration"][key] != value:
+            raise _UnusableError(
+                f"the notebook saved {key} = {value!r}, but it was run with {job['configuration'][key]!r}; "
+                "pass its parameters to save_run as they were set"
+            )
+    config["parameters"] = job["configuration"]
+    config["source"] = job["stamp"]
+    write_durably(path, json.dumps(config, indent=1, ensure_ascii=False) + "\n")
+
+
+def _explain(exc: Exception, job: dict[str, Any]) -> str:
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    if isinstance(exc, PapermillExecutionError):
+        lines = f"{exc.ename}: {exc.evalue}".strip().splitlines()
+        return lines[0] if len(lines) < 2 else f"{lines[0]} ... {lines[-1]}"
+    if isinstance(exc, DeadKernelError):
+        return "the kernel died (out of memory, or the process was ended from outside or by its own code)"
+    if isinstance(exc, CellTimeoutError):
+        return f"the run did not end within {job['run_timeout']:g} s (run_timeout under [sweep]) and was stopped"
+    if isinstance(exc, _UnusableError | ConfigError):
+        return str(exc)
+    return (f"{type(exc).__name__}: {exc}".strip().splitlines() or ["unknown error"])[0]
+
+
+def _mark(output: Path, source: Path, error: str) -> None:
+    """Show the error in the notebook, where papermill has not: on top, and at the cell that was running."""
+    from papermill.execute import ERROR_MARKER_TAG
+
+    notebook = json.loads((output if output.is_file() else source).read_text(encoding="utf-8"))
+    cells = notebook["cells"]
+    if any(ERROR_MARKER_TAG in cell["metadata"].get("tags", []) for cell in cells):
+        return
+    stopped = {"output_type": "error", "ename": "RunStopped", "evalue": error, "traceback": [error]}
+    for cell in cells:
+        if cell["cell_type"] == "code" and cell["metadata"].get("papermill", {}).get("status") in {"running", "failed"}:
+            cell["outputs"].append(stopped)
+    note = {
+        "cell_type": "markdown",
+        "metadata": {"tags": [ERROR_MARKER_TAG]},
+        "source": f"**This run failed:** {error}",
+    }
+    # Cells have ids since format 4.5, and must not have any before.
+    cells.insert(0, note | ({"id": "why-it-failed"} if any("id" in cell for cell in cells) else {}))
+    write_durably(output, json.dumps(notebook))
+
+
+def _tidy(output: Path, job: dict[str, Any]) -> None:
+    notebook = without_machine(json.loads(output.read_text(encoding="utf-8")), job["renamed"], job["folders"])
+    notebook["metadata"].setdefault("papermill", {}).update(job["paths"])
+    if job["notebook_stamp"]:
+        notebook["metadata"]["ragbench"] = job["notebook_stamp"]
+    write_durably(output, json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,362 @@
+"""Downloads from a real server on loopback, which behaves as badly as real ones do."""
+
+from __future__ import annotations
+
+import io
+import random
+import re
+import stat
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from ragbench import cache
+from ragbench.datasets import load_dataset
+from ragbench.datasets.download import MD5, OFFICIAL_URL, beir_folder
+from ragbench.errors import ConfigError, DataError, DownloadError, RagbenchError
+
+WriteFolder = Callable[..., Path]
+
+
+class Server(ThreadingHTTPServer):
+    """Serves `files`; the other attributes are its bad habits. `asked` is (path, Range header) of each request."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files: dict[str, bytes] = {}
+        self.asked: list[tuple[str, str | None]] = []
+        self.ranges = True
+        self.says_length = True
+        self.cut_whole = 0  # that many requests for the whole file end in the middle
+        self.cut_parts = 0  # that many requests for a part give 16 KB of it
+        self.errors: list[int] = []  # status codes of the first answers
+        self.hang = threading.Event()  # set: a part is announced and never sent
+        self.done = threading.Event()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/sets"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        wanted = self.headers.get("Range")
+        self.server.asked.append((self.path, wanted))
+        if self.server.errors:
+            self.send_error(self.server.errors.pop(0))
+            return
+        content = self.server.files.get(self.path.rsplit("/", 1)[-1])
+        if content is None:
+            self.send_error(404)
+            return
+        start = int(re.findall(r"\d+", wanted)[0]) if wanted and self.server.ranges else 0
+        body = content[start:]
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        if self.server.says_length:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if wanted and self.server.hang.is_set():
+            self.server.done.wait(20)
+            return
+        if not start and self.server.cut_whole:
+            self.server.cut_whole -= 1
+            body = body[: len(body) // 2]
+        elif start and self.server.cut_parts:
+            self.server.cut_parts -= 1
+            body = body[:16384]
+        with suppress(OSError):  # who only wanted the headers is gone by now
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keeps the test output clean."""
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with Server() as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        monkeypatch.setenv("RAGBENCH_BEIR_URL", running.url + "/")
+        monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
+        yield running
+        running.done.set()
+        running.shutdown()
+        thread.join()
+
+
+def packed(folder: Path, inside: str = "small/") -> bytes:
+    """The folder as a zip, under `inside`."""
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(folder.rglob("*")):
+            if path.is_file():
+                archive.write(path, inside + path.relative_to(folder).as_posix())
+    return held.getvalue()
+
+
+def zip_of(members: dict[str, bytes]) -> bytes:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return held.getvalue()
+
+
+def left_over() -> list[str]:
+    """What lies in the cache besides locks."""
+    return sorted(
+        path.name for path in (cache.cache_folder() / "datasets").glob("*/*") if not path.name.endswith(".lock")
+    )
+
+
+def interrupted(archive: bytes, server: Server, size: int) -> None:
+    """What a process leaves that was killed after `size` bytes."""
+    home = cache.cache_folder() / "datasets" / f"beir-{cache.digest(server.url)[:8]}"
+    home.mkdir(parents=True)
+    (home / "small.zip.part").write_bytes(archive[:size])
+
+
+def test_download_loads_once_and_is_kept(server: Server, write_folder: WriteFolder) -> None:
+    folder = write_folder()
+    server.files["small.zip"] = packed(folder)
+    dataset = load_dataset("beir/small")
+    assert dataset.name == "beir/small"
+    assert dataset.fingerprint == load_dataset(folder).fingerprint
+    assert left_over() == ["small"]
+    asked = len(server.asked)
+    assert asked == 2  # the size, then the file by beir's helper
+    assert load_dataset("beir/small").fingerprint == dataset.fingerprint
+    assert len(server.asked) == asked
+
+
+def test_pubmedqa_cut_in_the_middle_is_resumed(server: Server, shared_data: Path) -> None:
+    folder = shared_data / "pubmedqa"
+    server.files["pubmedqa.zip"] = packed(folder, "pubmedqa/")
+    server.cut_whole = 99
+    dataset = load_dataset("beir/pubmedqa")
+    assert (len(dataset.corpus), len(dataset.cases)) == (1000, 1000)
+    assert dataset.fingerprint == load_dataset(folder).fingerprint
+    half = len(server.files["pubmedqa.zip"]) // 2
+    (wanted,) = [wanted for _, wanted in server.asked if wanted]
+    assert half - 1024 <= int(wanted.removeprefix("bytes=").removesuffix("-")) <= half  # beir writes in kilobytes
+
+
+def test_cut_without_range_support_starts_again(server: Server, write_folder: WriteFolder) -> None:
+    folder = write_folder()
+    server.files["small.zip"] = packed(folder)
+    server.ranges = False
+    server.cut_whole = 3  # the question for the size, beir's helper, the question again
+    assert load_dataset("beir/small").fingerprint == load_dataset(folder).fingerprint
+    assert left_over() == ["small"]
+
+
+def test_always_cut_without_range_support_gives_up(server: Server, write_folder: WriteFolder) -> None:
+    server.files["small.zip"] = packed(write_folder())
+    server.ranges = False
+    server.cut_whole = 99
+    interrupted(server.files["small.zip"], server, 100)
+    with pytest.raises(DownloadError, match=r"small.zip could not be downloaded; 3 tries in a row.*RAGBENCH_BEIR_URL"):
+        beir_folder("small", tries=3, pause_s=0.01)
+    assert "small" not in left_over()
+
+
+def test_what_a_killed_process_left_is_continued(server: Server, write_folder: WriteFolder) -> None:
+    archive = server.files["small.zip"] = packed(write_folder())
+    interrupted(archive, server, 100)
+    assert (beir_folder("small") / "corpus.jsonl").is_file()
+    assert [wanted for _, wanted in server.asked] == [None, "bytes=100-"]
+
+
+def test_many_cuts_are_no_failure_while_bytes_arrive(server: Server, write_folder: WriteFolder) -> None:
+    archive = server.files["small.zip"] = packed(write_folder({"noise.bin": random.Random(0).randbytes(100_000)}))
+    interrupted(archive, server, 10)
+    server.cut_parts = 5
+    assert beir_folder("small", tries=2, pause_s=0.01).is_dir()
+
+
+def test_whole_leftover_is_not_fetched_again(server: Server, write_folder: WriteFolder) -> None:
+    archive = server.files["small.zip"] = packed(write_folder())
+    interrupted(archive, server, len(archive))
+    assert beir_folder("small").is_dir()
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("extra", [0, 50])
+def test_leftover_of_another_file_is_thrown_away(server: Server, write_folder: WriteFolder, extra: int) -> None:
+    archive = server.files["small.zip"] = packed(write_folder())
+    interrupted(b"x" * (len(archive) + extra), server, len(archive) + extra)
+    assert beir_folder("small").is_dir()
+
+
+def test_damage_inside_is_found_by_the_checksum(server: Server, write_folder: WriteFolder) -> None:
+    archive = packed(write_folder())
+    middle = archive.index(b"corpus.jsonl") + 20
+    server.files["small.zip"] = archive[:middle] + bytes([archive[middle] ^ 0xFF]) + archive[middle + 1 :]
+    interrupted(server.files["small.zip"], server, 100)
+    with pytest.raises(DownloadError, match=r"small.zip is not a whole zip archive, twice over"):
+        beir_folder("small")
+    assert left_over() == []
+
+
+def test_server_that_says_no_length(server: Server, write_folder: WriteFolder) -> None:
+    archive = server.files["small.zip"] = packed(write_folder({"noise.bin": random.Random(0).randbytes(100_000)}))
+    server.says_length = False
+    server.cut_parts = 1  # such a cut looks like the end; only the archive itself tells
+    interrupted(archive, server, 100)
+    assert beir_folder("small", pause_s=0.01).is_dir()
+
+
+def test_silent_server_counts_as_cut(server: Server, write_folder: WriteFolder) -> None:
+    archive = server.files["small.zip"] = packed(write_folder())
+    interrupted(archive, server, 100)
+    server.hang.set()
+    with pytest.raises(DownloadError, match=r"2 tries in a row brought nothing new after 100 bytes.*timed out"):
+        beir_folder("small", tries=2, pause_s=0.01, stall_s=0.3)
+    server.hang.clear()
+    assert beir_folder("small").is_dir()  # and nothing that arrived was lost
+
+
+def test_server_error_is_tried_again(server: Server, write_folder: WriteFolder) -> None:
+    archive = server.files["small.zip"] = packed(write_folder())
+    interrupted(archive, server, 100)
+    server.errors = [503, 429]
+    assert beir_folder("small", pause_s=0.01).is_dir()
+
+
+def test_missing_set_is_a_clear_error_at_once(server: Server) -> None:
+    with pytest.raises(DownloadError, match=r"/sets/nothing.zip: the server answered 404.*nfcorpus.*RAGBENCH_BEIR_URL"):
+        load_dataset("beir/nothing")
+    assert len(server.asked) == 1
+    assert left_over() == []
+
+
+def test_no_server_is_a_clear_error(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGBENCH_BEIR_URL", "http://127.0.0.1:1/sets")
+    with pytest.raises(DownloadError, match=r"http://127.0.0.1:1/sets/nfcorpus.zip could not be.*RAGBENCH_BEIR_URL"):
+        beir_folder("nfcorpus", tries=2, pause_s=0.01)
+
+
+def test_page_instead_of_an_archive(server: Server) -> None:
+    page = server.files["small.zip"] = b"<html>Please log in</html>"
+    interrupted(page, server, 10)
+    with pytest.raises(DownloadError, match=r"not a whole zip archive.*<html>Please log in"):
+        beir_folder("small")
+    assert left_over() == []
+
+
+def test_archive_without_a_set(server: Server) -> None:
+    archive = server.files["small.zip"] = zip_of({"readme.txt": b"hello"})
+    interrupted(archive, server, 10)
+    with pytest.raises(DataError, match=r"small.zip holds no corpus.jsonl but readme.txt"):
+        beir_folder("small")
+    assert left_over() == []
+
+
+LINK = zipfile.ZipInfo("small/link")
+LINK.external_attr = (stat.S_IFLNK | 0o777) << 16
+
+
+@pytest.mark.parametrize(
+    ("member", "fault"),
+    [
+        ("../evil.txt", "points outside"),
+        ("small/../../evil.txt", "points outside"),
+        ("/evil.txt", "points outside"),
+        ("..\\evil.txt", "points outside"),
+        ("C:\\evil.txt", "points outside"),
+        (LINK, "is a link"),
+    ],
+)
+def test_member_that_leaves_its_folder_is_refused(
+    server: Server, tmp_path: Path, member: str | zipfile.ZipInfo, fault: str
+) -> None:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        archive.writestr("small/corpus.jsonl", b"{}")
+        archive.writestr(member, b"evil")
+    server.files["small.zip"] = held.getvalue()
+    interrupted(held.getvalue(), server, 10)
+    with pytest.raises(DataError, match=rf"sets/small.zip: member .*{fault}.*nothing was unpacked"):
+        beir_folder("small")
+    assert left_over() == []
+    assert not list(tmp_path.rglob("evil*"))
+
+
+@pytest.mark.parametrize("inside", ["", "small/", "other-name/"])
+def test_set_is_found_where_archives_hold_it(server: Server, write_folder: WriteFolder, inside: str) -> None:
+    archive = server.files["small.zip"] = packed(write_folder(), inside)
+    interrupted(archive, server, 10)
+    assert (beir_folder("small") / "qrels" / "test.tsv").is_file()
+
+
+def test_part_of_a_set_of_sets(server: Server, write_folder: WriteFolder) -> None:
+    archive = server.files["small.zip"] = packed(write_folder(), "small/android/")
+    interrupted(archive, server, 10)
+    assert load_dataset("beir/small/android").name == "beir/small/android"
+    with pytest.raises(ConfigError, match=r"unknown part of BEIR set 'small' 'androit'; did you mean 'android'"):
+        load_dataset("beir/small/androit")
+    with pytest.raises(DataError, match=r"corpus.jsonl is missing.*look like one: android"):
+        load_dataset("beir/small")
+
+
+def test_two_at_once_download_once(server: Server, write_folder: WriteFolder) -> None:
+    archive = server.files["small.zip"] = packed(write_folder())
+    interrupted(archive, server, 10)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(beir_folder, ["small", "small"])
+    assert first == second
+    assert len(server.asked) == 2
+
+
+def test_sets_from_different_places_are_kept_apart(
+    server: Server, write_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = server.files["small.zip"] = packed(write_folder())
+    interrupted(archive, server, 10)
+    assert beir_folder("small").is_dir()
+    monkeypatch.setenv("RAGBENCH_BEIR_URL", server.url + "/elsewhere")
+    server.files.clear()
+    with pytest.raises(DownloadError, match="404"):
+        beir_folder("small")
+
+
+@pytest.mark.parametrize("name", ["../small", "small/../..", "a/b/c", "", "small?x=1", "sm all", ".hidden"])
+def test_odd_names_never_reach_the_server(server: Server, name: str) -> None:
+    with pytest.raises(ConfigError, match="unknown BEIR set"):
+        beir_folder(name)
+    assert server.asked == []
+
+
+def test_base_url_must_be_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGBENCH_BEIR_URL", "file:///etc")
+    with pytest.raises(ConfigError, match="RAGBENCH_BEIR_URL is 'file:///etc'"):
+        beir_folder("small")
+
+
+def test_cache_that_cannot_be_written(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    with pytest.raises(RagbenchError, match="RAGBENCH_CACHE_DIR"):
+        beir_folder("small")
+
+
+def test_checksums_are_those_that_ir_datasets_has_too() -> None:
+    import json
+    import pkgutil
+
+    listed = json.loads(pkgutil.get_data("ir_datasets", "etc/downloads.json") or b"{}")["beir"].values()
+    theirs = {entry["url"]: entry["expected_md5"] for entry in listed}
+    for name, md5 in MD5.items():
+        assert theirs[f"{OFFICIAL_URL}/{name}.zip"] == md5

@@ -1,0 +1,146 @@
+"""Answer measures: SQuAD's own numbers, words of many scripts, facts on word borders."""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import DataError
+from ragbench.metrics.answers import gold_fact_coverage, semantic_similarity, token_f1
+
+
+def as_squad_counts(answer: str, reference: str) -> float:
+    """Token F1 put together independently, from the paper's description, for ASCII."""
+
+    def words(text: str) -> list[str]:
+        kept = "".join(sign for sign in text.lower() if sign not in string.punctuation)
+        return [word for word in re.sub(r"\b(a|an|the)\b", " ", kept).split() if word]
+
+    found, wanted = Counter(words(answer)), Counter(words(reference))
+    same = sum(min(found[word], wanted[word]) for word in wanted)
+    return 2 * same / (found.total() + wanted.total())
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "value"),
+    [
+        ("Paris", "Paris", 1.0),
+        ("the Paris!", "paris", 1.0),
+        ("London", "Paris", 0.0),
+        ("in Paris, France", "Paris", 2 * (1 / 3) * 1 / (1 / 3 + 1)),
+        ("no no no", "no", 2 * (1 / 3) * 1 / (1 / 3 + 1)),
+        ("", "Paris", 0.0),
+        ("Paris", "", 0.0),
+        ("", "", 1.0),
+        ("the", "the", 1.0),
+        ("**", "//", 0.0),
+        ("**", "**", 1.0),
+        ("state-of-the-art", "stateoftheart", 1.0),
+        ("STRASSE", "Straße", 1.0),
+        ("«été»", "e\u0301te\u0301", 1.0),
+        ("１２", "12", 1.0),
+        ("北京市", "北京", 2 * (2 / 3) * 1 / (2 / 3 + 1)),
+        ("東京です。", "東京", 2 * (2 / 4) * 1 / (2 / 4 + 1)),
+    ],
+)
+def test_token_f1_by_hand(answer: str, reference: str, value: float) -> None:
+    assert token_f1(answer, reference) == pytest.approx(value, abs=1e-15)
+
+
+WORDS = st.lists(
+    st.sampled_from(["a", "The", "an", "cat", "Cat!", "cat-flap", "3.5", "$3", "it's", "dog", "..."]), max_size=8
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(WORDS, WORDS)
+def test_token_f1_is_squads_for_ascii(answer: list[str], reference: list[str]) -> None:
+    left, right = " ".join(["word", *answer]), " ".join(["word", *reference])  # SQuAD leaves empty texts open
+    assert token_f1(left, right) == pytest.approx(as_squad_counts(left, right), abs=1e-12)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=20), st.text(max_size=20))
+def test_token_f1_is_symmetric_and_in_range_for_any_text(left: str, right: str) -> None:
+    value = token_f1(left, right)
+    assert 0.0 <= value <= 1.0
+    assert value == token_f1(right, left)
+    assert token_f1(left, left) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "fact", "stated"),
+    [
+        ("It was Gustave Eiffel.", ("gustave eiffel",), True),
+        ("It was Gustave\nEiffel.", ("gustave eiffel",), True),
+        ("It was Gustave-Eiffel", ("Gustave Eiffel",), True),
+        ("It was Eiffel", ("Gustave Eiffel", "Eiffel"), True),
+        ("Eiffel Gustave", ("Gustave Eiffel",), False),
+        ("concatenate", ("cat",), False),
+        ("cats", ("cat",), False),
+        ("in 1889.", ("1889",), True),
+        ("in 18890", ("1889",), False),
+        ("3.5 km", ("3",), False),
+        ("3.5 km", ("3.5",), True),
+        ("3.5km", ("3.5 km",), True),
+        ("version 3.11.2", ("3.11",), False),
+        ("at -3 degrees", ("3",), False),
+        ("at \u22123 degrees", ("-3",), True),
+        ("pages 3-5", ("5",), True),
+        ("13", ("3",), False),
+        ("1,000 people", ("1000",), True),
+        ("1000 people", ("1,000",), True),
+        ("items 1,2,3", ("2",), True),
+        ("12,345,678.9", ("12345678.9",), True),
+        ("call __init__ first", ("__init__",), True),
+        ("call __init__() first", ("init",), False),
+        ("use `**` here", ("**",), True),
+        ("use * here", ("**",), False),
+        ("use ** here", ("*",), False),
+        ("首都は東京です", ("東京",), True),
+        ("STRASSE", ("Straße",), True),
+        ("", ("x",), False),
+        ("anything", ("",), False),
+        ("anything", (" ",), False),
+    ],
+)
+def test_a_fact_is_stated_or_not(answer: str, fact: tuple[str, ...], stated: bool) -> None:
+    assert gold_fact_coverage(answer, [fact]) == float(stated)
+
+
+def test_coverage_is_a_share_of_facts() -> None:
+    assert gold_fact_coverage("a cat and a dog", [("cat",), ("dog", "hound"), ("cow",), ("dog",)]) == 0.75
+
+
+def test_without_facts_there_is_nothing_to_score() -> None:
+    assert math.isnan(gold_fact_coverage("a cat", []))
+
+
+@pytest.mark.parametrize("fact", ["cat", ()])
+def test_a_fact_that_is_no_sequence_of_wordings_is_refused(fact: Any) -> None:
+    with pytest.raises(DataError, match="a gold fact is a sequence of wordings"):
+        gold_fact_coverage("a cat", [fact])
+
+
+def test_similarity_by_hand() -> None:
+    left = np.array([[1, 0], [1, 0], [1, 0], [0, 0], [2, 0]], dtype=np.float32)
+    right = np.array([[1, 0], [0, 1], [-1, 0], [1, 0], [1, 1]], dtype=np.float32)
+    assert semantic_similarity(left, right).tolist() == [1.0, 0.0, 0.0, 0.0, 0.707107]
+
+
+def test_similarity_of_nothing_is_nothing() -> None:
+    assert semantic_similarity(np.zeros((0, 3)), np.zeros((0, 3))).tolist() == []
+
+
+@pytest.mark.parametrize(("left", "right"), [((2, 3), (3, 3)), ((2, 3), (2, 4)), ((3,), (3,))])
+def test_similarity_needs_rows_that_fit(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    with pytest.raises(DataError, match="same shape"):
+        semantic_similarity(np.zeros(left), np.zeros(right))

@@ -1,0 +1,230 @@
+"""Ranking measures: hand-computed numbers, pytrec_eval's own results, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.metrics.retrieval import (
+    ALIASES,
+    DEFAULT_MEASURES,
+    Measure,
+    ceiling,
+    evaluate,
+    parse_measure,
+    parse_measures,
+)
+from ragbench.types import Qrels, Run
+
+TREC_NAMES = {
+    **{f"nDCG@{k}": f"ndcg_cut_{k}" for k in (1, 3, 5, 10)},
+    **{f"P@{k}": f"P_{k}" for k in (1, 3, 5, 10)},
+    **{f"R@{k}": f"recall_{k}" for k in (1, 3, 5, 10)},
+    **{f"AP@{k}": f"map_cut_{k}" for k in (1, 3, 5, 10)},
+    **{f"Success@{k}": f"success_{k}" for k in (1, 3, 5, 10)},
+    "nDCG": "ndcg",
+    "RR": "recip_rank",
+    "AP": "map",
+}
+
+
+def one(measure: str, grades: dict[str, int], scores: dict[str, float]) -> float:
+    return evaluate({"q": grades}, {"q": scores}, [measure])[str(parse_measure(measure))]["q"]
+
+
+# the ranking x a y b c; relevant: a (2), b (1), and z (1), which is not found
+GRADES = {"a": 2, "b": 1, "z": 1, "x": 0}
+SCORES = {"x": 5.0, "a": 4.0, "y": 3.0, "b": 2.0, "c": 1.0}
+IDEAL = 2 / math.log2(2) + 1 / math.log2(3) + 1 / math.log2(4)
+
+
+@pytest.mark.parametrize(
+    ("measure", "value"),
+    [
+        ("P@1", 0.0),
+        ("P@3", 1 / 3),
+        ("P@5", 2 / 5),
+        ("P@10", 2 / 10),
+        ("R@1", 0.0),
+        ("R@3", 1 / 3),
+        ("R@5", 2 / 3),
+        ("F1@1", 0.0),
+        ("F1@3", 1 / 3),
+        ("F1@5", 2 * (2 / 5) * (2 / 3) / (2 / 5 + 2 / 3)),
+        ("RR", 1 / 2),
+        ("RR@1", 0.0),
+        ("RR@2", 1 / 2),
+        ("AP", (1 / 2 + 2 / 4) / 3),
+        ("AP@3", (1 / 2) / 3),
+        ("Success@1", 0.0),
+        ("Success@3", 1.0),
+        ("nDCG@1", 0.0),
+        ("nDCG@3", (2 / math.log2(3)) / IDEAL),
+        ("nDCG@5", (2 / math.log2(3) + 1 / math.log2(5)) / IDEAL),
+        ("nDCG", (2 / math.log2(3) + 1 / math.log2(5)) / IDEAL),
+    ],
+)
+def test_hand_computed(measure: str, value: float) -> None:
+    assert one(measure, GRADES, SCORES) == pytest.approx(value, abs=1e-15)
+
+
+def test_ties_go_to_the_higher_document_id() -> None:
+    assert one("RR", {"a": 1}, {"a": 1.0, "b": 1.0}) == 0.5
+    assert one("RR", {"b": 1}, {"a": 1.0, "b": 1.0}) == 1.0
+
+
+def test_scores_that_differ_beyond_single_precision_are_tied() -> None:
+    assert one("RR", {"a": 1}, {"a": 1.0 + 1e-9, "b": 1.0}) == 0.5
+
+
+def test_a_judged_query_that_the_run_lacks_scores_zero() -> None:
+    scores = evaluate({"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"c": 1}}, {"q1": {"a": 1.0}, "q3": {}})
+    assert {measure: values["q2"] for measure, values in scores.items()} == dict.fromkeys(DEFAULT_MEASURES, 0.0)
+    assert {measure: values["q3"] for measure, values in scores.items()} == dict.fromkeys(DEFAULT_MEASURES, 0.0)
+
+
+def test_a_query_that_nobody_judged_is_left_out() -> None:
+    assert evaluate({"q1": {"a": 1}}, {"q1": {"a": 1.0}, "other": {"a": 1.0}}, ["RR"]) == {"RR": {"q1": 1.0}}
+
+
+def test_a_query_without_judgements_is_unscored() -> None:
+    scores = evaluate({"q1": {"a": 1}, "none": {}}, {"q1": {"a": 1.0}, "none": {"a": 1.0}}, ["RR", "F1@3"])
+    assert all(math.isnan(values["none"]) for values in scores.values())
+    assert scores["RR"]["q1"] == 1.0
+
+
+@pytest.mark.parametrize("grade", [0, -1, -2])
+def test_a_query_with_nothing_relevant_scores_zero(grade: int) -> None:
+    scores = evaluate({"q": {"a": grade}}, {"q": {"a": 1.0, "b": 0.5}})
+    assert {measure: values["q"] for measure, values in scores.items()} == dict.fromkeys(DEFAULT_MEASURES, 0.0)
+
+
+def test_an_empty_run_scores_zero() -> None:
+    assert evaluate({"q": {"a": 1}}, {}, ["nDCG@10"]) == {"nDCG@10": {"q": 0.0}}
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    qrels: Any = {"q": {"a": np.int64(1), "b": np.int8(2)}}
+    run: Any = {"q": {"a": np.float32(2), "b": 1, "c": np.int64(0)}}
+    assert evaluate(qrels, run, ["P@1", "RR"]) == {"P@1": {"q": 1.0}, "RR": {"q": 1.0}}
+
+
+def test_arguments_stay_as_they_were() -> None:
+    qrels: Qrels = {"q": {"a": -2, "b": 1}}
+    run: Any = {"q": {"a": 1, "b": np.float32(2)}}
+    evaluate(qrels, run)
+    assert qrels == {"q": {"a": -2, "b": 1}}
+    assert type(run["q"]["b"]) is np.float32
+
+
+def test_every_default_measure_is_there() -> None:
+    names = {"nDCG", "P", "R", "F1", "RR", "AP", "Success"}
+    assert {f"{name}@{k}" for name in names for k in (1, 3, 5, 10)} | {"RR", "AP"} == set(DEFAULT_MEASURES)
+    assert list(evaluate({"q": {"a": 1}}, {"q": {"a": 1.0}})) == list(DEFAULT_MEASURES)
+
+
+IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "é", "ß", "文", "a#1", "Z", "10", "9"])
+SCORE = st.one_of(st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-9, -1.0, 1e300, -1e300]), st.floats(-100, 100))
+QRELS = st.dictionaries(st.sampled_from("qrstu"), st.dictionaries(IDS, st.integers(0, 4), min_size=1), min_size=1)
+RUN = st.dictionaries(st.sampled_from("qrstuvw"), st.dictionaries(IDS, SCORE))
+
+
+@settings(max_examples=100, deadline=None)
+@given(QRELS, RUN)
+def test_every_measure_equals_pytrec_eval(qrels: Qrels, run: Run) -> None:
+    ours = evaluate(qrels, run, [*TREC_NAMES, *DEFAULT_MEASURES])
+    found = {query_id: scores for query_id, scores in run.items() if query_id in qrels and scores}
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, set(TREC_NAMES.values()))
+    theirs = evaluator.evaluate(found) if found else {}
+    for measure, name in TREC_NAMES.items():
+        assert ours[measure] == {query_id: theirs.get(query_id, {name: 0.0})[name] for query_id in qrels}
+    for k in (1, 3, 5, 10):
+        for query_id in qrels:
+            p, r = ours[f"P@{k}"][query_id], ours[f"R@{k}"][query_id]
+            assert ours[f"F1@{k}"][query_id] == (2 * p * r / (p + r) if p + r else 0.0)
+            rr = ours["RR"][query_id]
+            assert ours[f"RR@{k}"][query_id] == (rr if rr >= 1 / k else 0.0)
+    for values in ours.values():
+        assert all(0 <= value <= 1 + 1e-12 for value in values.values())
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.dictionaries(IDS, st.integers(0, 3), min_size=1))
+def test_the_ideal_ranking_reaches_the_ceiling_and_no_more(grades: dict[str, int]) -> None:
+    measures = [*DEFAULT_MEASURES, "nDCG", "P@20", "R@2"]
+    n_relevant = sum(grade > 0 for grade in grades.values())
+    ideal = {doc_id: float(grade) for doc_id, grade in grades.items()}
+    for measure, values in evaluate({"q": grades}, {"q": ideal}, measures).items():
+        assert values["q"] == pytest.approx(ceiling(parse_measure(measure), n_relevant), abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "canonical"), ALIASES.items())
+def test_well_known_names_are_understood(name: str, canonical: str) -> None:
+    assert parse_measure(f"{name}@5") == Measure(canonical, 5)
+
+
+def test_what_is_named_twice_is_computed_once() -> None:
+    assert parse_measures(["MRR", "RR", "Hit Rate@3", "HitRate@3"]) == [Measure("RR", None), Measure("Success", 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ndcg@10", r"unknown measure 'ndcg@10'; did you mean 'nDCG@10'"),
+        ("nDGC@10", r"did you mean 'nDCG@10'"),
+        ("recall@7", r"did you mean 'Recall@7'"),
+        ("", "unknown measure ''"),
+        ("P", "'P' needs a depth: write 'P@5'"),
+        ("Hit Rate", "needs a depth: write 'Success@5'"),
+        ("P@0", "whole number from 1"),
+        ("P@", "whole number from 1"),
+        ("P@-1", "whole number from 1"),
+        ("P@2.5", "whole number from 1"),
+        ("P@5@5", "whole number from 1"),
+        ("P@05", "whole number from 1"),
+        (5, "not 5"),
+    ],
+)
+def test_a_wrong_measure_is_named_with_the_way_out(text: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        parse_measure(text)
+
+
+@pytest.mark.parametrize(("measures", "message"), [([], "empty"), ("nDCG@10", "list of names"), (3, "list of names")])
+def test_measures_must_be_a_list(measures: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        evaluate({"q": {"a": 1}}, {}, measures)
+
+
+@pytest.mark.parametrize(
+    ("qrels", "run", "message"),
+    [
+        ({}, {"q": {"a": 1.0}}, "qrels are empty"),
+        ([("q", "a", 1)], {}, "qrels must be .* not list"),
+        ({"q": {"a": 1}}, None, "run must be .* not NoneType"),
+        ({"q": ["a"]}, {}, "query 'q' holds list"),
+        ({"q": {"a": 1}}, {"q": [("a", 1.0)]}, "run: query 'q' holds list"),
+        ({1: {"a": 1}}, {}, r"query id 1 is int; ids are text: use str\(query_id\)"),
+        ({"q": {7: 1}}, {}, r"document id 7 of query 'q' is int"),
+        ({"q": {"a": 1}}, {"q": {3: 1.0}}, r"run: document id 3 of query 'q' is int"),
+        ({"q": {"a": 1.0}}, {}, r"relevance 1.0 of document 'a' for query 'q' is not a whole number"),
+        ({"q": {"a": "1"}}, {}, "relevance '1'"),
+        ({"q": {"a": None}}, {}, "relevance None"),
+        ({"q": {"a": 2**40}}, {}, "grade 1099511627776"),
+        ({"q": {"a": 1}}, {"q": {"a": math.nan}}, "score nan of document 'a' for query 'q' is not a finite number"),
+        ({"q": {"a": 1}}, {"q": {"b": 0.0, "a": math.inf}}, "score inf of document 'a'"),
+        ({"q": {"a": 1}}, {"q": {"a": "0.5"}}, "score '0.5' of document 'a'"),
+        ({"q": {"a": 1}}, {"q": {"a": None}}, "score None of document 'a'"),
+        ({"q": {"a": 1}}, {"q": {"a": 10**400}}, "of document 'a'"),
+    ],
+)
+def test_bad_input_is_named(qrels: Any, run: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        evaluate(qrels, run, ["RR"])

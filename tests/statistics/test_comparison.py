@@ -1,0 +1,275 @@
+"""Paired comparisons: hand-computed numbers, parity with scipy and statsmodels, refusals, error rates."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import NormalIndPower
+
+from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
+from ragbench.statistics import compare, compare_all
+
+
+def scores(**measures: Any) -> pd.DataFrame:
+    rows = [(f"q{i}", name, value) for name, values in measures.items() for i, value in enumerate(values)]
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+
+
+def row(before: Any, after: Any, **options: Any) -> pd.Series[Any]:
+    return compare(scores(m=before), scores(m=after), **options).iloc[0]
+
+
+def test_hand_computed() -> None:
+    result = row([0.0, 0.5, 0.5, 1.0], [1.0, 0.5, 1.0, 0.5])  # differences 1, 0, .5, -.5
+    assert result["baseline"] == 0.5
+    assert result["contender"] == 0.75
+    assert result["difference"] == 0.25
+    assert result[["wins", "ties", "losses", "n"]].tolist() == [2, 1, 1, 4]
+    deviation = math.sqrt((0.75**2 + 0.25**2 + 0.25**2 + 0.75**2) / 3)
+    assert result["effect_size"] == pytest.approx(0.25 / deviation)
+    # sums 1 of the 8 sign combinations of (1, .5, -.5): +-2, +-1 (twice each), 0 (twice): 6 of 8 at least 1
+    assert result["p_value"] == 0.75
+    assert result["mde"] == pytest.approx((1.959964 + 0.841621) * deviation / 2, rel=1e-6)
+
+
+def test_columns() -> None:
+    result = compare(scores(a=[1.0, 0.0], b=[0.0, 0.0]), scores(a=[1.0, 0.0], b=[0.0, 1.0]))
+    assert ", ".join(result.columns) == (
+        "measure, baseline, contender, difference, ci_low, ci_high, p_value, p_adjusted, effect_size, "
+        "wins, ties, losses, n, mde"
+    )
+    assert result["measure"].tolist() == ["a", "b"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.one_of(st.floats(-1, 1).map(lambda x: round(x, 3)), st.sampled_from([0.0, 0.5])), min_size=2, max_size=11
+    )
+)
+def test_p_is_that_of_scipys_exact_test(differences: list[float]) -> None:
+    ours = row([0.0] * len(differences), differences)["p_value"]
+    theirs = scipy.stats.permutation_test(
+        (np.array(differences), np.zeros(len(differences))),
+        lambda x, y, axis: np.mean(x - y, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=np.inf,
+    )
+    assert ours == pytest.approx(theirs.pvalue, abs=1e-12)
+
+
+def test_p_of_many_queries_is_that_of_scipy() -> None:
+    rng = np.random.default_rng(0)
+    differences = rng.normal(0.05, 0.3, 80)
+    ours = row([0.0] * 80, differences)["p_value"]
+    theirs = scipy.stats.permutation_test(
+        (differences, np.zeros(80)),
+        lambda x, y, axis: np.mean(x - y, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=20_000,
+        rng=np.random.default_rng(1),
+    )
+    assert ours == pytest.approx(theirs.pvalue, abs=5 * math.sqrt(0.25 / 10_000))
+
+
+def test_p_is_never_zero() -> None:
+    assert row([0.0] * 100, [0.5] * 50 + [0.6] * 50)["p_value"] == 1 / 10_001
+
+
+def test_many_ties_leave_few_signs_and_an_exact_p() -> None:
+    assert row([0.0] * 500, [0.5] * 4 + [0.0] * 496)["p_value"] == 2 / 2**4
+
+
+def test_interval_is_that_of_scipy() -> None:
+    rng = np.random.default_rng(5)
+    before, after = rng.random(70), rng.random(70) ** 0.7
+    result = row(before, after, n_resamples=20_000)
+    theirs = scipy.stats.bootstrap((after - before,), np.mean, n_resamples=20_000, rng=np.random.default_rng(6))
+    noise = 0.12 * theirs.standard_error
+    assert result["ci_low"] == pytest.approx(theirs.confidence_interval.low, abs=noise)
+    assert result["ci_high"] == pytest.approx(theirs.confidence_interval.high, abs=noise)
+
+
+def test_no_difference_at_all() -> None:
+    result = row([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
+    assert result[["difference", "ci_low", "ci_high", "p_value", "p_adjusted", "effect_size", "mde"]].tolist() == [
+        *(0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0)
+    ]
+    assert result[["wins", "ties", "losses"]].tolist() == [0, 3, 0]
+
+
+def test_the_same_gain_everywhere_has_no_effect_size() -> None:
+    result = row([0.0, 0.25, 0.5], [0.5, 0.75, 1.0])
+    assert result["effect_size"] is pd.NA
+    assert result[["ci_low", "ci_high"]].tolist() == [0.5, 0.5]
+    assert result["p_value"] == 0.25
+
+
+def test_one_query_says_nothing() -> None:
+    result = row([0.0], [1.0])
+    assert result["difference"] == 1.0
+    assert result["p_value"] == 1.0
+    assert all(result[name] is pd.NA for name in ("ci_low", "ci_high", "effect_size", "mde"))
+
+
+def test_unscored_pairs_are_left_out_and_counted() -> None:
+    result = row([0.0, 0.5, None, 1.0], [1.0, None, 0.5, 1.0])
+    assert result["n"] == 2
+    assert result["baseline"] == 0.5
+    assert result["contender"] == 1.0
+    assert result[["wins", "ties", "losses"]].tolist() == [1, 1, 0]
+
+
+def test_no_pair_scored_by_both() -> None:
+    table = compare(scores(m=[0.0, None], k=[1.0, 0.0]), scores(m=[None, 1.0], k=[1.0, 1.0]))
+    assert table["n"].tolist() == [0, 2]
+    assert all(table.loc[0, name] is pd.NA for name in ("baseline", "difference", "ci_low", "p_value", "p_adjusted"))
+    assert "nan" not in table.to_string().lower()
+
+
+def test_queries_are_paired_by_id_and_not_by_place() -> None:
+    before, after = scores(m=[0.0, 0.5, 1.0]), scores(m=[0.5, 1.0, 0.0])
+    pd.testing.assert_frame_equal(
+        compare(before, after), compare(before, after.sample(frac=1, random_state=1)), check_exact=True
+    )
+
+
+def test_swapping_the_two_turns_the_sign() -> None:
+    rng = np.random.default_rng(2)
+    before, after = rng.random(30), rng.random(30)
+    there, back = row(before, after), row(after, before)
+    assert there["difference"] == -back["difference"]
+    assert there["p_value"] == back["p_value"]
+    assert there["ci_low"] == pytest.approx(-back["ci_high"], abs=1e-9)
+    assert (there["wins"], there["losses"]) == (back["losses"], back["wins"])
+
+
+def test_repeats_are_identical_and_do_not_depend_on_the_company() -> None:
+    rng = np.random.default_rng(2)
+    frames = {name: scores(a=rng.random(40), b=rng.random(40)) for name in ("x", "y", "z")}
+    first, second = (compare_all(frames, "x") for _ in range(2))
+    pd.testing.assert_frame_equal(first, second, check_exact=True)
+    alone = compare(frames["x"], frames["z"], measures=["b"], correction="none")
+    together = first[(first["name"] == "z") & (first["measure"] == "b")]
+    longer = compare_all(
+        {name: pd.concat([frame, scores(long=[0.5 * len(name), 1.0, 0.0] * 50)]) for name, frame in frames.items()}, "x"
+    )
+    assert longer[longer["measure"] != "long"]["p_value"].tolist() == first["p_value"].tolist()
+    kept = [column for column in alone.columns if column != "p_adjusted"]
+    pd.testing.assert_frame_equal(alone[kept], together[kept].reset_index(drop=True), rtol=1e-12)
+
+
+@pytest.mark.parametrize("correction", ["holm", "bonferroni", "fdr_bh", "fdr_by"])
+def test_adjusted_over_all_tests_of_the_call_as_statsmodels_has_it(correction: str) -> None:
+    rng = np.random.default_rng(7)
+    frames = {f"c{i}": scores(a=rng.random(25) + 0.1 * i, b=rng.random(25)) for i in range(4)}
+    table = compare_all(frames, "c0", correction=correction)
+    assert len(table) == 6
+    expected = multipletests(table["p_value"].to_numpy(dtype=float), method=correction)[1]
+    assert table["p_adjusted"].tolist() == pytest.approx(expected.tolist(), abs=1e-15)
+
+
+def test_without_correction_both_p_are_the_same() -> None:
+    table = compare(scores(a=[0.0, 1.0], b=[1.0, 0.0]), scores(a=[1.0, 1.0], b=[0.0, 0.0]), correction="none")
+    assert table["p_adjusted"].tolist() == table["p_value"].tolist()
+
+
+def test_mde_is_what_a_power_analysis_says() -> None:
+    rng = np.random.default_rng(3)
+    before, after = rng.random(200), rng.random(200)
+    result = row(before, after)
+    standardised = NormalIndPower(ddof=0).solve_power(nobs1=200, alpha=0.05, power=0.8, ratio=0)
+    assert result["mde"] == pytest.approx(standardised * np.std(after - before, ddof=1), rel=1e-3)
+
+
+def test_rows_come_by_contender_then_by_measure() -> None:
+    frames = {name: scores(b=[0.0, 1.0], a=[1.0, 0.0]) for name in ("two", "base", "one")}
+    table = compare_all(frames, "base", measures=["a", "b"])
+    assert table[["name", "measure"]].to_numpy().tolist() == [["two", "a"], ["two", "b"], ["one", "a"], ["one", "b"]]
+
+
+def test_measures_that_only_one_has_are_pointed_out() -> None:
+    with pytest.warns(DataWarning, match="2 measures .* not compared: k, z"):
+        table = compare(scores(m=[1.0, 0.0], k=[1.0, 0.0]), scores(m=[1.0, 0.0], z=[1.0, 0.0]))
+    assert table["measure"].tolist() == ["m"]
+
+
+def test_other_queries_are_refused() -> None:
+    before, after = scores(m=[1.0, 0.0, 0.5]), scores(m=[1.0, 0.0, 0.5]).replace("q2", "x9")
+    with pytest.raises(ComparisonError, match=r"'baseline' has 'q2', only 'contender' has 'x9'") as error:
+        compare(before, after)
+    assert "2 in common" in str(error.value)
+    with pytest.raises(ComparisonError, match=r"\(3 and 2, 2 in common\).* only 'contender' has none"):
+        compare(before, scores(m=[1.0, 0.0]))
+
+
+def test_no_measure_in_common_is_refused() -> None:
+    with pytest.raises(ComparisonError, match="no measure in common: 'baseline' has m; 'contender' has k"):
+        compare(scores(m=[1.0]), scores(k=[1.0]))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"measures": ["nDCG@1"]}, r"scores of 'baseline': unknown measure 'nDCG@1'; did you mean 'nDCG@10'"),
+        ({"measures": []}, "list of names"),
+        ({"measures": "nDCG@10"}, "list of names"),
+        ({"correction": "hom"}, "unknown correction 'hom'; did you mean 'holm'"),
+        ({"alpha": 0.0}, "alpha is 0.0"),
+        ({"n_resamples": 0}, "n_resamples is 0"),
+    ],
+)
+def test_wrong_options_are_named(options: Any, message: str) -> None:
+    frame = scores(**{"nDCG@10": [1.0, 0.0]})
+    with pytest.raises(ConfigError, match=message):
+        compare(frame, frame, **options)
+
+
+def test_wrong_baseline_is_named() -> None:
+    frames = {"bm25": scores(m=[1.0]), "dense": scores(m=[1.0])}
+    with pytest.raises(ConfigError, match="unknown baseline 'bm52'; did you mean 'bm25'"):
+        compare_all(frames, "bm52")
+    with pytest.raises(ConfigError, match="nothing to compare 'bm25' with"):
+        compare_all({"bm25": frames["bm25"]}, "bm25")
+
+
+def test_the_frame_at_fault_is_named() -> None:
+    with pytest.raises(DataError, match="scores of 'dense': no column measure"):
+        compare_all({"bm25": scores(m=[1.0]), "dense": scores(m=[1.0]).drop(columns="measure")}, "bm25")
+
+
+@pytest.mark.benchmark
+def test_error_rates_hold() -> None:
+    """2,000 experiments of 40 queries: 5 % false alarms, intervals that cover 95 %, power of 80 % at the mde."""
+    rng = np.random.default_rng(11)
+    draws = rng.beta(0.6, 0.5, size=(2, 2000, 40)).round(2)  # near 0 and 1, as retrieval measures are
+    names = {f"m{i}": i for i in range(2000)}
+    null = compare(
+        scores(**{name: draws[0, i] for name, i in names.items()}),
+        scores(**{name: draws[1, i] for name, i in names.items()}),
+        n_resamples=2000,
+    )
+    false_alarms = float((null["p_value"] < 0.05).mean())
+    covered = float(((null["ci_low"] <= 0) & (null["ci_high"] >= 0)).mean())
+    gain = float(null["mde"].mean())
+    shifted = compare(
+        scores(**{name: draws[0, i] for name, i in names.items()}),
+        scores(**{name: draws[1, i] + gain for name, i in names.items()}),
+        n_resamples=2000,
+    )
+    power = float((shifted["p_value"] < 0.05).mean())
+    holm = float((null["p_adjusted"] < 0.05).any())
+    print(f"\nfalse alarms {false_alarms:.3f} coverage {covered:.3f} power at the mde {power:.3f} family {holm:.0f}")
+    assert 0.03 <= false_alarms <= 0.07
+    assert 0.92 <= covered <= 0.97
+    assert 0.75 <= power <= 0.85

@@ -1,0 +1,126 @@
+"""Means with intervals: degenerate cases, parity with scipy, refusals."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.statistics import summarise
+
+
+def scores(**measures: Any) -> pd.DataFrame:
+    rows = [(f"q{i}", name, value) for name, values in measures.items() for i, value in enumerate(values)]
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+
+
+def test_mean_and_counts() -> None:
+    table = summarise(scores(RR=[1.0, 0.5, None, 0.0], AP=[0.25, 0.75, 0.5, 0.5]))
+    assert list(table.columns) == ["measure", "mean", "ci_low", "ci_high", "n_scored", "n"]
+    assert table["measure"].tolist() == ["RR", "AP"]
+    assert table["mean"].tolist() == [0.5, 0.5]
+    assert table["n_scored"].tolist() == [3, 4]
+    assert table["n"].tolist() == [4, 4]
+
+
+@pytest.mark.parametrize("shape", ["uniform", "skewed", "binary", "with ties"])
+def test_interval_is_that_of_scipy(shape: str) -> None:
+    rng = np.random.default_rng(1)
+    values = {
+        "uniform": rng.random(60),
+        "skewed": rng.random(60) ** 4,
+        "binary": (rng.random(60) < 0.9).astype(float),
+        "with ties": rng.integers(0, 5, 60) / 4,
+    }[shape]
+    row = summarise(scores(m=values), n_resamples=20_000).iloc[0]
+    theirs = scipy.stats.bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(2), vectorized=True
+    )
+    noise = 0.12 * theirs.standard_error  # Monte-Carlo error of a 2.5 % quantile of 20,000, three times over
+    assert row["ci_low"] == pytest.approx(theirs.confidence_interval.low, abs=noise)
+    assert row["ci_high"] == pytest.approx(theirs.confidence_interval.high, abs=noise)
+
+
+def test_equal_values_have_an_interval_without_width() -> None:
+    row = summarise(scores(m=[0.3] * 7)).iloc[0]
+    assert row[["mean", "ci_low", "ci_high"]].tolist() == pytest.approx([0.3, 0.3, 0.3], abs=1e-15)
+
+
+def test_one_value_has_no_interval() -> None:
+    row = summarise(scores(m=[0.3])).iloc[0]
+    assert row["mean"] == 0.3
+    assert row["ci_low"] is pd.NA
+    assert row["ci_high"] is pd.NA
+
+
+@pytest.mark.parametrize("value", [math.nan, None, pd.NA])
+def test_nothing_scored_is_missing_and_never_nan(value: object) -> None:
+    table = summarise(scores(m=[value, value], other=[1.0, 0.0]))
+    assert table.loc[0, "mean"] is pd.NA
+    assert table.loc[0, "ci_low"] is pd.NA
+    assert table["n_scored"].tolist() == [0, 2]
+    assert "nan" not in table.to_string().lower()
+
+
+def test_only_unscored_values() -> None:
+    assert summarise(scores(m=[None, None])).loc[0, "mean"] is pd.NA
+
+
+def test_same_scores_same_numbers_whatever_stands_beside_them() -> None:
+    values = np.random.default_rng(0).random(50)
+    alone = summarise(scores(m=values))
+    beside = summarise(scores(other=values**2, short=values[:20], m=values)).iloc[[2]].reset_index(drop=True)
+    pd.testing.assert_frame_equal(alone, beside, rtol=1e-12)
+    pd.testing.assert_frame_equal(alone, summarise(scores(m=values)), check_exact=True)
+    assert not summarise(scores(m=values), seed=1)["ci_low"].equals(alone["ci_low"])
+
+
+def test_smaller_alpha_gives_wider_intervals() -> None:
+    values = np.random.default_rng(0).random(50)
+    narrow, wide = (summarise(scores(m=values), alpha=alpha).iloc[0] for alpha in (0.2, 0.01))
+    assert wide["ci_low"] < narrow["ci_low"] < narrow["mean"] < narrow["ci_high"] < wide["ci_high"]
+
+
+def test_the_argument_stays_as_it_was() -> None:
+    frame = scores(m=[1.0, None, 0.0])
+    before = frame.copy()
+    summarise(frame)
+    pd.testing.assert_frame_equal(frame, before)
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        ([1.0], "must be a DataFrame .* not list"),
+        (pd.DataFrame({"query_id": ["q"], "value": [1.0]}), "no column measure; expected"),
+        (scores(), "are empty"),
+        (scores(m=[1.0, math.inf]), "value inf of query 'q1' is not finite"),
+        (scores(m=[1.0, "high"]), "value 'high' is not a number"),
+        (pd.concat([scores(m=[1.0])] * 2), "query 'q0' has two values for 'm'"),
+        (scores(m=[1.0, 0.5]).replace("q1", None), "row 1 lacks"),
+    ],
+)
+def test_bad_scores_are_named(frame: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        summarise(frame)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n_resamples": 10}, "n_resamples is 10"),
+        ({"n_resamples": 1e4}, "n_resamples is 10000.0"),
+        ({"alpha": 5}, "alpha is 5"),
+        ({"alpha": 1.0}, "alpha is 1.0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": None}, "seed is None"),
+    ],
+)
+def test_settings_out_of_range_are_named(settings: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        summarise(scores(m=[1.0, 0.0]), **settings)

@@ -1,0 +1,125 @@
+"""How fast a sweep over chunkings is, beside another package on the same work; and what it measures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from ragbench.chunkers import chunk
+from ragbench.datasets import load_dataset
+from ragbench.retrievers import BM25
+from ragbench.scoring import score_chunks, score_spans
+from ragbench.types import Dataset, Document
+
+pytestmark = pytest.mark.benchmark
+
+SIZES = (128, 256, 512)
+DEPTH = 50
+
+
+@pytest.fixture(scope="module")
+def dataset(shared_data: Path) -> Dataset:
+    return load_dataset(shared_data / "chunking")
+
+
+def test_chunk_sweep_beside_context_grid(dataset: Dataset, shared_data: Path) -> None:
+    """Chunking, indexing, search and span scores of three recursive chunkings, with nothing kept from before."""
+    reason = "needs the package to compare with: pip install -e '.[benchmark]'"
+    contextgrid = pytest.importorskip("contextgrid", reason=reason)
+
+    lines = (shared_data / "chunking" / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+    questions = [json.loads(line) for line in lines]
+    items = tuple(
+        contextgrid.EvalItem(
+            id=question["_id"],
+            question=question["question"],
+            anchors=tuple(
+                contextgrid.GoldAnchor(source_id=question["corpus_id"], quote=reference["content"])
+                for reference in question["references"]
+            ),
+        )
+        for question in questions
+    )
+    texts = {doc_id: document.full_text for doc_id, document in dataset.corpus.items()}
+    few = dataset.select([case.query_id for case in dataset.cases[:3]])
+    small = {doc_id: Document(doc_id, document.full_text[:2000]) for doc_id, document in dataset.corpus.items()}
+    _sweep(replace(few, corpus=small))  # what is imported on first use belongs to neither side's work
+
+    parts = _sweep(dataset)
+    ours = sum(parts.values())
+
+    start = time.perf_counter()
+    lab = contextgrid.Lab(corpus=texts)
+    lab.grid(chunker=[f"recursive:{size},overlap=0" for size in SIZES], embedder=[None], index=["bm25"], k=DEPTH)
+    results = lab.run(contextgrid.EvalSet(id="chunking", items=items))
+    theirs = time.perf_counter() - start
+    assert len(list(results)) == len(SIZES)
+
+    detail = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in parts.items())
+    print(
+        f"\nchunk sweep: context-grid {theirs:.2f} s, ragbench {ours:.2f} s ({detail}): "
+        f"{theirs / ours:.1f} times faster"
+    )
+    assert theirs >= 6 * ours
+
+
+def _sweep(dataset: Dataset) -> dict[str, float]:
+    """Seconds per stage."""
+    parts = dict.fromkeys(("chunks", "index", "search", "scores"), 0.0)
+    for size in SIZES:
+        times = [time.perf_counter()]
+        chunks = chunk(dataset, "recursive", size=size)
+        times.append(time.perf_counter())
+        retriever = BM25(chunks)
+        times.append(time.perf_counter())
+        run = retriever.search(dataset.queries, k=DEPTH)
+        times.append(time.perf_counter())
+        frame = score_spans(dataset, run, chunks)
+        times.append(time.perf_counter())
+        assert frame["query_id"].nunique() == len(dataset.cases)
+        for stage, (began, ended) in zip(parts, pairwise(times), strict=True):
+            parts[stage] += ended - began
+    return parts
+
+
+def test_span_scores_do_not_grow_as_chunks_times_spans(dataset: Dataset) -> None:
+    """Chunks of 16 tokens are 32 times as many as chunks of 512."""
+    seconds = {}
+    for size in (512, 16):
+        chunks = chunk(dataset, "fixed", size=size)
+        run = BM25(chunks).search(dataset.queries, k=DEPTH)
+        score_spans(dataset, run, chunks)
+        start = time.perf_counter()
+        score_spans(dataset, run, chunks)
+        seconds[len(chunks)] = time.perf_counter() - start
+    print("\nspan scores of 472 questions x 50 results:", {n: f"{value:.2f} s" for n, value in seconds.items()})
+    few, many = seconds.values()
+    assert many < 8 * few
+    assert many < 2
+
+
+def test_chunking_at_equal_k_and_at_equal_budget(dataset: Dataset, shared_data: Path) -> None:
+    """No bound: what the chunkers give on the published questions, beside what was published for their like."""
+    with (shared_data / "chunking" / "published_results.csv").open(encoding="utf-8") as file:
+        published = {(row["chunker"], row["size_tokens"]): row for row in csv.DictReader(file) if row["overlap"] == "0"}
+    print("\nchunker     size chunks  mean  cuts  coh.   omega (published)  R@5    R@500tok  AUC")
+    for name in ("fixed", "sentence", "recursive", "markdown", "semantic"):
+        for size in (128, 200, 256, 400, 512):
+            chunks = chunk(dataset, name, size=size)
+            stats = dict(score_chunks(dataset, chunks).itertuples(index=False, name=None))
+            frame = score_spans(dataset, BM25(chunks).search(dataset.queries, k=DEPTH), chunks)
+            mean = frame.groupby("measure")["value"].mean()
+            like = {"fixed": "TokenText", "recursive": "Recursive"}.get(name, "")
+            omega = published.get((like, str(size)), {}).get("precision_omega_mean", "-")
+            print(
+                f"{name:10} {size:5} {stats['chunks']:6.0f} {stats['tokens_mean']:5.0f} {stats['boundary_cuts']:5.2f} "
+                f"{stats['coherence']:5.2f}  {100 * mean['span_precision_omega']:5.1f} ({omega:>4})       "
+                f"{mean['span_recall@5']:.3f}  {mean['span_recall@500tok']:.3f}     {mean['span_recall_auc']:.3f}"
+            )
+            assert 0 < mean["span_recall@500tok"] < 1

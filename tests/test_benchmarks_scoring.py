@@ -1,0 +1,89 @@
+"""Scoring and statistics against their bounds; ratios are measured side by side in one run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pytest
+
+from ragbench.scoring import score_run
+from ragbench.statistics import compare_all, summarise
+
+pytestmark = pytest.mark.benchmark
+
+
+def best_of(repeats: int, *calls: Callable[[], object]) -> list[float]:
+    """The shortest time of each call in seconds, taking turns so that a busy machine hits them alike."""
+    times: list[list[float]] = [[] for _ in calls]
+    for _ in range(repeats):
+        for spent, call in zip(times, calls, strict=True):
+            begun = time.perf_counter()
+            call()
+            spent.append(time.perf_counter() - begun)
+    return [min(spent) for spent in times]
+
+
+def frames(*, ties: bool, shuffled: bool) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """5,000 queries x 100 results of 100,000 documents; 5 in 100 results are judged, and 5 documents more a query."""
+    rng = np.random.default_rng(0)
+    queries = np.repeat([f"q{i}" for i in range(5000)], 100)
+    documents = np.concatenate([rng.choice(100_000, 100, replace=False) for _ in range(5000)])
+    scores = np.tile(np.linspace(30, 1, 100), 5000) + rng.normal(0, 0.1, 500_000)
+    run = pd.DataFrame(
+        {
+            "query_id": queries,
+            "doc_id": [f"doc{i}" for i in documents],
+            "score": scores.round(0) if ties else scores,
+        }
+    )
+    judged = run.loc[rng.random(len(run)) < 0.05, ["query_id", "doc_id"]]
+    missed = pd.DataFrame(
+        {"query_id": np.repeat(run["query_id"].unique(), 5), "doc_id": [f"x{i}" for i in range(25_000)]}
+    )
+    qrels = pd.concat([judged, missed], ignore_index=True)
+    qrels["relevance"] = rng.integers(0, 3, len(qrels))
+    if shuffled:
+        run = run.sample(frac=1, random_state=0).reset_index(drop=True)
+    return qrels, run
+
+
+@pytest.mark.parametrize(("ties", "shuffled"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("names", [["nDCG@10", "R@10", "P@5", "RR", "AP", "Success@5"], "all"], ids=["six", "all"])
+def test_score_run_is_ten_times_faster_than_ir_measures(names: list[str] | str, ties: bool, shuffled: bool) -> None:
+    if isinstance(names, str):
+        shared = ("nDCG", "P", "R", "AP", "Success")
+        names = [*(f"{name}@{k}" for name in shared for k in (1, 3, 5, 10)), "RR", "AP"]
+    qrels, run = frames(ties=ties, shuffled=shuffled)
+    measures = [ir_measures.parse_measure(name) for name in names]
+
+    def ours() -> pd.Series[float]:
+        return score_run(qrels, run, names).groupby("measure", sort=False)["value"].mean()
+
+    def theirs() -> dict[ir_measures.Measure, float]:
+        return ir_measures.calc_aggregate(measures, qrels, run)
+
+    mine, reference = ours(), theirs()
+    for name, measure in zip(names, measures, strict=True):
+        assert mine[name] == pytest.approx(reference[measure], abs=1e-9)
+    fast, slow = best_of(4, ours, theirs)
+    print(f"\nscore_run {fast:.3f} s, ir_measures {slow:.3f} s, ratio {slow / fast:.1f}")
+    assert slow / fast >= 10
+
+
+def test_twelve_configurations_compare_within_ten_seconds() -> None:
+    rng = np.random.default_rng(0)
+    names, queries = [f"m{i}" for i in range(10)], [f"q{i}" for i in range(1000)]
+    runs = {
+        f"c{i}": pd.DataFrame(
+            {"query_id": np.tile(queries, 10), "measure": np.repeat(names, 1000), "value": rng.random(10_000)}
+        )
+        for i in range(12)
+    }
+    (together,) = best_of(1, lambda: compare_all(runs, "c0", n_resamples=10_000))
+    (alone,) = best_of(1, lambda: summarise(runs["c0"], n_resamples=10_000))
+    print(f"\ncompare_all, 12 configurations x 10 measures x 1,000 queries: {together:.2f} s; summarise: {alone:.2f} s")
+    assert together < 10

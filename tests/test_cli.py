@@ -1,0 +1,74 @@
+"""The command line: help with examples, clean errors, exit statuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from ragbench import cache
+from ragbench.cli import app
+
+runner = CliRunner()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "example"),
+    [
+        ([], "ragbench sweep notebooks/quickstart.toml"),
+        (["sweep"], "ragbench sweep notebooks/quickstart.toml --jobs 2"),
+        (["cache"], "ragbench cache info"),
+        (["cache", "info"], "ragbench cache info"),
+        (["cache", "clear"], "ragbench cache clear"),
+    ],
+)
+def test_help_has_an_example(arguments: list[str], example: str) -> None:
+    done = runner.invoke(app, [*arguments, "--help"], terminal_width=100)
+    assert done.exit_code == 0
+    assert f"Example: {example}" in done.output
+
+
+def test_version() -> None:
+    done = runner.invoke(app, ["--version"])
+    assert done.exit_code == 0
+    assert done.output.startswith("ragbench ")
+
+
+def test_errors_are_one_line_without_a_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "ragbench", "sweep", str(tmp_path / "none.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("ragbench: there is no grid file")
+    assert len(done.stderr.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_options_are_usage_errors() -> None:
+    assert runner.invoke(app, ["sweep", "x.toml", "--jobs", "0"]).exit_code == 2
+    assert runner.invoke(app, ["swep"]).exit_code == 2
+
+
+def test_starting_is_light() -> None:
+    code = (
+        "import sys; from ragbench.cli import app; heavy = {'pandas', 'torch', 'papermill', 'scipy', 'nbformat'}; "
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_cache_info_and_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import numpy as np
+
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path))
+    cache.arrays("test", cache.digest("a"), lambda: {"x": np.zeros(3)})
+    shown = runner.invoke(app, ["cache", "info"])
+    assert shown.exit_code == 0
+    assert str(tmp_path) in shown.output.replace("\n", "")
+    cleared = runner.invoke(app, ["cache", "clear"])
+    assert cleared.output == "1 entry deleted\n"
+    assert runner.invoke(app, ["cache", "clear"]).output == "0 entries deleted\n"

@@ -1,0 +1,337 @@
+"""A run on disk: names, bytes, round trips, refusals."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ComparisonError, ConfigError, DataError
+from ragbench.experiment import (
+    FILES,
+    Timings,
+    check_parameters,
+    config_name,
+    configuration,
+    environment,
+    load_run,
+    load_sweep,
+    run_to_trec,
+    save_run,
+    scores_to_csv,
+)
+from ragbench.types import Answer, Case, Completion, Dataset, Document, Judgement, Run
+
+
+def dataset(*names: str) -> Dataset:
+    names = names or ("q1", "q2")
+    return Dataset("tiny", "test", {n: Document(n, n) for n in names}, [Case(n, f"{n}?") for n in names], {})
+
+
+def scores(values: dict[str, float | None]) -> pd.DataFrame:
+    return pd.DataFrame({"query_id": list(values), "measure": "nDCG@10", "value": list(values.values())})
+
+
+def saved(folder: Path, **changes: Any) -> Path:
+    arguments: dict[str, Any] = {
+        "parameters": {"retriever": "bm25"},
+        "dataset": dataset(),
+        "run": {"q1": {"d1": 1.0}, "q2": {}},
+        "scores": scores({"q1": 1.0, "q2": None}),
+    }
+    kept = save_run(folder, **(arguments | changes))
+    assert kept is not None
+    return kept
+
+
+# --- names ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("parameters", "readable"),
+    [
+        ({"retriever": "bm25", "chunker": "fixed", "chunk_size": 128}, "bm25-fixed-128"),
+        ({"retriever": "hybrid:minilm", "llm": "extractive"}, "hybrid-minilm"),
+        (
+            {"retriever": "dense:org/all-mpnet-base-v2", "llm": "ollama:llama3.1:8b"},
+            "dense-all-mpnet-base-v2-ollama-llama3.1-8b",
+        ),
+        ({"retriever": "dense:/home/me/models/mine"}, "dense-mine"),
+        ({"reranker": "", "quality": 0.5}, "run"),
+        ({"retriever": "../..:*?"}, "run"),
+        ({"retriever": "x" * 300}, "x" * 80),
+    ],
+)
+def test_names_are_readable_and_safe(parameters: dict[str, Any], readable: str) -> None:
+    name = config_name(parameters)
+    assert name.rsplit("-", 1)[0] == readable
+    assert len(name.rsplit("-", 1)[1]) == 8
+
+
+def test_names_tell_every_parameter_apart_but_where_results_go() -> None:
+    own = {"retriever": "bm25", "seed": 0}
+    assert config_name(own) == config_name({"seed": 0, "retriever": "bm25", "results_dir": "anywhere"})
+    assert config_name(own) != config_name(own | {"seed": 1})
+
+
+@pytest.mark.parametrize("value", [math.nan, {1, 2}, Path("x")])
+def test_parameters_that_are_no_plain_data_are_refused(value: object) -> None:
+    with pytest.raises(ConfigError, match="parameter 'a' is"):
+        configuration({"a": value})
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"chunker": "recursiv"}, "did you mean 'recursive'"),
+        ({"retriever": "bm52"}, "bm52"),
+        ({"llm": "extractiv"}, "did you mean 'extractive'"),
+        ({"chunk_size": 0}, "chunk_size is 0; expected 1 or more"),
+        ({"chunk_size": 64, "chunk_overlap": 64}, "chunk_overlap is 64 with chunk_size 64"),
+        ({"chunk_overlap": -1}, "chunk_overlap is -1"),
+        ({"k": 10, "depth": 5}, "k is 10 with depth 5"),
+        ({"max_queries": -1}, "max_queries is -1"),
+    ],
+)
+def test_values_that_no_run_can_use_are_refused(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check_parameters(parameters)
+
+
+def test_good_values_and_unknown_names_pass() -> None:
+    check_parameters(
+        {"chunker": "fixed", "retriever": "hybrid:minilm", "chunk_size": 64, "k": 5, "depth": 5, "mine": 0}
+    )
+
+
+# --- times ------------------------------------------------------------------------------------------------------
+
+
+def test_a_stage_that_is_entered_again_adds_up_even_when_it_fails() -> None:
+    timings = Timings()
+    with timings("a"):
+        pass
+    first = timings.seconds["a"]
+    with pytest.raises(KeyError), timings("a"):
+        raise KeyError
+    assert timings.seconds["a"] > first
+
+
+def test_time_per_query_of_an_unknown_stage_is_refused() -> None:
+    timings = Timings()
+    timings.seconds["search"] = 1.0
+    with pytest.raises(ConfigError, match="did you mean 'search'"):
+        timings.ms_per_query("serch", 1)
+    with pytest.raises(ConfigError, match="n_queries is 0"):
+        timings.ms_per_query("search", 0)
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------
+
+
+def test_runs_are_ranked_as_trec_eval_ranks() -> None:
+    run = {"q2": {"a": 1.0, "c": 2.0, "b": 1.0}, "q1": {"x": 1 / 3}}
+    assert run_to_trec(run) == (
+        "q1 Q0 x 1 0.3333333333333333 ragbench\n"
+        "q2 Q0 c 1 2.0 ragbench\n"
+        "q2 Q0 b 2 1.0 ragbench\n"
+        "q2 Q0 a 3 1.0 ragbench\n"
+    )
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_scores_of_a_run_are_finite(score: float) -> None:
+    with pytest.raises(ConfigError, match="expected a finite number"):
+        run_to_trec({"q": {"d": score}})
+
+
+def test_score_files_do_not_depend_on_the_order_or_kind_of_numbers() -> None:
+    one = pd.DataFrame({"query_id": ["b", "a"], "measure": ["RR", "RR"], "value": [1, 0]})
+    two = pd.DataFrame({"value": [0.0, 1.0], "query_id": ["a", "b"], "measure": ["RR", "RR"]})
+    assert scores_to_csv(one) == scores_to_csv(two) == "query_id,measure,value\na,RR,0.0\nb,RR,1.0\n"
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (pd.DataFrame({"query_id": ["a"], "value": [1.0]}), "expected query_id, measure, value"),
+        (pd.DataFrame({"query_id": ["a"] * 2, "measure": "RR", "value": [0.0, 1.0]}), "stands twice"),
+        (pd.DataFrame({"query_id": ["a"], "measure": "RR", "value": [math.inf]}), "'a' is inf"),
+    ],
+)
+def test_scores_that_are_not_tidy_are_refused(frame: pd.DataFrame, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        scores_to_csv(frame)
+
+
+# --- round trips ------------------------------------------------------------------------------------------------
+
+
+def test_everything_comes_back(tmp_path: Path) -> None:
+    answers = [
+        Answer("q1", "Yes.\u2028 Or\nno.", ("d1#0", "d1#1"), ("d1#0",), ("short",), "success", 0.5,
+               Completion("Yes.", "m", 3, 4, 0.5, True), {"llm": 1.5}),
+        Answer("q2", "", outcome="failed", error="x"),
+    ]  # fmt: skip
+    judgements = [Judgement("q1", "faithful", 0.5, "why"), Judgement("q2", "faithful", None)]
+    timings = Timings()
+    timings.seconds["index"] = 0.25
+    saved(tmp_path / "x", answers=answers, judgements=judgements, timings=timings, facts={"chunks": 3})
+    result = load_run(tmp_path / "x")
+    assert result.name == "x"
+    assert result.run == {"q1": {"d1": 1.0}, "q2": {}}
+    assert list(result.answers) == answers
+    assert list(result.judgements) == judgements
+    assert result.timings == {"index": 0.25}
+    assert result.questions == {"q1": "q1?", "q2": "q2?"}
+    assert result.config["facts"] == {"chunks": 3}
+    assert result.config["dataset"] == {"name": "tiny", "split": "test", "fingerprint": dataset().fingerprint}
+    assert result.scores["value"].tolist()[0] == 1.0
+    assert math.isnan(result.scores["value"].tolist()[1])
+    assert sorted(path.name for path in (tmp_path / "x").iterdir()) == sorted(FILES)
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=0, max_size=6)
+numbers = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=40, deadline=None)
+@given(run=st.dictionaries(ids, st.dictionaries(ids, numbers, max_size=4), max_size=4))
+def test_any_ids_and_scores_come_back(tmp_path_factory: pytest.TempPathFactory, run: Run) -> None:
+    frame = pd.DataFrame(
+        [(q, d, v) for q, found in run.items() for d, v in found.items()], columns=["query_id", "measure", "value"]
+    )
+    folder = saved(tmp_path_factory.mktemp("any") / "x", run=run, scores=frame)
+    result = load_run(folder)
+    assert result.run == run
+    back = {(row.query_id, row.measure): row.value for row in result.scores.itertuples()}
+    assert back == {(q, d): v for q, found in run.items() for d, v in found.items()}
+
+
+def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
+    for name, run in (("a", {"q1": {"x": 1.0, "y": 2.0}, "q2": {}}), ("b", {"q2": {}, "q1": {"y": 2.0, "x": 1.0}})):
+        saved(tmp_path / name, run=run)
+    for file in FILES:
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_line_ends_of_another_system_do_no_harm(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "x", answers=[Answer("q1", "a\nb")])
+    before = load_run(folder)
+    for file in FILES:
+        (folder / file).write_bytes((folder / file).read_bytes().replace(b"\n", b"\r\n"))
+    after = load_run(folder)
+    assert (after.run, after.answers) == (before.run, before.answers)
+    pd.testing.assert_frame_equal(after.scores, before.scores)
+
+
+def test_an_empty_folder_name_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert save_run("", parameters={}, dataset=dataset(), run={}, scores=scores({})) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_older_result_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    saved(tmp_path / "x", answers=[Answer("q1", "old")])
+    saved(tmp_path / "x", parameters={"retriever": "new"})
+    result = load_run(tmp_path / "x")
+    assert (result.config["parameters"], list(result.answers)) == ({"retriever": "new"}, [])
+
+
+def test_a_folder_with_other_files_is_never_replaced(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "thesis.tex").write_text("years of work", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"is not a result folder \(it holds thesis.tex\)"):
+        saved(tmp_path / "x")
+    with pytest.raises(ConfigError, match="is not a result folder"):
+        saved(tmp_path / "x" / "thesis.tex")
+    assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_nothing_is_left_behind_when_saving_fails(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="facts and timings"):
+        saved(tmp_path / "x", facts={"chunks": object()})
+    with pytest.raises(ConfigError):
+        saved(tmp_path / "x", run={"q": {"d": math.nan}})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_environment_names_no_machine_and_no_user(tmp_path: Path) -> None:
+    text = json.dumps(environment())
+    assert os.uname().nodename not in text
+    assert str(Path.home()) not in text
+    elsewhere = Dataset(str(tmp_path / "mine"), "test", {}, [], {})
+    folder = saved(tmp_path / "x", dataset=elsewhere)
+    assert str(tmp_path) not in (folder / "config.json").read_text(encoding="utf-8")
+    assert load_run(folder).config["dataset"]["name"] == "mine"
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_missing_file_is_named(tmp_path: Path, file: str) -> None:
+    folder = saved(tmp_path / "x")
+    (folder / file).unlink()
+    with pytest.raises(DataError, match=f"{file} is damaged .it is missing.*run the configuration again"):
+        load_run(folder)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_cut_short_is_named(tmp_path: Path, file: str) -> None:
+    folder = saved(tmp_path / "x", answers=[Answer("q1", "a")], judgements=[Judgement("q1", "c", 1.0)])
+    data = (folder / file).read_bytes()
+    for cut in (0, len(data) // 2, data.rstrip(b"\n").rfind(b"\n") + 1):
+        (folder / file).write_bytes(data[:cut])
+        with pytest.raises(DataError, match=f"{file} is damaged"):
+            load_run(folder)
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "x")
+    (folder / "scores.csv").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match=r"scores\.csv is damaged"):
+        load_run(folder)
+
+
+def test_a_missing_run_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is no folder; expected the result folder"):
+        load_run(tmp_path / "x")
+
+
+def test_a_sweep_is_loaded_by_name(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        saved(tmp_path / name)
+    (tmp_path / "notes").mkdir()
+    (tmp_path / ".running-c-1").mkdir()
+    (tmp_path / ".running-c-1" / "config.json").write_text("{", encoding="utf-8")
+    assert [result.name for result in load_sweep(tmp_path)] == ["a", "b"]
+
+
+def test_a_sweep_that_is_missing_or_empty_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no folder"):
+        load_sweep(tmp_path / "x")
+    with pytest.raises(DataError, match="holds no result yet"):
+        load_sweep(tmp_path)
+
+
+def test_results_on_other_data_are_not_compared(tmp_path: Path) -> None:
+    saved(tmp_path / "a")
+    saved(tmp_path / "b", dataset=dataset("q1", "q3"))
+    with pytest.raises(ComparisonError, match="different datasets"):
+        load_sweep(tmp_path)
+
+
+def test_results_on_other_questions_are_not_compared(tmp_path: Path) -> None:
+    saved(tmp_path / "a")
+    saved(tmp_path / "b", scores=scores({"q1": 1.0}))
+    with pytest.raises(ComparisonError, match=r"a and b were not asked the same questions: 1 .*\(q2\)"):
+        load_sweep(tmp_path)

@@ -1,0 +1,187 @@
+"""Figures show what they are given: labelled axes, one look per configuration, words where there is nothing."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from ragbench import plots
+from ragbench.types import Case, Chunk, Dataset, Document, Span
+
+BOARD = pd.DataFrame(
+    [
+        ("a", "bm25, fixed 128", "bm25", "fixed 128", 0.5, 1.0, 100),
+        ("b", "bm25, fixed 1024", "bm25", "fixed 1024", 0.4, 2.0, 20),
+        ("c", "dense:minilm, fixed 128", "dense:minilm", "fixed 128", 0.7, 9.0, 100),
+    ],
+    columns=["name", "label", "retriever", "chunking", "nDCG@10", "search_ms", "chunks"],
+)
+LOOK = plots.styles(BOARD)
+
+
+def labels(figure: Figure) -> tuple[str, str]:
+    axes = figure.axes[0]
+    return axes.get_xlabel(), axes.get_ylabel()
+
+
+def drawn(figure: Figure) -> Figure:
+    figure.canvas.draw()
+    return figure
+
+
+def test_a_retriever_has_one_colour_and_a_chunking_one_marker_and_line() -> None:
+    assert LOOK["a"].colour == LOOK["b"].colour == plots.colour_of("bm25")
+    assert LOOK["a"].marker == LOOK["c"].marker
+    assert LOOK["a"].line == LOOK["c"].line
+    assert LOOK["a"].marker != LOOK["b"].marker
+
+
+def test_looks_do_not_depend_on_what_else_is_in_the_sweep() -> None:
+    alone = plots.styles(BOARD[BOARD["name"] == "c"])
+    assert alone["c"].colour == LOOK["c"].colour
+
+
+def test_unnamed_retrievers_get_colours_of_their_own() -> None:
+    names = ["dense:one", "dense:two", "dense:three"]
+    colours = [plots.colour_of(name, names) for name in names]
+    assert len(set(colours)) == 3
+
+
+def test_named_retrievers_can_be_told_apart_by_any_eye() -> None:
+    """At least 60 of 255 apart in lightness or in the blue-yellow channel, which nearly everybody sees."""
+
+    def channels(colour: str) -> tuple[float, float]:
+        red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+        return 0.299 * red + 0.587 * green + 0.114 * blue, blue - (red + green) / 2
+
+    named = ["bm25", "dense:wordllama", "dense:minilm", "hybrid:minilm"]
+    for one, other in itertools.combinations([channels(plots.colour_of(name)) for name in named], 2):
+        assert max(abs(one[0] - other[0]), abs(one[1] - other[1])) >= 40
+
+
+def test_ceilings_are_drawn_as_ticks_beside_the_means() -> None:
+    summary = pd.DataFrame(
+        [("R@1", 0.2, 0.1, 0.3, 4, 4), ("nDCG@10", 0.6, 0.5, 0.7, 4, 4), ("token_f1", 0.3, 0.2, 0.4, 4, 4)],
+        columns=["measure", "mean", "ci_low", "ci_high", "n_scored", "n"],
+    )
+    ceilings = pd.DataFrame([("q1", "R@1", 0.5), ("q1", "nDCG@10", 1.0)], columns=["query_id", "measure", "value"])
+    figure = drawn(plots.plot_ceilings(summary, ceilings, retriever="bm25"))
+    axes = figure.axes[0]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["nDCG@10", "R@1"], "no bar without a ceiling"
+    ticks = next(line for line in axes.lines if line.get_label() == "ceiling")
+    assert np.asarray(ticks.get_xdata()).tolist() == [1.0, 0.5]
+    assert "0.200 of 0.500" in {text.get_text() for text in axes.texts}
+
+
+def test_categories_show_how_many_questions_stand_behind_a_bar() -> None:
+    table = pd.DataFrame(
+        [("easy", 0.9, 0.8, 1.0, 12, 12), ("", 0.1, 0.0, 0.4, 3, 5)],
+        columns=["category", "mean", "ci_low", "ci_high", "n_scored", "n"],
+    )
+    axes = drawn(plots.plot_categories(table, "nDCG@10")).axes[0]
+    assert {tick.get_text() for tick in axes.get_yticklabels()} == {"easy (n = 12)", "no category (n = 3)"}
+    assert "nDCG@10" in axes.get_xlabel()
+
+
+def test_span_coverage_draws_every_border_and_all_evidence() -> None:
+    text = "x" * 4000
+    data = Dataset(
+        "tiny",
+        "test",
+        {"d": Document("d", text)},
+        (Case("q", "?", evidence=(Span("d", 1300, 1700),)),),
+        {"q": {"d": 1}},
+    )
+    chunks = [Chunk(f"d#{i}", "d", 500 * i, 500 * (i + 1), text[:500]) for i in range(8)]
+    figure = drawn(plots.plot_span_coverage(data, chunks, {"q": {"d#2": 2.0, "d#7": 1.0}}, "d", k=1))
+    axes = figure.axes[0]
+    assert len(axes.lines) == 8, "one border per chunk"
+    assert "8 chunks, evidence of 1 questions" in axes.get_title(loc="left")
+    assert labels(figure) == ("character within the line", "first character of the line")
+    evidence = [
+        c
+        for c in axes.collections
+        if np.asarray(c.get_facecolor())[0][:3] == pytest.approx((0xD5 / 255, 0x5E / 255, 0))
+    ]
+    assert len(evidence) == 2, "the passage crosses the end of a line"
+
+
+@pytest.mark.parametrize("doc_id", [None])
+def test_span_coverage_without_evidence_says_so(doc_id: str | None) -> None:
+    data = Dataset("tiny", "test", {}, (), {})
+    figure = drawn(plots.plot_span_coverage(data, [], {}, doc_id))
+    assert "no gold evidence" in figure.axes[0].texts[0].get_text()
+
+
+def test_questions_say_where_the_first_relevant_document_stood() -> None:
+    table = pd.DataFrame(
+        {
+            "question": ["a long question " * 20, "short?"],
+            "value": [0.0, 1.0],
+            "first_relevant_rank": pd.Series([None, 1], dtype=object),
+        }
+    )
+    axes = drawn(plots.plot_questions(table, "nDCG@10")).axes[0]
+    assert {text.get_text() for text in axes.texts} == {"none found", "first at rank 1"}
+    assert max(len(tick.get_text()) for tick in axes.get_yticklabels()) <= 70
+    assert axes.get_xlabel() == "nDCG@10"
+
+
+def test_budget_curves_are_one_line_each_with_tokens_on_the_axis() -> None:
+    curves = pd.DataFrame(
+        [(n, f"label {n}", b, 0.1 * i + b / 5000) for i, n in enumerate("ab") for b in (250, 500, 1000)],
+        columns=["name", "label", "budget", "mean"],
+    )
+    figure = drawn(plots.plot_budget_curves(curves, LOOK))
+    assert labels(figure) == ("context budget (tokens)", "share of the gold evidence inside the budget")
+    assert [line.get_label() for line in figure.axes[0].lines] == ["label a", "label b"]
+    assert "no gold evidence" in drawn(plots.plot_budget_curves(curves.head(0), LOOK)).axes[0].texts[0].get_text()
+
+
+def test_differences_are_filled_only_where_holm_leaves_no_doubt() -> None:
+    comparison = pd.DataFrame(
+        [("b", "bm25, fixed 1024", -0.1, -0.2, 0.05, 0.3), ("c", "dense:minilm, fixed 128", 0.2, 0.1, 0.3, 0.001)],
+        columns=["name", "label", "difference", "ci_low", "ci_high", "p_adjusted"],
+    )
+    axes = drawn(plots.plot_differences(comparison, LOOK, baseline="bm25, fixed 128", measure="nDCG@10")).axes[0]
+    faces = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() not in {"None", None, ""}]
+    assert faces == ["white", LOOK["c"].colour]
+    assert "bm25, fixed 128" in axes.get_xlabel()
+    empty = plots.plot_differences(comparison.head(0), LOOK, baseline="x", measure="y")
+    assert "no second configuration" in empty.axes[0].texts[0].get_text()
+
+
+def test_heatmap_frames_the_best_and_names_what_was_not_run() -> None:
+    table = pd.DataFrame([[0.1, 0.9], [0.4, None]], index=["bm25", "dense"], columns=["fixed 128", "fixed 512"])
+    axes = drawn(plots.plot_heatmap(table, "nDCG@10")).axes[0]
+    assert [text.get_text() for text in axes.texts] == ["0.100", "0.900", "0.400", "not run"]
+    frame = axes.patches[-1]
+    assert (frame.get_x(), frame.get_y()) == (0.5, -0.5)  # type: ignore[attr-defined]
+
+
+def test_trade_off_joins_what_nothing_beats_on_both() -> None:
+    figure = drawn(
+        plots.plot_trade_off(BOARD, LOOK, x="search_ms", y="nDCG@10", x_label="search time (ms)", y_label="nDCG@10")
+    )
+    front = figure.axes[0].lines[0]
+    assert np.asarray(front.get_xdata()).tolist() == [1.0, 9.0], "b is slower and worse than a"
+    assert labels(figure) == ("search time (ms)", "nDCG@10")
+    nothing = plots.plot_trade_off(BOARD.assign(chunks=None), LOOK, x="chunks", y="nDCG@10", x_label="", y_label="")
+    assert "No configuration has both" in nothing.axes[0].texts[0].get_text()
+
+
+def test_chunk_sizes_show_what_was_asked_for() -> None:
+    figure = drawn(plots.plot_chunk_sizes([10, 20, 20, 128], 128))
+    assert labels(figure) == ("tokens per chunk", "chunks")
+    assert figure.axes[0].get_title(loc="left") == "4 chunks"
+
+
+def test_figures_are_not_pyplots_so_none_stays_open() -> None:
+    import matplotlib.pyplot as plt
+
+    plots.plot_chunk_sizes([1, 2], 2)
+    assert plt.get_fignums() == []

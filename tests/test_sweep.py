@@ -1,0 +1,695 @@
+"""Sweeps with small notebooks of the tests' own: real processes, real kernels, real kills."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from ragbench.errors import ConfigError, RagbenchError, SweepError
+from ragbench.experiment import FILES
+from ragbench.sweep import processes, read_grid, sweep
+from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.notebooks import read_notebook, without_machine
+from ragbench.sweep.progress import Progress
+
+PARAMETERS = """
+quality: float = 0.5  # share of the questions that are answered: 0 = none
+behaviour: str = "ok"
+pause: float = 0.0
+seed: int = 0
+results_dir: str = ""  # "" = keep nothing
+"""
+
+RUN = """
+import os, time
+import pandas as pd
+from ragbench.experiment import Timings, save_run
+from ragbench.types import Case, Dataset, Document
+
+names = [f"q{i}" for i in range(12)]
+dataset = Dataset(
+    "tiny", "test", {n: Document(n, n) for n in names}, [Case(n, n) for n in names], {n: {n: 1} for n in names}
+)
+timings = Timings()
+with timings("search"):
+    run = {n: ({n: 1 / 3} if i < 12 * quality else {}) for i, n in enumerate(names)}
+frame = {"query_id": names, "measure": "nDCG@10", "value": [1.0 if run[n] else 0.0 for n in names]}
+time.sleep(pause)
+"""
+
+BEHAVE = """
+if behaviour == "raise":
+    raise ValueError("no such luck")
+if behaviour == "hang":
+    time.sleep(600)
+if behaviour == "die":
+    os._exit(3)
+print("saved in", results_dir, os.path.abspath(results_dir))
+"""
+
+SAVE = """
+if behaviour != "forget":
+    parameters = {"quality": quality, "behaviour": behaviour, "pause": pause, "seed": seed}
+    save_run(results_dir, parameters=parameters, dataset=dataset, run=run, scores=pd.DataFrame(frame), timings=timings)
+"""
+
+COMPARE = """
+from ragbench.experiment import load_sweep
+names = [result.name for result in load_sweep(sweep_dir)]
+print(len(names), "compared with", baseline)
+"""
+
+
+def write_notebook(path: Path, parameters: str, *cells: str) -> Path:
+    notebook = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
+    # A kernel that nobody has: a sweep must bring its own.
+    notebook.metadata["kernelspec"] = {"name": "of-another-machine", "display_name": "?", "language": "python"}
+    first = nbformat.v4.new_code_cell(parameters.strip(), metadata={"tags": ["parameters"]})  # type: ignore[no-untyped-call]
+    notebook.cells = [first, *(nbformat.v4.new_code_cell(cell.strip()) for cell in cells)]  # type: ignore[no-untyped-call]
+    for i, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{i}"  # the same notebook each time
+    path.write_text(nbformat.writes(notebook), encoding="utf-8")  # type: ignore[no-untyped-call]
+    return path
+
+
+def write_grid(folder: Path, text: str) -> Path:
+    """A grid file beside an evaluate.ipynb and a compare.ipynb."""
+    folder.mkdir(exist_ok=True)
+    write_notebook(folder / "evaluate.ipynb", PARAMETERS, RUN, BEHAVE, SAVE)
+    write_notebook(folder / "compare.ipynb", 'sweep_dir: str = ""\nbaseline: str = ""', COMPARE)
+    path = folder / "tiny.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> Callable[[str], Path]:
+    return lambda text: write_grid(tmp_path / "notebooks", text)
+
+
+# --- the grid file ----------------------------------------------------------------------------------------------
+
+
+def qualities(path: Path) -> list[Any]:
+    return [parameters["quality"] for parameters in read_grid(path).runs.values()]
+
+
+def test_axes_are_crossed_in_the_order_of_the_file(grid: Callable[[str], Path]) -> None:
+    runs = read_grid(grid("[axes]\nquality = [1, 0.5]\nseed = [7, 8]")).runs
+    assert [(own["quality"], own["seed"]) for own in runs.values()] == [(1.0, 7), (1.0, 8), (0.5, 7), (0.5, 8)]
+
+
+def test_all_parameters_stand_in_a_run_but_where_it_goes(grid: Callable[[str], Path]) -> None:
+    (own,) = read_grid(grid("[fixed]\nseed = 3")).runs.values()
+    assert own == {"quality": 0.5, "behaviour": "ok", "pause": 0.0, "seed": 3}
+
+
+def test_coupled_values_move_together(grid: Callable[[str], Path]) -> None:
+    text = "[axes]\nboth = [{quality = 0.1, seed = 1}, {quality = 0.2, seed = 2}]\npause = [0.0, 1.0]"
+    runs = read_grid(grid(text)).runs.values()
+    assert [(own["quality"], own["seed"], own["pause"]) for own in runs] == [
+        (0.1, 1, 0.0),
+        (0.1, 1, 1.0),
+        (0.2, 2, 0.0),
+        (0.2, 2, 1.0),
+    ]
+
+
+def test_exclude_takes_partial_matches_out(grid: Callable[[str], Path]) -> None:
+    text = "exclude = [{quality = 0.1, seed = 2}]\n[axes]\nquality = [0.1, 0.2]\nseed = [1, 2]"
+    assert qualities(grid(text)) == [0.1, 0.2, 0.2]
+
+
+def test_exclude_that_fits_nothing_is_noted(grid: Callable[[str], Path]) -> None:
+    (note,) = read_grid(grid("[[exclude]]\nseed = 9\n[axes]\nquality = [0.1]")).notes
+    assert "fits no combination" in note
+
+
+def test_explicit_runs_come_on_top_of_fixed(grid: Callable[[str], Path]) -> None:
+    path = grid("[fixed]\nseed = 1\n[axes]\nquality = [0.1]\n[[run]]\nquality = 0.9\nseed = 5")
+    assert [(own["quality"], own["seed"]) for own in read_grid(path).runs.values()] == [(0.1, 1), (0.9, 5)]
+
+
+def test_explicit_runs_alone(grid: Callable[[str], Path]) -> None:
+    assert qualities(grid("[[run]]\nquality = 0.9")) == [0.9]
+
+
+def test_the_same_configuration_twice_is_run_once_and_noted(grid: Callable[[str], Path]) -> None:
+    path = grid("[axes]\nquality = [0.5, 0.1]\n[[run]]\nseed = 0")
+    assert qualities(path) == [0.5, 0.1]
+    assert "more than once" in read_grid(path).notes[0]
+
+
+def test_name_and_time_limit_have_defaults(grid: Callable[[str], Path]) -> None:
+    found = read_grid(grid("[axes]\nquality = [0.5]"))
+    assert (found.name, found.run_timeout, found.baseline) == ("tiny", 3600.0, "")
+    assert found.compare is not None
+
+
+def test_baseline_is_found_by_a_part(grid: Callable[[str], Path]) -> None:
+    found = read_grid(grid("[sweep]\nbaseline = {quality = 1}\n[axes]\nquality = [0.5, 1.0]"))
+    assert found.runs[found.baseline]["quality"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[axes]\nqualty = [1]", r"\[axes\]: unknown parameter of evaluate.ipynb 'qualty'; did you mean 'quality'"),
+        ("[fixed]\nseeds = 1", "did you mean 'seed'"),
+        ("[fixed]\nseed = '1'", r"\[fixed\]: seed is '1'; expected a whole number"),
+        ("[fixed]\nseed = true", "seed is True; expected a whole number"),
+        ("[fixed]\nbehaviour = 1", "behaviour is 1; expected text"),
+        ("[fixed]\nbehaviour = 2026-01-01", "expected text"),
+        ("[fixed]\nquality = nan", "finite number"),
+        ("[fixed]\nresults_dir = 'x'", "sweep sets itself; use --out"),
+        ("[axes]\nquality = 1", r"axis quality is 1; expected a list"),
+        ("[axes]\nquality = []", "empty list"),
+        ("[axes]\nquality = [{seed = 1}, 2]", "mixes tables"),
+        ("[axes]\nquality = [1]\nexclude = [{seed = 1}]", "which is a section"),
+        ("[axes]\nboth = [{seed = 1}]\nseed = [1]", "seed is in axis both and in axis seed"),
+        ("[fixed]\nseed = 1\n[axes]\nseed = [1]", r"seed is in \[fixed\] and in axis seed"),
+        ("[axis]\nquality = [1]", "unknown section 'axis'; did you mean 'axes'"),
+        ("[sweep]\nnotbook = 'x'\n[fixed]\nseed = 1", "did you mean 'notebook'"),
+        ("[sweep]\nname = 3\n[fixed]\nseed = 1", "name is 3; expected text"),
+        ("[sweep]\nname = '../x'\n[fixed]\nseed = 1", "plain name of a folder"),
+        ("[sweep]\nrun_timeout = -1\n[fixed]\nseed = 1", "run_timeout is -1"),
+        ("[sweep]\nbaseline = 'x'\n[fixed]\nseed = 1", "expected a table"),
+        ("[sweep]\nbaseline = {seed = 2}\n[fixed]\nseed = 1", "fits 0 configurations"),
+        ("[sweep]\nbaseline = {seed = 1}\n[axes]\nseed = [1]\nquality = [0.1, 0.2]", "fits 2 configurations"),
+        ("[sweep]\nnotebook = 'none.ipynb'\n[fixed]\nseed = 1", "there is no notebook .*none.ipynb"),
+        ("[sweep]\ncompare = 'none.ipynb'\n[fixed]\nseed = 1", "there is no notebook .*none.ipynb"),
+        ("[sweep]\nnotebook = 'tiny.toml'\n[fixed]\nseed = 1", "is not a notebook"),
+        ("[sweep]\nnotebook = 'compare.ipynb'\n[fixed]\nbaseline = 'x'", "has no parameter results_dir"),
+        ("[sweep]\ncompare = 'evaluate.ipynb'\n[fixed]\nseed = 1", "has no parameter sweep_dir"),
+        ("run = 1", "run is 1; expected tables"),
+        ("sweep = 1", "sweep is 1; expected a table"),
+        ("", "the grid is empty"),
+        ("[[exclude]]\nseed = 0\n[axes]\nseed = [0]", "every combination is excluded"),
+        ("[axes\nseed = [0]", r"tiny.toml is not valid TOML: .*line 1"),
+    ],
+)
+def test_bad_grids_are_refused(grid: Callable[[str], Path], text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said) as caught:
+        read_grid(grid(text))
+    assert "tiny.toml" in str(caught.value) or ".ipynb" in str(caught.value)
+
+
+def test_missing_grid_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no grid file"):
+        read_grid(tmp_path / "none.toml")
+
+
+def test_grid_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot be read as UTF-8"):
+        read_grid(tmp_path / "x.toml")
+
+
+def test_values_are_checked_for_the_parameters_that_a_notebook_has(tmp_path: Path) -> None:
+    write_notebook(tmp_path / "evaluate.ipynb", 'chunker: str = "fixed"\nk: int = 5\nresults_dir: str = ""')
+    path = tmp_path / "grid.toml"
+    path.write_text("[axes]\nchunker = ['fixd']", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"configuration fixd-\w+: unknown chunker 'fixd'; did you mean 'fixed'"):
+        read_grid(path)
+    path.write_text("[axes]\nk = [0]", encoding="utf-8")
+    with pytest.raises(ConfigError, match="k is 0; expected 1 or more"):
+        read_grid(path)
+
+
+def test_two_datasets_in_one_grid_are_refused(tmp_path: Path) -> None:
+    write_notebook(tmp_path / "evaluate.ipynb", 'dataset: str = "a"\nresults_dir: str = ""')
+    (tmp_path / "grid.toml").write_text("[axes]\ndataset = ['a', 'b']", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"dataset takes 2 values \(a, b\).*own grid file"):
+        read_grid(tmp_path / "grid.toml")
+
+
+def test_the_quickstart_is_twelve_configurations_against_bm25() -> None:
+    quickstart = read_grid(Path(__file__).parents[1] / "notebooks" / "quickstart.toml")
+    assert len(quickstart.runs) == 12
+    assert quickstart.baseline.startswith("bm25-fixed-512-")
+    assert quickstart.compare is not None
+    assert quickstart.notes == ()
+
+
+# --- notebooks --------------------------------------------------------------------------------------------------
+
+
+def test_parameters_are_read_with_types_and_defaults(tmp_path: Path) -> None:
+    source = (
+        'a: int = 1  # k = 5\nb = [\n  1,  # one\n  2,\n]\nc: str | None = None\nd: "float" = -1e3\ne = None\nimport os'
+    )
+    found = read_notebook(write_notebook(tmp_path / "n.ipynb", source)).parameters
+    assert {name: (own.default, own.types) for name, own in found.items()} == {
+        "a": (1, (int,)),
+        "b": ([1, 2], (list,)),
+        "c": (None, (str,)),
+        "d": (-1000.0, (float,)),
+        "e": (None, ()),
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [("a = len('x')", "the default of a is `len"), ("a = = 1", "line 1 of the parameters cell is not Python")],
+)
+def test_parameters_that_are_no_plain_values_are_refused(tmp_path: Path, source: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        read_notebook(write_notebook(tmp_path / "n.ipynb", source))
+
+
+def test_a_notebook_without_parameters_is_refused(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "n.ipynb", "a = 1")
+    path.write_text(path.read_text(encoding="utf-8").replace('"parameters"', '"other"'), encoding="utf-8")
+    with pytest.raises(ConfigError, match="no code cell tagged `parameters`"):
+        read_notebook(path)
+
+
+def test_running_a_source_by_hand_does_not_change_its_digest(tmp_path: Path) -> None:
+    path = write_notebook(tmp_path / "n.ipynb", "a = 1", "print(a)")
+    before = read_notebook(path).digest
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    notebook["cells"][1] |= {
+        "execution_count": 3,
+        "outputs": [{"output_type": "stream", "name": "stdout", "text": "1"}],
+    }
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    assert read_notebook(path).digest == before
+    notebook["cells"][1]["source"] = "print(a + 1)"
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    assert read_notebook(path).digest != before
+
+
+def test_machine_paths_go_and_other_text_stays() -> None:
+    notebook = {
+        "cells": [
+            {
+                "source": 'results_dir = "../r/.running-x-1/x"  # not /work/a/b',
+                "outputs": [
+                    {
+                        "text": [
+                            "/work/a/f.py and /work/abc and https://e.org/work/a/f; /work/a/.running-x-1/x/scores.csv",
+                            "/tmp/ipykernel_12/345.py:1: UserWarning",
+                        ],
+                        "data": {"image/png": "/work/a/", "text/plain": "'/work/a/b'"},
+                    }
+                ],
+            }
+        ],
+        "metadata": {"p": "/work/a/x"},
+    }
+    cleaned = without_machine(notebook, {".running-x-1/x": "x"}, {"/work/a": "."})
+    (cell,) = cleaned["cells"]
+    assert cell["source"] == 'results_dir = "../r/x"  # not /work/a/b'
+    assert cell["outputs"][0]["text"] == [
+        "./f.py and /work/abc and https://e.org/work/a/f; ./x/scores.csv",
+        "<cell>:1: UserWarning",
+    ]
+    assert cell["outputs"][0]["data"] == {"image/png": "/work/a/", "text/plain": "'./b'"}
+    assert cleaned["metadata"] == {"p": "./x"}
+
+
+# --- processes --------------------------------------------------------------------------------------------------
+
+
+def test_threads_are_shared_among_jobs_and_a_smaller_wish_is_kept() -> None:
+    cores = processes.available_cores()
+    alone = processes.threads_environment(1, {"MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "9999"})
+    assert alone["OMP_NUM_THREADS"] == str(cores)
+    assert alone["MKL_NUM_THREADS"] == "1"
+    crowded = processes.threads_environment(10 * cores, {})
+    assert set(crowded.values()) == {"1", "false"}
+
+
+def test_default_jobs_are_at_least_one_and_at_most_the_cores() -> None:
+    assert 1 <= processes.default_jobs() <= processes.available_cores()
+
+
+def test_time_left_is_unknown_until_a_run_has_ended() -> None:
+    from rich.console import Console
+
+    progress = Progress(Console(quiet=True), 5, skipped=1, jobs=2)
+    assert progress.left() is None
+    progress.started("a")
+    progress.ended("a", 10.0, "")
+    assert progress.left() == 15.0  # three to go, ten seconds each, two at a time
+
+
+def test_jobs_below_one_are_refused(grid: Callable[[str], Path]) -> None:
+    with pytest.raises(ConfigError, match="jobs is 0"):
+        sweep(grid("[fixed]\nseed = 1"), jobs=0)
+
+
+@pytest.fixture
+def beir_folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "data"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text('{"_id": "d1", "title": "", "text": "Some text."}\n', encoding="utf-8")
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "Which?"}\n', encoding="utf-8")
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\n", encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["../dta", "data", "no-such-set"])
+def test_a_dataset_that_is_not_there_is_said_before_anything_runs(
+    tmp_path: Path, beir_folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "grids").mkdir()
+    write_notebook(tmp_path / "grids" / "evaluate.ipynb", 'dataset: str = "x"\nresults_dir: str = ""')
+    path = tmp_path / "grids" / "grid.toml"
+    path.write_text(f"[fixed]\ndataset = '{name}'", encoding="utf-8")
+    with pytest.raises(RagbenchError) as caught:
+        sweep(path, out=tmp_path / "results")
+    assert name in str(caught.value)
+    assert ("relative to the grid file" in str(caught.value)) is (name == "data")
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_dataset_folder_is_looked_for_beside_the_grid_file(tmp_path: Path, beir_folder: Path) -> None:
+    write_notebook(tmp_path / "evaluate.ipynb", 'dataset: str = "x"\nresults_dir: str = ""', "1 / 0")
+    (tmp_path / "grid.toml").write_text("[fixed]\ndataset = 'data'", encoding="utf-8")
+    assert list(sweep(tmp_path / "grid.toml", out=tmp_path / "results").failed.values()) == [
+        "ZeroDivisionError: division by zero"
+    ]
+
+
+# --- sweeps -----------------------------------------------------------------------------------------------------
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def numbers_of(folder: Path) -> dict[str, bytes]:
+    return {name: data for name, data in files_of(folder).items() if name.endswith(("scores.csv", "run.trec"))}
+
+
+def visible(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name != ".running-lock")
+
+
+def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
+    grid: Callable[[str], Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = grid("[sweep]\nbaseline = {quality = 0.25}\n[axes]\nquality = [0.25, 1.0]")
+    result = sweep(path, jobs=2, out=tmp_path / "results")
+    assert dict(result.failed) == {}
+    assert (len(result.finished), result.skipped) == (2, ())
+    folder = tmp_path / "results" / "tiny"
+    expected = [*result.finished, *(f"{name}.ipynb" for name in result.finished)]
+    expected += ["comparison.ipynb", "leaderboard.csv", "leaderboard.md"]
+    assert visible(folder) == sorted(expected)
+    for name in result.finished:
+        assert sorted(p.name for p in (folder / name).iterdir()) == sorted(FILES)
+
+    text = (folder / f"{result.finished[0]}.ipynb").read_text(encoding="utf-8")
+    assert f'results_dir = \\"../results/tiny/{result.finished[0]}\\"' in text
+    assert str(tmp_path) not in text
+    assert ".running-" not in text
+    metadata = json.loads(text)["metadata"]["papermill"]
+    assert metadata["input_path"] == "../../notebooks/evaluate.ipynb"
+    assert metadata["output_path"] == f"{result.finished[0]}.ipynb"
+    assert metadata["duration"] > 0
+    baseline = next(
+        name
+        for name in result.finished
+        if json.loads((folder / name / "config.json").read_text())["parameters"]["quality"] == 0.25
+    )
+    assert f"2 compared with {baseline}" in (folder / "comparison.ipynb").read_text(encoding="utf-8")
+    assert "done in" in capfd.readouterr().err
+
+    before = files_of(folder)
+    again = sweep(path, jobs=2, out=tmp_path / "results")
+    assert (again.finished, again.skipped) == ((), result.finished)
+    assert again.comparison == folder / "comparison.ipynb"
+    assert files_of(folder) == before  # not one byte, and no new time stamp
+
+
+def test_what_is_outdated_or_damaged_is_run_again(grid: Callable[[str], Path], tmp_path: Path) -> None:
+    path = grid("[axes]\nquality = [0.25, 0.5, 1.0]")
+    (path.parent / "compare.ipynb").unlink()
+    out = tmp_path / "results"
+    result = sweep(path, out=out)
+    first, second, third = result.finished
+    assert result.comparison is None
+    assert "no compare.ipynb" in result.notes[0]
+    (out / "tiny" / first / "run.trec").unlink()
+    (out / "tiny" / f"{second}.ipynb").unlink()
+    again = sweep(path, out=out)
+    assert (again.finished, again.skipped) == ((first, second), (third,))
+    write_notebook(path.parent / "evaluate.ipynb", PARAMETERS, RUN, BEHAVE, SAVE, "# changed")
+    assert sweep(path, out=out).finished == (first, second, third)
+
+
+def test_force_runs_finished_configurations_again(
+    grid: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What Jupyter would find first belongs to a Python that is not there.
+    kernel = tmp_path / "jupyter" / "kernels" / "python3"
+    kernel.mkdir(parents=True)
+    spec = {"argv": ["/none/python", "-m", "ipykernel_launcher"], "display_name": "x", "language": "python"}
+    (kernel / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
+    path = grid("[fixed]\nquality = 1.0")
+    assert len(sweep(path, out=tmp_path).finished) == 1
+    assert len(sweep(path, out=tmp_path, force=True).finished) == 1
+
+
+def test_the_command_says_what_failed_and_where_everything_is(tmp_path: Path) -> None:
+    folder = tmp_path / "a {b} ü"  # names that papermill, TOML and shells have trouble with
+    folder.mkdir()
+    write_grid(folder / "notebooks", "[axes]\nbehaviour = ['ok', 'raise']\n[[run]]\nquality = 1.0")
+    command = [sys.executable, "-m", "ragbench", "sweep", "notebooks/tiny.toml", "--jobs", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
+    assert done.returncode == 1
+    (failed,) = (folder / "results" / "tiny").glob("*.failed.ipynb")
+    name = failed.name.removesuffix(".failed.ipynb")
+    assert f"{name} failed after" in done.stderr
+    assert f"Failed: {name}: ValueError: no such luck" in done.stderr
+    assert "2 run, 0 finished before, 1 failed" in done.stdout
+    for line in (
+        "Notebooks:   results/tiny",
+        "Leaderboard: results/tiny/leaderboard.md and leaderboard.csv",
+        "Comparison:  results/tiny/comparison.ipynb",
+        "Next:        jupyter lab results/tiny/comparison.ipynb",
+    ):
+        assert line in done.stdout
+    assert str(tmp_path) not in "".join(p.read_text(encoding="utf-8") for p in folder.rglob("results/tiny/*.ipynb"))
+
+
+def test_failures_are_kept_and_the_others_go_on(grid: Callable[[str], Path], tmp_path: Path) -> None:
+    path = grid("[axes]\nbehaviour = ['raise', 'die', 'forget', 'ok']")
+    out = tmp_path / "results"
+    result = sweep(path, out=out)
+    behaviour = {name: own["behaviour"] for name, own in read_grid(path).runs.items()}
+    errors = {behaviour[name]: error for name, error in result.failed.items()}
+    assert [behaviour[name] for name in result.finished] == ["ok"]
+    assert errors["raise"] == "ValueError: no such luck"
+    assert errors["die"].startswith("the kernel died")
+    assert "save_run" in errors["forget"]
+    assert "one finished configuration only" in result.notes[-1]
+    assert result.leaderboard is not None
+    for name, error in result.failed.items():
+        kept = (out / "tiny" / f"{name}.failed.ipynb").read_text(encoding="utf-8")
+        assert error.split(":")[-1].strip()[:30] in kept
+        assert str(tmp_path) not in kept.replace("/private", "")
+        nbformat.validate(nbformat.reads(kept, as_version=4))  # type: ignore[no-untyped-call]
+        assert not (out / "tiny" / name).exists()
+
+    # What failed is run again, and its failed notebook goes when it succeeds.
+    write_notebook(path.parent / "evaluate.ipynb", PARAMETERS, RUN, SAVE.replace('"forget"', '"never"'))
+    again = sweep(path, out=out)
+    assert len(again.finished) == 4
+    assert not list((out / "tiny").glob("*.failed.ipynb"))
+
+
+def test_a_success_that_fails_when_done_again_is_compared_no_longer(
+    grid: Callable[[str], Path], tmp_path: Path
+) -> None:
+    path = grid("[fixed]\nquality = 1.0")
+    out = tmp_path / "results"
+    (name,) = sweep(path, out=out).finished
+    write_notebook(path.parent / "evaluate.ipynb", PARAMETERS, "raise RuntimeError('now it fails')")
+    result = sweep(path, out=out)
+    assert result.failed == {name: "RuntimeError: now it fails"}
+    assert f"{name}.failed.ipynb" in visible(out / "tiny")
+    assert name not in visible(out / "tiny")
+    assert "nothing to compare" in result.notes[-1]
+    assert result.comparison is None
+
+
+def test_a_hung_run_is_stopped_and_reported(grid: Callable[[str], Path], tmp_path: Path) -> None:
+    path = grid("[sweep]\nrun_timeout = 6\n[fixed]\nbehaviour = 'hang'")
+    began = time.monotonic()
+    ((name, error),) = sweep(path, out=tmp_path / "results").failed.items()
+    assert "did not end within 6 s (run_timeout" in error
+    assert "did not end within" in (tmp_path / "results" / "tiny" / f"{name}.failed.ipynb").read_text(encoding="utf-8")
+    assert time.monotonic() - began < 60
+
+
+def test_a_failing_comparison_is_a_failure(grid: Callable[[str], Path], tmp_path: Path) -> None:
+    path = grid("[axes]\nquality = [0.25, 1.0]")
+    write_notebook(path.parent / "compare.ipynb", 'sweep_dir = ""\nbaseline = ""', "raise KeyError('x')")
+    result = sweep(path, out=tmp_path / "results")
+    assert list(result.failed) == ["comparison"]
+    assert (tmp_path / "results" / "tiny" / "comparison.failed.ipynb").is_file()
+
+
+def test_a_second_sweep_in_the_same_folder_is_refused(grid: Callable[[str], Path], tmp_path: Path) -> None:
+    path = grid("[fixed]\nseed = 1")
+    with SweepFolder(tmp_path / "results" / "tiny").locked(), pytest.raises(SweepError, match="another sweep"):
+        sweep(path, out=tmp_path / "results")
+
+
+def test_results_of_an_earlier_grid_are_compared_and_noted_unless_their_data_differ(
+    grid: Callable[[str], Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "results"
+    (old,) = sweep(grid("[fixed]\nquality = 0.25"), out=out).finished
+    path = grid("[fixed]\nquality = 1.0")
+    result = sweep(path, out=out)
+    assert any(old in note for note in result.notes)
+    assert result.comparison is not None
+    config = out / "tiny" / old / "config.json"
+    data = json.loads(config.read_text(encoding="utf-8"))
+    data["source"]["dataset_fingerprint"] = "other"
+    config.write_text(json.dumps(data), encoding="utf-8")
+    with pytest.raises(SweepError, match="measured on other data"):
+        sweep(path, out=out)
+
+
+# --- killed -----------------------------------------------------------------------------------------------------
+
+SLOW = "[fixed]\npause = 0.4\n[axes]\nquality = [0.25, 0.5, 1.0]"
+
+
+def start_sweep(path: Path, out: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--jobs", "2", "--out", str(out)]
+    return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def alive_in(folder: Path) -> list[int]:
+    """Processes whose command line or environment names the folder: workers and their kernels."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+            zombie = ") Z " in (process / "stat").read_text()
+        except OSError:
+            continue
+        if str(folder).encode() in text and not zombie and int(process.name) != os.getpid():
+            found.append(int(process.name))
+    return found
+
+
+def wait_until(done: Callable[[], bool], seconds: float) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if done():
+            return True
+        time.sleep(0.05)
+    return done()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    path = write_grid(folder / "notebooks", SLOW)
+    (path.parent / "compare.ipynb").unlink()
+    assert not sweep(path, jobs=2, out=folder / "results").failed
+    return folder / "results" / "tiny"
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("victim", ["sweep", "group", "worker", "kernel"])
+def test_a_killed_sweep_leaves_nothing_alive_and_goes_on_to_the_same_bytes(
+    grid: Callable[[str], Path], tmp_path: Path, undisturbed: Path, victim: str
+) -> None:
+    path = grid(SLOW)
+    (path.parent / "compare.ipynb").unlink()
+    out = tmp_path / "killed"
+    running = start_sweep(path, out)
+    assert wait_until(lambda: len(alive_in(out)) >= 4, 60), "workers and kernels start"
+    # A moment that differs from run to run, so that in time every moment is met.
+    time.sleep(int.from_bytes(os.urandom(1)) / 256 * 4)
+    if victim == "sweep":
+        running.kill()
+    elif victim == "group":
+        os.killpg(running.pid, signal.SIGKILL)
+    else:
+        wanted = "ragbench.sweep.worker" if victim == "worker" else "ipykernel_launcher"
+        for pid in alive_in(out):
+            try:
+                if wanted in Path(f"/proc/{pid}/cmdline").read_text():
+                    os.kill(pid, signal.SIGKILL)
+            except OSError:
+                continue
+    running.communicate(timeout=120)
+    assert wait_until(lambda: not alive_in(out), 10), "something lives on"
+
+    result = sweep(path, jobs=1 if victim == "sweep" else 2, out=out)
+    assert dict(result.failed) == {}
+    assert len(result.finished) + len(result.skipped) == 3
+    assert numbers_of(out / "tiny") == numbers_of(undisturbed)
+    assert len(numbers_of(undisturbed)) == 6
+    assert visible(out / "tiny") == visible(undisturbed)
+
+
+@pytest.mark.parametrize("step", range(4))
+def test_at_no_step_of_keeping_a_run_is_half_of_it_taken_for_finished(tmp_path: Path, step: int) -> None:
+    folder = SweepFolder(tmp_path)
+    source = {"notebook": "n", "notebook_sha256": "2", "dataset_fingerprint": ""}
+
+    def prepare() -> None:
+        aside = folder.aside("x")
+        (aside / "x").mkdir(parents=True)
+        for name in FILES:
+            (aside / "x" / name).write_text("{}", encoding="utf-8")
+        (aside / "x" / "config.json").write_text(
+            json.dumps({"parameters": {"a": 1}, "source": source}), encoding="utf-8"
+        )
+        (aside / "x.ipynb").write_text("new", encoding="utf-8")
+
+    prepare()
+    folder.keep("x")
+    assert folder.is_finished("x", {"a": 1}, source)
+    assert not folder.is_finished("x", {"a": 2}, source)
+    assert not folder.is_finished("x", {"a": 1}, {**source, "notebook_sha256": "3"})
+    prepare()
+    aside = folder.aside("x")
+    steps: list[Callable[[], object]] = [
+        lambda: folder.notebook("x").unlink(),
+        lambda: (tmp_path / "x").rename(aside / "old"),
+        lambda: (aside / "x").rename(tmp_path / "x"),
+        lambda: (aside / "x.ipynb").replace(folder.notebook("x")),
+    ]
+    for do in steps[: step + 1]:
+        do()
+    assert folder.is_finished("x", {"a": 1}, source) is (step == 3)
+    folder.clear()
+    assert not aside.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
+def test_ctrl_c_stops_the_runs_and_says_how_to_go_on(grid: Callable[[str], Path], tmp_path: Path) -> None:
+    out = tmp_path / "results"
+    running = start_sweep(grid(SLOW.replace("0.4", "30")), out)
+    assert wait_until(lambda: len(list((out / "tiny").glob(".running-*/job.json"))) == 2, 60)
+    time.sleep(2)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert b"0 of 3 configurations are finished" in err
+    assert b"goes on from there" in err
+    assert b"Traceback" not in err
+    assert visible(out / "tiny") == []
