@@ -178,9 +178,12 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     answers = [
         Answer("q1", "Yes.\u2028 Or\nno.", ("d1#0", "d1#1"), ("d1#0",), ("short",), "success", 0.5,
                Completion("Yes.", "m", 3, 4, 0.5, True), {"llm": 1.5}),
-        Answer("q2", "", outcome="failed", error="x"),
+        Answer("q2", "", outcome="failed", error="x", cut=("d2#0",)),
     ]  # fmt: skip
-    judgements = [Judgement("q1", "faithful", 0.5, "why"), Judgement("q2", "faithful", None)]
+    judgements = [
+        Judgement("q1", "faithful", 0.5, "why", samples=(1.0, None, 0.0)),
+        Judgement("q2", "faithful", None, state="abstained"),
+    ]
     timings = Timings()
     timings.seconds["index"] = 0.25
     saved(tmp_path / "x", answers=answers, judgements=judgements, timings=timings, facts={"chunks": 3})
