@@ -71,14 +71,14 @@ print(len(names), "compared with", baseline)
 
 
 def write_notebook(path: Path, parameters: str, *cells: str) -> Path:
-    notebook = nbformat.v4.new_notebook()  # type: ignore[no-untyped-call]
+    notebook = nbformat.v4.new_notebook()
     # A kernel that nobody has: a sweep must bring its own.
     notebook.metadata["kernelspec"] = {"name": "of-another-machine", "display_name": "?", "language": "python"}
-    first = nbformat.v4.new_code_cell(parameters.strip(), metadata={"tags": ["parameters"]})  # type: ignore[no-untyped-call]
-    notebook.cells = [first, *(nbformat.v4.new_code_cell(cell.strip()) for cell in cells)]  # type: ignore[no-untyped-call]
+    first = nbformat.v4.new_code_cell(parameters.strip(), metadata={"tags": ["parameters"]})
+    notebook.cells = [first, *(nbformat.v4.new_code_cell(cell.strip()) for cell in cells)]
     for i, cell in enumerate(notebook.cells):
         cell["id"] = f"cell-{i}"  # the same notebook each time
-    path.write_text(nbformat.writes(notebook), encoding="utf-8")  # type: ignore[no-untyped-call]
+    path.write_text(nbformat.writes(notebook), encoding="utf-8")
     return path
 
 
@@ -503,7 +503,7 @@ def test_failures_are_kept_and_the_others_go_on(grid: Callable[[str], Path], tmp
         kept = (out / "tiny" / f"{name}.failed.ipynb").read_text(encoding="utf-8")
         assert error.split(":")[-1].strip()[:30] in kept
         assert str(tmp_path) not in kept.replace("/private", "")
-        nbformat.validate(nbformat.reads(kept, as_version=4))  # type: ignore[no-untyped-call]
+        nbformat.validate(nbformat.reads(kept, as_version=4))
         assert not (out / "tiny" / name).exists()
 
     # What failed is run again, and its failed notebook goes when it succeeds.
