@@ -1,0 +1,40 @@
+"""The command `ragbench`. What a command needs is imported when it is called, so that --help is instant."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ragbench.cli.cache import cache_app
+from ragbench.cli.sweep import sweep_command
+
+app = typer.Typer(
+    name="ragbench",
+    help="Is RAG configuration B really better than A? Sweeps of executed notebooks, with honest statistics.",
+    epilog="Example: ragbench sweep notebooks/quickstart.toml",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from ragbench.experiment import own_version
+
+        typer.echo(f"ragbench {own_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _ragbench(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("sweep", epilog="Example: ragbench sweep notebooks/quickstart.toml --jobs 2")(sweep_command)
+app.add_typer(cache_app, name="cache")
