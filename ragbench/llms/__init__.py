@@ -11,12 +11,14 @@ from __future__ import annotations
 from ragbench.llms.many import Estimate, estimate_many, generate_many
 from ragbench.llms.prices import Price, cost_of, price_of, prices_checked
 from ragbench.llms.providers import check_llm, load_llm
+from ragbench.llms.rehearsal import RehearsedLLM
 from ragbench.llms.scripted import ScriptedLLM
 from ragbench.llms.stored import StoredLLM
 
 __all__ = [
     "Estimate",
     "Price",
+    "RehearsedLLM",
     "ScriptedLLM",
     "StoredLLM",
     "check_llm",
