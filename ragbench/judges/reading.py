@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
-from ragbench.prompts import without_thoughts
+from ragbench.prompts import UnreadableError, json_objects, without_thoughts
 
 _YES = {"supported", "correct", "useful", "equivalent"}
 _NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"}
@@ -104,10 +103,6 @@ _KEY = {
 }
 
 
-class UnreadableError(ValueError):
-    """A verdict that cannot be read, with the reason; never leaves `ragbench.judges`."""
-
-
 def reply_schema(criteria: Sequence[str]) -> dict[str, Any]:
     """The JSON schema of a reply: only what every provider's structured output understands, all in one piece."""
     forms = {criterion: _inlined(_FORMS[criterion].model_json_schema()) for criterion in criteria}
@@ -141,7 +136,7 @@ def read_verdicts(reply: str, criteria: Sequence[str]) -> dict[str, BaseModel | 
     """
     text = without_thoughts(reply)
     try:
-        objects = list(_objects(text))
+        objects = list(json_objects(text))
     except UnreadableError as problem:
         return dict.fromkeys(criteria, problem)
     found: dict[str, BaseModel | UnreadableError] = {}
@@ -151,23 +146,6 @@ def read_verdicts(reply: str, criteria: Sequence[str]) -> dict[str, BaseModel | 
         except UnreadableError as problem:
             found[criterion] = problem
     return found
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """The outermost JSON objects of a text, in order; braces of prose are passed over."""
-    decoder = json.JSONDecoder(strict=False)  # small models write line breaks into strings
-    start = text.find("{")
-    while start >= 0:
-        try:
-            value, end = decoder.raw_decode(text, start)
-            yield value
-        except RecursionError as exc:
-            raise UnreadableError("it nests too deeply") from exc
-        except json.JSONDecodeError as exc:
-            if re.match(r'\{\s*["}]', text[start : start + 100]):
-                raise UnreadableError(f"its JSON is broken or cut at character {exc.pos} ({exc.msg})") from exc
-            end = start + 1
-        start = text.find("{", end)
 
 
 def _verdict(criterion: str, text: str, objects: Sequence[Mapping[str, Any]], *, alone: bool) -> BaseModel:

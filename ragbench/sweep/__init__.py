@@ -7,21 +7,21 @@ time; what was interrupted, at whatever moment, is run again.
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Mapping
-from contextlib import chdir
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
+from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.experiment import load_sweep, own_version, write_durably
-from ragbench.sweep import processes
+from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
 from ragbench.sweep.grid import Grid, read_grid
-from ragbench.sweep.notebooks import Notebook
 from ragbench.sweep.progress import Progress
+from ragbench.sweep.running import Place, notebook_job, relative, run_all, run_job
+from ragbench.sweep.sources import source_of, working_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +31,10 @@ __all__ = ["Grid", "SweepResult", "read_grid", "sweep"]
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep left behind. `failed` is name -> error, `notes` is what the user should know."""
+    """What a sweep left behind. `failed` is name -> error, `notes` is what the user should know.
+
+    When the maximum cost ended it, `stopped` says so and `left` names the configurations that were not begun.
+    """
 
     folder: Path
     finished: tuple[str, ...]
@@ -39,12 +42,21 @@ class SweepResult:
     failed: Mapping[str, str]
     comparison: Path | None = None
     leaderboard: Path | None = None
+    left: tuple[str, ...] = ()
+    stopped: str = ""
     notes: tuple[str, ...] = field(default_factory=tuple)
     seconds: float = 0.0
 
 
 def sweep(
-    grid_file: str | Path, *, jobs: int | None = None, force: bool = False, out: str | Path = "results"
+    grid_file: str | Path,
+    *,
+    jobs: int | None = None,
+    force: bool = False,
+    out: str | Path = "results",
+    replies: str | None = None,
+    max_cost: float | None = None,
+    allow_failed: bool = False,
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
 
@@ -55,6 +67,11 @@ def sweep(
         jobs: how many runs side by side; None = one per core, as far as there are 1.5 GB of memory for each.
         force: run finished configurations again too.
         out: folder that holds the sweep's own folder.
+        replies: what of the reply store is used, as in RAGBENCH_REPLIES: "on", "off" or "offline" (nothing is sent).
+        max_cost: US dollars that the requests of all sweeps into this folder may cost together, as RAGBENCH_MAX_COST.
+            No request is sent that might pass it. What needs one is not finished, and no other run is begun.
+        allow_failed: take a run as finished although requests of it failed. Otherwise it is a failed run, because what
+            came back is stored and running it again asks for the rest only.
 
     Returns:
         What was run, skipped and failed, and where things are.
@@ -65,22 +82,25 @@ def sweep(
         SweepError: another sweep works in the same folder, or it holds results on other data.
         KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same call goes on.
     """
-    from rich.console import Console
-
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is {jobs}; expected 1 or more")
+    with spending.settings(replies, max_cost):
+        return _checked_sweep(grid_file, jobs, force, Path(out), allow_failed)
+
+
+def _checked_sweep(grid_file: str | Path, jobs: int | None, force: bool, out: Path, allow_failed: bool) -> SweepResult:
+    from rich.console import Console
+
     began = time.monotonic()
     grid = read_grid(grid_file)
-    source = {
-        "notebook": grid.notebook.path.name,
-        "notebook_sha256": grid.notebook.digest,
-        "dataset_fingerprint": _fingerprint(grid),
-    }
-    folder = SweepFolder(Path(out).absolute() / grid.name)
+    source = source_of(grid)
+    folder = SweepFolder(out.absolute() / grid.name)
     console = Console(stderr=True)
     try:
-        with folder.locked():
-            return _sweep(grid, folder, source, console, jobs=jobs, force=force, began=began)
+        with folder.locked(), spending.account(folder.path):
+            stamp = {"grid": relative(grid.path.resolve(), folder.path)}
+            job = partial(run_job, folder, source=source, stamp=stamp, allow_failed=allow_failed)
+            return _sweep(grid, folder, source, console, job, jobs=jobs, force=force, began=began)
     except KeyboardInterrupt:
         done = sum(folder.is_finished(name, parameters, source) for name, parameters in grid.runs.items())
         console.print(
@@ -99,6 +119,7 @@ def _sweep(
     folder: SweepFolder,
     source: Mapping[str, str],
     console: Console,
+    job: Callable[..., dict[str, Any]],
     *,
     jobs: int | None,
     force: bool,
@@ -117,79 +138,20 @@ def _sweep(
             highlight=False,
         )
     progress = Progress(console, len(grid.runs), skipped=len(skipped), jobs=side_by_side)
-    jobs_of = {name: _job(grid, folder, name, source) for name in waiting}
-    failed = _run_all(grid.notebook, folder, jobs_of, progress, side_by_side)
-    finished = tuple(name for name in waiting if name not in failed)
-    result = SweepResult(folder.path, finished, tuple(skipped), failed, notes=tuple(notes))
+    place = Place(grid.notebook.path, working_folder(grid), grid.run_timeout)
+    jobs_of = {name: job(name, place, grid.runs[name]) for name in waiting}
+    ended = run_all(grid.notebook.text, folder, jobs_of, progress, side_by_side)
+    finished = tuple(name for name in waiting if name not in ended.failed and name not in ended.left)
+    result = SweepResult(
+        folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left), notes=tuple(notes)
+    )
+    if ended.budget:
+        result = replace(result, stopped=spending.stopped(len(ended.failed) + len(ended.left)))
     if finished or skipped:
         result = _compare(grid, folder, result, console)
     else:
         result = replace(result, notes=(*notes, "no configuration succeeded, so there is nothing to compare"))
     return replace(result, seconds=time.monotonic() - began)
-
-
-def _run_all(
-    notebook: Notebook, folder: SweepFolder, jobs: Mapping[str, dict[str, Any]], progress: Progress, side_by_side: int
-) -> dict[str, str]:
-    """Run every job, `side_by_side` at a time; name -> error of those that failed."""
-    waiting = list(jobs)
-    running: list[processes.Running] = []
-    failed: dict[str, str] = {}
-    try:
-        with progress.shown():
-            while waiting or running:
-                while waiting and len(running) < side_by_side:
-                    name = waiting.pop(0)
-                    aside = folder.aside(name)
-                    aside.mkdir()
-                    (aside / "source.ipynb").write_text(notebook.text, encoding="utf-8")
-                    running.append(processes.start(name, jobs[name], aside, jobs=side_by_side))
-                    progress.started(name)
-                for run in list(running):
-                    outcome = processes.ended(run)
-                    if outcome is None:
-                        continue
-                    running.remove(run)
-                    if outcome.error:
-                        failed[run.name] = outcome.error
-                        folder.keep_failed(run.name)
-                    else:
-                        folder.keep(run.name)
-                    progress.ended(*outcome)
-                time.sleep(0.05)
-    finally:
-        processes.stop(running)
-        folder.clear()
-    return failed
-
-
-def _job(grid: Grid, folder: SweepFolder, name: str, source: Mapping[str, str]) -> dict[str, Any]:
-    """What the worker of one run reads. It runs in the grid's folder, so that relative dataset paths mean the same."""
-    parameters = dict(grid.runs[name])
-    results = folder.aside(name) / name
-    return _common_job(grid, folder, name, grid.notebook) | {
-        "parameters": {**parameters, "results_dir": _relative(results, _cwd(grid))},
-        "configuration": parameters,
-        "results": str(results),
-        "stamp": dict(source),
-        "notebook_stamp": None,
-    }
-
-
-def _common_job(grid: Grid, folder: SweepFolder, name: str, notebook: Notebook) -> dict[str, Any]:
-    aside = folder.aside(name)
-    return {
-        "source": str(aside / "source.ipynb"),
-        "output": str(aside / f"{name}.ipynb"),
-        "outcome": str(aside / "outcome.json"),
-        "cwd": str(_cwd(grid)),
-        "run_timeout": grid.run_timeout,
-        "start_timeout": processes.START_TIMEOUT,
-        # A reader of the notebook looks for the files where they are, not where they were written.
-        "renamed": {f"{aside.name}/{name}": name, f"{aside.name}\\{name}": name, f"{aside.name}/": ""},
-        "folders": {str(_cwd(grid)): ".", str(folder.path.parent): folder.path.parent.name, str(Path.cwd()): "."},
-        "paths": {"input_path": _relative(notebook.path, folder.path), "output_path": f"{name}.ipynb"},
-    }
 
 
 def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Console) -> SweepResult:
@@ -215,35 +177,17 @@ def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Cons
         return result
     stamp = {"baseline": baseline, "notebook_sha256": grid.compare.digest, "results_sha256": folder.digest()}
     if result.finished or _stamp_of(folder.notebook(COMPARISON)) != stamp:
-        job = _common_job(grid, folder, COMPARISON, grid.compare) | {
-            "parameters": {"sweep_dir": _relative(folder.path, _cwd(grid)), "baseline": baseline},
+        job = notebook_job(folder, COMPARISON, Place(grid.compare.path, working_folder(grid), grid.run_timeout)) | {
+            "parameters": {"sweep_dir": relative(folder.path, working_folder(grid)), "baseline": baseline},
             "configuration": {},
             "results": None,
             "stamp": {},
             "notebook_stamp": stamp,
         }
-        failed = _run_all(grid.compare, folder, {COMPARISON: job}, Progress(console, 1), 1)
+        failed = run_all(grid.compare.text, folder, {COMPARISON: job}, Progress(console, 1), 1).failed
         if failed:
             return replace(result, failed={**result.failed, **failed})
     return replace(result, comparison=folder.notebook(COMPARISON))
-
-
-def _fingerprint(grid: Grid) -> str:
-    """The fingerprint of the grid's dataset, loaded once here so that its errors come before anything is spent."""
-    parameters = next(iter(grid.runs.values()))
-    if "dataset" not in parameters:
-        return ""
-    from ragbench.datasets import load_dataset
-
-    name, here = parameters["dataset"], Path.cwd()
-    try:
-        with chdir(_cwd(grid)):  # where the notebook will look for it
-            return str(load_dataset(name, split=parameters.get("split", "test")).fingerprint)
-    except (ConfigError, DataError) as exc:
-        if not (_cwd(grid) / name).exists() and (here / name).exists():
-            hint = f"paths in a grid are relative to the grid file: {_relative(here / name, _cwd(grid))!r}"
-            raise type(exc)(f"{exc} ({hint})") from exc
-        raise
 
 
 def _foreign(folder: SweepFolder, grid: Grid, source: Mapping[str, str]) -> list[str]:
@@ -282,14 +226,3 @@ def _write(path: Path, text: str) -> None:
     aside = path.with_name(f".running-{path.name}")
     write_durably(aside, text)
     aside.replace(path)
-
-
-def _cwd(grid: Grid) -> Path:
-    return grid.path.resolve().parent
-
-
-def _relative(path: Path, start: Path) -> str:
-    try:
-        return Path(os.path.relpath(path, start)).as_posix()
-    except ValueError:  # another drive on Windows
-        return path.as_posix()

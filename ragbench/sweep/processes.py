@@ -30,11 +30,12 @@ _THREADS = (
 
 
 class Outcome(NamedTuple):
-    """How a run ended: `error` is empty when it succeeded."""
+    """How a run ended: `error` is empty when it succeeded, `budget` says that the maximum cost stopped it."""
 
     name: str
     seconds: float
     error: str
+    budget: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,10 +132,10 @@ def ended(run: Running) -> Outcome | None:
         )
     _close(run.process)
     try:
-        error = json.loads((run.aside / "outcome.json").read_text(encoding="utf-8"))["error"]
+        said = json.loads((run.aside / "outcome.json").read_text(encoding="utf-8"))
+        return Outcome(run.name, seconds, said["error"], said["budget"])
     except (OSError, ValueError, KeyError):
-        error = _how_it_died(run)
-    return Outcome(run.name, seconds, error)
+        return Outcome(run.name, seconds, _how_it_died(run))
 
 
 def _how_it_died(run: Running) -> str:

@@ -18,26 +18,32 @@ from typing import Any
 from ragbench.errors import ConfigError
 from ragbench.experiment import write_durably
 from ragbench.sweep.notebooks import without_machine
+from ragbench.sweep.requests import failed_requests, is_budget
 
 
 class _UnusableError(Exception):
     """The notebook ran, but left nothing that a sweep can use."""
 
 
+class _BudgetError(_UnusableError):
+    """The notebook ran, but requests were refused because they might have passed the maximum cost."""
+
+
 def main(job_file: str) -> int:
     """Execute the notebook of a job; 0 when everything that it had to leave is there."""
     job: dict[str, Any] = json.loads(Path(job_file).read_text(encoding="utf-8"))
     output = Path(job["output"])
-    error = ""
+    error, budget = "", False
     try:
         _execute(job, output)
         if job["results"]:
             _stamp(Path(job["results"]), job)
+            _check_requests(Path(job["results"]), allow_failed=job["allow_failed"])
     except Exception as exc:  # whatever it is, it is reported and the other runs go on
-        error = _explain(exc, job)
+        error, budget = _explain(exc, job), isinstance(exc, _BudgetError)
         _mark(output, Path(job["source"]), error)
     _tidy(output, job)
-    write_durably(Path(job["outcome"]), json.dumps({"error": error}))
+    write_durably(Path(job["outcome"]), json.dumps({"error": error, "budget": budget}))
     return 1 if error else 0
 
 
@@ -110,6 +116,19 @@ def _stamp(results: Path, job: dict[str, Any]) -> None:
     config["parameters"] = job["configuration"]
     config["source"] = job["stamp"]
     write_durably(path, json.dumps(config, indent=1, ensure_ascii=False) + "\n")
+
+
+def _check_requests(results: Path, *, allow_failed: bool) -> None:
+    """A run whose requests failed is not finished: what came back is stored, so running it again asks for the rest."""
+    reasons = failed_requests(results)
+    refused = [reason for reason in reasons if is_budget(reason)]
+    if refused:
+        raise _BudgetError(f"{len(refused)} requests were not sent. {refused[0]}")
+    if reasons and not allow_failed:
+        raise _UnusableError(
+            f"{len(reasons)} requests to a language model failed, the first: {reasons[0]}. What came back is stored, "
+            "so the same command asks for the rest only; --allow-failed takes the run as it is"
+        )
 
 
 def _explain(exc: Exception, job: dict[str, Any]) -> str:
