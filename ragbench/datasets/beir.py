@@ -40,8 +40,8 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
         there = f"splits that are there: {', '.join(splits)}" if splits else f"there is no split at all; {_LAYOUT}"
         raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {there}")
 
-    corpus = _unique(folder / "corpus.jsonl", document, "document", lambda found: found.doc_id)
-    cases = _unique(folder / "queries.jsonl", case, "query", lambda found: found.query_id)
+    corpus = unique_records(folder / "corpus.jsonl", document, "document", lambda found: found.doc_id)
+    cases = unique_records(folder / "queries.jsonl", case, "query", lambda found: found.query_id)
     qrels = read_qrels(folder / "qrels" / f"{split}.tsv")
 
     labels: list[tuple[Path, gold.GoldByQuery]] = []
@@ -102,7 +102,10 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield number, line.split("\t")
 
 
-def _unique(path: Path, parse: Callable[[dict[str, Any]], T], what: str, key: Callable[[T], str]) -> dict[str, T]:
+def unique_records(
+    path: Path, parse: Callable[[dict[str, Any]], T], what: str, key: Callable[[T], str]
+) -> dict[str, T]:
+    """The records of a file by their ids; one id twice is an error, and so is an empty file."""
     found: dict[str, T] = {}
     for number, value in parsed(path, parse):
         if key(value) in found:

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
-from ragbench.prompts import UnreadableError, json_objects, without_thoughts
+from ragbench.prompts import UnreadableError as UnreadableError
+from ragbench.prompts import json_objects, without_thoughts
 
 _YES = {"supported", "correct", "useful", "equivalent"}
 _NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"}

@@ -20,6 +20,17 @@ from ragbench.prompts.judging import (
     REPAIR,
     REPLY_FORMS,
 )
+from ragbench.prompts.labelling import (
+    LABELLING_SYSTEM,
+    QUESTIONS,
+    QUESTIONS_SCHEMA,
+    REFERENCE,
+    SUPPORT,
+    SUPPORT_SCHEMA,
+    ask_for_questions,
+    ask_for_support,
+)
+from ragbench.prompts.objects import UnreadableError, json_objects
 from ragbench.prompts.outcomes import NO_ANSWER, read_outcome, without_thoughts
 
 __all__ = [
@@ -32,16 +43,26 @@ __all__ = [
     "FAITHFULNESS",
     "GENERATION_SYSTEM",
     "JUDGE_SYSTEM",
+    "LABELLING_SYSTEM",
     "NO_ANSWER",
     "PLAIN",
     "PROMPTS",
+    "QUESTIONS",
+    "QUESTIONS_SCHEMA",
+    "REFERENCE",
     "RELEVANCE",
     "REPAIR",
     "REPLY_FORMS",
+    "SUPPORT",
+    "SUPPORT_SCHEMA",
+    "UnreadableError",
+    "ask_for_questions",
+    "ask_for_support",
     "check_prompt",
     "fence",
     "fence_code",
     "fill",
+    "json_objects",
     "numbered",
     "read_outcome",
     "without_thoughts",

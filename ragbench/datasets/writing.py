@@ -1,0 +1,287 @@
+"""Datasets to disk: a BEIR folder that `load_dataset` reads back, and reference answers beside one.
+
+What a person wrote or changed is never replaced. A generated answer carries the digest of its own text, so a line whose
+text has another digest, or that has none, is a person's, and so is one with `"reviewed": true`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragbench import cache
+from ragbench.datasets.collection import warn
+from ragbench.datasets.lines import json_lines, lines, shown
+from ragbench.errors import DataError
+from ragbench.types import Case, Dataset, Document
+
+FILES = ("corpus.jsonl", "queries.jsonl", "answers.jsonl", "questions.jsonl", "qrels", "drafts.jsonl", "testset.json")
+"""What a folder may hold that `save_dataset` replaces."""
+
+
+class Merged(NamedTuple):
+    """What became of generated answers in a file: `written`, and `kept`, whose place a person's answer has."""
+
+    written: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def generated_label(answer: str, *, model: str, prompt: str, sources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The field `generated` of an answer's line: where it comes from, and the digest of its text."""
+    return {"model": model, "prompt": prompt, "sources": [dict(s) for s in sources], "digest": text_digest(answer)}
+
+
+def text_digest(answer: str) -> str:
+    """16 hex digits of SHA-256 over a text.
+
+    >>> text_digest("Paris.") == text_digest("Paris. ")
+    False
+    """
+    return cache.digest("generated answer", answer)[:16]
+
+
+def is_by_hand(record: Mapping[str, Any]) -> bool:
+    """Whether the answer in a line of answers.jsonl is a person's: written, changed or reviewed by one.
+
+    >>> line = {"_id": "q1", "answer": "Paris.", "generated": {"digest": text_digest("Paris.")}}
+    >>> is_by_hand(line), is_by_hand({**line, "answer": "Lyon."}), is_by_hand({**line, "reviewed": True})
+    (False, True, True)
+    """
+    generated = record.get("generated")
+    if not isinstance(generated, Mapping) or record.get("reviewed"):
+        return "answer" in record or "answers" in record
+    return generated.get("digest") != text_digest(str(record.get("answer")))
+
+
+def reference_origin(case: Case) -> str:
+    """Who wrote the reference answer of a case: "nobody", "model" or "person".
+
+    >>> reference_origin(Case("q1", "Which city?", reference_answer="Paris."))
+    'person'
+    """
+    if not (case.reference_answer or "").strip():
+        return "nobody"
+    return "person" if is_by_hand({"answer": case.reference_answer, **case.metadata}) else "model"
+
+
+def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> Merged:
+    """Put generated answers (query_id -> fields of its line) into an answers.jsonl, in one step.
+
+    The file is read anew, so what a person changes while a model is being asked is kept as well. Lines keep their order
+    and, unless replaced, their bytes; new ones come last. A line without an answer keeps its other fields.
+
+    Raises:
+        DataError: the file is not what it should be, or cannot be written.
+    """
+    kept: list[str] = []
+    written: list[str] = []
+    result: list[str] = []
+    if path.exists():
+        for (_, text), (number, record) in zip(lines(path), json_lines(path), strict=True):
+            query_id = str(record.get("_id"))
+            if "_id" not in record:
+                raise DataError(f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}")
+            if query_id not in answers:
+                result.append(text)
+            elif is_by_hand(record):
+                kept.append(query_id)
+                result.append(text)
+            else:
+                written.append(query_id)
+                result.append(_json({**record, **answers[query_id], "_id": record["_id"]}))
+    for query_id in (query_id for query_id in answers if query_id not in {*kept, *written}):
+        written.append(query_id)
+        result.append(_json({"_id": query_id, **answers[query_id]}))
+    if written:
+        _replace(path, "".join(f"{line}\n" for line in result))
+    return Merged(tuple(written), tuple(kept))
+
+
+def save_dataset(
+    dataset: Dataset, folder: str | Path, *, force: bool = False, extra: Mapping[str, str] | None = None
+) -> Path:
+    """Write a dataset as a BEIR folder, complete or not at all, and give its path.
+
+    corpus.jsonl, queries.jsonl, qrels/<split>.tsv; answers.jsonl with reference answers and questions.jsonl with gold
+    spans where there are any; `extra` is file name -> text. `load_dataset(folder, split)` gives the same corpus, cases
+    and qrels; labels that the format cannot hold (such as required keywords) are left out with one DataWarning each.
+
+    Args:
+        force: replace a folder that is there. Never replaced is one that holds anything else than a dataset, or an
+            answer that a person wrote or changed.
+
+    Raises:
+        DataError: the folder is there, or must not be replaced, or an id cannot be written.
+    """
+    target = Path(folder).expanduser()
+    _check_free(target, force)
+    texts = {**_texts(dataset), **(extra or {})}
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            new, old = aside / "new", aside / "old"
+            for name, text in texts.items():
+                (new / name).parent.mkdir(parents=True, exist_ok=True)
+                _write(new / name, text)
+            if target.exists():
+                target.rename(old)
+            try:
+                new.rename(target)
+            except OSError:
+                if old.exists():
+                    old.rename(target)
+                raise
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    except OSError as exc:
+        raise DataError(f"{target} could not be written: {exc.strerror or exc}; check the place and its room") from exc
+    return target
+
+
+def _check_free(folder: Path, force: bool) -> None:
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return
+    if not force:
+        raise DataError(f"{folder} is there already; name another folder, or replace it with --force (force=True)")
+    foreign = (
+        sorted(path.name for path in folder.iterdir() if path.name not in FILES) if folder.is_dir() else ["a file"]
+    )
+    if foreign:
+        raise DataError(f"{folder} holds {shown(foreign[0])}, which is no part of a dataset: it is not replaced")
+    answers = folder / "answers.jsonl"
+    if answers.is_file() and (edited := [record for _, record in json_lines(answers) if is_by_hand(record)]):
+        raise DataError(
+            f"{answers} holds {len(edited)} answers that a person wrote or changed, first {shown(edited[0].get('_id'))}: "
+            "they are never replaced; name another folder, or move this one away"
+        )
+
+
+def _texts(dataset: Dataset) -> dict[str, str]:
+    """File name -> content."""
+    _warn_of_losses(dataset)
+    bodies = {doc_id: len(doc.full_text) - len(doc.text) for doc_id, doc in dataset.corpus.items()}
+    answers = [line for case in dataset.cases if (line := _answer_line(case))]
+    questions = [
+        {"_id": case.query_id, "question": case.text, "references": references}
+        for case in dataset.cases
+        if (references := _references(case, dataset, bodies))
+    ]
+    texts = {
+        "corpus.jsonl": _json_lines(_document_line(document) for document in dataset.corpus.values()),
+        "queries.jsonl": _json_lines(_query_line(case) for case in dataset.cases),
+        f"qrels/{dataset.split}.tsv": _qrels(dataset),
+    }
+    if answers:
+        texts["answers.jsonl"] = _json_lines(answers)
+    if questions:
+        texts["questions.jsonl"] = _json_lines(questions)
+    return texts
+
+
+def _document_line(document: Document) -> dict[str, Any]:
+    line: dict[str, Any] = {"_id": document.doc_id, "title": document.title, "text": document.text}
+    return {**line, "metadata": dict(document.metadata)} if document.metadata else line
+
+
+def _query_line(case: Case) -> dict[str, Any]:
+    line: dict[str, Any] = {"_id": case.query_id, "text": case.text}
+    line |= {name: value for name in ("category", "query_type") if (value := getattr(case, name))}
+    metadata = {key: value for key, value in case.metadata.items() if key != "generated" or not case.reference_answer}
+    return {**line, "metadata": metadata} if metadata else line
+
+
+def _answer_line(case: Case) -> dict[str, Any]:
+    line: dict[str, Any] = {"answer": case.reference_answer} if case.reference_answer else {}
+    if len(case.gold_facts) == 1:
+        line["answers"] = list(case.gold_facts[0])
+    if case.expected_outcome in ("success", "no_results"):
+        line["answerable"] = case.expected_outcome == "success"
+    if case.reference_answer and "generated" in case.metadata:
+        line["generated"] = case.metadata["generated"]
+    return {"_id": case.query_id, **line} if line else {}
+
+
+def _references(case: Case, dataset: Dataset, bodies: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Gold spans as the format has them: characters of `text`. What lies in the title cannot be said."""
+    references = []
+    for span in case.evidence:
+        start, end = max(span.start - bodies[span.doc_id], 0), span.end - bodies[span.doc_id]
+        if end > start:
+            content = dataset.corpus[span.doc_id].text[start:end]
+            references.append({"corpus_id": span.doc_id, "content": content, "start_index": start, "end_index": end})
+    return references
+
+
+def _qrels(dataset: Dataset) -> str:
+    text = io.StringIO()
+    table = csv.writer(text, delimiter="\t", lineterminator="\n")
+    table.writerow(["query-id", "corpus-id", "score"])
+    for query_id, grades in dataset.qrels.items():
+        for doc_id, grade in grades.items():
+            for identifier in (query_id, doc_id):
+                if not identifier.strip() or any(sign in identifier for sign in "\t\r\n"):
+                    raise DataError(f"the id {shown(identifier)} is empty or holds a tab or a line break; rename it")
+            table.writerow([query_id, doc_id, grade])
+    return text.getvalue()
+
+
+def _warn_of_losses(dataset: Dataset) -> None:
+    source = f"saving {dataset.name}"
+    for label in ("required_keywords", "expected_claims", "forbidden_claims", "expected_citations"):
+        lost = [case.query_id for case in dataset.cases if getattr(case, label)]
+        warn(source, f"queries lose their {label}, which a BEIR folder cannot hold", lost)
+    lost = [case.query_id for case in dataset.cases if len(case.gold_facts) > 1]
+    warn(source, "queries lose their gold_facts: a BEIR folder holds one fact of each", lost)
+    lost = [
+        case.query_id
+        for case in dataset.cases
+        for span in case.evidence
+        if span.start < len(dataset.corpus[span.doc_id].full_text) - len(dataset.corpus[span.doc_id].text)
+    ]
+    warn(source, "pieces of evidence begin in a title, which a BEIR folder cannot say; they are cut", lost)
+    lost = [
+        case.query_id
+        for case in dataset.cases
+        if not dataset.qrels.get(case.query_id) and case.expected_outcome != "no_results"
+    ]
+    warn(source, "queries have no judgement and will be left out when it is read", lost)
+
+
+def _json(record: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(record, ensure_ascii=False)
+    except (TypeError, ValueError) as exc:
+        raise DataError(f"{shown(record)} cannot be written as JSON: {exc}") from exc
+
+
+def _json_lines(records: Iterable[Mapping[str, Any]]) -> str:
+    return "".join(f"{_json(record)}\n" for record in records)
+
+
+def _replace(path: Path, text: str) -> None:
+    """The file holds the old text or the new one, at any moment."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            _write(aside, text)
+            os.replace(aside, path)
+        finally:
+            aside.unlink(missing_ok=True)
+    except OSError as exc:
+        raise DataError(f"{path} could not be written: {exc.strerror or exc}; check the place and its room") from exc
+
+
+def _write(path: Path, text: str) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())  # so that the rename cannot outrun the data
