@@ -151,16 +151,15 @@ def _check_free(folder: Path, force: bool) -> None:
         return
     if not force:
         raise DataError(f"{folder} is there already; name another folder, or replace it with --force (force=True)")
-    foreign = (
-        sorted(path.name for path in folder.iterdir() if path.name not in FILES) if folder.is_dir() else ["a file"]
-    )
-    if foreign:
+    if not folder.is_dir():
+        raise DataError(f"{folder} is a file, not the folder of a dataset: it is not replaced")
+    if foreign := sorted(path.name for path in folder.iterdir() if path.name not in FILES):
         raise DataError(f"{folder} holds {shown(foreign[0])}, which is no part of a dataset: it is not replaced")
     answers = folder / "answers.jsonl"
     if answers.is_file() and (edited := [record for _, record in json_lines(answers) if is_by_hand(record)]):
         raise DataError(
-            f"{answers} holds {len(edited)} answers that a person wrote or changed, first {shown(edited[0].get('_id'))}: "
-            "they are never replaced; name another folder, or move this one away"
+            f"{answers} holds {len(edited)} answers that a person wrote or changed, first "
+            f"{shown(edited[0].get('_id'))}: they are never replaced; name another folder, or move this one away"
         )
 
 

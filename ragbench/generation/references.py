@@ -1,0 +1,240 @@
+"""Reference answers from a dataset's most relevant documents, written beside it and never over a person's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragbench import cache, llms
+from ragbench.datasets.writing import generated_label, merge_answers, reference_origin
+from ragbench.embedders import load_embedder
+from ragbench.errors import ConfigError, DataError, ModelError, unknown
+from ragbench.generation.replies import read_reply
+from ragbench.prompts import GENERATION_SYSTEM, REFERENCE, check_prompt, fill
+from ragbench.segments import token_offsets
+from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder
+
+MAX_TOKENS = 400
+"""Of a reference answer; four sentences need a third of it."""
+
+
+def choose_queries(
+    dataset: Dataset, *, query_ids: Sequence[str] = (), max_queries: int = 0, replace: bool = False
+) -> list[str]:
+    """The queries that a reference answer is to be written for, in the order of the dataset.
+
+    Those are left out that have one (with `replace`: one by a person), that nothing answers, and, whatever is asked
+    for, that no relevant document is judged for.
+
+    Args:
+        query_ids: only these; none means all.
+        max_queries: at most so many of them, the first; 0 means all.
+        replace: also those whose answer a model wrote.
+
+    Raises:
+        ConfigError: an id that is not there, or a number below 0.
+    """
+    if max_queries < 0:
+        raise ConfigError(f"max_queries is {max_queries}; expected 0 (all) or more")
+    known = {case.query_id for case in dataset.cases}
+    for query_id in query_ids:
+        if query_id not in known:
+            raise ConfigError(unknown("query", query_id, sorted(known)[:20] if len(known) > 20 else sorted(known)))
+    wanted = [
+        case.query_id
+        for case in dataset.cases
+        if (not query_ids or case.query_id in query_ids)
+        and case.expected_outcome != "no_results"
+        and reference_origin(case) in (("nobody", "model") if replace else ("nobody",))
+        and _relevant(dataset, case)
+    ]
+    return wanted[:max_queries] if max_queries else wanted
+
+
+def reference_sources(
+    dataset: Dataset,
+    query_ids: Sequence[str],
+    *,
+    k: int = 5,
+    max_document_tokens: int = 1000,
+    embedder: str | Embedder = "wordllama",
+) -> dict[str, list[Chunk]]:
+    """The passages that each query's reference answer is to be written from, best first.
+
+    The relevant documents by their grade, highest first; of one grade those closer to the question (cosine of
+    `embedder`, six decimals), then those earlier in the corpus; at most `k`. Of a document with more than
+    `max_document_tokens` (of the "minilm" tokenizer) one window of that size is taken: the one that holds most of the
+    query's gold evidence, then the one closest to the question, then the first.
+
+    Returns:
+        query_id -> chunks. `start` and `end` tell the window; "doc_id#0" is a whole document or its first window.
+    """
+    if k < 1 or max_document_tokens < 1:
+        raise ConfigError(f"k is {k} and max_document_tokens is {max_document_tokens}; expected 1 or more of each")
+    wanted = set(query_ids)
+    cases = [case for case in dataset.cases if case.query_id in wanted]
+    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    relevant = {case.query_id: _relevant(dataset, case) for case in cases}
+    used = list(dict.fromkeys(doc_id for found in relevant.values() for doc_id in found))
+    windows = dict(zip(used, _windows(dataset, used, max_document_tokens), strict=True))
+    position = {doc_id: i for i, doc_id in enumerate(dataset.corpus)}
+    questions = model.encode([case.text for case in cases])
+    sources: dict[str, list[Chunk]] = {}
+    for case, question in zip(cases, questions, strict=True):
+        grades = relevant[case.query_id]
+        nearness = model.encode([dataset.corpus[doc_id].full_text for doc_id in grades]) @ question
+        near = dict(zip(grades, np.round(nearness, 6).tolist(), strict=True))
+        ranked = sorted(grades, key=lambda doc_id: (-grades[doc_id], -near[doc_id], position[doc_id]))[:k]
+        sources[case.query_id] = [_best_window(case, windows[doc_id], question, model) for doc_id in ranked]
+    return sources
+
+
+def generate_references(
+    dataset: Dataset,
+    sources: Mapping[str, Sequence[Chunk]],
+    llm: str | LLM,
+    *,
+    prompt: str = "reference",
+    concurrency: int = 8,
+) -> list[Answer]:
+    """A reference answer for each query of `sources` (see `reference_sources`), in their order.
+
+    `prompt` is "reference" or a text of your own with {question} and {context}. Where the documents do not hold the
+    answer, the outcome is "no_results"; a request that failed, or a reply that was cut, is "failed".
+    """
+    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    replies = llms.generate_many(
+        model,
+        _requests(dataset, sources, prompt),
+        system=GENERATION_SYSTEM,
+        max_tokens=MAX_TOKENS,
+        concurrency=concurrency,
+        label="reference answers",
+    )
+    answers = []
+    for (query_id, passages), reply in zip(sources.items(), replies, strict=True):
+        answer = read_reply(query_id, reply, passages)
+        if "truncated" in answer.flags:
+            why = f"{reply.model} did not come to an end within {MAX_TOKENS} tokens"
+            answer = Answer(query_id, "", answer.contexts, outcome="failed", usage=reply, error=why)
+        answers.append(answer)
+    return answers
+
+
+def estimate_references(
+    dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], llm: str | LLM, *, prompt: str = "reference"
+) -> llms.Estimate:
+    """What `generate_references` with the same arguments would send and cost; nothing is sent."""
+    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    requests = _requests(dataset, sources, prompt)
+    return llms.estimate_many(model, requests, system=GENERATION_SYSTEM, max_tokens=MAX_TOKENS)
+
+
+def write_references(
+    folder: str | Path,
+    dataset: Dataset,
+    sources: Mapping[str, Sequence[Chunk]],
+    llm: str | LLM,
+    *,
+    prompt: str = "reference",
+    concurrency: int = 8,
+) -> list[Answer]:
+    """Generate reference answers and put them into `folder`/answers.jsonl, some dozens at a time.
+
+    Each line records model, prompt and source documents. A line that a person wrote, changed or reviewed is kept,
+    whatever the model says (`ragbench.datasets.writing.is_by_hand`). After an interruption the file holds all but the
+    last part, and the replies of that part that had come are in the reply store: nothing is paid for twice.
+
+    Raises:
+        ModelError: none of the first requests succeeded, or none of a later part; what came before is in the file.
+    """
+    path = Path(folder) / "answers.jsonl"
+    size = max(32, 4 * concurrency)
+    query_ids = list(sources)
+    answers: list[Answer] = []
+    for first in range(0, len(query_ids), size):
+        part = {query_id: sources[query_id] for query_id in query_ids[first : first + size]}
+        new = generate_references(dataset, part, llm, prompt=prompt, concurrency=concurrency)
+        answers += new
+        merge_answers(path, reference_lines(dataset, part, new, prompt=prompt))
+        if all(answer.error is not None for answer in new):
+            raise ModelError(
+                f"none of {len(new)} reference answers could be had; {first} were asked for before and are in {path}: "
+                f"{new[0].error}"
+            )
+    return answers
+
+
+def reference_lines(
+    dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], answers: Sequence[Answer], *, prompt: str = "reference"
+) -> dict[str, dict[str, Any]]:
+    """query_id -> what answers.jsonl says about it, for the answers that are one."""
+    lines = {}
+    for answer in answers:
+        if answer.outcome != "success" or answer.usage is None:
+            continue
+        passages = [
+            {"doc_id": c.doc_id, "start": c.start, "end": c.end, "grade": dataset.qrels[answer.query_id].get(c.doc_id)}
+            for c in sources[answer.query_id]
+        ]
+        label = generated_label(answer.text, model=answer.usage.model, prompt=prompt_name(prompt), sources=passages)
+        lines[answer.query_id] = {"answer": answer.text, "generated": label}
+    return lines
+
+
+def prompt_name(prompt: str) -> str:
+    """A named prompt with a digest of its text, which may change between versions; one's own text as it is."""
+    return f"reference@{cache.digest(REFERENCE, GENERATION_SYSTEM)[:8]}" if prompt == "reference" else prompt
+
+
+def _requests(dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], prompt: str) -> list[str]:
+    template = REFERENCE if prompt == "reference" else check_prompt(prompt)
+    questions = dataset.queries
+    if missing := [query_id for query_id in sources if query_id not in questions]:
+        raise DataError(f"there are sources for query {missing[0]!r}, which is none of {dataset!r}")
+    return [fill(template, questions[query_id], [c.text for c in found]) for query_id, found in sources.items()]
+
+
+def _relevant(dataset: Dataset, case: Case) -> dict[str, int]:
+    grades = dataset.qrels.get(case.query_id, {})
+    return {
+        doc_id: grade
+        for doc_id, grade in grades.items()
+        if grade >= 1 and doc_id in dataset.corpus and dataset.corpus[doc_id].full_text.strip()
+    }
+
+
+def _windows(dataset: Dataset, doc_ids: Sequence[str], size: int) -> list[list[Chunk]]:
+    """Each document as one chunk, or as windows of `size` tokens that overlap by half."""
+    texts = [dataset.corpus[doc_id].full_text for doc_id in doc_ids]
+    result = []
+    for doc_id, text, offsets in zip(doc_ids, texts, token_offsets(texts), strict=True):
+        step = max(1, size // 2)
+        firsts = range(0, max(1, len(offsets) - size + step), step) if len(offsets) > size else range(1)
+        spans = [
+            (int(offsets[first][0]), int(offsets[min(first + size, len(offsets)) - 1][1])) if len(firsts) > 1 else None
+            for first in firsts
+        ]
+        places = [span or (0, len(text)) for span in spans]
+        result.append(
+            [Chunk(f"{doc_id}#{i}", doc_id, start, end, text[start:end]) for i, (start, end) in enumerate(places)]
+        )
+    return result
+
+
+def _best_window(case: Case, windows: Sequence[Chunk], question: Any, model: Embedder) -> Chunk:
+    if len(windows) == 1:
+        return windows[0]
+    near = np.round(model.encode([window.text for window in windows]) @ question, 6)
+    held = [
+        sum(
+            max(0, min(span.end, window.end) - max(span.start, window.start))
+            for span in case.evidence
+            if span.doc_id == window.doc_id
+        )
+        for window in windows
+    ]
+    return windows[max(range(len(windows)), key=lambda i: (held[i], near[i], -i))]

@@ -1,0 +1,20 @@
+"""Chunks -> questions with answers and gold evidence, each checked: a test set for documents that have none."""
+
+from __future__ import annotations
+
+from ragbench.generation.testsets.drafting import Draft, estimate_drafts, generate_drafts
+from ragbench.generation.testsets.output import STATES, as_dataset, drafts_table, save_testset
+from ragbench.generation.testsets.sampling import SAMPLINGS, sample_chunks, spread
+
+__all__ = [
+    "SAMPLINGS",
+    "STATES",
+    "Draft",
+    "as_dataset",
+    "drafts_table",
+    "estimate_drafts",
+    "generate_drafts",
+    "sample_chunks",
+    "save_testset",
+    "spread",
+]

@@ -1,0 +1,104 @@
+"""Drafts as a test set: tables of what became of them, a dataset, a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.datasets.writing import generated_label, save_dataset
+from ragbench.errors import DataError
+from ragbench.generation.testsets.drafting import Draft, prompts_name
+from ragbench.types import Case, Dataset
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STATES: Mapping[str, str] = {
+    "accepted": "in the test set",
+    "incomplete": "question, answer or quote is empty",
+    "yes_no": "can be answered by yes or no",
+    "vague": "cannot be understood without the passage",
+    "quotes_chunk": "repeats the words of the chunk",
+    "unquoted": "the quoted evidence does not stand in the chunk",
+    "unsupported": "the chunk does not support the answer",
+    "duplicate": "asks the same as another question",
+    "unchecked": "the check failed or could not be read",
+    "nothing": "the model found nothing worth asking in the chunk",
+    "unreadable": "the reply could not be read",
+    "failed": "the request failed",
+}
+"""What became of a draft; all but the first are reasons for its rejection."""
+
+
+def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
+    """How many drafts ended in which state, in the order of `STATES`; those that did not occur are left out.
+
+    Returns:
+        state, meaning, drafts (their number), share (of all), example (the reason of the first).
+    """
+    import pandas as pd
+
+    rows = []
+    for state, meaning in STATES.items():
+        own = [draft for draft in drafts if draft.state == state]
+        if own:
+            example = own[0].reason if state != "accepted" else own[0].question
+            rows.append((state, meaning, len(own), len(own) / len(drafts), example))
+    return pd.DataFrame(rows, columns=["state", "meaning", "drafts", "share", "example"])
+
+
+def as_dataset(dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", split: str = "test") -> Dataset:
+    """The corpus of `dataset` with the accepted questions; each judges its own document relevant (1).
+
+    Other documents may answer a question as well: they are not judged, and count as not relevant.
+
+    Raises:
+        DataError: no draft is accepted.
+    """
+    cases: dict[str, Case] = {}
+    for draft in drafts:
+        if draft.state != "accepted" or draft.evidence is None:
+            continue
+        source = {"doc_id": draft.doc_id, "start": draft.evidence.start, "end": draft.evidence.end}
+        label = generated_label(draft.answer, model=draft.model, prompt=prompts_name(), sources=[source])
+        metadata = {"generated": {**label, "chunk": draft.chunk_id, "checked_by": draft.checker}}
+        cases[draft.query_id] = Case(
+            draft.query_id,
+            draft.question,
+            reference_answer=draft.answer,
+            evidence=(draft.evidence,),
+            expected_outcome="success",
+            metadata=metadata,
+        )
+    if not cases:
+        counts = ", ".join(f"{row.drafts} {row.state}" for row in drafts_table(drafts).itertuples())
+        raise DataError(f"none of {len(drafts)} drafts is accepted ({counts or 'there are none'}): no test set to make")
+    qrels = {query_id: {case.evidence[0].doc_id: 1} for query_id, case in cases.items()}
+    return replace(dataset, name=name or dataset.name, split=split, cases=tuple(cases.values()), qrels=qrels)
+
+
+def save_testset(
+    dataset: Dataset, drafts: Sequence[Draft], folder: str | Path, *, parameters: Mapping[str, Any], force: bool = False
+) -> Path:
+    """Write a test set (from `as_dataset`) as a BEIR folder, with drafts.jsonl and testset.json beside it.
+
+    drafts.jsonl holds every draft with its state and reason, testset.json the `parameters` and the counts. See
+    `ragbench.datasets.writing.save_dataset` for what is never replaced.
+    """
+    lines = [{**asdict(draft), "query_id": draft.query_id} for draft in drafts]
+    table = drafts_table(drafts)
+    about = {
+        "parameters": dict(parameters),
+        "prompts": prompts_name(),
+        "questions": len(dataset.cases),
+        "drafts": dict(zip(table["state"], table["drafts"].tolist(), strict=True)),
+        "fingerprint": dataset.fingerprint,
+    }
+    extra = {
+        "drafts.jsonl": "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines),
+        "testset.json": f"{json.dumps(about, ensure_ascii=False, indent=2)}\n",
+    }
+    return save_dataset(dataset, folder, force=force, extra=extra)

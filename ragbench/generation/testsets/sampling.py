@@ -1,0 +1,134 @@
+"""Which chunks questions are asked about."""
+
+from __future__ import annotations
+
+import datetime
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragbench.embedders import load_embedder
+from ragbench.errors import ConfigError, DataError, DataWarning, unknown
+from ragbench.types import Chunk, Dataset, Document, Embedder
+
+if TYPE_CHECKING:
+    from ragbench.types import FloatArray
+
+SAMPLINGS = ("diverse", "random", "recent")
+
+LEAST_WORDS = 20
+"""A chunk with fewer words is a heading or a fragment: nothing to ask about."""
+
+
+def sample_chunks(
+    dataset: Dataset,
+    chunks: Sequence[Chunk],
+    n: int,
+    how: str = "diverse",
+    *,
+    seed: int = 0,
+    embedder: str | Embedder = "wordllama",
+    date_field: str = "date",
+) -> list[Chunk]:
+    """`n` chunks to ask questions about, or all where there are fewer; chunks of fewer than 20 words are left out.
+
+    - "random": every chunk alike.
+    - "diverse": the first at random, then always the chunk that is farthest from all chosen ones (largest smallest
+      cosine distance of `embedder`, the earlier of equals), so that every topic comes before any comes twice
+      (farthest-point traversal, Gonzalez 1985; at most twice as far from the best covering as any choice can be).
+    - "recent": from the newest documents by the field `date_field` of their metadata, one chunk of each at random, the
+      newest document first, then a second of each, and so on while documents are fewer than `n`. A date is a year, a
+      month, a day or a time in ISO form ("2024", "2024-05", "2024-05-01T10:00"), or a whole number (a year).
+
+    A larger `n` with the same seed begins with the chunks of a smaller one, so it asks for the additional ones only.
+
+    Raises:
+        ConfigError: an unknown way, or a number below 1.
+        DataError: no chunk is long enough, or no document has a date.
+    """
+    if how not in SAMPLINGS:
+        raise ConfigError(unknown("sampling", how, SAMPLINGS))
+    if n < 1:
+        raise ConfigError(f"the number of chunks to sample is {n}; expected 1 or more")
+    usable = [chunk for chunk in chunks if len(chunk.text.split()) >= LEAST_WORDS or _is_unspaced(chunk.text)]
+    if not usable:
+        raise DataError(f"none of {len(chunks)} chunks has {LEAST_WORDS} words; use larger chunks")
+    if how == "recent":
+        return _recent(dataset.corpus, usable, n, seed, date_field)
+    order = np.random.default_rng(seed).permutation(len(usable))
+    if how == "random":
+        return [usable[i] for i in order[:n]]
+    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    return [usable[i] for i in _farthest(model.encode([chunk.text for chunk in usable]), n, int(order[0]))]
+
+
+def spread(vectors: FloatArray, all_vectors: FloatArray) -> float:
+    """How far a text is from the nearest chosen one on average: mean cosine distance, range [0, 2], lower is better.
+
+    >>> spread(np.eye(2, dtype=np.float32)[:1], np.eye(2, dtype=np.float32))
+    0.5
+    """
+    if not len(vectors) or not len(all_vectors):
+        return float("nan")
+    return float(np.mean(1.0 - (all_vectors @ vectors.T).max(axis=1)))
+
+
+def _farthest(vectors: FloatArray, n: int, first: int) -> list[int]:
+    chosen = [first]
+    nearest = np.full(len(vectors), -2.0)
+    nearest[~vectors.any(axis=1)] = 2.0  # nothing to compare: never far
+    while len(chosen) < min(n, len(vectors)):
+        nearest = np.maximum(nearest, np.round(vectors @ vectors[chosen[-1]], 6))
+        nearest[chosen[-1]] = 3.0
+        chosen.append(int(np.argmin(nearest)))
+    return chosen
+
+
+def _recent(corpus: Mapping[str, Document], chunks: Sequence[Chunk], n: int, seed: int, date_field: str) -> list[Chunk]:
+    dates = {doc_id: _date(corpus[doc_id].metadata.get(date_field)) for doc_id in {c.doc_id for c in chunks}}
+    undated = [doc_id for doc_id in corpus if doc_id in dates and dates[doc_id] is None]
+    if len(undated) == len(dates):
+        fields = sorted({key for doc_id in dates for key in corpus[doc_id].metadata})
+        raise DataError(
+            f"no document has a date in {date_field!r}; fields of their metadata: {', '.join(fields) or 'none'}; name "
+            "the one that holds a date such as 2024-05-01, or sample by random or diverse"
+        )
+    if undated:
+        warnings.warn(
+            f"{len(undated)} of {len(dates)} documents have no date in {date_field!r} that can be read, first "
+            f"{undated[0]!r}; they are left out",
+            DataWarning,
+            stacklevel=3,
+        )
+    by_document: dict[str, list[Chunk]] = {}
+    for i in np.random.default_rng(seed).permutation(len(chunks)):
+        by_document.setdefault(chunks[i].doc_id, []).append(chunks[i])
+    position = {doc_id: i for i, doc_id in enumerate(corpus)}
+    dated = {doc_id: date for doc_id, date in dates.items() if date is not None}
+    newest = sorted(sorted(dated, key=position.__getitem__), key=dated.__getitem__, reverse=True)
+    rounds = max(len(by_document[doc_id]) for doc_id in newest)
+    return [by_document[d][turn] for turn in range(rounds) for d in newest if turn < len(by_document[d])][:n]
+
+
+def _date(value: Any) -> datetime.datetime | None:
+    """The beginning of the year, month, day or moment; times with a zone in UTC, others as if they were."""
+    if isinstance(value, bool):
+        return None
+    text = str(value).strip() if isinstance(value, str | int | datetime.date) else ""
+    if len(text) == 4 and text.isdecimal():
+        text = f"{text}-01-01"
+    elif len(text) == 7 and text[4] == "-":
+        text = f"{text}-01"
+    try:
+        date = datetime.datetime.fromisoformat(text)
+        return date.astimezone(datetime.UTC) if date.tzinfo else date.replace(tzinfo=datetime.UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _is_unspaced(text: str) -> bool:
+    """Scripts without spaces, such as Chinese or Thai, have few words by any count."""
+    words = text.split()
+    return len(text) >= 60 and len(text) / max(len(words), 1) > 25
