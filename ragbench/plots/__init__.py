@@ -8,25 +8,34 @@ notebook; the palette is Okabe and Ito's, which people with any colour vision ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ragbench.plots.drawing import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    YELLOW,
+    legend_below,
+    new_axes,
+    nothing_to_draw,
+)
+from ragbench.plots.labels import plot_draft_states as plot_draft_states
+from ragbench.plots.labels import plot_support as plot_support
+from ragbench.plots.labels import plot_topic_map as plot_topic_map
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     FloatArray = npt.NDArray[np.float64]
-
-BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
-)  # fmt: skip
-GREY = "#8C8C8C"
 
 # The retrievers that ragbench names by itself keep their colour whatever else is in the sweep.
 _KNOWN = {
@@ -80,50 +89,12 @@ def _natural(text: str) -> list[tuple[int, int | str]]:
     return [(0, int(part)) if part.isdigit() else (1, part) for part in text.replace("-", " ").split()]
 
 
-@lru_cache(maxsize=1)
-def _figure_type() -> type[Figure]:
-    from matplotlib.figure import Figure
-
-    class NotebookFigure(Figure):
-        """A figure of its own, not pyplot's: no backend is chosen, and nothing stays open after a hundred notebooks.
-
-        A notebook shows it as a PNG of 128 colours: executed notebooks are kept and shared, and that is a third of
-        the size at no difference to the eye.
-        """
-
-        def _repr_png_(self) -> bytes:
-            from PIL import Image
-
-            drawn, small = BytesIO(), BytesIO()
-            self.savefig(drawn, format="png")
-            Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(small, "png", optimize=True)
-            return small.getvalue()
-
-    return NotebookFigure
-
-
-def _axes(width: float, height: float) -> tuple[Figure, Axes]:
-    figure = _figure_type()(figsize=(width, height), layout="constrained", dpi=90)
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_axisbelow(True)
-    return figure, axes
-
-
 def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
     """How far the interval reaches below and above each mean; nothing where there is none (a single question)."""
     import numpy as np
 
     mean, low, high = (rows[name].to_numpy(dtype=float, na_value=np.nan) for name in ("mean", "ci_low", "ci_high"))
     return [np.nan_to_num(mean - low), np.nan_to_num(high - mean)]
-
-
-def _nothing(why: str) -> Figure:
-    """A figure that says why there is nothing to draw, so that a notebook goes on."""
-    figure, axes = _axes(8, 0.8)
-    axes.axis("off")
-    axes.text(0, 0.5, why, va="center", color="#444444")
-    return figure
 
 
 def _shorten(text: str, width: int) -> str:
@@ -141,7 +112,7 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
     """
     best = ceilings.groupby("measure")["value"].mean()
     rows = summary[summary["measure"].isin(best.index) & summary["mean"].notna()].iloc[::-1]
-    figure, axes = _axes(8, 1 + 0.32 * max(len(rows), 1))
+    figure, axes = new_axes(8, 1 + 0.32 * max(len(rows), 1))
     mean = rows["mean"].astype(float)
     axes.barh(rows["measure"], mean, color=colour_of(retriever), alpha=0.6, height=0.65)
     axes.errorbar(mean, rows["measure"], xerr=_whiskers(rows), fmt="none", ecolor=BLACK, elinewidth=1, capsize=2)
@@ -172,7 +143,7 @@ def plot_categories(table: pd.DataFrame, measure: str, *, retriever: str = "") -
         retriever: gives the bars their colour.
     """
     rows = table[table["mean"].notna()].iloc[::-1]
-    figure, axes = _axes(8, 1.1 + 0.45 * max(len(rows), 1))
+    figure, axes = new_axes(8, 1.1 + 0.45 * max(len(rows), 1))
     mean = rows["mean"].astype(float)
     labels = [f"{row['category'] or 'no category'} (n = {row['n_scored']})" for row in rows.to_dict("records")]
     axes.barh(labels, mean, color=colour_of(retriever), alpha=0.6, height=0.6)
@@ -199,7 +170,7 @@ def plot_span_coverage(
     import math
 
     if doc_id is None:
-        return _nothing("This dataset has no gold evidence spans, so there is no coverage to show.")
+        return nothing_to_draw("This dataset has no gold evidence spans, so there is no coverage to show.")
     own = [chunk for chunk in chunks if chunk.doc_id == doc_id]
     length = max(len(dataset.corpus[doc_id].full_text), 1)
     lines = max(1, min(rows, math.ceil(length / 1500)))
@@ -210,7 +181,7 @@ def plot_span_coverage(
         for case in cases
         for chunk_id in sorted(run.get(case.query_id, {}), key=lambda c: -run[case.query_id][c])[:k]
     }
-    figure, axes = _axes(10, 1.5 + 0.42 * lines)
+    figure, axes = new_axes(10, 1.5 + 0.42 * lines)
 
     def band(start: int, end: int, bottom: float, height: float, **look: Any) -> None:
         for line in range(start // per_line, max(start, end - 1) // per_line + 1):
@@ -234,17 +205,10 @@ def plot_span_coverage(
     axes.set_title(
         f"{doc_id}: {len(own)} chunks, evidence of {len(cases)} questions, best {k} chunks of each", loc="left"
     )
-    _legend_below(
+    legend_below(
         axes, [("gold evidence", VERMILLION), ("retrieved", SKY), ("not retrieved", "#EDEDED"), ("chunk border", BLACK)]
     )
     return figure
-
-
-def _legend_below(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
-    from matplotlib.patches import Patch
-
-    handles = [Patch(facecolor=colour, label=label) for label, colour in entries]
-    axes.figure.legend(handles=handles, loc="outside lower center", ncol=len(entries), frameon=False)
 
 
 def plot_questions(table: pd.DataFrame, measure: str, *, retriever: str = "") -> Figure:
@@ -256,7 +220,7 @@ def plot_questions(table: pd.DataFrame, measure: str, *, retriever: str = "") ->
         retriever: gives the marks their colour.
     """
     rows = table.iloc[::-1].reset_index(drop=True)
-    figure, axes = _axes(10, 1 + 0.34 * max(len(rows), 1))
+    figure, axes = new_axes(10, 1 + 0.34 * max(len(rows), 1))
     axes.hlines(rows.index, 0, rows["value"], color=GREY, linewidth=1)
     axes.plot(rows["value"], rows.index, "o", color=colour_of(retriever), markersize=7)
     for y, row in enumerate(rows.to_dict("records")):
@@ -278,8 +242,8 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
         title: what to look for.
     """
     if curves.empty:
-        return _nothing("This dataset has no gold evidence spans, so there is no recall at a budget to show.")
-    figure, axes = _axes(9, 4.8)
+        return nothing_to_draw("This dataset has no gold evidence spans, so there is no recall at a budget to show.")
+    figure, axes = new_axes(9, 4.8)
     for name, rows in curves.groupby("name", sort=False):
         own = look[str(name)]
         rows = rows.sort_values("budget")
@@ -308,7 +272,7 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
 
 def plot_chunk_sizes(sizes: Sequence[int], size: int, *, retriever: str = "") -> Figure:
     """How long the chunks are, in tokens, beside the size that was asked for."""
-    figure, axes = _axes(8, 2.8)
+    figure, axes = new_axes(8, 2.8)
     axes.hist(sizes, bins=min(40, max(len(set(sizes)), 1)), color=colour_of(retriever), alpha=0.6)
     axes.axvline(size, color=VERMILLION, linestyle="--", label=f"asked for: {size}")
     axes.set(xlabel="tokens per chunk", ylabel="chunks", title="")
@@ -327,9 +291,9 @@ def plot_differences(comparison: pd.DataFrame, look: Mapping[str, Style], *, bas
         measure: the name of what is compared.
     """
     if comparison.empty:
-        return _nothing("There is no second configuration to compare with the baseline.")
+        return nothing_to_draw("There is no second configuration to compare with the baseline.")
     rows = comparison.sort_values("difference").reset_index(drop=True)
-    figure, axes = _axes(9, 1.4 + 0.36 * max(len(rows), 1))
+    figure, axes = new_axes(9, 1.4 + 0.36 * max(len(rows), 1))
     axes.axvline(0, color=BLACK, linewidth=1)
     for y, row in enumerate(rows.to_dict("records")):
         own = look[row["name"]]
@@ -351,7 +315,7 @@ def plot_heatmap(table: pd.DataFrame, measure: str) -> Figure:
     from matplotlib.patches import Rectangle
 
     values = table.to_numpy(dtype=float)
-    figure, axes = _axes(2.6 + 1.25 * table.shape[1], 1.6 + 0.55 * table.shape[0])
+    figure, axes = new_axes(2.6 + 1.25 * table.shape[1], 1.6 + 0.55 * table.shape[0])
     image = axes.imshow(values, cmap="cividis", aspect="auto")
     axes.set_xticks(range(table.shape[1]), table.columns)
     axes.set_yticks(range(table.shape[0]), table.index)
@@ -384,9 +348,9 @@ def plot_trade_off(
     from matplotlib.ticker import LogLocator, NullFormatter
 
     if table[[x, y]].dropna().empty:
-        return _nothing(f"No configuration has both {x} and {y}.")
+        return nothing_to_draw(f"No configuration has both {x} and {y}.")
     rows = table.dropna(subset=[x, y]).sort_values([x, y], ascending=[True, False])
-    figure, axes = _axes(9, 4.6)
+    figure, axes = new_axes(9, 4.6)
     front = rows[rows[y] > rows[y].cummax().shift(fill_value=float("-inf"))]
     axes.plot(front[x], front[y], color=GREY, linewidth=1, zorder=1, label="not beaten on both")
     for row in rows.to_dict("records"):
