@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ragbench.cli.cache import cache_app
-from ragbench.cli.sweep import sweep_command
+from ragbench.cli.sweep import sweep_command, verify_command
 
 app = typer.Typer(
     name="ragbench",
@@ -37,4 +37,5 @@ def _ragbench(
 
 
 app.command("sweep", epilog="Example: ragbench sweep notebooks/quickstart.toml --jobs 2")(sweep_command)
+app.command("verify", epilog="Example: ragbench verify results/quickstart")(verify_command)
 app.add_typer(cache_app, name="cache")

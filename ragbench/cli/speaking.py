@@ -13,19 +13,29 @@ from ragbench.errors import RagbenchError
 
 
 @contextmanager
-def clean_errors() -> Iterator[None]:
-    """Say errors and warnings of ragbench in one line each; anything else is a bug and keeps its traceback."""
+def clean_errors(*others: type[Exception]) -> Iterator[None]:
+    """Say errors and warnings of ragbench in one line each; anything else is a bug and keeps its traceback.
+
+    `others` are errors that the command expects besides.
+    """
+    expected: tuple[type[Exception], ...] = (RagbenchError, *others)
     as_before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: f"ragbench: warning: {message}\n"
     try:
         yield
-    except RagbenchError as exc:
-        typer.echo(f"ragbench: {exc}", err=True)
+    except expected as exc:
+        typer.echo(f"ragbench: {_one_line(exc)}", err=True)
         raise typer.Exit(2) from exc
     except KeyboardInterrupt as exc:
         raise typer.Exit(130) from exc
     finally:
         warnings.formatwarning = as_before
+
+
+def _one_line(exc: Exception) -> str:
+    if isinstance(exc, OSError) and exc.strerror and exc.filename:
+        return f"{exc.filename}: {exc.strerror}"  # without the number of the error
+    return " ".join(str(exc).split())
 
 
 def shown(path: Path) -> Path:

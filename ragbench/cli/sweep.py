@@ -1,42 +1,154 @@
-"""`ragbench sweep`: run a grid."""
+"""`ragbench sweep`: run a grid. `ragbench verify`: run stored results again and compare."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragbench.cli.speaking import clean_errors, shown
 
+if TYPE_CHECKING:
+    from ragbench.sweep import ModelPlan, SweepPlan, SweepResult
+
+_JOBS = typer.Option(min=1, help="Runs side by side; default: one per core, as far as memory allows.")
+_MAX_COST = typer.Option("--max-cost", min=0, help="US dollars that this sweep may cost in all; stops before.")
+
+_MANY = 20  # differences of one configuration that are printed
+
 
 def sweep_command(
     grid: Annotated[Path, typer.Argument(metavar="GRID.toml", help="The grid of configurations.")],
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Runs side by side; default: one per core, as far as memory allows.")
-    ] = None,
+    jobs: Annotated[int | None, _JOBS] = None,
     force: Annotated[bool, typer.Option("--force", help="Run finished configurations again too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder that holds the sweep's folder.")] = Path("results"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be run, sent and paid; nothing is.")
+    ] = False,
+    max_cost: Annotated[float | None, _MAX_COST] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Ask for every reply again; neither read nor store any.")
+    ] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Send nothing: replies come from the store, a missing one is an error.")
+    ] = False,
+    allow_failed: Annotated[
+        bool, typer.Option("--allow-failed", help="Take a run as finished although requests of it failed.")
+    ] = False,
 ) -> None:
     """Run a grid: one executed notebook per configuration, then their comparison and a leaderboard.
 
-    What is finished is skipped and what was interrupted is run again. Exit status: 0 all is well, 1 a run failed,
-    2 the grid or its data is wrong and nothing was run, 130 interrupted.
+    What is finished is skipped and what was interrupted is run again; no reply of a language model is paid for twice.
+    Exit status: 0 all is well, 1 a run failed, 2 the grid or its data is wrong and nothing was run, 3 the maximum cost
+    stopped it, 130 interrupted.
     """
-    from ragbench.sweep import sweep
+    from ragbench.errors import ConfigError
+    from ragbench.sweep import plan, sweep
 
     with clean_errors():
-        result = sweep(grid, jobs=jobs, force=force, out=out)
+        if offline and no_cache:
+            raise ConfigError("--offline takes every reply from the store and --no-cache none; give one of them")
+        replies = "offline" if offline else "off" if no_cache else None
+        if dry_run:
+            _say_plan(plan(grid, force=force, out=out, replies=replies, max_cost=max_cost), max_cost, offline)
+            raise typer.Exit(0)
+        result = sweep(
+            grid, jobs=jobs, force=force, out=out, replies=replies, max_cost=max_cost, allow_failed=allow_failed
+        )
+    _say_result(result)
+    raise typer.Exit(3 if result.stopped else 1 if result.failed else 0)
+
+
+def _say_result(result: SweepResult) -> None:
     for note in result.notes:
         typer.echo(f"Note: {note}")
     for name, error in result.failed.items():
         typer.echo(f"Failed: {name}: {error}\n        {shown(result.folder / f'{name}.failed.ipynb')}", err=True)
     counts = f"{len(result.finished)} run, {len(result.skipped)} finished before, {len(result.failed)} failed"
+    if result.left:
+        counts += f", {len(result.left)} not begun"
     typer.echo(f"{counts}, in {result.seconds:.0f} s.")
     typer.echo(f"Notebooks:   {shown(result.folder)}")
     if result.leaderboard:
         typer.echo(f"Leaderboard: {shown(result.leaderboard.with_suffix('.md'))} and {result.leaderboard.name}")
     if result.comparison:
         typer.echo(f"Comparison:  {shown(result.comparison)}")
-    typer.echo(f"Next:        jupyter lab {shown(result.comparison or result.folder)}")
-    raise typer.Exit(1 if result.failed else 0)
+    if result.stopped:
+        typer.echo(f"Stopped: {result.stopped}.", err=True)
+    else:
+        typer.echo(f"Next:        jupyter lab {shown(result.comparison or result.folder)}")
+
+
+def _say_plan(found: SweepPlan, max_cost: float | None, offline: bool) -> None:
+    for note in found.notes:
+        typer.echo(f"Note: {note}")
+    typer.echo(
+        f"Notebooks: {len(found.to_run)} to run, {len(found.finished)} finished already, in {shown(found.folder)}"
+    )
+    if not found.models:
+        typer.echo("Requests to language models: none")
+    for one in found.models:
+        typer.echo(f"{one.model}:")
+        typer.echo(f"  requests cached:  {one.cached:,}")
+        typer.echo(f"  requests to send: {one.to_send:,}" + _uncertain(one))
+        if one.to_send:
+            typer.echo(f"  tokens:           about {one.input_tokens:,} in and {one.output_tokens:,} out")
+            typer.echo(f"  cost:             {_cost(one)}")
+    if any(one.to_send for one in found.models):
+        costs, most = [one.cost for one in found.models], [one.most for one in found.models]
+        if None in costs:
+            typer.echo("Cost of all: unknown, because a price is; name a table of prices in RAGBENCH_PRICES")
+        else:
+            total, bound = sum(filter(None, costs)), sum(filter(None, most))
+            typer.echo(f"Cost of all: about ${total:.4f}, at most ${bound:.4f}, and of some verdicts a repair")
+            if max_cost is not None:
+                typer.echo(f"Maximum: ${max_cost:.2f}, of which ${found.spent:.4f} are spent")
+        if offline:
+            typer.echo("Offline, so nothing is sent: the runs that need these replies would fail")
+
+
+def _uncertain(one: ModelPlan) -> str:
+    if not one.uncertain:
+        return ""
+    return f", of which {one.uncertain:,} judge answers that are still to be written (none where one abstains)"
+
+
+def _cost(one: ModelPlan) -> str:
+    if one.cost is None or one.most is None:
+        return "unknown: no table of prices has this model"
+    return f"about ${one.cost:.4f}, at most ${one.most:.4f}"
+
+
+def verify_command(
+    folder: Annotated[Path, typer.Argument(metavar="RESULTS/SWEEP", help="The folder of a sweep.")],
+    jobs: Annotated[int | None, _JOBS] = None,
+    online: Annotated[
+        bool, typer.Option("--online", help="Send the requests whose replies are not in the store.")
+    ] = False,
+    max_cost: Annotated[float | None, _MAX_COST] = None,
+    tolerance: Annotated[float, typer.Option(min=0, help="By how much numbers may differ.")] = 0.0,
+) -> None:
+    """Execute the configurations of a sweep again and compare every number in scores.csv and run.trec.
+
+    It works in a temporary folder and changes no result. Exit status: 0 all numbers are the same, 1 some differ or
+    could not be had again, 2 there is nothing to verify.
+    """
+    from ragbench.sweep import verify
+
+    with clean_errors():
+        verified = verify(
+            folder, jobs=jobs, replies="on" if online else "offline", max_cost=max_cost, tolerance=tolerance
+        )
+    for one in verified:
+        for note in one.notes:
+            typer.echo(f"Note: {one.name}: {note}")
+        for line in one.differences[:_MANY]:
+            typer.echo(f"{one.name}: {line}")
+        if len(one.differences) > _MANY:
+            typer.echo(f"{one.name}: and {len(one.differences) - _MANY} other differences")
+    differing = sum(bool(one.differences) for one in verified)
+    numbers = sum(one.compared for one in verified)
+    typer.echo(f"{len(verified)} configurations, {numbers:,} numbers compared: {len(verified) - differing} verified, "
+               f"{differing} differ.")  # fmt: skip
+    raise typer.Exit(1 if differing else 0)

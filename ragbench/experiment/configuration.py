@@ -18,7 +18,12 @@ WHERE = ("results_dir",)
 """Parameters that say where results go. They change no number, so they are no part of a configuration."""
 
 # Named in the readable part of a configuration's name, in this order, as far as a notebook has them.
-_READABLE = ("retriever", "reranker", "chunker", "chunk_size", "llm")
+_READABLE = ("retriever", "reranker", "chunker", "chunk_size", "llm", "prompt")
+# The smallest value of each number.
+_LEAST = {
+    "chunk_size": 1, "chunk_overlap": 0, "depth": 1, "k": 1, "max_queries": 0, "max_context_tokens": 0,
+    "max_tokens": 1, "temperature": 0, "judge_apart": 0,
+}  # fmt: skip
 # Libraries that decide numbers; their versions stand in config.json.
 _DECIDING = (
     "bm25s", "numpy", "pandas", "PyStemmer", "pytrec-eval-terrier", "scipy", "sentence-transformers",
@@ -56,9 +61,11 @@ def config_name(parameters: Mapping[str, Any]) -> str:
     'dense-minilm-fixed-128-e00ec49f'
     """
     own = configuration(parameters)
-    words = [_word(str(own[key])) for key in _READABLE if own.get(key) not in (None, "", "extractive")]
+    if re.search(r"\s", str(own.get("prompt", ""))):
+        own["prompt"] = "own-prompt"  # its digest tells it from others
+    words = [_word(str(own[key])) for key in _READABLE if own.get(key) not in (None, "", "extractive", "cited")]
     readable = "-".join(word for word in words if word)[:80].strip("-.") or "run"
-    canonical = json.dumps(own, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    canonical = json.dumps(configuration(parameters), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return f"{readable}-{hashlib.sha256(canonical.encode()).hexdigest()[:8]}"
 
 
@@ -89,7 +96,13 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         from ragbench.generation import check_llm
 
         check_llm(parameters["llm"])
-    for name, least in (("chunk_size", 1), ("chunk_overlap", 0), ("depth", 1), ("k", 1), ("max_queries", 0)):
+    if "prompt" in parameters:
+        from ragbench.prompts import check_prompt
+
+        check_prompt(parameters["prompt"])
+    if parameters.get("judge"):
+        _check_judge(parameters)
+    for name, least in _LEAST.items():
         if name in parameters and parameters[name] < least:
             raise ConfigError(f"{name} is {parameters[name]}; expected {least} or more")
     size, overlap = parameters.get("chunk_size"), parameters.get("chunk_overlap", 0)
@@ -97,6 +110,18 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         raise ConfigError(f"chunk_overlap is {overlap} with chunk_size {size}; expected less than the size")
     if "k" in parameters and "depth" in parameters and parameters["k"] > parameters["depth"]:
         raise ConfigError(f"k is {parameters['k']} with depth {parameters['depth']}; k chunks must have been retrieved")
+
+
+def _check_judge(parameters: Mapping[str, Any]) -> None:
+    from ragbench.llms import check_llm
+    from ragbench.prompts import CRITERIA
+
+    if parameters["judge"] == "extractive":
+        raise ConfigError("judge is 'extractive', which is no language model; name one, or \"\" for no judge")
+    check_llm(parameters["judge"])
+    for name in parameters.get("criteria", "correctness").replace(" ", "").split(","):
+        if name not in CRITERIA:
+            raise ConfigError(unknown("criterion", name, CRITERIA))
 
 
 def environment() -> dict[str, Any]:

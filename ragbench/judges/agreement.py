@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import DataError
-from ragbench.types import Judgement
+from ragbench.types import Answer, Judgement
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +54,17 @@ def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.Dat
         rows.append(row)
     columns = ["criterion", "n", "n_both", "mean_first", "mean_second", "same", "difference", "largest", "kappa"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def spread(answers: Sequence[Answer], n: int) -> list[Answer]:
+    """`n` of the answers, evenly spread over the list; all where there are fewer.
+
+    For judging a part of them a second time: the first ones of a dataset are often all of one kind.
+
+    >>> [answer.query_id for answer in spread([Answer(f"q{i}", "") for i in range(7)], 3)]
+    ['q0', 'q2', 'q4']
+    """
+    return [answers[i * len(answers) // n] for i in range(n)] if n < len(answers) else list(answers)
 
 
 def _by_pair(judgements: Sequence[Judgement]) -> dict[tuple[str, str], float | None]:

@@ -14,6 +14,11 @@ from ragbench.types import Completion
 _STAND_IN = "This sentence stands for one of the reply, which nobody knows before it has been asked for [1]. "
 
 
+def holds_stand_in(request: Request) -> bool:
+    """Whether a request was built on a reply that is not there yet, so that the real one will differ."""
+    return _STAND_IN in request.prompt
+
+
 class RehearsedLLM(StoredLLM):
     """The model of that name as far as the reply store knows it; everything else is noted in `missing`, not sent.
 

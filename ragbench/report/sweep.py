@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
 from ragbench.report.configuration import budget_curve, main_measure, only, ranked
+from ragbench.report.models import with_language_model
 from ragbench.statistics import compare, summarise
 from ragbench.types import RunResult
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 HEADLINE = (
     "nDCG@10", "R@10", "span_recall@5", "span_recall@500tok", "span_recall_auc", "semantic_similarity", "token_f1",
+    "llm_correctness", "llm_faithfulness", "llm_relevance", "llm_context_recall", "llm_context_precision",
 )  # fmt: skip
 """The measures of the leaderboard, as far as a sweep has them."""
 
@@ -45,9 +47,15 @@ def configurations(results: Sequence[RunResult]) -> pd.DataFrame:
             chunking += f" {own.get('chunk_size', '')}" + (
                 f"/{own['chunk_overlap']}" if own.get("chunk_overlap") else ""
             )
-        others = [f"{key} {own.get(key)}" for key in varying]
+        others = [f"{key} {_short(own.get(key))}" for key in varying]
         rows.append((name, ", ".join([f"{retriever}, {chunking}", *others]), retriever, chunking))
     return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
+
+
+def _short(value: Any) -> str:
+    """A value as a label shows it; a prompt of one's own is a text of any length."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def baseline_name(results: Sequence[RunResult], baseline: str = "") -> str:
@@ -80,6 +88,7 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
     Returns:
         rank, name, label, retriever, chunking; for each headline measure its mean, `<measure>_ci_low`,
         `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s, search_ms (one question alone);
+        with_llm, cost_usd (of all answers, where nothing is stored), generate_ms (median reply that was waited for);
         `rank_equal_k` and `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
 
     Raises:
@@ -115,6 +124,9 @@ def _standing(result: RunResult, main: str) -> dict[str, Any]:
     standing["chunks"] = result.config.get("facts", {}).get("chunks")
     standing["index_s"] = result.timings.get("index")
     standing["search_ms"] = result.config.get("facts", {}).get("search_ms")
+    standing["with_llm"] = with_language_model(result.config["parameters"])
+    standing["cost_usd"] = result.config.get("facts", {}).get("cost_usd")
+    standing["generate_ms"] = result.config.get("facts", {}).get("generate_ms")
     return standing
 
 
@@ -122,6 +134,8 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
     """The leaderboard as a Markdown table: each mean with its 95 % interval and the questions scored, ranks, costs."""
     measures = [m for m in HEADLINE if m in table]
     header = ["#", "configuration", *measures, "chunks", "search (ms)"]
+    generated = "with_llm" in table and bool(table["with_llm"].any())
+    header += ["cost (dollars)", "reply (ms)"] if generated else []
     ranks = "rank_equal_k" in table and "rank_equal_budget" in table
     if ranks:
         header += ["place at equal k", "place at equal budget"]
@@ -135,6 +149,8 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
             for m in measures
         ]
         cells += [_number(row.get("chunks"), "{:,.0f}"), _number(row.get("search_ms"), "{:.2f}")]
+        if generated:
+            cells += [_number(row["cost_usd"], "{:.4f}"), _number(row["generate_ms"], "{:,.0f}")]
         if ranks:
             cells += [str(row["rank_equal_k"]), str(row["rank_equal_budget"])]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

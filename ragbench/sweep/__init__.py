@@ -19,14 +19,16 @@ from ragbench.experiment import load_sweep, own_version, write_durably
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
 from ragbench.sweep.grid import Grid, read_grid
+from ragbench.sweep.planning import ModelPlan, SweepPlan, plan
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.running import Place, notebook_job, relative, run_all, run_job
 from ragbench.sweep.sources import source_of, working_folder
+from ragbench.sweep.verification import Verified, verify
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Grid", "SweepResult", "read_grid", "sweep"]
+__all__ = ["Grid", "ModelPlan", "SweepPlan", "SweepResult", "Verified", "plan", "read_grid", "sweep", "verify"]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,148 @@
+"""Tables and numbers about language models: how answers were made, what they cost, how they were judged."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragbench.judges import agreement
+from ragbench.llms import cost_of
+from ragbench.types import Answer, Completion, Judgement
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
+
+
+def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
+    """How answers were made: columns "what" and "value", both text.
+
+    Tokens and cost are those of all replies, whether they were paid for now or taken from the reply store: they belong
+    to the configuration. Latency is that of replies that somebody waited for now. Without a language model there is
+    one row that says so.
+    """
+    import pandas as pd
+
+    replies = _replies(answers)
+    if not replies:
+        return pd.DataFrame([("language model", "none was asked")], columns=["what", "value"])
+    facts = generation_facts(answers)
+    cached, failed = sum(reply.cached for reply in replies), sum(reply.error is not None for reply in replies)
+    waited = _waited(answers)
+    rows = [
+        ("language model", ", ".join(sorted({reply.model for reply in replies}))),
+        ("requests", f"{len(replies):,}, of which {failed:,} failed"),
+        ("from the reply store", f"{cached / len(replies):.0%}"),
+        ("tokens in", f"{sum(reply.input_tokens for reply in replies):,}"),
+        ("tokens out", f"{sum(reply.output_tokens for reply in replies):,}"),
+        (
+            "cost",
+            "unknown" if facts["cost_usd"] is None else f"{facts['cost_usd']:.4f} dollars where nothing is stored",
+        ),
+        (
+            "median time of a reply",
+            f"{facts['generate_ms']:,.0f} ms, of {len(waited)}" if waited else "all were stored",
+        ),
+        ("context cut at the token limit", f"{sum(bool(answer.cut) for answer in answers):,} answers"),
+        ("reply cut at its limit", f"{sum('truncated' in answer.flags for answer in answers):,} answers"),
+    ]
+    return pd.DataFrame(rows, columns=["what", "value"])
+
+
+def generation_facts(answers: Sequence[Answer]) -> dict[str, float | None]:
+    """`cost_usd` of all answers and `generate_ms`, the median time of a reply; plain numbers for `save_run`.
+
+    The cost is what the configuration costs where nothing is stored yet, so it does not depend on what this machine
+    asked before; 0 without a language model, None where a price is unknown. The time counts replies that somebody
+    waited for, None where all came from the store.
+
+    >>> generation_facts([Answer("q1", "Yes.")])
+    {'cost_usd': 0.0, 'generate_ms': None}
+    """
+    costs = [cost_of(reply) for reply in _replies(answers)]
+    waited = _waited(answers)
+    return {
+        "cost_usd": None if None in costs else math.fsum(cost for cost in costs if cost is not None),
+        "generate_ms": round(statistics.median(waited), 3) if waited else None,
+    }
+
+
+def answer_scores(summary: pd.DataFrame) -> pd.DataFrame:
+    """The rows of a summary (from `summarise`) that are about answers: computed measures, then those of a judge.
+
+    Returns:
+        measure, judged_by ("computed" or "language model"), mean, ci_low, ci_high, scored ("n_scored/n"); text
+        "unscored" where a measure has no value.
+    """
+    computed = summary["measure"].isin(_ANSWER_MEASURES)
+    judged = summary["measure"].str.startswith("llm_")
+    table = summary[computed | judged].copy()
+    table.insert(
+        1, "judged_by", ["language model" if name.startswith("llm_") else "computed" for name in table.measure]
+    )
+    table["scored"] = table["n_scored"].astype(str) + "/" + table["n"].astype(str)
+    for column in ("mean", "ci_low", "ci_high"):
+        table[column] = ["unscored" if value is None or value != value else round(value, 3) for value in table[column]]
+    return table.drop(columns=["n_scored", "n"]).reset_index(drop=True)
+
+
+def unscored_table(judgements: Sequence[Judgement]) -> pd.DataFrame:
+    """What the judge gave no score and why: criterion, state, answers (their number), example, reason (of the example).
+
+    No rows where everything is scored, or nothing was judged.
+    """
+    import pandas as pd
+
+    groups: dict[tuple[str, str], list[Judgement]] = {}
+    for judgement in judgements:
+        if judgement.value is None:
+            groups.setdefault((judgement.criterion, judgement.state), []).append(judgement)
+    rows = [
+        (criterion, state, len(group), group[0].query_id, " ".join(group[0].explanation.split())[:200])
+        for (criterion, state), group in groups.items()
+    ]
+    return pd.DataFrame(rows, columns=["criterion", "state", "answers", "example", "reason"])
+
+
+def agreement_table(together: Sequence[Judgement], apart: Sequence[Judgement]) -> pd.DataFrame:
+    """`agreement` of criteria judged in one request and each in its own, rounded, with text where there is no value.
+
+    Returns:
+        criterion, answers, scored_both, mean_together, mean_apart, same (share of equal values), difference (mean
+        absolute), largest, kappa; no rows where nothing was judged apart.
+    """
+    import pandas as pd
+
+    names = {"n": "answers", "n_both": "scored_both", "mean_first": "mean_together", "mean_second": "mean_apart"}
+    if not apart:
+        columns = ["criterion", *names.values(), "same", "difference", "largest", "kappa"]
+        return pd.DataFrame(columns=columns)
+    table = agreement(together, apart).rename(columns=names).round(3).astype(object)
+    return table.where(table.notna(), "none")
+
+
+def answer_measure(board: pd.DataFrame) -> str:
+    """The measure of a leaderboard by which answers are held against their cost: a judge's where there is one.
+
+    Retrieval measures, which configurations are ranked by, say nothing about who writes the answer.
+    """
+    for name in ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1"):
+        if name in board and board[name].notna().any():
+            return name
+    return "semantic_similarity"
+
+
+def with_language_model(parameters: Mapping[str, Any]) -> bool:
+    """Whether a configuration's answers come from a language model."""
+    return str(parameters.get("llm", "extractive")) != "extractive"
+
+
+def _replies(answers: Sequence[Answer]) -> list[Completion]:
+    return [answer.usage for answer in answers if answer.usage is not None]
+
+
+def _waited(answers: Sequence[Answer]) -> list[float]:
+    return sorted(answer.latency_ms["generate"] for answer in answers if "generate" in answer.latency_ms)

@@ -1,0 +1,204 @@
+"""Stored results made again and compared, number by number."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.errors import ConfigError, DataError, RagbenchError
+from ragbench.experiment import check_parameters, environment, load_run, result_folders
+from ragbench.sweep import processes, spending
+from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.notebooks import read_notebook
+from ragbench.sweep.progress import Progress
+from ragbench.sweep.running import Place, run_all, run_job
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ragbench.types import RunResult
+
+_RUN_TIMEOUT = 3600.0
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What came of verifying one configuration: `differences` are lines, none when every number is the same.
+
+    `compared` counts the numbers that were compared, `notes` say what is not as it was when the result was made.
+    """
+
+    name: str
+    compared: int
+    differences: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A stored configuration, ready to be made again."""
+
+    name: str
+    text: str
+    place: Place
+    parameters: Mapping[str, Any]
+    source: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def verify(
+    folder: str | Path,
+    *,
+    jobs: int | None = None,
+    replies: str | None = "offline",
+    max_cost: float | None = None,
+    tolerance: float = 0.0,
+) -> list[Verified]:
+    """Execute every configuration in a sweep's folder again, elsewhere, and compare scores.csv and run.trec.
+
+    The cells that are executed are those of the stored notebooks, with the parameters in config.json; the results stay
+    as they are. By default no request leaves: replies of language models come from the store.
+
+    Args:
+        folder: a folder that a sweep wrote, such as results/quickstart.
+        jobs: how many runs side by side, as in `sweep`.
+        replies: as in `sweep`; "on" sends what the store does not have.
+        max_cost: as in `sweep`.
+        tolerance: by how much numbers may differ; 0 means not at all.
+
+    Raises:
+        ConfigError: there is nothing to verify, or it cannot be run here (no key, an unknown model).
+    """
+    from rich.console import Console
+
+    if not (math.isfinite(tolerance) and tolerance >= 0):
+        raise ConfigError(f"tolerance is {tolerance}; expected 0 or more")
+    folder = Path(folder)
+    if not folder.is_dir() or not (results := result_folders(folder)):
+        raise ConfigError(f"{folder} holds no results; expected the folder of a sweep, such as results/quickstart")
+    with spending.settings(replies, max_cost), tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary:
+        verified: dict[str, Verified] = {}
+        stored: list[_Stored] = []
+        for path in results:
+            try:
+                stored.append(_stored(folder, path.name))
+            except DataError as exc:
+                verified[path.name] = Verified(path.name, 0, (str(exc),))
+        again = SweepFolder(Path(temporary) / folder.resolve().name)
+        side_by_side = min(jobs or processes.default_jobs(), max(1, len(stored)))
+        progress = Progress(Console(stderr=True), len(stored), jobs=side_by_side)
+        with again.locked(), spending.account(folder.absolute()):
+            for text in dict.fromkeys(one.text for one in stored):
+                group = {one.name: one for one in stored if one.text == text}
+                made = {
+                    name: run_job(again, name, one.place, one.parameters, source=one.source, stamp={})
+                    for name, one in group.items()
+                }
+                ended = run_all(text, again, made, progress, side_by_side)
+                for name, one in group.items():
+                    error = ended.failed.get(
+                        name, "not begun: the maximum cost is reached" if name in ended.left else ""
+                    )
+                    verified[name] = _compared(folder, again.path, one, error, tolerance)
+    return [verified[path.name] for path in results]
+
+
+def _stored(folder: Path, name: str) -> _Stored:
+    config, notebook = load_run(folder / name).config, folder / f"{name}.ipynb"
+    try:
+        executed = json.loads(notebook.read_text(encoding="utf-8"))
+        metadata = executed["metadata"]
+        executed["cells"] = [_as_written(cell) for cell in executed["cells"] if not _is_injected(cell)]
+        written = metadata.get("papermill", {}).get("input_path", "")
+        grid = metadata.get("ragbench", {}).get("grid") or written
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise DataError(
+            f"{notebook} cannot be read ({type(exc).__name__}: {exc}); it cannot be executed again"
+        ) from exc
+    source = config.get("source", {})
+    cells = [(c["cell_type"], "".join(c["source"]), c["metadata"].get("tags", [])) for c in executed["cells"]]
+    digest = hashlib.sha256(json.dumps(cells).encode()).hexdigest()
+    if digest != source.get("notebook_sha256"):
+        raise DataError(
+            f"{notebook} was changed after the sweep: its cells are not those that made the result (SHA-256 "
+            f"{digest[:12]}, not {str(source.get('notebook_sha256'))[:12]})"
+        )
+    try:
+        check_parameters(config["parameters"])
+    except ConfigError as exc:
+        raise ConfigError(f"{name} cannot be run here: {exc}") from exc
+    cwd = (folder / grid).resolve().parent
+    place = Place(folder / written, cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT)
+    notes = (*_changed_notebook(folder / written, digest), *_changed_environment(config))
+    return _Stored(name, json.dumps(executed), place, config["parameters"], source, notes)
+
+
+def _is_injected(cell: Mapping[str, Any]) -> bool:
+    return "injected-parameters" in cell["metadata"].get("tags", [])
+
+
+def _as_written(cell: Mapping[str, Any]) -> dict[str, Any]:
+    cell = dict(cell)
+    if cell["cell_type"] == "code":
+        cell |= {"outputs": [], "execution_count": None}
+    return cell
+
+
+def _changed_notebook(path: Path, digest: str) -> Iterator[str]:
+    if not path.is_file():
+        return
+    try:
+        now = read_notebook(path).digest
+    except ConfigError:
+        now = ""
+    if now != digest:
+        yield f"{path.name} has changed since; what is executed are the cells as they were then"
+
+
+def _changed_environment(config: Mapping[str, Any]) -> Iterator[str]:
+    then, now = config.get("environment", {}), environment()
+    flat = [{**{k: e.get(k) for k in ("ragbench", "python", "platform", "machine")}, **e.get("libraries", {})}
+            for e in (then, now)]  # fmt: skip
+    changed = [f"{key} {flat[0].get(key)} -> {flat[1].get(key)}" for key in flat[1] if flat[0].get(key) != flat[1][key]]
+    if changed:
+        yield f"made in another environment: {', '.join(changed)}"
+
+
+def _compared(folder: Path, again: Path, stored: _Stored, error: str, tolerance: float) -> Verified:
+    name = stored.name
+    if error:
+        return Verified(name, 0, (f"it could not be made again: {error}",), stored.notes)
+    try:
+        then, now = load_run(folder / name), load_run(again / name)
+    except RagbenchError as exc:
+        return Verified(name, 0, (str(exc),), stored.notes)
+    fingerprints = [str(result.config["dataset"].get("fingerprint")) for result in (then, now)]
+    differences = []
+    if fingerprints[0] != fingerprints[1]:
+        differences.append(f"the dataset has changed: fingerprint {fingerprints[0][:12]}, now {fingerprints[1][:12]}")
+    before, after = _numbers(then), _numbers(now)
+    for key in [*before, *(key for key in after if key not in before)]:
+        a, b = before.get(key), after.get(key)
+        if a is None or b is None or not (a == b or (a != a and b != b) or abs(a - b) <= tolerance):
+            differences.append(f"{key}: stored {_shown(a)}, now {_shown(b)}")
+    return Verified(name, len(before), tuple(differences), stored.notes)
+
+
+def _numbers(result: RunResult) -> dict[str, float]:
+    """Every number of scores.csv and run.trec under a name for it."""
+    scores: pd.DataFrame = result.scores
+    rows = scores.itertuples(index=False, name=None)
+    numbers = {f"scores.csv, {query_id}, {measure}": float(value) for query_id, measure, value in rows}
+    for query_id, found in result.run.items():
+        numbers |= {f"run.trec, {query_id}, {doc_id}": score for doc_id, score in found.items()}
+    return numbers
+
+
+def _shown(value: float | None) -> str:
+    return "not there" if value is None else "unscored" if value != value else repr(value)
