@@ -39,7 +39,8 @@ def answers_command(
     """Write reference answers from the most relevant documents of each query into answers.jsonl.
 
     Answers that a person wrote or changed are never replaced, answers that are there are not asked for again, and no
-    reply is paid for twice. Exit status: 0 all is well, 1 some requests failed, 2 nothing could be done, 130 interrupted.
+    reply is paid for twice. Exit status: 0 all is well, 1 some requests failed, 2 nothing could be done, 130
+    interrupted.
     """
     from ragbench.datasets.writing import labelled_folder
     from ragbench.generation import references

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragbench.cli.asking import Concurrency, DryRun, MaxCost, Model, NoCache, Offline, asking, say_estimate
 from ragbench.cli.speaking import shown
+
+if TYPE_CHECKING:
+    from ragbench.generation.testsets import Draft
 
 testset_app = typer.Typer(
     help="Make a test set from documents.",
@@ -20,7 +24,7 @@ _EXAMPLE = "Example: ragbench testset generate my-documents --out my-testset --l
 
 
 @testset_app.command("generate", epilog=_EXAMPLE)
-def testset_generate(
+def generate_testset(
     corpus: Annotated[
         str, typer.Argument(metavar="CORPUS", help="A folder of .md/.rst/.txt, a corpus.jsonl, a BEIR folder, a name.")
     ],
@@ -68,7 +72,7 @@ def testset_generate(
         drafts = testsets.generate_drafts(
             data, sampled, model, checker=judge, per_chunk=per_chunk, concurrency=concurrency
         )
-        _say_drafts(testsets.drafts_table(drafts).to_dict("records"))
+        _say_drafts(drafts)
         made = testsets.as_dataset(data, drafts, name=out.name, split=split)
         parameters = {
             "llm": model.name, "checker": (judge or model).name, "sample": sample, "chunks": chunks, "seed": seed,
@@ -83,6 +87,8 @@ def testset_generate(
     raise typer.Exit(1 if failed else 0)
 
 
-def _say_drafts(rows: list[dict[str, object]]) -> None:
-    for row in rows:
-        typer.echo(f"{row['drafts']:>6}  {row['state']:<13} {row['meaning']}")
+def _say_drafts(drafts: Sequence[Draft]) -> None:
+    from ragbench.generation.testsets import drafts_table
+
+    for row in drafts_table(drafts).itertuples():
+        typer.echo(f"{row.drafts:>6}  {row.state:<13} {row.meaning}")

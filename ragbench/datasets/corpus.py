@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from ragbench.datasets import load_dataset
 from ragbench.datasets.beir import unique_records
-from ragbench.datasets.collection import document
+from ragbench.datasets.collection import case, document
 from ragbench.errors import DataError
 from ragbench.types import Dataset, Document
 
@@ -14,8 +16,9 @@ SUFFIXES = (".md", ".rst", ".txt")
 
 
 def load_corpus(path: str | Path) -> Dataset:
-    """The documents of a `corpus.jsonl`, of a folder that holds one, or of a folder of text files; no questions.
+    """Documents that may lack questions: a corpus.jsonl, a folder with one, a folder of texts, a dataset's name.
 
+    Of a folder that holds `queries.jsonl` too, and of a dataset, the questions are the cases; qrels are not needed.
     Text files are the `.md`, `.rst` and `.txt` files below the folder; a document's id is its path inside the folder,
     its title is empty. Hidden files and folders are left out.
 
@@ -23,16 +26,18 @@ def load_corpus(path: str | Path) -> Dataset:
         DataError: nothing is there, or it is not what it should be.
     """
     place = Path(path).expanduser()
+    if not os.path.exists(place):
+        return load_dataset(path)  # or its error, which knows the names
     if place.is_dir() and not (place / "corpus.jsonl").is_file():
         corpus = {doc.doc_id: doc for doc in _text_files(place)}
         if not corpus:
             raise DataError(f"{place} holds neither corpus.jsonl nor a file that ends in {', '.join(SUFFIXES)}")
         return Dataset(place.resolve().name, "test", corpus, (), {})
     file = place / "corpus.jsonl" if place.is_dir() else place
-    if not file.is_file():
-        raise DataError(f"there is no {str(file)!r}; expected a corpus.jsonl, the folder of one, or a folder of texts")
     corpus = unique_records(file, document, "document", lambda found: found.doc_id)
-    return Dataset(file.resolve().parent.name, "test", corpus, (), {})
+    queries = file.with_name("queries.jsonl")
+    cases = unique_records(queries, case, "query", lambda found: found.query_id) if queries.is_file() else {}
+    return Dataset(file.resolve().parent.name, "test", corpus, tuple(cases.values()), {})
 
 
 def _text_files(folder: Path) -> Iterable[Document]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragbench import cache
+from ragbench.datasets import load_dataset
 from ragbench.datasets.collection import warn
 from ragbench.datasets.lines import json_lines, lines, shown
 from ragbench.errors import DataError
@@ -24,6 +25,17 @@ from ragbench.types import Case, Dataset, Document
 
 FILES = ("corpus.jsonl", "queries.jsonl", "answers.jsonl", "questions.jsonl", "qrels", "drafts.jsonl", "testset.json")
 """What a folder may hold that `save_dataset` replaces."""
+
+
+ORIGINS = ("nobody", "model", "person")
+"""Who wrote a reference answer."""
+
+
+class Labelled(NamedTuple):
+    """A dataset and the folder that its new labels go to."""
+
+    dataset: Dataset
+    folder: Path
 
 
 class Merged(NamedTuple):
@@ -121,7 +133,7 @@ def save_dataset(
         DataError: the folder is there, or must not be replaced, or an id cannot be written.
     """
     target = Path(folder).expanduser()
-    _check_free(target, force)
+    check_free(target, force)
     texts = {**_texts(dataset), **(extra or {})}
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -146,7 +158,38 @@ def save_dataset(
     return target
 
 
-def _check_free(folder: Path, force: bool) -> None:
+def labelled_folder(name: str | Path, split: str = "test", out: str | Path = "", *, create: bool = True) -> Labelled:
+    """The dataset and the folder that its new labels go to.
+
+    Without `out` that is the dataset's own folder. Otherwise the dataset is copied to `out` first, if it is not there
+    yet; labels that are there already, by an earlier run or a person, are part of the dataset that is given back.
+
+    Args:
+        create: False gives the dataset as it is and copies nothing.
+
+    Raises:
+        DataError: the dataset is no folder and there is no `out`, or `out` holds other questions.
+    """
+    if not out:
+        if not os.path.isdir(Path(name).expanduser()):
+            raise DataError(
+                f"{str(name)!r} is no folder that answers could be written to; name one with --out (out_dir)"
+            )
+        return Labelled(load_dataset(name, split), Path(name).expanduser())
+    target = Path(out).expanduser()
+    if target.is_dir() and any(target.iterdir()):
+        there, wanted = load_dataset(target, split), load_dataset(name, split)
+        if other := [q for q, text in wanted.queries.items() if there.queries.get(q) != text]:
+            raise DataError(
+                f"{target} holds other questions than {str(name)!r}, first {shown(other[0])}; name another folder"
+            )
+        return Labelled(there, target)
+    dataset = load_dataset(name, split)
+    return Labelled(load_dataset(save_dataset(dataset, target), split) if create else dataset, target)
+
+
+def check_free(folder: Path, force: bool) -> None:
+    """DataError where `save_dataset` would not write: early, before anything is paid for."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return
     if not force:

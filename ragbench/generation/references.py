@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragbench import cache, llms
-from ragbench.datasets.writing import generated_label, merge_answers, reference_origin
+from ragbench.datasets.writing import ORIGINS, generated_label, merge_answers, reference_origin
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataError, ModelError, unknown
 from ragbench.generation.replies import read_reply
@@ -22,21 +22,27 @@ MAX_TOKENS = 400
 
 
 def choose_queries(
-    dataset: Dataset, *, query_ids: Sequence[str] = (), max_queries: int = 0, replace: bool = False
+    dataset: Dataset,
+    *,
+    query_ids: Sequence[str] = (),
+    max_queries: int = 0,
+    written_by: Sequence[str] = ("nobody",),
 ) -> list[str]:
-    """The queries that a reference answer is to be written for, in the order of the dataset.
+    """The queries that a reference answer can be written for, in the order of the dataset.
 
-    Those are left out that have one (with `replace`: one by a person), that nothing answers, and, whatever is asked
-    for, that no relevant document is judged for.
+    Left out are, whatever is asked for, those that nothing answers and those without a relevant document in the corpus.
 
     Args:
         query_ids: only these; none means all.
         max_queries: at most so many of them, the first; 0 means all.
-        replace: also those whose answer a model wrote.
+        written_by: who wrote the reference answer that they have now: "nobody", "model", "person", or several.
 
     Raises:
-        ConfigError: an id that is not there, or a number below 0.
+        ConfigError: an id or an origin that is not there, or a number below 0.
     """
+    for origin in written_by:
+        if origin not in ORIGINS:
+            raise ConfigError(unknown("origin of a reference answer", origin, ORIGINS))
     if max_queries < 0:
         raise ConfigError(f"max_queries is {max_queries}; expected 0 (all) or more")
     known = {case.query_id for case in dataset.cases}
@@ -48,7 +54,7 @@ def choose_queries(
         for case in dataset.cases
         if (not query_ids or case.query_id in query_ids)
         and case.expected_outcome != "no_results"
-        and reference_origin(case) in (("nobody", "model") if replace else ("nobody",))
+        and reference_origin(case) in written_by
         and _relevant(dataset, case)
     ]
     return wanted[:max_queries] if max_queries else wanted
