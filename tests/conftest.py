@@ -139,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
 class Wire:
     """Bodies as the providers' documentation has them."""
 
-    Asked, Answered = Asked, Answered
+    Asked, Answered, Loopback = Asked, Answered, Loopback
 
     @staticmethod
     def anthropic(text: str, *, stop_reason: str = "end_turn", read: int = 11, written: int = 7) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class Wire:
         }  # fmt: skip
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def wire() -> type[Wire]:
     """Wire formats of the providers, and the records of the loopback server."""
     return Wire

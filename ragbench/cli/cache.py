@@ -28,9 +28,9 @@ def cache_info() -> None:
     from ragbench.cache import replies
 
     with clean_errors(*_ERRORS):
-        for key, value in cache.info().items():
+        computed, stored = cache.info(), replies.info()
+        for key, value in computed.items():
             typer.echo(f"{key}: {value}")
-        stored = replies.info()
         typer.echo(f"replies: {stored['replies']:,} in {stored['bytes']:,} bytes, {stored['file']}")
         for model, counts in stored["models"].items():
             read, written = counts["input_tokens"], counts["output_tokens"]

@@ -16,6 +16,26 @@ from ragbench.report.configuration import (
     main_measure,
     question_table,
 )
+from ragbench.report.labels import (
+    draft_findings,
+    draft_table,
+    estimate_table,
+    origin_table,
+    reference_findings,
+    reference_table,
+    source_table,
+    spread_table,
+    topic_points,
+)
+from ragbench.report.models import (
+    agreement_table,
+    answer_measure,
+    answer_scores,
+    generation_facts,
+    generation_table,
+    unscored_table,
+    with_language_model,
+)
 from ragbench.report.sweep import (
     HEADLINE,
     baseline_name,
@@ -35,6 +55,9 @@ from ragbench.report.sweep import (
 
 __all__ = [
     "HEADLINE",
+    "agreement_table",
+    "answer_measure",
+    "answer_scores",
     "answer_table",
     "baseline_name",
     "best_two",
@@ -48,13 +71,26 @@ __all__ = [
     "configurations",
     "dataset_table",
     "disagreements",
+    "draft_findings",
+    "draft_table",
+    "estimate_table",
     "findings",
+    "generation_facts",
+    "generation_table",
     "heatmap_table",
     "leaderboard",
     "leaderboard_markdown",
     "machines",
     "main_measure",
     "order_changes",
+    "origin_table",
     "question_table",
+    "reference_findings",
+    "reference_table",
     "shared_measures",
+    "source_table",
+    "spread_table",
+    "topic_points",
+    "unscored_table",
+    "with_language_model",
 ]

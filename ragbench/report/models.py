@@ -74,9 +74,11 @@ def answer_scores(summary: pd.DataFrame) -> pd.DataFrame:
     """The rows of a summary (from `summarise`) that are about answers: computed measures, then those of a judge.
 
     Returns:
-        measure, judged_by ("computed" or "language model"), mean, ci_low, ci_high, scored ("n_scored/n"); text
-        "unscored" where a measure has no value.
+        measure, judged_by ("computed" or "language model"), mean, ci_low, ci_high, scored ("n_scored/n"); all text,
+        "unscored" where a measure has no value or no interval.
     """
+    import pandas as pd
+
     computed = summary["measure"].isin(_ANSWER_MEASURES)
     judged = summary["measure"].str.startswith("llm_")
     table = summary[computed | judged].copy()
@@ -85,7 +87,7 @@ def answer_scores(summary: pd.DataFrame) -> pd.DataFrame:
     )
     table["scored"] = table["n_scored"].astype(str) + "/" + table["n"].astype(str)
     for column in ("mean", "ci_low", "ci_high"):
-        table[column] = ["unscored" if value is None or value != value else round(value, 3) for value in table[column]]
+        table[column] = ["unscored" if pd.isna(value) else f"{value:.3f}" for value in table[column]]
     return table.drop(columns=["n_scored", "n"]).reset_index(drop=True)
 
 

@@ -1,0 +1,502 @@
+"""Sweeps that ask language models: real processes and kernels, a loopback server, a stand-in for evaluate.ipynb."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from typer.testing import CliRunner
+
+from ragbench import cache
+from ragbench.cache import ledger, replies
+from ragbench.cli import app
+from ragbench.errors import ConfigError
+from ragbench.prompts import GENERATION_SYSTEM
+from ragbench.sweep import plan, sweep, verify
+from ragbench.sweep.requests import failed_requests
+
+KEY = "sk-marked-0123456789-marked"
+
+PARAMETERS = """
+dataset: str = "pydoc"
+max_queries: int = 3
+chunker: str = "fixed"
+chunk_size: int = 256
+retriever: str = "bm25"
+k: int = 2
+llm: str = "openai:m"
+prompt: str = "cited"
+judge: str = ""
+criteria: str = "correctness,relevance"
+judge_apart: int = 2
+results_dir: str = ""
+"""
+
+# evaluate.ipynb without its figures and the scores that need a neural model.
+WORK = """
+import pandas as pd
+import ragbench as rb
+from ragbench import experiment, judges, report
+
+parameters = {name: globals()[name] for name in __annotations__}
+data = rb.load_dataset(dataset)
+data = data.select(list(data.queries)[:max_queries])
+chunks = rb.chunk(data, chunker, size=chunk_size)
+run = rb.retrieve(rb.make_retriever(retriever, chunks), data.queries, chunks)
+answers = rb.generate_answers(data, run, chunks, llm, prompt=prompt, k=k)
+judgements, apart, wanted = [], [], criteria.split(",")
+if judge:
+    judgements = rb.judge(answers, wanted, judge, dataset=data, chunks=chunks)
+    again = judges.spread(answers, judge_apart)
+    apart = rb.judge(again, wanted, judge, dataset=data, chunks=chunks, mode="apart", allow_same_model=True)
+documents = rb.to_documents(run, chunks)
+scores = pd.concat([rb.score_run(data.qrels, documents, ["nDCG@10"]), rb.score_judgements(judgements)])
+experiment.save_run(
+    results_dir, parameters=parameters, dataset=data, run=documents, scores=scores, answers=answers,
+    judgements=judgements, facts=report.generation_facts(answers),
+)
+report.agreement_table(judgements, apart)
+"""
+
+PROMPTS_AND_JUDGE = '[fixed]\njudge = "openai:j"\n[axes]\nprompt = ["cited", "plain"]'
+runner = CliRunner()
+
+
+def write_grid(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    notebook = nbformat.v4.new_notebook()
+    first = nbformat.v4.new_code_cell(PARAMETERS.strip(), metadata={"tags": ["parameters"]})
+    notebook.cells = [first, nbformat.v4.new_code_cell(WORK.strip())]
+    for i, cell in enumerate(notebook.cells):
+        cell["id"] = f"cell-{i}"
+    (folder / "evaluate.ipynb").write_text(nbformat.writes(notebook), encoding="utf-8")
+    (folder / "tiny.toml").write_text(text, encoding="utf-8")
+    return folder / "tiny.toml"
+
+
+def reply_to(asked: Any, wire: Any) -> Any:
+    """What a good model says: an answer with a citation, or the verdicts that it was asked for."""
+    system, user = (message["content"] for message in asked.body["messages"])
+    if system == GENERATION_SYSTEM:
+        return wire.Answered(wire.openai(f"It is so, as the document of {len(user)} characters says [1]."))
+    verdicts: dict[str, Any] = {}
+    for name, key, value in (("correctness", "verdict", True), ("relevance", "score", 0.75)):
+        if f'"{name}":' in user:
+            verdicts[name] = {"reason": "Because it is.", key: value}
+    return wire.Answered(wire.openai(json.dumps(verdicts)))
+
+
+def prompts_of(server: Any) -> list[tuple[str, str]]:
+    return [(asked.body["model"], asked.body["messages"][1]["content"]) for asked in server.asked]
+
+
+def settings(patch: pytest.MonkeyPatch, cache_folder: Path, url: str, folder: Path) -> None:
+    for variable in [*os.environ]:
+        if variable.startswith(("RAG_EVAL_", "RAGBENCH_", "ANTHROPIC_", "OPENAI_")):
+            patch.delenv(variable)
+    # A thousand dollars per million tokens, so a reply of 11 + 7 tokens is 0.018.
+    prices = folder / "prices.toml"
+    entry = "{ input = 1000, output = 1000 }"
+    prices.write_text(f'checked = 2026-01-01\n[models]\n"openai:m" = {entry}\n"openai:j" = {entry}', encoding="utf-8")
+    patch.setenv("RAGBENCH_PRICES", str(prices))
+    patch.setenv("RAGBENCH_CACHE_DIR", str(cache_folder))
+    patch.setenv("RAG_EVAL_OPENAI_BASE_URL", url)
+    patch.setenv("RAG_EVAL_OPENAI_API_KEY", KEY)
+
+
+@pytest.fixture
+def server(loopback: Any, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    started = loopback(lambda asked: reply_to(asked, wire))
+    settings(monkeypatch, tmp_path / "cache", started.url, tmp_path)
+    return started
+
+
+class Finished:
+    """A sweep that ran once for the tests that only look at it."""
+
+    def __init__(self, folder: Path, wire: Any) -> None:
+        self.server = wire.Loopback(lambda asked: reply_to(asked, wire))
+        self.root, self.out, self.cache, self.cassette = folder, folder / "out", folder / "cache", folder / "c.jsonl.gz"
+        self.grid = write_grid(folder / "notebooks", PROMPTS_AND_JUDGE)
+        self.output = ""
+        with pytest.MonkeyPatch.context() as patch:
+            settings(patch, self.cache, self.server.url, folder)
+            self.before = plan(self.grid, out=self.out)
+            self.asked_before = len(self.server.asked)
+            command = [sys.executable, "-m", "ragbench", "sweep", str(self.grid), "--out", str(self.out)]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            self.output = done.stdout + done.stderr
+            self.after = plan(self.grid, out=self.out)
+            self.forced = plan(self.grid, out=self.out, force=True)
+            self.without_store = plan(self.grid, out=self.out, force=True, replies="off")
+            exported = runner.invoke(app, ["cache", "export", str(self.cassette)])
+            assert exported.exit_code == 0, exported.output
+            self.output += exported.output
+        self.server.shutdown()
+        self.server.server_close()
+
+    @property
+    def results(self) -> Path:
+        return self.out / "tiny"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, wire: Any) -> Finished:
+    return Finished(tmp_path_factory.mktemp("finished"), wire)
+
+
+def scores_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.name in {"scores.csv", "run.trec"}
+    }
+
+
+# --- what it will cost -----------------------------------------------------------------------------------------------
+
+
+def test_a_plan_counts_what_is_then_really_sent(finished: Finished) -> None:
+    assert finished.asked_before == 0
+    assert len(finished.before.to_run) == 2
+    assert finished.before.finished == ()
+    judge, generator = finished.before.models
+    asked = collections.Counter(model for model, _ in prompts_of(finished.server))
+    # Two prompts x three questions; their judge: once together, and two of three answers by each of two criteria apart.
+    assert (generator.model, generator.to_send, generator.cached) == ("openai:m", 6, 0)
+    assert (judge.model, judge.to_send, judge.uncertain) == ("openai:j", 6 + 2 * 2 * 2, 14)
+    assert asked == {"m": 6, "j": 14}
+    assert max(collections.Counter(prompts_of(finished.server)).values()) == 1
+
+
+def test_a_plan_knows_tokens_and_bounds_of_the_cost(finished: Finished) -> None:
+    _, generator = finished.before.models
+    sent = [a for a in finished.server.asked if a.body["model"] == "m"]
+    texts = ["".join(message["content"] for message in asked.body["messages"]) for asked in sent]
+    assert generator.input_tokens == sum(-(-len(text.encode()) // 4) for text in texts)
+    assert generator.output_tokens == 6 * 128, "a quarter of the limit: no reply is known yet"
+    assert generator.cost == pytest.approx((generator.input_tokens + 6 * 128) / 1000)
+    assert generator.most == pytest.approx((generator.input_tokens + 6 * 512) / 1000)
+
+
+def test_a_plan_after_the_sweep_has_nothing_to_send(finished: Finished) -> None:
+    assert (finished.after.to_run, len(finished.after.finished), finished.after.models) == ((), 2, ())
+    judge, generator = finished.forced.models
+    assert (judge.cached, judge.to_send, generator.cached, generator.to_send) == (14, 0, 6, 0)
+    judge, generator = finished.without_store.models
+    assert (judge.cached, judge.to_send, generator.cached, generator.to_send) == (0, 14, 0, 6)
+
+
+def test_a_plan_is_printed_and_writes_nothing(server: Any, tmp_path: Path) -> None:
+    grid = write_grid(tmp_path / "notebooks", PROMPTS_AND_JUDGE)
+    done = runner.invoke(app, ["sweep", str(grid), "--out", str(tmp_path / "out"), "--dry-run", "--max-cost", "5"])
+    assert done.exit_code == 0, done.output
+    for line in (
+        "Notebooks: 2 to run, 0 finished already",
+        "openai:m:",
+        "  requests cached:  0",
+        "  requests to send: 6",
+        "  requests to send: 14, of which 14 judge answers that are still to be written",
+        "Maximum: $5.00, of which $0.0000 are spent",
+    ):
+        assert line in done.output
+    assert re.search(r"Cost of all: about \$\d+\.\d{4}, at most \$\d+\.\d{4}", done.output)
+    assert not (tmp_path / "out").exists()
+    assert server.asked == []
+
+
+def test_a_plan_without_a_price_says_that_the_cost_is_unknown(
+    server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAGBENCH_PRICES")
+    grid = write_grid(tmp_path / "notebooks", "[fixed]\nmax_queries = 2")
+    done = runner.invoke(app, ["sweep", str(grid), "--dry-run"])
+    assert "unknown: no table of prices has this model" in done.output
+    assert "$" not in done.output
+    refused = runner.invoke(app, ["sweep", str(grid), "--dry-run", "--max-cost", "1"])
+    assert refused.exit_code == 2
+    assert "the price of openai:m is unknown" in refused.output
+
+
+def test_a_plan_of_the_extractive_baseline_asks_nobody(server: Any, tmp_path: Path) -> None:
+    grid = write_grid(tmp_path / "notebooks", '[fixed]\nllm = "extractive"')
+    done = runner.invoke(app, ["sweep", str(grid), "--dry-run"])
+    assert "Requests to language models: none" in done.output
+
+
+def test_configurations_that_ask_the_same_are_counted_once(server: Any, tmp_path: Path) -> None:
+    grid = write_grid(tmp_path / "notebooks", "[axes]\njudge_apart = [0, 1]")
+    (model,) = plan(grid).models
+    assert model.to_send == 3
+    (model,) = plan(grid, replies="off").models
+    assert model.to_send == 6, "without the store each pays for itself"
+
+
+# --- the key ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_key_is_in_nothing_that_a_sweep_writes(finished: Finished) -> None:
+    assert {asked.headers["authorization"] for asked in finished.server.asked} == {f"Bearer {KEY}"}
+    written = {path: path.read_bytes() for path in finished.root.rglob("*") if path.is_file()}
+    assert {"config.json", "answers.jsonl", "replies.sqlite", "c.jsonl.gz"} <= {path.name for path in written}
+    import gzip
+
+    texts = [*written.values(), gzip.decompress(finished.cassette.read_bytes()), finished.output.encode()]
+    for text in texts:
+        assert KEY.encode() not in text
+        assert KEY[3:].encode() not in text
+
+
+def test_the_key_is_in_nothing_that_a_failing_sweep_writes(server: Any, wire: Any, tmp_path: Path) -> None:
+    said = {"error": {"message": f"Incorrect API key provided: {KEY}", "type": "invalid_request_error"}}
+    server.reply = lambda asked: wire.Answered(said, status=401)
+    grid = write_grid(tmp_path / "notebooks", "[fixed]\nmax_queries = 2")
+    command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "2 requests to a language model failed, the first: openai:m:" in done.stderr
+    assert list((tmp_path / "out" / "tiny").glob("*.failed.ipynb"))
+    for text in [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()] + [done.stdout.encode()]:
+        assert KEY.encode() not in text
+    assert KEY not in done.stderr
+
+
+# --- offline ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_cassette_gives_the_same_bytes_without_server_and_key(
+    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings(monkeypatch, tmp_path / "cache", "http://127.0.0.1:9/elsewhere", tmp_path)
+    monkeypatch.delenv("RAG_EVAL_OPENAI_API_KEY")
+    done = runner.invoke(app, ["cache", "import", str(finished.cassette)])
+    assert done.output == "20 replies added, 0 known already\n"
+    options = ["--out", str(tmp_path / "out"), "--offline", "--jobs", "2"]
+    done = runner.invoke(app, ["sweep", str(finished.grid), *options])
+    assert done.exit_code == 0, done.output
+    assert scores_of(tmp_path / "out" / "tiny") == scores_of(finished.results)
+    assert len(scores_of(finished.results)) == 4
+
+
+def test_offline_a_missing_reply_is_named(server: Any, tmp_path: Path) -> None:
+    grid = write_grid(tmp_path / "notebooks", "[fixed]\nmax_queries = 2")
+    result = sweep(grid, out=tmp_path / "out", replies="offline")
+    (error,) = result.failed.values()
+    assert "2 requests to a language model failed, the first: openai:m: offline" in error
+    assert "the prompt that starts 'Answer the question from the documents below." in error
+    assert server.asked == []
+    (model,) = plan(grid, out=tmp_path / "out", replies="offline").models
+    assert (model.cached, model.to_send) == (0, 2)
+
+
+def test_offline_and_no_cache_exclude_each_other(tmp_path: Path) -> None:
+    done = runner.invoke(app, ["sweep", str(tmp_path / "x.toml"), "--offline", "--no-cache"])
+    assert done.exit_code == 2
+    assert "give one of them" in done.output
+
+
+# --- the maximum cost ------------------------------------------------------------------------------------------------
+
+
+def test_a_maximum_cost_stops_in_time_and_a_higher_one_goes_on(server: Any, wire: Any, tmp_path: Path) -> None:
+    grid = write_grid(tmp_path / "notebooks", '[axes]\nprompt = ["cited", "plain", "concise"]')
+    command = ["sweep", str(grid), "--out", str(tmp_path / "out"), "--jobs", "1", "--max-cost"]
+    # Each reply costs 1.2 dollars. Before it was sent it might have cost some 4: a token for each byte of the prompt.
+    server.reply = lambda asked: wire.Answered(wire.openai("It is so [1].", read=1000, written=200))
+    stopped = runner.invoke(app, [*command, "9"])
+    assert stopped.exit_code == 3, stopped.output
+    assert "1 run, 0 finished before, 1 failed, 1 not begun" in stopped.output
+    assert "the maximum cost of 9.00 dollars is reached" in stopped.output
+    assert "2 configurations are not finished" in stopped.output
+    assert "with a higher --max-cost goes on from there" in stopped.output
+    (failed,) = (tmp_path / "out" / "tiny").glob("*.failed.ipynb")
+    assert "budget: openai:m may cost" in failed.read_text(encoding="utf-8")
+    budget = f"sweep {cache.digest(str(tmp_path / 'out' / 'tiny'))[:16]}"
+    paid = len(server.asked)
+    assert 3 < paid < 6
+    assert ledger.spent(budget).settled == pytest.approx(1.2 * paid)
+
+    again = runner.invoke(app, [*command, "9"])
+    assert (again.exit_code, len(server.asked)) == (3, paid), "the maximum is that of the sweep, not of one command"
+    planned = runner.invoke(app, [*command, "50", "--dry-run"])
+    assert f"requests to send: {9 - paid}" in planned.output
+    assert f"Maximum: $50.00, of which ${1.2 * paid:.4f} are spent" in planned.output
+    done = runner.invoke(app, [*command, "50"])
+    assert done.exit_code == 0, done.output
+    assert collections.Counter(collections.Counter(prompts_of(server)).values()) == {1: 9}, "nothing is paid for twice"
+    assert ledger.spent(budget).settled == pytest.approx(9 * 1.2)
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_whose_requests_failed_is_not_finished_and_asks_for_the_rest_only(
+    server: Any, wire: Any, tmp_path: Path
+) -> None:
+    grid = write_grid(tmp_path / "notebooks", "[fixed]\nmax_queries = 3")
+    seen: list[int] = []
+
+    def second_fails(asked: Any) -> Any:
+        seen.append(1)
+        return wire.Answered(status=400) if len(seen) == 2 else reply_to(asked, wire)
+
+    server.reply = second_fails
+    result = sweep(grid, out=tmp_path / "out")
+    ((name, error),) = result.failed.items()
+    assert error.startswith("1 requests to a language model failed, the first: openai:m:")
+    assert "--allow-failed" in error
+    assert not (tmp_path / "out" / "tiny" / name).exists()
+
+    server.reply = lambda asked: wire.Answered(status=400)
+    allowed = sweep(grid, out=tmp_path / "out", allow_failed=True)
+    assert allowed.finished == (name,)
+    assert len(failed_requests(tmp_path / "out" / "tiny" / name)) == 1
+    assert len(server.asked) == 3 + 1
+    server.reply = lambda asked: reply_to(asked, wire)
+    assert sweep(grid, out=tmp_path / "out", force=True).finished == (name,)
+    assert len(server.asked) == 3 + 1 + 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a group of processes")
+def test_killed_in_the_middle_and_started_again_each_request_is_sent_once(
+    server: Any, wire: Any, tmp_path: Path
+) -> None:
+    grid = write_grid(tmp_path / "notebooks", '[fixed]\nmax_queries = 30\n[axes]\nprompt = ["cited", "plain"]')
+
+    def slowly(asked: Any) -> Any:
+        time.sleep(0.3)
+        return reply_to(asked, wire)
+
+    server.reply = slowly
+    command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--out", str(tmp_path / "out"), "--jobs", "2"]
+    running = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while len(server.asked) < 20:
+        assert running.poll() is None
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    time.sleep(1.5)  # the workers see that the sweep is gone, and end
+    server.reply = lambda asked: reply_to(asked, wire)
+    before = len(server.asked)
+    (model,) = plan(grid, out=tmp_path / "out").models
+    assert dict(sweep(grid, out=tmp_path / "out", jobs=2).failed) == {}
+    counts = collections.Counter(prompts_of(server))
+    assert len(counts) == 60
+    assert counts.total() - before == model.to_send, "the plan counted what was left"
+    assert counts.total() <= 60 + 2 * 8, "only what was on its way may be asked for again"
+    assert max(counts.values()) <= 2
+
+
+# --- verify ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def copied(finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The finished sweep's folder, with what a colleague has besides: the replies, no server, no key."""
+    settings(monkeypatch, finished.cache, "http://127.0.0.1:9", tmp_path)
+    monkeypatch.delenv("RAG_EVAL_OPENAI_API_KEY")
+    shutil.copytree(finished.results, tmp_path / "out" / "tiny")
+    return tmp_path / "out" / "tiny"
+
+
+def test_verify_says_that_all_numbers_are_the_same(copied: Path) -> None:
+    before = {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()}
+    done = runner.invoke(app, ["verify", str(copied), "--jobs", "2"])
+    assert done.exit_code == 0, done.output
+    assert re.search(r"2 configurations, [\d,]+ numbers compared: 2 verified, 0 differ\.", done.output)
+    assert before == {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()}
+
+
+def test_verify_finds_a_changed_number_an_edited_notebook_and_other_data(copied: Path) -> None:
+    first, second = sorted(path.name for path in copied.iterdir() if path.is_dir())
+    scores = (copied / first / "scores.csv").read_text(encoding="utf-8")
+    changed = scores.replace("llm_relevance,0.75", "llm_relevance,0.85", 1)
+    assert changed != scores
+    (copied / first / "scores.csv").write_text(changed, encoding="utf-8")
+    config = copied / first / "config.json"
+    fingerprint = json.loads(config.read_text(encoding="utf-8"))["dataset"]["fingerprint"]
+    text = config.read_text(encoding="utf-8").replace(
+        f'"fingerprint": "{fingerprint}"', '"fingerprint": "0123456789abc"'
+    )
+    config.write_text(text, encoding="utf-8")
+    notebook = copied / f"{second}.ipynb"
+    notebook.write_text(
+        notebook.read_text(encoding="utf-8").replace("import pandas", "import  pandas"), encoding="utf-8"
+    )
+    done = runner.invoke(app, ["verify", str(copied)])
+    assert done.exit_code == 1, done.output
+    assert re.search(rf"{first}: scores\.csv, \S+, llm_relevance: stored 0\.85, now 0\.75", done.output)
+    assert f"{first}: the dataset has changed: fingerprint 0123456789ab, now {fingerprint[:12]}" in done.output
+    assert "was changed after the sweep" in done.output
+    assert "0 verified, 2 differ" in done.output
+
+
+def test_verify_names_a_missing_reply(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "empty"))
+    shutil.rmtree(next(path for path in sorted(copied.iterdir()) if path.is_dir()))
+    (one,) = verify(copied)
+    assert "it could not be made again" in one.differences[0]
+    assert "the prompt that starts" in one.differences[0]
+
+
+def test_verify_of_nothing_is_refused(tmp_path: Path) -> None:
+    done = runner.invoke(app, ["verify", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "holds no results" in done.output
+    with pytest.raises(ConfigError, match="tolerance is -1"):
+        verify(tmp_path, tolerance=-1)
+
+
+# --- the cache's commands --------------------------------------------------------------------------------------------
+
+
+def test_cache_clear_keeps_what_was_paid_for(
+    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path))
+    replies.import_file(finished.cassette)
+    shown = runner.invoke(app, ["cache", "info"]).output
+    assert "replies: 20 in" in shown
+    assert "openai:j: 14 replies, 154 tokens in, 98 out" in shown
+    assert "20 replies of language models kept" in runner.invoke(app, ["cache", "clear"]).output
+    assert replies.info()["replies"] == 20
+    assert "20 replies deleted" in runner.invoke(app, ["cache", "clear", "--replies"]).output
+    assert replies.info()["replies"] == 0
+
+
+def test_errors_of_the_cache_are_one_line(finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text("{}\n", encoding="utf-8")
+    for arguments, said in (
+        (["import", str(tmp_path / "none.jsonl")], "none.jsonl"),
+        (["import", str(bad)], "line 1 is not that of exported replies"),
+        (["export", str(tmp_path / "no folder" / "x.jsonl")], "no folder"),
+    ):
+        done = runner.invoke(app, ["cache", *arguments])
+        assert done.exit_code == 2, done.output
+        assert len(done.output.splitlines()) == 1
+        assert done.output.startswith("ragbench: ")
+        assert said in done.output
+    (tmp_path / "cache" / "replies.sqlite").mkdir(parents=True)
+    done = runner.invoke(app, ["cache", "info"])
+    assert done.exit_code == 2
+    assert len(done.output.splitlines()) == 1
+
+
+def test_export_of_one_model(finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(finished.cache))
+    done = runner.invoke(app, ["cache", "export", str(tmp_path / "m.jsonl"), "--model", "openai:m"])
+    assert done.output.startswith("6 replies written to")
