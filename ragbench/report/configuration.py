@@ -107,10 +107,10 @@ def question_table(
 
 
 def answer_table(dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame, *, rows: int = 8) -> pd.DataFrame:
-    """Answers beside their references, the least similar first.
+    """Answers beside their references, the least similar first; what could not be scored is left out.
 
     Returns:
-        query_id, question, answer, reference, outcome, semantic_similarity; `rows` of them.
+        query_id, question, answer, reference, outcome, semantic_similarity; at most `rows` of them.
     """
     import pandas as pd
 
@@ -130,7 +130,8 @@ def answer_table(dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFra
         ],
         columns=["query_id", "question", "answer", "reference", "outcome", "semantic_similarity"],
     )
-    return table.sort_values("semantic_similarity", kind="stable").head(rows).reset_index(drop=True)
+    scored = table.dropna(subset="semantic_similarity").sort_values("semantic_similarity", kind="stable")
+    return scored.head(rows).reset_index(drop=True)
 
 
 def busiest_document(dataset: Dataset, chunks: Sequence[Chunk]) -> str | None:

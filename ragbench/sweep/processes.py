@@ -105,6 +105,7 @@ def start(name: str, job: Mapping[str, Any], aside: Path, *, jobs: int) -> Runni
         **threads_environment(jobs, os.environ),
         "JUPYTER_PATH": jupyter_path,
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "TQDM_DISABLE": "1",  # nobody watches a run of a sweep, and bars would stay in its notebook
     }
     with (aside / "worker.log").open("wb") as log:
         process = subprocess.Popen(

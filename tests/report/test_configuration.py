@@ -88,9 +88,9 @@ def test_main_measure_prefers_equal_budgets() -> None:
 
 
 def test_answer_table_puts_the_least_similar_first() -> None:
-    answers = [Answer("q1", "One."), Answer("q2", "Two.", outcome="success")]
+    answers = [Answer("q1", "One."), Answer("q2", "Two.", outcome="success"), Answer("q3", "", outcome="no_results")]
     scores = pd.DataFrame(
-        [("q1", "semantic_similarity", 0.9), ("q2", "semantic_similarity", 0.2)],
+        [("q1", "semantic_similarity", 0.9), ("q2", "semantic_similarity", 0.2), ("q3", "semantic_similarity", None)],
         columns=["query_id", "measure", "value"],
     )
     table = report.answer_table(DATASET, answers, scores)
