@@ -163,6 +163,17 @@ def test_heatmap_frames_the_best_and_names_what_was_not_run() -> None:
     assert (frame.get_x(), frame.get_y()) == (0.5, -0.5)  # type: ignore[attr-defined]
 
 
+def test_configurations_that_differ_in_the_model_only_look_different() -> None:
+    board = pd.DataFrame(
+        [("a", "bm25, fixed 128, llm x", "bm25", "fixed 128"), ("b", "bm25, fixed 128, llm y", "bm25", "fixed 128")],
+        columns=["name", "label", "retriever", "chunking"],
+    )
+    look = plots.styles(board)
+    assert look["a"].colour == look["b"].colour
+    assert look["a"].marker != look["b"].marker
+    assert look["a"].line != look["b"].line
+
+
 def test_trade_off_joins_what_nothing_beats_on_both() -> None:
     figure = drawn(
         plots.plot_trade_off(BOARD, LOOK, x="search_ms", y="nDCG@10", x_label="search time (ms)", y_label="nDCG@10")

@@ -71,16 +71,23 @@ def colour_of(retriever: str, among: Sequence[str] = ()) -> str:
 
 
 def styles(configurations: pd.DataFrame) -> dict[str, Style]:
-    """name -> style, for a frame with the columns `name`, `retriever` and `chunking`."""
+    """name -> style, for a frame with the columns `name`, `label`, `retriever` and `chunking`.
+
+    Configurations that share both (they differ in model, prompt or k) have markers and lines of their own.
+    """
     retrievers = sorted(set(configurations["retriever"]))
-    chunkings = list(dict.fromkeys(sorted(configurations["chunking"], key=_natural)))
+    rows = configurations.to_dict("records")
+    rest_of = {row["name"]: str(row.get("label", "")).removeprefix(f"{row['retriever']}, ") for row in rows}
+    alike = configurations.duplicated(["retriever", "chunking"]).any()
+    look_of = {row["name"]: rest_of[row["name"]] if alike else row["chunking"] for row in rows}
+    looks = list(dict.fromkeys(sorted(look_of.values(), key=_natural)))
     return {
         row["name"]: Style(
             colour_of(row["retriever"], retrievers),
-            _MARKERS[chunkings.index(row["chunking"]) % len(_MARKERS)],
-            _LINES[chunkings.index(row["chunking"]) % len(_LINES)],
+            _MARKERS[looks.index(look_of[row["name"]]) % len(_MARKERS)],
+            _LINES[looks.index(look_of[row["name"]]) % len(_LINES)],
         )
-        for row in configurations.to_dict("records")
+        for row in rows
     }
 
 

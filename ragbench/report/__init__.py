@@ -50,6 +50,7 @@ from ragbench.report.sweep import (
     leaderboard_markdown,
     machines,
     order_changes,
+    ranking_measure,
     shared_measures,
 )
 
@@ -85,6 +86,7 @@ __all__ = [
     "order_changes",
     "origin_table",
     "question_table",
+    "ranking_measure",
     "reference_findings",
     "reference_table",
     "shared_measures",

@@ -14,7 +14,10 @@ from ragbench.types import Answer, Completion, Judgement
 if TYPE_CHECKING:
     import pandas as pd
 
-_ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
+ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
+"""By what answers are told apart, the first that there is."""
+
+_COMPUTED = ("semantic_similarity", "token_f1", "gold_fact_coverage")
 
 
 def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
@@ -79,7 +82,7 @@ def answer_scores(summary: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    computed = summary["measure"].isin(_ANSWER_MEASURES)
+    computed = summary["measure"].isin(_COMPUTED)
     judged = summary["measure"].str.startswith("llm_")
     table = summary[computed | judged].copy()
     table.insert(
@@ -131,7 +134,7 @@ def answer_measure(board: pd.DataFrame) -> str:
 
     Retrieval measures, which configurations are ranked by, say nothing about who writes the answer.
     """
-    for name in ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1"):
+    for name in ANSWER_MEASURES:
         if name in board and board[name].notna().any():
             return name
     return "semantic_similarity"

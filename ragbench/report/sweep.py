@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
 from ragbench.report.configuration import budget_curve, main_measure, only, ranked
-from ragbench.report.models import with_language_model
+from ragbench.report.models import ANSWER_MEASURES, with_language_model
 from ragbench.statistics import compare, summarise
 from ragbench.types import RunResult
 
@@ -82,8 +82,36 @@ def best_two(results: Sequence[RunResult], board: pd.DataFrame) -> tuple[RunResu
     return by_name[names[0]], by_name[names[min(1, len(names) - 1)]]
 
 
+def ranking_measure(results: Sequence[RunResult]) -> str:
+    """What a sweep is ranked by: `main_measure`, or a measure of answers where the sweep is about nothing else.
+
+    Configurations that differ in model or prompt only retrieve the same: by evidence they all tie. Then correctness as
+    a language model judges it, or else the similarity to the reference answer, tells them apart.
+    """
+    main = main_measure(results[0].scores)
+    if len(results) < 2 or not any(with_language_model(result.config["parameters"]) for result in results):
+        return main
+    first = _values(results[0], main)
+    if any(_values(result, main) != first for result in results[1:]):
+        return main
+    for name in ANSWER_MEASURES:
+        if all(_has(result, name) for result in results):
+            return name
+    return main
+
+
+def _has(result: RunResult, measure: str) -> bool:
+    """Whether at least one question is scored by the measure."""
+    return bool(result.scores.loc[result.scores["measure"] == measure, "value"].notna().any())
+
+
+def _values(result: RunResult, measure: str) -> dict[str, float]:
+    own = only(result.scores, measure).dropna()
+    return dict(zip(own["query_id"], own["value"], strict=True))
+
+
 def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFrame:
-    """One row per configuration, best first by `measure` ("" = `main_measure`).
+    """One row per configuration, best first by `measure` ("" = `ranking_measure`).
 
     Returns:
         rank, name, label, retriever, chunking; for each headline measure its mean, `<measure>_ci_low`,
@@ -97,7 +125,7 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
     import pandas as pd
 
     check_comparable(results)
-    main = measure or main_measure(results[0].scores)
+    main = measure or ranking_measure(results)
     identity = configurations(results).set_index("name").to_dict("index")
     rows = [{"name": result.name, **identity[result.name], **_standing(result, main)} for result in results]
     table = pd.DataFrame(rows)
@@ -111,6 +139,8 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
 
 def _standing(result: RunResult, main: str) -> dict[str, Any]:
     """The means of one configuration with their intervals, and what it costs; None = unscored or unknown."""
+    import pandas as pd
+
     only(result.scores, main)  # an unknown measure is refused here
     wanted = dict.fromkeys([*HEADLINE, main])
     own = result.scores[result.scores["measure"].isin(wanted)]
@@ -119,7 +149,8 @@ def _standing(result: RunResult, main: str) -> dict[str, Any]:
     for name in (name for name in wanted if name in summary):
         row = summary[name]
         for suffix, key in (("", "mean"), ("_ci_low", "ci_low"), ("_ci_high", "ci_high")):
-            standing[f"{name}{suffix}"] = float(row[key]) if row["n_scored"] else None
+            # A single scored question has a mean, but no interval.
+            standing[f"{name}{suffix}"] = None if pd.isna(row[key]) else float(row[key])
         standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
     standing["chunks"] = result.config.get("facts", {}).get("chunks")
     standing["index_s"] = result.timings.get("index")
@@ -142,12 +173,7 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
     lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     for row in table.to_dict("records"):
         cells = [str(row["rank"]), str(row["label"])]
-        cells += [
-            f"{row[m]:.3f}<br>[{row[m + '_ci_low']:.3f}, {row[m + '_ci_high']:.3f}]<br>{row[m + '_n']}"
-            if row[m] is not None and row[m] == row[m]
-            else f"unscored<br>{row[m + '_n']}"
-            for m in measures
-        ]
+        cells += [f"{_mean_and_interval(row, m)}<br>{row[m + '_n']}" for m in measures]
         cells += [_number(row.get("chunks"), "{:,.0f}"), _number(row.get("search_ms"), "{:.2f}")]
         if generated:
             cells += [_number(row["cost_usd"], "{:.4f}"), _number(row["generate_ms"], "{:,.0f}")]
@@ -155,6 +181,13 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
             cells += [str(row["rank_equal_k"]), str(row["rank_equal_budget"])]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _mean_and_interval(row: dict[str, Any], measure: str) -> str:
+    mean, low, high = (_number(row[f"{measure}{end}"], "{:.3f}") for end in ("", "_ci_low", "_ci_high"))
+    if mean == "unknown":
+        return "unscored"
+    return mean if low == "unknown" else f"{mean}<br>[{low}, {high}]"
 
 
 def _number(value: Any, form: str) -> str:

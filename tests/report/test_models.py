@@ -1,0 +1,117 @@
+"""What is said of language models: how answers were made, what they cost, how they were judged; on known records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ragbench import report
+from ragbench.statistics import summarise
+from ragbench.types import Answer, Completion, Judgement, RunResult
+
+MODEL = "anthropic:claude-haiku-4-5"  # 1 and 5 dollars per million tokens
+
+
+def answer(query_id: str, *, cached: bool = False, ms: float = 0.0, **usage: Any) -> Answer:
+    reply = Completion("Yes.", usage.pop("model", MODEL), 1_000, 200, ms / 1000, cached, **usage)
+    return Answer(query_id, "Yes.", usage=reply, latency_ms={} if cached or usage else {"generate": ms})
+
+
+def test_cost_is_that_of_all_replies_and_time_that_of_those_that_were_waited_for() -> None:
+    answers = [answer("q1", ms=100), answer("q2", ms=300), answer("q3", cached=True), Answer("q4", "No context.")]
+    facts = report.generation_facts(answers)
+    # 1000 tokens in and 200 out are 0.001 + 0.001 dollars, three times.
+    assert facts["cost_usd"] == pytest.approx(0.006)
+    assert facts["generate_ms"] == 200.0
+
+
+def test_an_unknown_price_is_no_cost_of_zero_and_stored_replies_have_no_time() -> None:
+    assert report.generation_facts([answer("q1", model="openai:mine", ms=5), answer("q2", ms=7)])["cost_usd"] is None
+    assert report.generation_facts([answer("q1", cached=True)])["generate_ms"] is None
+
+
+def test_generation_table_counts_requests_failures_and_the_share_from_the_store() -> None:
+    answers = [answer("q1", ms=100), answer("q2", cached=True), answer("q3", error="down"), answer("q4", cached=True)]
+    shown = dict(report.generation_table(answers).itertuples(index=False, name=None))
+    assert shown["requests"] == "4, of which 1 failed"
+    assert shown["from the reply store"] == "50%"
+    assert shown["tokens in"] == "4,000"
+    assert shown["median time of a reply"] == "100 ms, of 1"
+    assert report.generation_table([Answer("q1", "Yes.")])["value"].tolist() == ["none was asked"]
+
+
+def scores(by_measure: dict[str, list[float | None]]) -> pd.DataFrame:
+    rows = [(f"q{i}", measure, value) for measure, values in by_measure.items() for i, value in enumerate(values)]
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+
+
+def test_judged_and_computed_scores_stand_beside_each_other_with_what_was_scored() -> None:
+    computed: dict[str, list[float | None]] = {"RR": [1.0, 1.0], "semantic_similarity": [0.5, 0.7]}
+    frame = scores(computed | {"llm_correctness": [1.0, None], "llm_relevance": [None, None]})
+    table = report.answer_scores(summarise(frame)).set_index("measure")
+    rows = table[["judged_by", "mean", "scored"]].T.to_dict("list")
+    assert rows == {
+        "semantic_similarity": ["computed", "0.600", "2/2"],
+        "llm_correctness": ["language model", "1.000", "1/2"],
+        "llm_relevance": ["language model", "unscored", "0/2"],
+    }
+
+
+def test_unscored_judgements_are_grouped_with_a_reason() -> None:
+    judgements = [
+        Judgement("q1", "correctness", None, "the answer is empty", state="abstained"),
+        Judgement("q2", "correctness", None, "the answer says that it has none", state="abstained"),
+        Judgement("q3", "correctness", None, "no JSON\nin it", state="unreadable"),
+        Judgement("q4", "correctness", 1.0),
+    ]
+    table = report.unscored_table(judgements)
+    assert table.to_numpy().tolist() == [
+        ["correctness", "abstained", 2, "q1", "the answer is empty"],
+        ["correctness", "unreadable", 1, "q3", "no JSON in it"],
+    ]
+    assert report.unscored_table([]).empty
+
+
+def test_agreement_has_text_where_there_is_no_value() -> None:
+    together = [Judgement("q1", "relevance", 0.75), Judgement("q2", "relevance", 0.5)]
+    table = report.agreement_table(together, [Judgement("q1", "relevance", 0.75), Judgement("q2", "relevance", 0.25)])
+    (row,) = table[["answers", "mean_together", "mean_apart", "same", "kappa"]].to_numpy().tolist()
+    assert row == [2, 0.625, 0.5, 0.5, "none"]
+    assert report.agreement_table(together, []).empty
+
+
+def result(name: str, values: dict[str, list[float | None]], llm: str, **facts: Any) -> RunResult:
+    parameters = {"retriever": "bm25", "chunker": "fixed", "chunk_size": 128, "llm": llm}
+    return RunResult(
+        name,
+        {"parameters": parameters, "dataset": {"fingerprint": "abc"}, "facts": {"chunks": 3, **facts}},
+        run={},
+        scores=scores(values),
+        timings={},
+    )
+
+
+SMALL = result("small", {"nDCG@10": [1.0, 0.0], "llm_correctness": [0.0, 1.0]}, "ollama:small", cost_usd=0.0)
+LARGE = result("large", {"nDCG@10": [1.0, 0.0], "llm_correctness": [1.0, 1.0]}, MODEL, cost_usd=0.5, generate_ms=900.0)
+
+
+def test_a_sweep_of_models_alone_is_ranked_by_their_answers() -> None:
+    assert report.ranking_measure([SMALL, LARGE]) == "llm_correctness"
+    assert report.leaderboard([SMALL, LARGE])["name"].tolist() == ["large", "small"]
+    other = result("other", {"nDCG@10": [1.0, 0.5], "llm_correctness": [0.0, 0.0]}, "extractive")
+    assert report.ranking_measure([SMALL, other]) == "nDCG@10", "they retrieve differently"
+    assert report.ranking_measure([other, other]) == "nDCG@10"
+    assert report.ranking_measure([SMALL, result("bare", {"nDCG@10": [1.0, 0.0]}, MODEL)]) == "nDCG@10"
+
+
+def test_the_leaderboard_shows_cost_and_time_where_there_is_a_language_model() -> None:
+    board = report.leaderboard([SMALL, LARGE])
+    assert report.answer_measure(board) == "llm_correctness"
+    text = report.leaderboard_markdown(board)
+    assert "| cost (dollars) | reply (ms) |" in text
+    assert "| 0.5000 | 900 |" in text
+    assert "| 0.0000 | unknown |" in text
+    without = report.leaderboard_markdown(report.leaderboard([result("a", {"nDCG@10": [1.0]}, "extractive")]))
+    assert "cost" not in without
