@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
+from ragbench.cli.answers import answers_command
 from ragbench.cli.cache import cache_app
 from ragbench.cli.sweep import sweep_command, verify_command
+from ragbench.cli.testsets import testset_app
 
 app = typer.Typer(
     name="ragbench",
@@ -38,4 +40,8 @@ def _ragbench(
 
 app.command("sweep", epilog="Example: ragbench sweep notebooks/quickstart.toml --jobs 2")(sweep_command)
 app.command("verify", epilog="Example: ragbench verify results/quickstart")(verify_command)
+app.command("answers", epilog="Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run")(
+    answers_command
+)
+app.add_typer(testset_app, name="testset")
 app.add_typer(cache_app, name="cache")

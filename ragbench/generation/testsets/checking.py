@@ -128,7 +128,9 @@ def locate(quote: str, words: Words, from_character: int = 0) -> tuple[int, int]
     ]
     if not blocks or sum(block.size for block in blocks) < _NEAR * size:
         return None
-    first, last = blocks[0].a, blocks[-1].a + blocks[-1].size - 1
+    # What differs at the ends is taken from the text, as many words as the quote has there.
+    first = max(0, blocks[0].a - blocks[0].b)
+    last = min(len(there), blocks[-1].a + size - blocks[-1].b) - 1
     if last - first + 1 > size / _NEAR + 1:  # the words stand there, but far apart: pieces of different sentences
         return None
     return _stretch(words.text, found[first][1], found[last][2], quote)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SAMPLINGS = ("diverse", "random", "recent")
 
+_CANDIDATES = 4000
+
 LEAST_WORDS = 20
 """A chunk with fewer words is a heading or a fragment: nothing to ask about."""
 
@@ -35,9 +37,11 @@ def sample_chunks(
     """`n` chunks to ask questions about, or all where there are fewer; chunks of fewer than 20 words are left out.
 
     - "random": every chunk alike.
-    - "diverse": the first at random, then always the chunk that is farthest from all chosen ones (largest smallest
-      cosine distance of `embedder`, the earlier of equals), so that every topic comes before any comes twice
-      (farthest-point traversal, Gonzalez 1985; at most twice as far from the best covering as any choice can be).
+    - "diverse": always the chunk that brings all chunks nearest to a chosen one on average (cosine of `embedder`, the
+      earlier of equals), so that every topic is met, large ones first. This is greedy facility location, which comes
+      within 1 - 1/e of the best coverage (Nemhauser, Wolsey & Fisher 1978). Taking the farthest chunk each time, as is
+      often done, collects oddities: on the pydoc set it covers worse than chance. Of more than 4,000 chunks, 4,000 at
+      random stand for all.
     - "recent": from the newest documents by the field `date_field` of their metadata, one chunk of each at random, the
       newest document first, then a second of each, and so on while documents are fewer than `n`. A date is a year, a
       month, a day or a time in ISO form ("2024", "2024-05", "2024-05-01T10:00"), or a whole number (a year).
@@ -61,7 +65,10 @@ def sample_chunks(
     if how == "random":
         return [usable[i] for i in order[:n]]
     model = load_embedder(embedder) if isinstance(embedder, str) else embedder
-    return [usable[i] for i in _farthest(model.encode([chunk.text for chunk in usable]), n, int(order[0]))]
+    candidates = sorted(int(i) for i in order[:_CANDIDATES])
+    vectors = model.encode([usable[i].text for i in candidates])
+    rest = (int(i) for i in order[_CANDIDATES:])
+    return [usable[i] for i in [*(candidates[i] for i in _covering(vectors, n)), *rest][:n]]
 
 
 def spread(vectors: FloatArray, all_vectors: FloatArray) -> float:
@@ -75,14 +82,22 @@ def spread(vectors: FloatArray, all_vectors: FloatArray) -> float:
     return float(np.mean(1.0 - (all_vectors @ vectors.T).max(axis=1)))
 
 
-def _farthest(vectors: FloatArray, n: int, first: int) -> list[int]:
-    chosen = [first]
-    nearest = np.full(len(vectors), -2.0)
-    nearest[~vectors.any(axis=1)] = 2.0  # nothing to compare: never far
+def _covering(vectors: FloatArray, n: int) -> list[int]:
+    """Greedy facility location: each time the text by which the others come nearest to a chosen one."""
+    similarity = np.maximum(vectors @ vectors.T, 0.0)
+    nearest = np.zeros(len(vectors), dtype=np.float32)
+    gains = np.round(similarity.sum(axis=0), 4)  # so that no machine's last digits decide
+    fresh = np.zeros(len(vectors), dtype=int)  # after how many choices a gain was computed; it can only fall since
+    chosen: list[int] = []
     while len(chosen) < min(n, len(vectors)):
-        nearest = np.maximum(nearest, np.round(vectors @ vectors[chosen[-1]], 6))
-        nearest[chosen[-1]] = 3.0
-        chosen.append(int(np.argmin(nearest)))
+        best = int(np.argmax(gains))
+        if fresh[best] < len(chosen):
+            gains[best] = np.round(np.maximum(similarity[:, best] - nearest, 0.0).sum(), 4)
+            fresh[best] = len(chosen)
+            continue
+        chosen.append(best)
+        nearest = np.maximum(nearest, similarity[:, best])
+        gains[best] = -1.0
     return chosen
 
 

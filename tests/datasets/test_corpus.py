@@ -1,0 +1,52 @@
+"""Documents that may lack questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragbench.datasets.corpus import load_corpus
+from ragbench.errors import DataError, RagbenchError
+
+
+def test_a_folder_of_texts(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/notes.txt").write_text("hidden", encoding="utf-8")
+    (tmp_path / "b.md").write_text("\ufeff# Head\n\nBody.", encoding="utf-8")
+    (tmp_path / "sub/a.TXT").write_text("Text.", encoding="utf-8")
+    (tmp_path / "empty.txt").write_text(" \n", encoding="utf-8")
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    corpus = load_corpus(tmp_path).corpus
+    assert {doc_id: doc.full_text for doc_id, doc in corpus.items()} == {
+        "b.md": "# Head\n\nBody.",
+        "sub/a.TXT": "Text.",
+    }
+
+
+def test_a_corpus_file_and_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"_id": 1, "text": "One.", "date": "2024"}\n', encoding="utf-8")
+    assert load_corpus(tmp_path / "corpus.jsonl").corpus == load_corpus(tmp_path).corpus
+    assert load_corpus(tmp_path).corpus["1"].metadata == {"date": "2024"}
+    assert load_corpus(tmp_path).cases == ()
+
+
+def test_questions_that_are_there_need_no_judgements(tmp_path: Path) -> None:
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "1", "text": "One."}\n', encoding="utf-8")
+    (tmp_path / "queries.jsonl").write_text('{"_id": "q", "text": "Which?"}\n', encoding="utf-8")
+    assert load_corpus(tmp_path).queries == {"q": "Which?"}
+
+
+def test_a_name_is_a_dataset() -> None:
+    assert len(load_corpus("pydoc").corpus) > 50
+
+
+def test_what_is_not_there_or_not_text_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RagbenchError, match="pydok"):
+        load_corpus("pydok")
+    with pytest.raises(DataError, match=r"neither corpus\.jsonl nor"):
+        load_corpus(tmp_path)
+    (tmp_path / "a.txt").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(DataError, match=r"a\.txt"):
+        load_corpus(tmp_path)
