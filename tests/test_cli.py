@@ -23,6 +23,9 @@ runner = CliRunner()
         (["cache"], "ragbench cache info"),
         (["cache", "info"], "ragbench cache info"),
         (["cache", "clear"], "ragbench cache clear"),
+        (["cache", "export"], "ragbench cache export replies.jsonl.gz"),
+        (["cache", "import"], "ragbench cache import replies.jsonl.gz"),
+        (["verify"], "ragbench verify results/quickstart"),
     ],
 )
 def test_help_has_an_example(arguments: list[str], example: str) -> None:

@@ -67,6 +67,9 @@ def saved(folder: Path, **changes: Any) -> Path:
         ({"reranker": "", "quality": 0.5}, "run"),
         ({"retriever": "../..:*?"}, "run"),
         ({"retriever": "x" * 300}, "x" * 80),
+        ({"retriever": "bm25", "llm": "ollama:llama3.1:8b", "prompt": "cited"}, "bm25-ollama-llama3.1-8b"),
+        ({"retriever": "bm25", "prompt": "concise"}, "bm25-concise"),
+        ({"retriever": "bm25", "prompt": "{context} and {question}"}, "bm25-own-prompt"),
     ],
 )
 def test_names_are_readable_and_safe(parameters: dict[str, Any], readable: str) -> None:
@@ -79,6 +82,10 @@ def test_names_tell_every_parameter_apart_but_where_results_go() -> None:
     own = {"retriever": "bm25", "seed": 0}
     assert config_name(own) == config_name({"seed": 0, "retriever": "bm25", "results_dir": "anywhere"})
     assert config_name(own) != config_name(own | {"seed": 1})
+    for name, value in (("prompt", "cited"), ("judge", "ollama:m"), ("criteria", "relevance"), ("temperature", 0.5)):
+        assert config_name(own) != config_name(own | {name: value})
+    texts = ["{context} {question}", "{question} {context}"]
+    assert len({config_name(own | {"prompt": text}) for text in texts}) == 2
 
 
 @pytest.mark.parametrize("value", [math.nan, {1, 2}, Path("x")])
@@ -98,9 +105,21 @@ def test_parameters_that_are_no_plain_data_are_refused(value: object) -> None:
         ({"chunk_overlap": -1}, "chunk_overlap is -1"),
         ({"k": 10, "depth": 5}, "k is 10 with depth 5"),
         ({"max_queries": -1}, "max_queries is -1"),
+        ({"prompt": "conzise"}, "did you mean 'concise'"),
+        ({"prompt": "Say {question}."}, "lacks {context}"),
+        ({"llm": "anthropic:some-model"}, "set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"),
+        ({"judge": "anthropic:some-model"}, "set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"),
+        ({"judge": "extractive"}, "judge is 'extractive', which is no language model"),
+        ({"judge": "olama:m"}, "did you mean 'ollama'"),
+        ({"judge": "ollama:m", "criteria": "relevance, faithfullness"}, "did you mean 'faithfulness'"),
+        ({"temperature": -0.5}, "temperature is -0.5; expected 0 or more"),
+        ({"max_tokens": 0}, "max_tokens is 0; expected 1 or more"),
+        ({"max_context_tokens": -1}, "max_context_tokens is -1"),
     ],
 )
-def test_values_that_no_run_can_use_are_refused(parameters: dict[str, Any], said: str) -> None:
+def test_values_that_no_run_can_use_are_refused(
+    parameters: dict[str, Any], said: str, llm_environment: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(ConfigError, match=said):
         check_parameters(parameters)
 

@@ -149,6 +149,6 @@ def verify_command(
             typer.echo(f"{one.name}: and {len(one.differences) - _MANY} other differences")
     differing = sum(bool(one.differences) for one in verified)
     numbers = sum(one.compared for one in verified)
-    typer.echo(f"{len(verified)} configurations, {numbers:,} numbers compared: {len(verified) - differing} verified, "
+    typer.echo(f"{len(verified)} results, {numbers:,} numbers compared: {len(verified) - differing} verified, "
                f"{differing} differ.")  # fmt: skip
     raise typer.Exit(1 if differing else 0)

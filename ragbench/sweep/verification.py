@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError
-from ragbench.experiment import check_parameters, environment, load_run, result_folders
+from ragbench.experiment import check_parameters, environment, load_run, load_sweep, result_folders
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.notebooks import read_notebook
@@ -62,6 +62,8 @@ def verify(
 ) -> list[Verified]:
     """Execute every configuration in a sweep's folder again, elsewhere, and compare scores.csv and run.trec.
 
+    The leaderboard is compared with what follows from the stored results.
+
     The cells that are executed are those of the stored notebooks, with the parameters in config.json; the results stay
     as they are. By default no request leaves: replies of language models come from the store.
 
@@ -106,7 +108,8 @@ def verify(
                         name, "not begun: the maximum cost is reached" if name in ended.left else ""
                     )
                     verified[name] = _compared(folder, again.path, one, error, tolerance)
-    return [verified[path.name] for path in results]
+    board = [] if any(one.compared == 0 for one in verified.values()) else _board(folder, tolerance)
+    return [*(verified[path.name] for path in results), *board]
 
 
 def _stored(folder: Path, name: str) -> _Stored:
@@ -182,12 +185,38 @@ def _compared(folder: Path, again: Path, stored: _Stored, error: str, tolerance:
     differences = []
     if fingerprints[0] != fingerprints[1]:
         differences.append(f"the dataset has changed: fingerprint {fingerprints[0][:12]}, now {fingerprints[1][:12]}")
-    before, after = _numbers(then), _numbers(now)
+    before = _numbers(then)
+    differences += _differences(before, _numbers(now), tolerance)
+    return Verified(name, len(before), tuple(differences), stored.notes)
+
+
+def _board(folder: Path, tolerance: float) -> Iterator[Verified]:
+    """The leaderboard against what follows from the stored results, as far as both have the same columns."""
+    import pandas as pd
+
+    from ragbench.report import leaderboard
+
+    path = folder / "leaderboard.csv"
+    if not path.is_file():
+        return
+    try:
+        then, now = pd.read_csv(path).set_index("name"), leaderboard(load_sweep(folder)).set_index("name")
+    except (RagbenchError, ValueError, KeyError) as exc:
+        yield Verified(path.name, 0, (f"it cannot be read or made again: {exc}",))
+        return
+    columns = [c for c in then.columns if c in now.columns and pd.api.types.is_numeric_dtype(then[c])]
+    before, after = (
+        {f"{name}, {c}": math.nan if pd.isna(row[c]) else float(row[c]) for name, row in rows.items() for c in columns}
+        for rows in (then.to_dict("index"), now.to_dict("index"))
+    )
+    yield Verified(path.name, len(before), tuple(_differences(before, after, tolerance)))
+
+
+def _differences(before: Mapping[str, float], after: Mapping[str, float], tolerance: float) -> Iterator[str]:
     for key in [*before, *(key for key in after if key not in before)]:
         a, b = before.get(key), after.get(key)
         if a is None or b is None or not (a == b or (a != a and b != b) or abs(a - b) <= tolerance):
-            differences.append(f"{key}: stored {_shown(a)}, now {_shown(b)}")
-    return Verified(name, len(before), tuple(differences), stored.notes)
+            yield f"{key}: stored {_shown(a)}, now {_shown(b)}"
 
 
 def _numbers(result: RunResult) -> dict[str, float]:

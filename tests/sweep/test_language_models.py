@@ -98,7 +98,9 @@ def reply_to(asked: Any, wire: Any) -> Any:
 
 
 def prompts_of(server: Any) -> list[tuple[str, str]]:
-    return [(asked.body["model"], asked.body["messages"][1]["content"]) for asked in server.asked]
+    """Model and prompt of each whole request; one whose sender was killed while sending has no body."""
+    whole = [asked.body for asked in server.asked if asked.body]
+    return [(body["model"], body["messages"][1]["content"]) for body in whole]
 
 
 def settings(patch: pytest.MonkeyPatch, cache_folder: Path, url: str, folder: Path) -> None:
@@ -242,6 +244,41 @@ def test_configurations_that_ask_the_same_are_counted_once(server: Any, tmp_path
     assert model.to_send == 3
     (model,) = plan(grid, replies="off").models
     assert model.to_send == 6, "without the store each pays for itself"
+
+
+def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(server: Any, tmp_path: Path) -> None:
+    source = Path(__file__).parents[2] / "notebooks" / "evaluate.ipynb"
+    text = f"""
+        [sweep]
+        notebook = {json.dumps(str(source))}
+        [fixed]
+        llm = "openai:m"
+        judge = "openai:j"
+        criteria = "relevance, correctness"
+        judge_apart = 2
+        max_queries = 4
+        max_context_tokens = 400
+        retriever = "bm25"
+    """
+    (tmp_path / "real.toml").write_text(text, encoding="utf-8")
+    planned = plan(tmp_path / "real.toml", out=tmp_path / "out")
+    result = sweep(tmp_path / "real.toml", out=tmp_path / "out")
+    assert dict(result.failed) == {}
+    asked = collections.Counter(f"openai:{model}" for model, _ in prompts_of(server))
+    assert asked == {model.model: model.to_send for model in planned.models} == {"openai:m": 4, "openai:j": 4 + 2 * 2}
+    assert [model.to_send for model in plan(tmp_path / "real.toml", out=tmp_path / "out", force=True).models] == [0, 0]
+
+    (name,) = result.finished
+    config = json.loads((tmp_path / "out" / "real" / name / "config.json").read_text(encoding="utf-8"))
+    assert config["facts"]["cost_usd"] == pytest.approx(4 * 0.018)
+    assert config["facts"]["generate_ms"] > 0
+    assert config["counts"]["judgements"] == 8
+    executed = nbformat.read(tmp_path / "out" / "real" / f"{name}.ipynb", as_version=4)
+    outputs = [output for cell in executed.cells for output in cell.get("outputs", []) if "data" in output]
+    shown = "\n".join(output.data.get("text/plain", "") for output in outputs)
+    for said in ("4, of which 0 failed", "0.0720 dollars", "llm_correctness  language model", "mean_apart"):
+        assert said in shown, said
+    assert not re.search(r"\bnan\b", shown, re.IGNORECASE)
 
 
 # --- the key ---------------------------------------------------------------------------------------------------------
@@ -389,7 +426,7 @@ def test_killed_in_the_middle_and_started_again_each_request_is_sent_once(
     running.wait()
     time.sleep(1.5)  # the workers see that the sweep is gone, and end
     server.reply = lambda asked: reply_to(asked, wire)
-    before = len(server.asked)
+    before = len(prompts_of(server))
     (model,) = plan(grid, out=tmp_path / "out").models
     assert dict(sweep(grid, out=tmp_path / "out", jobs=2).failed) == {}
     counts = collections.Counter(prompts_of(server))
@@ -415,7 +452,7 @@ def test_verify_says_that_all_numbers_are_the_same(copied: Path) -> None:
     before = {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()}
     done = runner.invoke(app, ["verify", str(copied), "--jobs", "2"])
     assert done.exit_code == 0, done.output
-    assert re.search(r"2 configurations, [\d,]+ numbers compared: 2 verified, 0 differ\.", done.output)
+    assert re.search(r"3 results, [\d,]+ numbers compared: 3 verified, 0 differ\.", done.output)
     assert before == {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()}
 
 
@@ -443,10 +480,22 @@ def test_verify_finds_a_changed_number_an_edited_notebook_and_other_data(copied:
     assert "0 verified, 2 differ" in done.output
 
 
+def test_verify_finds_a_leaderboard_that_does_not_follow_from_the_results(copied: Path) -> None:
+    path = copied / "leaderboard.csv"
+    header, first, *rest = path.read_text(encoding="utf-8").splitlines()
+    cells = first.replace("1.0", "0.9", 1)
+    assert cells != first
+    path.write_text("\n".join([header, cells, *rest]), encoding="utf-8")
+    *_, board = verify(copied, jobs=2)
+    assert board.name == "leaderboard.csv"
+    assert len(board.differences) == 1
+    assert ": stored 0.9, now 1.0" in board.differences[0]
+
+
 def test_verify_names_a_missing_reply(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "empty"))
     shutil.rmtree(next(path for path in sorted(copied.iterdir()) if path.is_dir()))
-    (one,) = verify(copied)
+    one, *_ = verify(copied)
     assert "it could not be made again" in one.differences[0]
     assert "the prompt that starts" in one.differences[0]
 
