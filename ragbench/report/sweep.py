@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -183,7 +183,7 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mean_and_interval(row: dict[str, Any], measure: str) -> str:
+def _mean_and_interval(row: Mapping[Any, Any], measure: str) -> str:
     mean, low, high = (_number(row[f"{measure}{end}"], "{:.3f}") for end in ("", "_ci_low", "_ci_high"))
     if mean == "unknown":
         return "unscored"
