@@ -1,0 +1,97 @@
+"""Tables, sentences and figures about gold labels."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from ragbench import plots, report
+from ragbench.chunkers import chunk
+from ragbench.generation.testsets import Draft, drafts_table, spread
+from ragbench.llms import Estimate
+from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document
+
+CORPUS = {
+    f"d{i}": Document(f"d{i}", f"Document {i} speaks of {word} and of nothing else.") for i, word in enumerate("abc")
+}
+CASES = (Case("q1", "Which one?"), Case("q2", "And who?"), Case("q3", "Why?"))
+DATA = Dataset("x", "test", CORPUS, CASES, {case.query_id: {"d1": 2} for case in CASES})
+SOURCE = Chunk("d1#0", "d1", 0, 40, "The bridge opened in 1901 over the river.")
+SOURCES = {case.query_id: [SOURCE] for case in CASES}
+ANSWERS = [
+    Answer("q1", "The bridge opened in 1901.", outcome="success", usage=Completion("", "m")),
+    Answer("q2", "The tunnel closed in 1902.", outcome="success", usage=Completion("", "m")),
+    Answer("q3", "", outcome="failed", error="timed out"),
+]
+
+
+def test_answers_whose_words_are_not_in_their_sources_come_first() -> None:
+    table = report.reference_table(DATA, SOURCES, ANSWERS)
+    assert list(table["query_id"]) == ["q2", "q1", "q3"]
+    assert list(table["in_sources"][:2]) == [0.0, 1.0]  # tunnel, closed, 1902: none; bridge, opened, 1901: all
+    assert table["in_sources"].isna()[2]
+    lines = " ".join(report.reference_findings(table, "m"))
+    assert "**2 of 3** reference answers were written by `m`" in lines
+    assert "Of 1 answers less than half" in lines
+    assert "1 gave no usable answer" in lines
+
+
+def test_sources_and_origins_are_counted() -> None:
+    assert report.origin_table(DATA)["queries"].tolist() == [0, 0, 3]
+    row = report.source_table(DATA, SOURCES).iloc[0]
+    assert (row["sources"], row["best grade"], row["characters"]) == (1, 2, len(SOURCE.text))
+
+
+def test_an_unknown_cost_is_unknown_and_not_zero() -> None:
+    table = report.estimate_table({"a": Estimate(1, 2, 30, 400, None), "b": Estimate(0, 1, 3, 4, 0.0)})
+    assert table["cost_usd"].tolist() == ["unknown", "0.0000"]
+
+
+def test_findings_about_drafts_name_the_main_loss() -> None:
+    drafts = [Draft(f"c{i}", "d", state=state) for i, state in enumerate(["accepted", "yes_no", "yes_no", "failed"])]
+    lines = " ".join(report.draft_findings(drafts, "made"))
+    assert "**1 of 4** drafts are accepted" in lines
+    assert "can be answered by yes or no (2)" in lines
+    assert "1 requests failed" in lines
+    assert "`made`" in lines
+    assert report.draft_table(drafts)["state"].tolist() == [draft.state for draft in drafts]
+
+
+def test_points_of_the_topic_map_say_what_became_of_each_chunk() -> None:
+    chunks = chunk(DATA, "document")
+    points = report.topic_points(chunks, chunks[:2])
+    assert sorted(points["state"]) == ["not sampled", "sampled", "sampled"]
+    drafts = [Draft("d0#0", "d0", state="accepted"), Draft("d1#0", "d1", state="yes_no")]
+    assert sorted(report.topic_points(chunks, chunks[:2], drafts)["state"]) == [
+        "accepted",
+        "not sampled",
+        "nothing accepted",
+    ]
+    assert points[["x", "y"]].notna().all().all()
+
+
+def test_spread_is_zero_where_everything_is_sampled() -> None:
+    chunks = chunk(DATA, "document")
+    table = report.spread_table(chunks, {"all": chunks, "one": chunks[:1]}).set_index("sampling")
+    assert table["mean_distance"]["all"] == pytest.approx(0, abs=1e-6)
+    assert table["mean_distance"]["one"] > 0
+    assert table["documents"].tolist() == [3, 1]
+    import numpy as np
+
+    assert np.isnan(spread(np.zeros((0, 2), dtype=np.float32), np.eye(2, dtype=np.float32)))
+
+
+def test_figures_are_drawn_also_of_nothing() -> None:
+    chunks = chunk(DATA, "document")
+    drafts = [Draft("d0#0", "d0", state="accepted"), Draft("d1#0", "d1", state="yes_no")]
+    figures = [
+        plots.plot_topic_map(report.topic_points(chunks, chunks[:2], drafts)),
+        plots.plot_topic_map(pd.DataFrame(columns=["x", "y", "state"])),
+        plots.plot_draft_states(drafts_table(drafts)),
+        plots.plot_draft_states(drafts_table([])),
+        plots.plot_support(report.reference_table(DATA, SOURCES, ANSWERS)),
+        plots.plot_support(report.reference_table(DATA, {}, [])),
+    ]
+    for figure in figures:
+        figure.canvas.draw()
+    assert [text.get_text() for text in figures[2].axes[0].texts] == ["1", "1"]
