@@ -326,9 +326,12 @@ def plot_differences(comparison: pd.DataFrame, look: Mapping[str, Style], *, bas
         baseline: what the zero line stands for.
         measure: the name of what is compared.
     """
-    if comparison.empty:
-        return _nothing("There is no second configuration to compare with the baseline.")
-    rows = comparison.sort_values("difference").reset_index(drop=True)
+    numbers = dict.fromkeys(
+        ["difference", "ci_low", "ci_high", "p_adjusted"], float
+    )  # of a single question no interval
+    rows = comparison.dropna(subset="difference").astype(numbers).sort_values("difference").reset_index(drop=True)
+    if rows.empty:
+        return _nothing(f"There is no second configuration with {measure} to compare with the baseline.")
     figure, axes = _axes(9, 1.4 + 0.36 * max(len(rows), 1))
     axes.axvline(0, color=BLACK, linewidth=1)
     for y, row in enumerate(rows.to_dict("records")):
@@ -351,6 +354,8 @@ def plot_heatmap(table: pd.DataFrame, measure: str) -> Figure:
     from matplotlib.patches import Rectangle
 
     values = table.to_numpy(dtype=float)
+    if np.isnan(values).all():
+        return _nothing(f"No configuration could be scored by {measure}.")
     figure, axes = _axes(2.6 + 1.25 * table.shape[1], 1.6 + 0.55 * table.shape[0])
     image = axes.imshow(values, cmap="cividis", aspect="auto")
     axes.set_xticks(range(table.shape[1]), table.columns)

@@ -185,3 +185,19 @@ def test_figures_are_not_pyplots_so_none_stays_open() -> None:
 
     plots.plot_chunk_sizes([1, 2], 2)
     assert plt.get_fignums() == []
+
+
+def test_without_numbers_a_figure_says_so() -> None:
+    unscored = pd.DataFrame({"name": ["a"], "label": ["a"], "difference": [None], "ci_low": [None], "ci_high": [None],
+                             "p_adjusted": [None]})  # fmt: skip
+    figure = plots.plot_differences(unscored, {}, baseline="b", measure="RR")
+    assert "no second configuration with RR" in figure.axes[0].texts[0].get_text()
+    figure = plots.plot_heatmap(pd.DataFrame({"fixed 128": [np.nan]}, index=["bm25"]), "RR")
+    assert "could be scored by RR" in figure.axes[0].texts[0].get_text()
+
+
+def test_the_difference_of_a_single_question_has_no_interval() -> None:
+    single = pd.DataFrame({"name": ["a"], "label": ["a"], "difference": [0.5], "p_adjusted": [1.0]})
+    single = single.assign(ci_low=pd.array([pd.NA], "Float64"), ci_high=pd.array([pd.NA], "Float64"))
+    look = {"a": plots.Style(plots.BLUE, "o", "-")}
+    assert drawn(plots.plot_differences(single, look, baseline="b", measure="RR")).axes

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.metrics.retrieval import ranking
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Chunk, Dataset, Run
@@ -76,7 +77,8 @@ def question_table(
 
     Returns:
         query_id, category, question, value, first_relevant_rank (None = nowhere in the run), relevant (documents
-        with their grade), retrieved (the first three), worst first; equal values in the order of the dataset.
+        with their grade), retrieved (the first three, ranked as they were scored), worst first; equal values in the
+        order of the dataset.
     """
     import pandas as pd
 
@@ -87,7 +89,7 @@ def question_table(
     chosen = own if len(own) <= worst + best else pd.concat([own.head(worst), own.tail(best)])
     rows = []
     for query_id, value in zip(chosen["query_id"], chosen["value"], strict=True):
-        found = ranked(run.get(query_id, {}))
+        found = ranking(run.get(query_id, {}))
         judged = dataset.qrels.get(query_id, {})
         rows.append(
             {
@@ -171,10 +173,6 @@ def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
     if own.empty:
         raise ConfigError(unknown("measure", measure, sorted(set(scores["measure"]))))
     return own
-
-
-def ranked(found: Mapping[str, float]) -> list[str]:
-    return sorted(found, key=lambda doc_id: (-found[doc_id], doc_id))
 
 
 def _graded(judged: Mapping[str, int]) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
-from ragbench.report.configuration import budget_curve, main_measure, only, ranked
+from ragbench.metrics.retrieval import ranking
+from ragbench.report.configuration import budget_curve, main_measure, only
 from ragbench.statistics import compare, summarise
 from ragbench.types import RunResult
 
@@ -62,9 +64,10 @@ def baseline_name(results: Sequence[RunResult], baseline: str = "") -> str:
     return baseline or names[0]
 
 
-def shared_measures(results: Sequence[RunResult]) -> list[str]:
-    """The headline measures that every configuration has, in their order: what the comparison tests."""
-    return [m for m in HEADLINE if all((result.scores["measure"] == m).any() for result in results)]
+def shared_measures(results: Sequence[RunResult], measure: str = "") -> list[str]:
+    """The headline measures and `measure`, as far as every configuration has them: what the comparison tests."""
+    wanted = dict.fromkeys([*HEADLINE, measure])
+    return [name for name in wanted if all((result.scores["measure"] == name).any() for result in results)]
 
 
 def best_two(results: Sequence[RunResult], board: pd.DataFrame) -> tuple[RunResult, RunResult]:
@@ -94,14 +97,17 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
     table = pd.DataFrame(rows)
     for column, name in (("rank_equal_k", "span_recall@5"), ("rank_equal_budget", "span_recall@500tok")):
         if name in table:
-            table[column] = table[name].rank(ascending=False, method="min").astype("Int64")
-    table = table.sort_values([main, "name"], ascending=[False, True], ignore_index=True)
+            table[column] = table[name].round(12).rank(ascending=False, method="min").astype("Int64")
+    table["_"] = table[main].round(12)
+    table = table.sort_values(["_", "name"], ascending=[False, True], ignore_index=True).drop(columns="_")
     table.insert(0, "rank", pd.Series(range(1, len(table) + 1)))
     return table
 
 
 def _standing(result: RunResult, main: str) -> dict[str, Any]:
-    """The means of one configuration with their intervals, and what it costs; None = unscored or unknown."""
+    """The means of one configuration with their intervals, and what it costs; NaN = unscored, None = unknown."""
+    import pandas as pd
+
     only(result.scores, main)  # an unknown measure is refused here
     wanted = dict.fromkeys([*HEADLINE, main])
     own = result.scores[result.scores["measure"].isin(wanted)]
@@ -110,7 +116,7 @@ def _standing(result: RunResult, main: str) -> dict[str, Any]:
     for name in (name for name in wanted if name in summary):
         row = summary[name]
         for suffix, key in (("", "mean"), ("_ci_low", "ci_low"), ("_ci_high", "ci_high")):
-            standing[f"{name}{suffix}"] = float(row[key]) if row["n_scored"] else None
+            standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
         standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
     standing["chunks"] = result.config.get("facts", {}).get("chunks")
     standing["index_s"] = result.timings.get("index")
@@ -120,7 +126,7 @@ def _standing(result: RunResult, main: str) -> dict[str, Any]:
 
 def leaderboard_markdown(table: pd.DataFrame) -> str:
     """The leaderboard as a Markdown table: each mean with its 95 % interval and the questions scored, ranks, costs."""
-    measures = [m for m in HEADLINE if m in table]
+    measures = [str(name) for name in table if f"{name}_ci_low" in table]
     header = ["#", "configuration", *measures, "chunks", "search (ms)"]
     ranks = "rank_equal_k" in table and "rank_equal_budget" in table
     if ranks:
@@ -128,12 +134,9 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
     lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     for row in table.to_dict("records"):
         cells = [str(row["rank"]), str(row["label"])]
-        cells += [
-            f"{row[m]:.3f}<br>[{row[m + '_ci_low']:.3f}, {row[m + '_ci_high']:.3f}]<br>{row[m + '_n']}"
-            if row[m] is not None and row[m] == row[m]
-            else f"unscored<br>{row[m + '_n']}"
-            for m in measures
-        ]
+        for m in measures:
+            mean = _number(row[m], "{:.3f}", "unscored")
+            cells.append("<br>".join([mean, *_interval(row, "{:.3f}", f"{m}_"), row[f"{m}_n"]]))
         cells += [_number(row.get("chunks"), "{:,.0f}"), _number(row.get("search_ms"), "{:.2f}")]
         if ranks:
             cells += [str(row["rank_equal_k"]), str(row["rank_equal_budget"])]
@@ -141,8 +144,18 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _number(value: Any, form: str) -> str:
-    return "unknown" if value is None or value != value else form.format(value)
+def _number(value: Any, form: str, unknown: str = "unknown") -> str:
+    import pandas as pd
+
+    return unknown if pd.isna(value) else form.format(value)
+
+
+def _interval(row: Mapping[Hashable, Any], form: str, prefix: str = "") -> list[str]:
+    """The interval of a row in brackets; nothing where it has none, as of a single question."""
+    import pandas as pd
+
+    low, high = row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]
+    return [] if pd.isna(low) else [f"[{form.format(low)}, {form.format(high)}]"]
 
 
 def check_comparable(results: Sequence[RunResult]) -> None:
@@ -177,7 +190,8 @@ def heatmap_table(results: Sequence[RunResult], measure: str) -> pd.DataFrame:
 
 
 def _mean(scores: pd.DataFrame, measure: str) -> float:
-    return float(only(scores, measure)["value"].mean())
+    # Rounded: the same values in another order may differ in the last bit, which is no difference in rank.
+    return round(float(only(scores, measure)["value"].mean()), 12)
 
 
 def budget_curves(results: Sequence[RunResult]) -> pd.DataFrame:
@@ -244,11 +258,13 @@ def disagreements(a: RunResult, b: RunResult, measure: str, *, rows: int = 10) -
     values = values.reindex(values["difference"].abs().sort_values(ascending=False, kind="stable").index).head(rows)
     values.insert(0, "question", [a.questions.get(query_id, "") for query_id in values.index])
     for side, result in (("a", a), ("b", b)):
-        values[f"{side}_retrieved"] = [", ".join(ranked(result.run.get(q, {}))[:3]) or "nothing" for q in values.index]
+        values[f"{side}_retrieved"] = [", ".join(ranking(result.run.get(q, {}))[:3]) or "nothing" for q in values.index]
     return values.reset_index(names="query_id")
 
 
-def conclusion(results: Sequence[RunResult], comparison: pd.DataFrame, baseline: str, measure: str) -> list[str]:
+def conclusion(
+    results: Sequence[RunResult], comparison: pd.DataFrame, baseline: str, measure: str, *, seed: int = 0
+) -> list[str]:
     """What a reader may take home from a sweep, in sentences that the data supports.
 
     Args:
@@ -256,37 +272,48 @@ def conclusion(results: Sequence[RunResult], comparison: pd.DataFrame, baseline:
         comparison: as from `compare_all` against `baseline`: name, measure, difference, interval, p_adjusted, n.
         baseline: name of the configuration that the others are compared with.
         measure: what they are ranked by.
+        seed: of the resampling for best and runner-up.
     """
     label = configurations(results).set_index("name")["label"]
     means = {result.name: _mean(result.scores, measure) for result in results}
-    order = sorted(means, key=lambda name: (-means[name], name))
+    order = sorted((name for name in means if not math.isnan(means[name])), key=lambda name: (-means[name], name))
+    if not order:
+        return [f"No question could be scored by {measure}, so no configuration is better than another."]
     best = order[0]
     said = [f"Best by {measure}: {label[best]} ({means[best]:.3f}), out of {len(results)}."]
+    if len(order) < len(results):
+        said.append(f"{len(results) - len(order)} of them could not be scored by it.")
     if len(order) == 1:
         return [*said, "With one configuration there is nothing to compare."]
     own = comparison[(comparison["measure"] == measure) & (comparison["name"] == best)]
     if best == baseline:
         said.append("It is the baseline itself: nothing in this sweep beats it.")
-    elif not own.empty:
+    elif not own.empty and own.iloc[0]["n"]:
         row = own.iloc[0]
         said.append(
-            f"Against the baseline ({label[baseline]}) that is {row['difference']:+.3f} "
-            f"[{row['ci_low']:+.3f}, {row['ci_high']:+.3f}], Holm-adjusted p = {row['p_adjusted']:.4f}, "
-            f"over {row['n']} questions: {_belief(row['p_adjusted'])}."
+            f"Against the baseline ({label[baseline]}) that is {_difference(row.to_dict())}, "
+            f"Holm-adjusted p = {row['p_adjusted']:.4f}, over {row['n']} questions: {_belief(row['p_adjusted'])}."
         )
     by_name = {result.name: result for result in results}
     second = order[1]
-    pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure]).iloc[0]
-    said.append(
-        f"Against the runner-up ({label[second]}) it is {pair['difference']:+.3f} "
-        f"[{pair['ci_low']:+.3f}, {pair['ci_high']:+.3f}], p = {pair['p_value']:.4f}: {_belief(pair['p_value'])}; "
-        f"{pair['n']} questions can show a difference of {pair['mde']:.3f} or more (80 % power)."
-    )
+    pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure], seed=seed).iloc[0]
+    if pair["n"] > 1:
+        said.append(
+            f"Against the runner-up ({label[second]}) it is {_difference(pair.to_dict())}, p = {pair['p_value']:.4f}: "
+            f"{_belief(pair['p_value'])}; {pair['n']} questions can show a difference of {pair['mde']:.3f} or more "
+            "(80 % power)."
+        )
+    else:
+        said.append(f"The runner-up ({label[second]}) and it have too few scored questions in common: {pair['n']}.")
     said.append(
         f"The best of {len(results)} looks a little better than it is, because it was chosen for its score: "
         "confirm it on questions that did not choose it."
     )
     return said
+
+
+def _difference(row: Mapping[Hashable, Any]) -> str:
+    return " ".join([f"{row['difference']:+.3f}", *_interval(row, "{:+.3f}")])
 
 
 def _belief(p_value: float) -> str:
