@@ -32,7 +32,7 @@ def dataset_table(dataset: Dataset) -> pd.DataFrame:
             "with_judgements": bool(dataset.qrels.get(case.query_id)),
             "with_evidence": bool(case.evidence),
             "with_reference": case.reference_answer is not None,
-            "unanswerable": case.expected_outcome == "no_results",
+            "unanswerable": not case.answerable,
         }
         for case in dataset.cases
     ]
