@@ -326,9 +326,8 @@ def plot_differences(comparison: pd.DataFrame, look: Mapping[str, Style], *, bas
         baseline: what the zero line stands for.
         measure: the name of what is compared.
     """
-    numbers = dict.fromkeys(
-        ["difference", "ci_low", "ci_high", "p_adjusted"], float
-    )  # of a single question no interval
+    # As plain floats: a single question has no interval, and NaN draws none.
+    numbers = dict.fromkeys(["difference", "ci_low", "ci_high", "p_adjusted"], float)
     rows = comparison.dropna(subset="difference").astype(numbers).sort_values("difference").reset_index(drop=True)
     if rows.empty:
         return _nothing(f"There is no second configuration with {measure} to compare with the baseline.")
