@@ -217,10 +217,11 @@ def findings(
         )
     if len(questions) and questions.iloc[0]["value"] < 0.5:
         row = questions.iloc[0]
-        where = (
-            "is not retrieved at all"
-            if row["first_relevant_rank"] is None
-            else f"stands at rank {row['first_relevant_rank']}"
-        )
-        said.append(f"Worst question: {row['query_id']} ({row['question']}): its first relevant document {where}.")
+        if not row["relevant"]:
+            where = "no document is judged relevant, so no system can score"
+        elif row["first_relevant_rank"] is None:
+            where = "its first relevant document is not retrieved at all"
+        else:
+            where = f"its first relevant document stands at rank {row['first_relevant_rank']}"
+        said.append(f"Worst question: {row['query_id']} ({row['question']}): {where}.")
     return said

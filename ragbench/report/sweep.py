@@ -214,7 +214,7 @@ def order_changes(results: Sequence[RunResult], *, k: int = 5, budget: int = 500
     at_k, at_budget = f"span_recall@{k}", f"span_recall@{budget}tok"
     if any(not {at_k, at_budget} <= set(result.scores["measure"]) for result in results):
         return (
-            pd.DataFrame(),
+            pd.DataFrame(columns=["name", "label", "at_k", "at_budget", "rank_at_k", "rank_at_budget"]),
             "Without gold evidence spans chunkings can be compared at document level only.",
         )
     table = configurations(results)[["name", "label"]]
@@ -291,18 +291,16 @@ def conclusion(
     elif not own.empty and own.iloc[0]["n"]:
         row = own.iloc[0]
         said.append(
-            f"Against the baseline ({label[baseline]}) that is {_difference(row.to_dict())}, "
-            f"Holm-adjusted p = {row['p_adjusted']:.4f}, over {row['n']} questions: {_belief(row['p_adjusted'])}."
+            f"Against the baseline ({label[baseline]}) that is {_tested(row, 'p_adjusted', 'Holm-adjusted p')}."
         )
     by_name = {result.name: result for result in results}
     second = order[1]
     pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure], seed=seed).iloc[0]
     if pair["n"] > 1:
-        said.append(
-            f"Against the runner-up ({label[second]}) it is {_difference(pair.to_dict())}, p = {pair['p_value']:.4f}: "
-            f"{_belief(pair['p_value'])}; {pair['n']} questions can show a difference of {pair['mde']:.3f} or more "
-            "(80 % power)."
-        )
+        # Where every question moved alike the spread is 0, and so is the formula: no power to boast of.
+        power = f"; so many questions can show a difference of {pair['mde']:.3f} or more (80 % power)"
+        power = power if pair["mde"] > 0 else ""
+        said.append(f"Against the runner-up ({label[second]}) it is {_tested(pair, 'p_value', 'p')}{power}.")
     else:
         said.append(f"The runner-up ({label[second]}) and it have too few scored questions in common: {pair['n']}.")
     said.append(
@@ -312,8 +310,13 @@ def conclusion(
     return said
 
 
-def _difference(row: Mapping[Hashable, Any]) -> str:
-    return " ".join([f"{row['difference']:+.3f}", *_interval(row, "{:+.3f}")])
+def _tested(row: Any, p: str, p_name: str) -> str:
+    """A row of a comparison in words; a tie on every question is not dressed up as a test."""
+    questions = "1 question" if row["n"] == 1 else f"{row['n']} questions"
+    if row["ties"] == row["n"]:
+        return f"equal on every one of {questions}: nothing here tells the two apart"
+    difference = " ".join([f"{row['difference']:+.3f}", *_interval(row.to_dict(), "{:+.3f}")])
+    return f"{difference}, {p_name} = {row[p]:.4f}, over {questions}: {_belief(row[p])}"
 
 
 def _belief(p_value: float) -> str:

@@ -125,7 +125,7 @@ def test_order_changes_counts_the_pairs_and_names_the_leaders() -> None:
 
 def test_order_changes_without_evidence_says_why_there_are_none() -> None:
     table, sentence = report.order_changes([result("a", {"nDCG@10": [1.0] * 20})])
-    assert table.empty
+    assert table.drop(columns="name").empty, "compare.ipynb shows it without its names"
     assert "Without gold evidence" in sentence
 
 
@@ -182,7 +182,7 @@ def test_a_single_question_has_means_without_intervals() -> None:
     assert "| 1.000<br>1/1 |" in report.leaderboard_markdown(board)
     comparison = compare_all({r.name: r.scores for r in few}, "a", measures=["nDCG@10"])
     said = report.conclusion(few, comparison, "a", "nDCG@10")
-    assert "+0.500, Holm-adjusted p = 1.0000, over 1 questions" in said[1]
+    assert "+0.500, Holm-adjusted p = 1.0000, over 1 question: " in said[1]
     assert "too few scored questions in common: 1" in said[2]
 
 
@@ -232,3 +232,11 @@ def test_what_a_reader_ranks_by_is_tested_too() -> None:
 def test_disagreements_show_documents_as_they_were_ranked() -> None:
     tied = RunResult("a", SMALL.config, {"q0": {"d1": 1.0, "d2": 1.0}}, SMALL.scores, questions=QUESTIONS)
     assert report.disagreements(tied, BIG, "nDCG@10")["a_retrieved"][0] == "d2, d1"
+
+
+def test_a_tie_on_every_question_is_not_dressed_up_as_a_test() -> None:
+    ties = [result("a", {"nDCG@10": [1.0, 0.5]}), result("b", {"nDCG@10": [1.0, 0.5]}, chunk_size=64)]
+    comparison = compare_all({r.name: r.scores for r in ties}, "b", measures=["nDCG@10"])
+    said = "\n".join(report.conclusion(ties, comparison, "b", "nDCG@10"))
+    assert said.count("equal on every one of 2 questions: nothing here tells the two apart.") == 2
+    assert "80 % power" not in said
