@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ragbench.errors import RagbenchError
+from ragbench.errors import ConfigError, RagbenchError
 
 app = typer.Typer(
     name="ragbench",
@@ -34,6 +34,7 @@ def _clean_errors() -> Iterator[None]:
     as_before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: f"ragbench: warning: {message}\n"
     try:
+        _check_environment()
         yield
     except RagbenchError as exc:
         typer.echo(f"ragbench: {exc}", err=True)
@@ -42,6 +43,15 @@ def _clean_errors() -> Iterator[None]:
         raise typer.Exit(130) from exc
     finally:
         warnings.formatwarning = as_before
+
+
+def _check_environment() -> None:
+    from ragbench import cache
+
+    try:
+        cache.check_environment()
+    except ValueError as exc:
+        raise ConfigError(str(exc)) from exc
 
 
 def _show_version(wanted: bool) -> None:
@@ -82,7 +92,10 @@ def sweep_command(
     for note in result.notes:
         typer.echo(f"Note: {note}")
     for name, error in result.failed.items():
-        typer.echo(f"Failed: {name}: {error}\n        {_shown(result.folder / f'{name}.failed.ipynb')}", err=True)
+        typer.echo(f"Failed: {name}: {error}", err=True)
+        notebook = result.folder / f"{name}.failed.ipynb"
+        if notebook.is_file():  # not when its process never came so far
+            typer.echo(f"        {_shown(notebook)}", err=True)
     counts = f"{len(result.finished)} run, {len(result.skipped)} finished before, {len(result.failed)} failed"
     typer.echo(f"{counts}, in {result.seconds:.0f} s.")
     typer.echo(f"Notebooks:   {_shown(result.folder)}")
