@@ -89,7 +89,8 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         from ragbench.generation import check_llm
 
         check_llm(parameters["llm"])
-    for name, least in (("chunk_size", 1), ("chunk_overlap", 0), ("depth", 1), ("k", 1), ("max_queries", 0)):
+    smallest = {"chunk_size": 1, "chunk_overlap": 0, "depth": 1, "k": 1, "max_queries": 0, "seed": 0}
+    for name, least in smallest.items():
         if name in parameters and parameters[name] < least:
             raise ConfigError(f"{name} is {parameters[name]}; expected {least} or more")
     size, overlap = parameters.get("chunk_size"), parameters.get("chunk_overlap", 0)
