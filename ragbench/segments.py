@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragbench.errors import ConfigError, DownloadError, unknown
+from ragbench.types import Document
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,6 +37,8 @@ _BUNDLED = {
 
 # What the tokenizer library returns takes some 100 bytes per token, so a corpus goes through in batches.
 _BATCH_CHARACTERS = 4_000_000
+# The tokens and sentences of the documents of this many characters are in memory at a time.
+_GROUP_CHARACTERS = 4_000_000
 _CACHE_BYTES = 128 * 2**20
 _WINDOW_CHARACTERS = 30_000
 
@@ -133,6 +136,24 @@ def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[IntArray, In
     first = np.searchsorted(offsets[:, 1], np.asarray(starts), side="right")
     last = np.searchsorted(offsets[:, 0], np.asarray(ends), side="left")
     return first, np.maximum(first, last)
+
+
+def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    """The documents in their order, so many at a time that their tokens and sentences fit into memory.
+
+    >>> [len(group) for group in in_groups(Document(str(i), "x" * 1_500_000) for i in range(4))]
+    [3, 1]
+    """
+    group: list[Document] = []
+    characters = 0
+    for document in documents:
+        group.append(document)
+        characters += len(document.text) + 100
+        if characters >= _GROUP_CHARACTERS:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:

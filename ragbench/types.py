@@ -77,6 +77,15 @@ class Case:
     expected_outcome: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def answerable(self) -> bool:
+        """Whether an answer is expected, and not an abstention ("no_results" or "blocked").
+
+        >>> Case("q1", "?").answerable, Case("q2", "?", expected_outcome="no_results").answerable
+        (True, False)
+        """
+        return self.expected_outcome not in {"no_results", "blocked"}
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

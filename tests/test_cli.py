@@ -75,3 +75,15 @@ def test_cache_info_and_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     cleared = runner.invoke(app, ["cache", "clear"])
     assert cleared.output == "1 entry deleted\n"
     assert runner.invoke(app, ["cache", "clear"]).output == "0 entries deleted\n"
+
+
+@pytest.mark.parametrize("variable", ["RAGBENCH_CACHE_MAX_GB", "RAGBENCH_CACHE_DIR"])
+@pytest.mark.parametrize("arguments", [["cache", "info"], ["cache", "clear"], ["sweep", "grid.toml"]])
+def test_odd_environment_variables_are_one_line_before_anything_runs(
+    variable: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "~no-such-user/x")
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 2
+    assert result.output.startswith(f"ragbench: {variable} is '~no-such-user/x'")
+    assert result.output.count("\n") == 1

@@ -163,3 +163,34 @@ def test_a_misspelt_value_is_refused_in_the_second_cell(tmp_path: Path) -> None:
     done = execute([str(ROOT / "notebooks/evaluate.ipynb"), "out.ipynb", "-p", "chunker", "recursiv"], tmp_path)
     assert done.returncode != 0
     assert "did you mean 'recursive'" in done.stderr
+
+
+@pytest.mark.parametrize(("questions", "measure"), [(8, "P@3"), (1, "")])
+def test_a_folder_with_judgements_only_is_evaluated_and_compared(tmp_path: Path, questions: int, measure: str) -> None:
+    """What most users bring: no evidence, no reference answers, every question alike, formulas and tags in the text."""
+    folder = tmp_path / "mine"
+    (folder / "qrels").mkdir(parents=True)
+    words = ["volcano", "cheese", "bicycle", "mosaic", "sourdough", "turbine", "catapult", "tern"]
+    lines = {
+        "corpus.jsonl": [{"_id": word, "title": "", "text": f"All about the {word} | <b>bold</b>."} for word in words],
+        "queries.jsonl": [
+            {"_id": f"q-{word}", "text": f"Is a {word} $\\worth$ it <script>?"} for word in words[:questions]
+        ],
+    }
+    for name, records in lines.items():
+        (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    judged = "".join(f"q-{word}\t{word}\t1\n" for word in words[:questions])
+    (folder / "qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
+    for size in ("32", "64"):
+        options = ["-p", "dataset", "mine", "-p", "retriever", "bm25", "-p", "chunk_size", size]
+        kept = ["-p", "results_dir", f"sweep/{size}"]
+        done = execute([str(ROOT / "notebooks/evaluate.ipynb"), f"{size}.ipynb", *options, *kept], tmp_path)
+        assert done.returncode == 0, done.stderr[-3000:]
+    options = ["-p", "sweep_dir", "sweep", "-r", "measure", measure]
+    done = execute([str(ROOT / "notebooks/compare.ipynb"), "compare.ipynb", *options], tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    outputs = [output for cell in code_cells(tmp_path / "compare.ipynb") for output in cell.outputs]
+    assert all(output.get("name") != "stderr" for output in outputs), "no warning is shown"
+    last = outputs[-1]["data"]["text/markdown"]
+    assert ("equal on every one of 8 questions" if questions == 8 else "in common: 1") in last
+    assert not re.search(r"\bnan\b|NA", last)

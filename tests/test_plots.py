@@ -196,3 +196,35 @@ def test_figures_are_not_pyplots_so_none_stays_open() -> None:
 
     plots.plot_chunk_sizes([1, 2], 2)
     assert plt.get_fignums() == []
+
+
+def test_without_numbers_a_figure_says_so() -> None:
+    unscored = pd.DataFrame({"name": ["a"], "label": ["a"], "difference": [None], "ci_low": [None], "ci_high": [None],
+                             "p_adjusted": [None]})  # fmt: skip
+    figure = plots.plot_differences(unscored, {}, baseline="b", measure="RR")
+    assert "no second configuration with RR" in figure.axes[0].texts[0].get_text()
+    figure = plots.plot_heatmap(pd.DataFrame({"fixed 128": [np.nan]}, index=["bm25"]), "RR")
+    assert "could be scored by RR" in figure.axes[0].texts[0].get_text()
+
+
+def test_the_difference_of_a_single_question_has_no_interval() -> None:
+    single = pd.DataFrame({"name": ["a"], "label": ["a"], "difference": [0.5], "p_adjusted": [1.0]})
+    single = single.assign(ci_low=pd.array([pd.NA], "Float64"), ci_high=pd.array([pd.NA], "Float64"))
+    look = {"a": plots.Style(plots.BLUE, "o", "-")}
+    assert drawn(plots.plot_differences(single, look, baseline="b", measure="RR")).axes
+
+
+def test_means_a_bit_outside_of_their_interval_are_drawn() -> None:
+    third = 1 / 3
+    row = {"category": "", "mean": third, "n_scored": 8, "n": 8}
+    table = pd.DataFrame([{**row, "ci_low": np.nextafter(third, 1), "ci_high": np.nextafter(third, 0)}])
+    drawn(plots.plot_categories(table, "P@3"))
+
+
+@pytest.mark.parametrize("question", ["What is $\\LaTeX$?", "Is $5 more than 4$ or {", "a_b^c $\\frac{$"])
+def test_dollars_in_questions_are_dollars_and_no_formula(question: str) -> None:
+    table = pd.DataFrame({"question": [question], "value": [0.5], "first_relevant_rank": [1]})
+    figure = drawn(plots.plot_questions(table, "nDCG@10"))
+    assert figure.axes[0].get_yticklabels()[0].get_text() == question
+    counted = {"category": question, "mean": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n_scored": 8, "n": 8}
+    drawn(plots.plot_categories(pd.DataFrame([counted]), "nDCG@10"))

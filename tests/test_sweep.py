@@ -183,6 +183,8 @@ def test_baseline_is_found_by_a_part(grid: Callable[[str], Path]) -> None:
         ("[sweep]\nname = 3\n[fixed]\nseed = 1", "name is 3; expected text"),
         ("[sweep]\nname = '../x'\n[fixed]\nseed = 1", "plain name of a folder"),
         ("[sweep]\nrun_timeout = -1\n[fixed]\nseed = 1", "run_timeout is -1"),
+        ("[sweep]\nrun_timeout = inf\n[fixed]\nseed = 1", "run_timeout is inf"),
+        ("[sweep]\nrun_timeout = nan\n[fixed]\nseed = 1", "run_timeout is nan"),
         ("[sweep]\nbaseline = 'x'\n[fixed]\nseed = 1", "expected a table"),
         ("[sweep]\nbaseline = {seed = 2}\n[fixed]\nseed = 1", "fits 0 configurations"),
         ("[sweep]\nbaseline = {seed = 1}\n[axes]\nseed = [1]\nquality = [0.1, 0.2]", "fits 2 configurations"),
@@ -299,6 +301,7 @@ def test_machine_paths_go_and_other_text_stays() -> None:
                         "text": [
                             "/work/a/f.py and /work/abc and https://e.org/work/a/f; /work/a/.running-x-1/x/scores.csv",
                             "/tmp/ipykernel_12/345.py:1: UserWarning",
+                            "File \x1b[32m/work/a/f.py:3\x1b[39m",
                         ],
                         "data": {"image/png": "/work/a/", "text/plain": "'/work/a/b'"},
                     }
@@ -313,6 +316,7 @@ def test_machine_paths_go_and_other_text_stays() -> None:
     assert cell["outputs"][0]["text"] == [
         "./f.py and /work/abc and https://e.org/work/a/f; ./x/scores.csv",
         "<cell>:1: UserWarning",
+        "File \x1b[32m./f.py:3\x1b[39m",
     ]
     assert cell["outputs"][0]["data"] == {"image/png": "/work/a/", "text/plain": "'./b'"}
     assert cleaned["metadata"] == {"p": "./x"}
@@ -658,12 +662,16 @@ def test_at_no_step_of_keeping_a_run_is_half_of_it_taken_for_finished(tmp_path: 
         (aside / "x" / "config.json").write_text(
             json.dumps({"parameters": {"a": 1}, "source": source}), encoding="utf-8"
         )
-        (aside / "x.ipynb").write_text("new", encoding="utf-8")
+        (aside / "x.ipynb").write_text('"new"', encoding="utf-8")
 
     prepare()
     folder.keep("x")
     assert folder.is_finished("x", {"a": 1}, source)
     assert not folder.is_finished("x", {"a": 2}, source)
+    whole = folder.notebook("x").read_bytes()
+    folder.notebook("x").write_bytes(b"{")
+    assert not folder.is_finished("x", {"a": 1}, source), "a damaged notebook is made again"
+    folder.notebook("x").write_bytes(whole)
     assert not folder.is_finished("x", {"a": 1}, {**source, "notebook_sha256": "3"})
     prepare()
     aside = folder.aside("x")

@@ -6,6 +6,6 @@ had again without paying, in one SQLite file; `ragbench.cache.ledger`, in the sa
 
 from __future__ import annotations
 
-from ragbench.cache.arrays import Arrays, arrays, bypassed, cache_folder, clear, digest, info
+from ragbench.cache.arrays import Arrays, arrays, bypassed, cache_folder, check_environment, clear, digest, info
 
-__all__ = ["Arrays", "arrays", "bypassed", "cache_folder", "clear", "digest", "info"]
+__all__ = ["Arrays", "arrays", "bypassed", "cache_folder", "check_environment", "clear", "digest", "info"]

@@ -138,6 +138,16 @@ def bypassed() -> Iterator[None]:
         _bypassed.reset(token)
 
 
+def check_environment() -> None:
+    """Refuse environment variables that are not what they should be, before they stop a run in its middle.
+
+    Raises:
+        ValueError: naming the variable, its value and what was expected.
+    """
+    _limit_bytes()
+    _folder()
+
+
 def info() -> dict[str, Any]:
     """Where the entries are and how much they take: folder, files, bytes, limit_bytes, and files and bytes by kind.
 
@@ -184,7 +194,12 @@ def clear(kind: str | None = None) -> int:
 def _folder() -> Path:
     named = os.environ.get("RAGBENCH_CACHE_DIR")
     if named:
-        return Path(named).expanduser().absolute()
+        try:
+            return Path(named).expanduser().absolute()
+        except RuntimeError as exc:
+            raise ValueError(
+                f"RAGBENCH_CACHE_DIR is {named!r}, and there is no such home folder; give a full path"
+            ) from exc
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("ragbench"))

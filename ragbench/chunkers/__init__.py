@@ -27,7 +27,7 @@ What holds for every chunk of every document:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +36,7 @@ from ragbench.chunkers.borders import Borders
 from ragbench.chunkers.splitting import extend, split, split_weakest_first
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataWarning, unknown
-from ragbench.segments import load_tokenizer, sentence_spans, token_offsets, trim
+from ragbench.segments import in_groups, load_tokenizer, sentence_spans, token_offsets, trim
 from ragbench.types import Chunk, Dataset, Document, Embedder
 
 if TYPE_CHECKING:
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 CHUNKERS = ("document", "fixed", "markdown", "recursive", "semantic", "sentence")
 
-# The offsets and sentences of this many characters are in memory at a time.
-_GROUP_CHARACTERS = 4_000_000
 # From here on a chunking leaves the corpus as it is, and comparing two of them compares nothing.
 _SHORT_SHARE = 0.9
 _SHORT_LEAST_DOCUMENTS = 20
@@ -95,7 +93,7 @@ def chunk(
 
     chunks: list[Chunk] = []
     n_filled = n_short = 0
-    for documents in _groups(dataset.corpus.values()):
+    for documents in in_groups(dataset.corpus.values()):
         texts = [document.full_text for document in documents]
         all_offsets = token_offsets(texts, tokenizer)
         is_long = [len(offsets) > size for offsets in all_offsets]
@@ -138,19 +136,6 @@ def _check(name: str, size: int, overlap: int) -> None:
         raise ConfigError(f"chunk size must be at least 1 token, not {size}")
     if not 0 <= overlap < size:
         raise ConfigError(f"chunk overlap must be at least 0 and below the size of {size} tokens, not {overlap}")
-
-
-def _groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    group: list[Document] = []
-    characters = 0
-    for document in documents:
-        group.append(document)
-        characters += len(document.text) + 100
-        if characters >= _GROUP_CHARACTERS:
-            yield group
-            group, characters = [], 0
-    if group:
-        yield group
 
 
 def _whole(document: Document) -> list[Chunk]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import typer
 
-from ragbench.errors import RagbenchError
+from ragbench.errors import ConfigError, RagbenchError
 
 
 @contextmanager
@@ -22,6 +22,7 @@ def clean_errors(*others: type[Exception]) -> Iterator[None]:
     as_before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: f"ragbench: warning: {message}\n"
     try:
+        _check_environment()
         yield
     except expected as exc:
         typer.echo(f"ragbench: {_one_line(exc)}", err=True)
@@ -30,6 +31,15 @@ def clean_errors(*others: type[Exception]) -> Iterator[None]:
         raise typer.Exit(130) from exc
     finally:
         warnings.formatwarning = as_before
+
+
+def _check_environment() -> None:
+    from ragbench import cache
+
+    try:
+        cache.check_environment()
+    except ValueError as exc:
+        raise ConfigError(str(exc)) from exc
 
 
 def _one_line(exc: Exception) -> str:

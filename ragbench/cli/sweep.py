@@ -64,7 +64,10 @@ def _say_result(result: SweepResult) -> None:
     for note in result.notes:
         typer.echo(f"Note: {note}")
     for name, error in result.failed.items():
-        typer.echo(f"Failed: {name}: {error}\n        {shown(result.folder / f'{name}.failed.ipynb')}", err=True)
+        typer.echo(f"Failed: {name}: {error}", err=True)
+        notebook = result.folder / f"{name}.failed.ipynb"
+        if notebook.is_file():  # not when its process never came so far
+            typer.echo(f"        {shown(notebook)}", err=True)
     counts = f"{len(result.finished)} run, {len(result.skipped)} finished before, {len(result.failed)} failed"
     if result.left:
         counts += f", {len(result.left)} not begun"

@@ -22,7 +22,7 @@ _READABLE = ("retriever", "reranker", "chunker", "chunk_size", "llm", "prompt")
 # The smallest value of each number.
 _LEAST = {
     "chunk_size": 1, "chunk_overlap": 0, "depth": 1, "k": 1, "max_queries": 0, "max_context_tokens": 0,
-    "max_tokens": 1, "temperature": 0, "judge_apart": 0,
+    "max_tokens": 1, "temperature": 0, "judge_apart": 0, "seed": 0,
 }  # fmt: skip
 # Libraries that decide numbers; their versions stand in config.json.
 _DECIDING = (

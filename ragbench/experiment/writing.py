@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.experiment.configuration import configuration, environment
+from ragbench.metrics.retrieval import ranking
 from ragbench.types import Answer, Dataset, Judgement, Run
 
 if TYPE_CHECKING:
@@ -178,8 +179,8 @@ def run_to_trec(run: Run) -> str:
     """
     lines = []
     for query_id in sorted(run):
-        by_id = sorted(run[query_id].items(), reverse=True)
-        for rank, (doc_id, score) in enumerate(sorted(by_id, key=lambda item: -item[1]), 1):
+        for rank, doc_id in enumerate(ranking(run[query_id]), 1):
+            score = run[query_id][doc_id]
             if not math.isfinite(score):
                 raise ConfigError(f"query {query_id!r}: the score of {doc_id!r} is {score}; expected a finite number")
             lines.append(f"{_column(query_id)} Q0 {_column(doc_id)} {rank} {float(score)!r} ragbench\n")

@@ -6,6 +6,7 @@ honest (nothing is made up), free, deterministic, and what any language model ha
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -81,8 +82,11 @@ def _bm25_shares(
     questions: Sequence[str], sentences: Sequence[str], candidates: Sequence[npt.NDArray[Any]]
 ) -> list[npt.NDArray[Any]]:
     """BM25 of each candidate sentence as a share of the sum of the question's term weights, which none can exceed."""
-    import bm25s
     import Stemmer
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # in a kernel without ipywidgets its progress bars, unused here, warn
+        import bm25s
 
     stemmer = Stemmer.Stemmer("english")
     tokens = bm25s.tokenize(list(sentences), stopwords="en", stemmer=stemmer, show_progress=False)

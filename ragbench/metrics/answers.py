@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # scripts written without spaces between words: each sign counts as a word
 _SIGN = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
 _NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\d+)*)"
+_OPERATOR = re.compile(r"[=+^<>|~&@#*]")
+_EMPHASIS = re.compile(r"(?<![*\w])\*{1,2}(\w[^*]*)(?<=\w)\*{1,2}(?![*\w])")  # of Markdown: "*so*", "**so**"
 _WORD = re.compile(rf"{_SIGN}|{_NUMBER}|(?:(?!{_SIGN})\w)+")
 
 
@@ -65,7 +68,8 @@ def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
     A fact is a sequence of wordings: the fact itself, then aliases. A wording counts where its words stand in the
     answer one after another, whatever the case and the punctuation between them, and never as part of longer words.
     A number is one word, with its sign and decimals: "3" is not stated by "3.5", "13" or "-3"; "1,000" is "1000".
-    A wording without letters and digits, such as "**", is looked for as it is written.
+    A wording with operators, such as "2**n" or "C++", is looked for as it is written but for case and white space, and
+    so is one without letters and digits, such as "**": signs like these are no punctuation.
 
     >>> facts = [["1889"], ["300 m", "330 metres", "330 m"], ["Eiffel", "G. Eiffel"]]
     >>> gold_fact_coverage("It opened in 1889, and is 330 m tall.", facts)
@@ -119,11 +123,14 @@ def _words(text: str) -> list[str]:
 
 def _states(answer: str, text: str, wording: str) -> bool:
     words = _words(wording)
-    if words:
+    bare = _EMPHASIS.sub(r"\1", wording)
+    if words and not _OPERATOR.search(bare):
         return f" {' '.join(words)} " in text
-    signs = wording.strip().casefold()
-    if not signs:
+    parts = re.findall(r"\w+|[^\w\s]", bare.casefold())
+    if not parts:
         return False
-    # "*" is not stated by "**"
-    exact = f"(?<!{re.escape(signs[0])}){re.escape(signs)}(?!{re.escape(signs[-1])})"
-    return re.search(exact, answer.casefold()) is not None
+    # "*" is not stated by "**", nor "n+1" by "n+10"
+    before, after = (r"\w" if part.isalnum() else re.escape(part) for part in (parts[0], parts[-1]))
+    spaced = (r"\s+" if a[-1].isalnum() and b[0].isalnum() else r"\s*" for a, b in pairwise(parts))
+    exact = "".join(f"{re.escape(part)}{gap}" for part, gap in zip(parts, [*spaced, ""], strict=True))
+    return re.search(f"(?<!{before}){exact}(?!{after})", answer.casefold()) is not None

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ragbench.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -149,6 +151,19 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES)
         }
         for measure in parsed
     }
+
+
+def ranking(scores: Mapping[str, float]) -> list[str]:
+    """The ids of one query's documents as trec_eval ranks them, the best first, whatever their order in `scores`.
+
+    By score in single precision; of equal scores the id that sorts last comes first.
+
+    >>> ranking({"a": 1.0, "c": 2.0, "b": 1.0})
+    ['c', 'b', 'a']
+    """
+    with np.errstate(over="ignore"):
+        single = np.array([*scores.values()], dtype=np.float64).astype(np.float32).tolist()
+    return [doc_id for _, doc_id in sorted(zip(single, scores, strict=True), reverse=True)]
 
 
 def ceiling(measure: Measure, n_relevant: int) -> float:

@@ -101,7 +101,8 @@ def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
     import numpy as np
 
     mean, low, high = (rows[name].to_numpy(dtype=float, na_value=np.nan) for name in ("mean", "ci_low", "ci_high"))
-    return [np.nan_to_num(mean - low), np.nan_to_num(high - mean)]
+    # Equal numbers may differ in their last bit, and matplotlib refuses a whisker shorter than nothing.
+    return [np.nan_to_num(mean - low).clip(min=0.0), np.nan_to_num(high - mean).clip(min=0.0)]
 
 
 def _shorten(text: str, width: int) -> str:
@@ -297,9 +298,11 @@ def plot_differences(comparison: pd.DataFrame, look: Mapping[str, Style], *, bas
         baseline: what the zero line stands for.
         measure: the name of what is compared.
     """
-    if comparison.empty:
-        return nothing_to_draw("There is no second configuration to compare with the baseline.")
-    rows = comparison.sort_values("difference").reset_index(drop=True)
+    # As plain floats: a single question has no interval, and NaN draws none.
+    numbers = dict.fromkeys(["difference", "ci_low", "ci_high", "p_adjusted"], float)
+    rows = comparison.dropna(subset="difference").astype(numbers).sort_values("difference").reset_index(drop=True)
+    if rows.empty:
+        return nothing_to_draw(f"There is no second configuration with {measure} to compare with the baseline.")
     figure, axes = new_axes(9, 1.4 + 0.36 * max(len(rows), 1))
     axes.axvline(0, color=BLACK, linewidth=1)
     for y, row in enumerate(rows.to_dict("records")):
@@ -322,6 +325,8 @@ def plot_heatmap(table: pd.DataFrame, measure: str) -> Figure:
     from matplotlib.patches import Rectangle
 
     values = table.to_numpy(dtype=float)
+    if np.isnan(values).all():
+        return nothing_to_draw(f"No configuration could be scored by {measure}.")
     figure, axes = new_axes(2.6 + 1.25 * table.shape[1], 1.6 + 0.55 * table.shape[0])
     image = axes.imshow(values, cmap="cividis", aspect="auto")
     axes.set_xticks(range(table.shape[1]), table.columns)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.metrics.retrieval import ranking
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Chunk, Dataset, Run
@@ -31,7 +32,7 @@ def dataset_table(dataset: Dataset) -> pd.DataFrame:
             "with_judgements": bool(dataset.qrels.get(case.query_id)),
             "with_evidence": bool(case.evidence),
             "with_reference": case.reference_answer is not None,
-            "unanswerable": case.expected_outcome == "no_results",
+            "unanswerable": not case.answerable,
         }
         for case in dataset.cases
     ]
@@ -76,7 +77,8 @@ def question_table(
 
     Returns:
         query_id, category, question, value, first_relevant_rank (None = nowhere in the run), relevant (documents
-        with their grade), retrieved (the first three), worst first; equal values in the order of the dataset.
+        with their grade), retrieved (the first three, ranked as they were scored), worst first; equal values in the
+        order of the dataset.
     """
     import pandas as pd
 
@@ -87,7 +89,7 @@ def question_table(
     chosen = own if len(own) <= worst + best else pd.concat([own.head(worst), own.tail(best)])
     rows = []
     for query_id, value in zip(chosen["query_id"], chosen["value"], strict=True):
-        found = ranked(run.get(query_id, {}))
+        found = ranking(run.get(query_id, {}))
         judged = dataset.qrels.get(query_id, {})
         rows.append(
             {
@@ -173,10 +175,6 @@ def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
     return own
 
 
-def ranked(found: Mapping[str, float]) -> list[str]:
-    return sorted(found, key=lambda doc_id: (-found[doc_id], doc_id))
-
-
 def _graded(judged: Mapping[str, int]) -> str:
     relevant = sorted((doc_id for doc_id in judged if judged[doc_id] > 0), key=lambda d: (-judged[d], d))
     return ", ".join(f"{doc_id} ({judged[doc_id]})" for doc_id in relevant)
@@ -219,10 +217,11 @@ def findings(
         )
     if len(questions) and questions.iloc[0]["value"] < 0.5:
         row = questions.iloc[0]
-        where = (
-            "is not retrieved at all"
-            if row["first_relevant_rank"] is None
-            else f"stands at rank {row['first_relevant_rank']}"
-        )
-        said.append(f"Worst question: {row['query_id']} ({row['question']}): its first relevant document {where}.")
+        if not row["relevant"]:
+            where = "no document is judged relevant, so no system can score"
+        elif row["first_relevant_rank"] is None:
+            where = "its first relevant document is not retrieved at all"
+        else:
+            where = f"its first relevant document stands at rank {row['first_relevant_rank']}"
+        said.append(f"Worst question: {row['query_id']} ({row['question']}): {where}.")
     return said

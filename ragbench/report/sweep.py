@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
-from ragbench.report.configuration import budget_curve, main_measure, only, ranked
+from ragbench.metrics.retrieval import ranking
+from ragbench.report.configuration import budget_curve, main_measure, only
 from ragbench.report.models import ANSWER_MEASURES, with_language_model
 from ragbench.statistics import compare, summarise
 from ragbench.types import RunResult
@@ -70,9 +72,10 @@ def baseline_name(results: Sequence[RunResult], baseline: str = "") -> str:
     return baseline or names[0]
 
 
-def shared_measures(results: Sequence[RunResult]) -> list[str]:
-    """The headline measures that every configuration has, in their order: what the comparison tests."""
-    return [m for m in HEADLINE if all((result.scores["measure"] == m).any() for result in results)]
+def shared_measures(results: Sequence[RunResult], measure: str = "") -> list[str]:
+    """The headline measures and `measure`, as far as every configuration has them: what the comparison tests."""
+    wanted = dict.fromkeys([*HEADLINE, measure])
+    return [name for name in wanted if all((result.scores["measure"] == name).any() for result in results)]
 
 
 def best_two(results: Sequence[RunResult], board: pd.DataFrame) -> tuple[RunResult, RunResult]:
@@ -131,14 +134,15 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
     table = pd.DataFrame(rows)
     for column, name in (("rank_equal_k", "span_recall@5"), ("rank_equal_budget", "span_recall@500tok")):
         if name in table:
-            table[column] = table[name].rank(ascending=False, method="min").astype("Int64")
-    table = table.sort_values([main, "name"], ascending=[False, True], ignore_index=True)
+            table[column] = table[name].round(12).rank(ascending=False, method="min").astype("Int64")
+    table["_"] = table[main].round(12)
+    table = table.sort_values(["_", "name"], ascending=[False, True], ignore_index=True).drop(columns="_")
     table.insert(0, "rank", pd.Series(range(1, len(table) + 1)))
     return table
 
 
 def _standing(result: RunResult, main: str) -> dict[str, Any]:
-    """The means of one configuration with their intervals, and what it costs; None = unscored or unknown."""
+    """The means of one configuration with their intervals, and what it costs; NaN = unscored, None = unknown."""
     import pandas as pd
 
     only(result.scores, main)  # an unknown measure is refused here
@@ -149,8 +153,7 @@ def _standing(result: RunResult, main: str) -> dict[str, Any]:
     for name in (name for name in wanted if name in summary):
         row = summary[name]
         for suffix, key in (("", "mean"), ("_ci_low", "ci_low"), ("_ci_high", "ci_high")):
-            # A single scored question has a mean, but no interval.
-            standing[f"{name}{suffix}"] = None if pd.isna(row[key]) else float(row[key])
+            standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
         standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
     standing["chunks"] = result.config.get("facts", {}).get("chunks")
     standing["index_s"] = result.timings.get("index")
@@ -163,7 +166,7 @@ def _standing(result: RunResult, main: str) -> dict[str, Any]:
 
 def leaderboard_markdown(table: pd.DataFrame) -> str:
     """The leaderboard as a Markdown table: each mean with its 95 % interval and the questions scored, ranks, costs."""
-    measures = [m for m in HEADLINE if m in table]
+    measures = [str(name) for name in table if f"{name}_ci_low" in table]
     header = ["#", "configuration", *measures, "chunks", "search (ms)"]
     generated = "with_llm" in table and bool(table["with_llm"].any())
     header += ["cost (dollars)", "reply (ms)"] if generated else []
@@ -173,7 +176,9 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
     lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     for row in table.to_dict("records"):
         cells = [str(row["rank"]), str(row["label"])]
-        cells += [f"{_mean_and_interval(row, m)}<br>{row[m + '_n']}" for m in measures]
+        for m in measures:
+            mean = _number(row[m], "{:.3f}", "unscored")
+            cells.append("<br>".join([mean, *_interval(row, "{:.3f}", f"{m}_"), row[f"{m}_n"]]))
         cells += [_number(row.get("chunks"), "{:,.0f}"), _number(row.get("search_ms"), "{:.2f}")]
         if generated:
             cells += [_number(row["cost_usd"], "{:.4f}"), _number(row["generate_ms"], "{:,.0f}")]
@@ -183,15 +188,18 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mean_and_interval(row: Mapping[Any, Any], measure: str) -> str:
-    mean, low, high = (_number(row[f"{measure}{end}"], "{:.3f}") for end in ("", "_ci_low", "_ci_high"))
-    if mean == "unknown":
-        return "unscored"
-    return mean if low == "unknown" else f"{mean}<br>[{low}, {high}]"
+def _number(value: Any, form: str, unknown: str = "unknown") -> str:
+    import pandas as pd
+
+    return unknown if pd.isna(value) else form.format(value)
 
 
-def _number(value: Any, form: str) -> str:
-    return "unknown" if value is None or value != value else form.format(value)
+def _interval(row: Mapping[Hashable, Any], form: str, prefix: str = "") -> list[str]:
+    """The interval of a row in brackets; nothing where it has none, as of a single question."""
+    import pandas as pd
+
+    low, high = row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]
+    return [] if pd.isna(low) else [f"[{form.format(low)}, {form.format(high)}]"]
 
 
 def check_comparable(results: Sequence[RunResult]) -> None:
@@ -226,7 +234,8 @@ def heatmap_table(results: Sequence[RunResult], measure: str) -> pd.DataFrame:
 
 
 def _mean(scores: pd.DataFrame, measure: str) -> float:
-    return float(only(scores, measure)["value"].mean())
+    # Rounded: the same values in another order may differ in the last bit, which is no difference in rank.
+    return round(float(only(scores, measure)["value"].mean()), 12)
 
 
 def budget_curves(results: Sequence[RunResult]) -> pd.DataFrame:
@@ -249,7 +258,7 @@ def order_changes(results: Sequence[RunResult], *, k: int = 5, budget: int = 500
     at_k, at_budget = f"span_recall@{k}", f"span_recall@{budget}tok"
     if any(not {at_k, at_budget} <= set(result.scores["measure"]) for result in results):
         return (
-            pd.DataFrame(),
+            pd.DataFrame(columns=["name", "label", "at_k", "at_budget", "rank_at_k", "rank_at_budget"]),
             "Without gold evidence spans chunkings can be compared at document level only.",
         )
     table = configurations(results)[["name", "label"]]
@@ -293,11 +302,13 @@ def disagreements(a: RunResult, b: RunResult, measure: str, *, rows: int = 10) -
     values = values.reindex(values["difference"].abs().sort_values(ascending=False, kind="stable").index).head(rows)
     values.insert(0, "question", [a.questions.get(query_id, "") for query_id in values.index])
     for side, result in (("a", a), ("b", b)):
-        values[f"{side}_retrieved"] = [", ".join(ranked(result.run.get(q, {}))[:3]) or "nothing" for q in values.index]
+        values[f"{side}_retrieved"] = [", ".join(ranking(result.run.get(q, {}))[:3]) or "nothing" for q in values.index]
     return values.reset_index(names="query_id")
 
 
-def conclusion(results: Sequence[RunResult], comparison: pd.DataFrame, baseline: str, measure: str) -> list[str]:
+def conclusion(
+    results: Sequence[RunResult], comparison: pd.DataFrame, baseline: str, measure: str, *, seed: int = 0
+) -> list[str]:
     """What a reader may take home from a sweep, in sentences that the data supports.
 
     Args:
@@ -305,37 +316,51 @@ def conclusion(results: Sequence[RunResult], comparison: pd.DataFrame, baseline:
         comparison: as from `compare_all` against `baseline`: name, measure, difference, interval, p_adjusted, n.
         baseline: name of the configuration that the others are compared with.
         measure: what they are ranked by.
+        seed: of the resampling for best and runner-up.
     """
     label = configurations(results).set_index("name")["label"]
     means = {result.name: _mean(result.scores, measure) for result in results}
-    order = sorted(means, key=lambda name: (-means[name], name))
+    order = sorted((name for name in means if not math.isnan(means[name])), key=lambda name: (-means[name], name))
+    if not order:
+        return [f"No question could be scored by {measure}, so no configuration is better than another."]
     best = order[0]
     said = [f"Best by {measure}: {label[best]} ({means[best]:.3f}), out of {len(results)}."]
+    if len(order) < len(results):
+        said.append(f"{len(results) - len(order)} of them could not be scored by it.")
     if len(order) == 1:
         return [*said, "With one configuration there is nothing to compare."]
     own = comparison[(comparison["measure"] == measure) & (comparison["name"] == best)]
     if best == baseline:
         said.append("It is the baseline itself: nothing in this sweep beats it.")
-    elif not own.empty:
+    elif not own.empty and own.iloc[0]["n"]:
         row = own.iloc[0]
         said.append(
-            f"Against the baseline ({label[baseline]}) that is {row['difference']:+.3f} "
-            f"[{row['ci_low']:+.3f}, {row['ci_high']:+.3f}], Holm-adjusted p = {row['p_adjusted']:.4f}, "
-            f"over {row['n']} questions: {_belief(row['p_adjusted'])}."
+            f"Against the baseline ({label[baseline]}) that is {_tested(row, 'p_adjusted', 'Holm-adjusted p')}."
         )
     by_name = {result.name: result for result in results}
     second = order[1]
-    pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure]).iloc[0]
-    said.append(
-        f"Against the runner-up ({label[second]}) it is {pair['difference']:+.3f} "
-        f"[{pair['ci_low']:+.3f}, {pair['ci_high']:+.3f}], p = {pair['p_value']:.4f}: {_belief(pair['p_value'])}; "
-        f"{pair['n']} questions can show a difference of {pair['mde']:.3f} or more (80 % power)."
-    )
+    pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure], seed=seed).iloc[0]
+    if pair["n"] > 1:
+        # Where every question moved alike the spread is 0, and so is the formula: no power to boast of.
+        power = f"; so many questions can show a difference of {pair['mde']:.3f} or more (80 % power)"
+        power = power if pair["mde"] > 0 else ""
+        said.append(f"Against the runner-up ({label[second]}) it is {_tested(pair, 'p_value', 'p')}{power}.")
+    else:
+        said.append(f"The runner-up ({label[second]}) and it have too few scored questions in common: {pair['n']}.")
     said.append(
         f"The best of {len(results)} looks a little better than it is, because it was chosen for its score: "
         "confirm it on questions that did not choose it."
     )
     return said
+
+
+def _tested(row: Any, p: str, p_name: str) -> str:
+    """A row of a comparison in words; a tie on every question is not dressed up as a test."""
+    questions = "1 question" if row["n"] == 1 else f"{row['n']} questions"
+    if row["ties"] == row["n"]:
+        return f"equal on every one of {questions}: nothing here tells the two apart"
+    difference = " ".join([f"{row['difference']:+.3f}", *_interval(row.to_dict(), "{:+.3f}")])
+    return f"{difference}, {p_name} = {row[p]:.4f}, over {questions}: {_belief(row[p])}"
 
 
 def _belief(p_value: float) -> str:

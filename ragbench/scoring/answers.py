@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
 
-# outcomes that give no answer on purpose, and that a question without an answer asks for
+# "[2]", "[1][3]" or "[1, 3]" as a word of its own: an index stands at a name, as in "d[1]".
+_CITATIONS = re.compile(r"\s(?:\[\d{1,4}(?:,\s*\d{1,4})*\])+(?=[\s.,;:!?]|$)")
+# outcomes that give no answer on purpose
 _ABSTAINED = frozenset({"no_results", "blocked"})
 
 
@@ -26,8 +29,9 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
     """Score answers against the labels of the dataset's cases: columns query_id, measure, value.
 
     Measures, each in [0, 1], as defined in `ragbench.metrics.answers`: semantic_similarity and token_f1 to the
-    reference answer, gold_fact_coverage. Every case has a row for each measure, by measure, then in the order of the
-    cases. Unscored (NaN; counted by `summarise`, left out of its mean) is a case
+    reference answer, gold_fact_coverage. The numbers of cited contexts ("[2]") are no part of the answer. Every case
+    has a row for each measure, by measure, then in the order of the cases. Unscored (NaN; counted by `summarise`,
+    left out of its mean) is a case
 
     - without the label that the measure needs;
     - whose answer is missing or failed (`error` is set, or the outcome is "failed"): that is no answer to be judged;
@@ -41,6 +45,13 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
         answers: at most one per case, in any order.
         embedder: a name for `load_embedder`, or an embedder; only loaded if there is something to compare.
 
+    >>> from ragbench.types import Answer, Case, Dataset
+    >>> case = Case("q1", "When?", reference_answer="It opened in 1889.", gold_facts=(("1889",), ("May", "spring")))
+    >>> answer = Answer("q1", "It opened in spring. [1]", contexts=("d#0",))
+    >>> scores = score_answers(Dataset("mine", "test", {}, [case], {}), [answer], embedder="wordllama")
+    >>> scores.set_index("measure")["value"].drop("semantic_similarity").to_dict()
+    {'token_f1': 0.75, 'gold_fact_coverage': 0.5}
+
     Raises:
         DataError: an answer to a question that the dataset lacks, or two answers to one question.
     """
@@ -48,8 +59,9 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
     import pandas as pd
 
     given = _answered(dataset, answers)
+    words = {query_id: _wording(answer) for query_id, (_, answer) in given.items()}
     similarity = dict.fromkeys(given, math.nan)
-    pairs = [(query_id, answer.text, case.reference_answer) for query_id, (case, answer) in given.items()]
+    pairs = [(query_id, words[query_id], case.reference_answer) for query_id, (case, _) in given.items()]
     compared = [(query_id, text, reference) for query_id, text, reference in pairs if _labelled(reference)]
     if compared:
         texts = list(dict.fromkeys(str(text) for _, *both in compared for text in both))
@@ -64,7 +76,7 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
         "semantic_similarity": similarity,
         "token_f1": {query_id: token_f1(text, str(reference)) for query_id, text, reference in compared},
         "gold_fact_coverage": {
-            query_id: gold_fact_coverage(answer.text, case.gold_facts) for query_id, (case, answer) in given.items()
+            query_id: gold_fact_coverage(words[query_id], case.gold_facts) for query_id, (case, _) in given.items()
         },
     }
     rows = [
@@ -94,7 +106,7 @@ def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFram
 
     by_query = _by_query(dataset, answers)
     columns = ["answered", "abstained", "failed"]
-    counts = Counter((_answerable(case), _state(by_query.get(case.query_id))) for case in dataset.cases)
+    counts = Counter((case.answerable, _state(by_query.get(case.query_id))) for case in dataset.cases)
     rows = [[counts[answerable, state] for state in columns] for answerable in (True, False)]
     return pd.DataFrame(rows, index=["answerable", "unanswerable"], columns=columns)
 
@@ -105,7 +117,7 @@ def _answered(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Ca
     return {
         case.query_id: (case, by_query[case.query_id])
         for case in dataset.cases
-        if _answerable(case) and _state(by_query.get(case.query_id)) == "answered"
+        if case.answerable and _state(by_query.get(case.query_id)) == "answered"
     }
 
 
@@ -125,8 +137,14 @@ def _by_query(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, Answer]:
     return by_query
 
 
-def _answerable(case: Case) -> bool:
-    return case.expected_outcome not in _ABSTAINED
+def _wording(answer: Answer) -> str:
+    """The answer without the numbers of the contexts that it cites: they are no words of it, and state no fact."""
+
+    def kept(mark: re.Match[str]) -> str:
+        numbers = map(int, re.findall(r"\d+", mark.group()))
+        return "" if all(1 <= number <= len(answer.contexts) for number in numbers) else mark.group()
+
+    return _CITATIONS.sub(kept, answer.text)
 
 
 def _state(answer: Answer | None) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,16 +10,13 @@ import numpy as np
 from ragbench.embedders import load_embedder
 from ragbench.errors import DataError
 from ragbench.metrics.chunks import boundary_cuts, coherence, overlap_ratio, size_statistics
-from ragbench.segments import sentence_spans, token_offsets, token_ranges
+from ragbench.segments import in_groups, sentence_spans, token_offsets, token_ranges
 from ragbench.types import Chunk, Dataset, Embedder
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ragbench.types import FloatArray
-
-# The sentences of this many characters are embedded together; their tokens are in memory at a time.
-_GROUP_CHARACTERS = 4_000_000
 
 
 def score_chunks(
@@ -55,8 +52,8 @@ def score_chunks(
     counts = np.zeros(len(chunks), dtype=np.int64)
     alike = np.full(len(chunks), np.nan)
     sentences: dict[str, list[tuple[int, int]]] = {}
-    for group in _groups(dataset, by_document):
-        texts = [dataset.corpus[doc_id].full_text for doc_id in group]
+    for documents in in_groups(dataset.corpus[doc_id] for doc_id in by_document):
+        group, texts = [d.doc_id for d in documents], [d.full_text for d in documents]
         for doc_id, text, offsets in zip(group, texts, token_offsets(texts, tokenizer), strict=True):
             own = by_document[doc_id]
             first, last = token_ranges(offsets, [chunks[i].start for i in own], [chunks[i].end for i in own])
@@ -87,19 +84,6 @@ def _check(dataset: Dataset, chunks: Sequence[Chunk]) -> None:
                 f"chunk {chunk.chunk_id!r} does not hold what stands in document {chunk.doc_id!r} from character "
                 f"{chunk.start} to {chunk.end}; offsets point into Document.full_text, title included"
             )
-
-
-def _groups(dataset: Dataset, doc_ids: Iterable[str]) -> Iterator[list[str]]:
-    group: list[str] = []
-    characters = 0
-    for doc_id in doc_ids:
-        group.append(doc_id)
-        characters += len(dataset.corpus[doc_id].text) + 100
-        if characters >= _GROUP_CHARACTERS:
-            yield group
-            group, characters = [], 0
-    if group:
-        yield group
 
 
 def _vectors(

@@ -34,6 +34,10 @@ def bootstrap_intervals(columns: Sequence[Floats], n_resamples: int, alpha: floa
         block = np.column_stack([columns[member] for member in members])
         means = _resampled_sums(block, n_resamples, seed) / n
         low[members], high[members] = _bca(block, means, alpha)
+        for member in members:
+            if np.ptp(columns[member]) == 0:
+                # No width: the very number that stands as the mean, which a sum in another order may miss by a bit.
+                low[member] = high[member] = columns[member].mean()
     return low, high
 
 

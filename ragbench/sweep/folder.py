@@ -69,10 +69,10 @@ class SweepFolder:
                 shutil.rmtree(left, ignore_errors=True)
 
     def is_finished(self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]) -> bool:
-        """Whether the notebook and the whole result folder are there, made from these parameters and this source."""
+        """Whether a whole notebook and all result files are there, made from these parameters and this source."""
         config = self.config(name)
         return (
-            self.notebook(name).is_file()
+            _is_json(self.notebook(name))
             and all((self.path / name / file).is_file() for file in FILES)
             and config.get("parameters") == parameters
             and config.get("source") == source
@@ -120,6 +120,15 @@ class SweepFolder:
                 sha.update(f"{folder.name}/{file}:{len(data)}:".encode())
                 sha.update(data)
         return sha.hexdigest()
+
+
+def _is_json(path: Path) -> bool:
+    """Whether a file is there and whole, as far as its form can tell."""
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return True
 
 
 def _flush(folder: Path) -> None:

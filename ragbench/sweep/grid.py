@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,7 +74,7 @@ def _grid(path: Path, table: _Table) -> Grid:
             wanted = "text" if _SETTINGS[key] is str else "a number"
             wanted = "a table such as {retriever = 'bm25'}" if _SETTINGS[key] is dict else wanted
             raise ConfigError(f"[sweep] {key} is {value!r}; expected {wanted}")
-    if settings.get("run_timeout", 1) < 0:
+    if not (math.isfinite(settings.get("run_timeout", 1)) and settings.get("run_timeout", 1) >= 0):
         raise ConfigError(f"[sweep] run_timeout is {settings['run_timeout']}; expected seconds, or 0 for no limit")
     name = settings.get("name", path.stem)
     if not name or name.startswith((".", ASIDE)) or "/" in name or "\\" in name:

@@ -81,7 +81,9 @@ def read_notebook(path: Path) -> Notebook:
         cells = json.loads(text)["cells"]
         sources = [(cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", [])) for cell in cells]
     except FileNotFoundError as exc:
-        raise ConfigError(f"there is no notebook {path}; name one with `notebook` under [sweep]") from exc
+        raise ConfigError(
+            f"there is no notebook {path}; name one with `notebook` under [sweep], or put the grid beside it"
+        ) from exc
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise ConfigError(f"{path} is not a notebook of format 4: {type(exc).__name__}: {exc}") from exc
     tagged = [source for kind, source, tags in sources if kind == "code" and "parameters" in tags]
@@ -133,17 +135,19 @@ def without_machine(notebook: dict[str, Any], renamed: Mapping[str, str], folder
     """
     own = {folder.rstrip("/\\"): short for folder, short in folders.items() if len(folder.rstrip("/\\")) > 1}
     own.setdefault(sys.prefix, "<python>")
+    own.setdefault(str(Path(__file__).parents[2]), "<ragbench>")  # a checkout, named by our own warnings
     own.setdefault(str(Path.home()).rstrip("/\\"), "~")
     own.pop("", None)
     longest_first = sorted(own, key=len, reverse=True)
     # Only whole folder names: /root must not be cut out of /rootless or https://a.example/root.
-    absolute = re.compile(rf"(?<![\w.~:/\\-])({'|'.join(map(re.escape, longest_first))})(?=[/\\])")
+    # In tracebacks a colour stands before the path, and its code ends in a letter.
+    absolute = re.compile(rf"(\x1b\[[\d;]*m|(?<![\w.~:/\\-]))({'|'.join(map(re.escape, longest_first))})(?=[/\\])")
 
     def clean(value: Any, deep: bool) -> Any:
         if isinstance(value, str):
             for old, new in renamed.items():
                 value = value.replace(old, new)
-            return absolute.sub(lambda m: own[m[1]], _CELL_FILE.sub("<cell>", value)) if deep else value
+            return absolute.sub(lambda m: m[1] + own[m[2]], _CELL_FILE.sub("<cell>", value)) if deep else value
         if isinstance(value, list):
             return [clean(part, deep) for part in value]
         if isinstance(value, dict):

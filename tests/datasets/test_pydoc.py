@@ -22,6 +22,7 @@ from bm25s.stopwords import STOPWORDS_EN_PLUS
 
 from ragbench.datasets.pydoc import load_pydoc
 from ragbench.errors import DataError, DataWarning
+from ragbench.metrics.answers import gold_fact_coverage
 from ragbench.types import Dataset
 
 CATEGORIES = ["factual_lookup", "multi_hop", "entity_specific", "comparison", "unanswerable"]
@@ -108,6 +109,10 @@ def test_facts_stand_in_the_reference_answer_and_in_the_evidence_but_not_in_the_
         assert any(plain(alias) in answer for alias in fact), f"{fact} is not in the reference answer"
         assert any(plain(alias) in evidence for alias in fact), f"{fact} is not supported by the evidence"
         assert not any(plain(alias) in question for alias in fact), f"{fact} is given away by the question"
+    # the measure looks for whole words, so a plural is another wording
+    assert gold_fact_coverage(record["reference_answer"], record["gold_facts"]) == 1
+    assert gold_fact_coverage("\n".join(item["quote"] for item in record["evidence"]), record["gold_facts"]) == 1
+    assert gold_fact_coverage(record["text"], record["gold_facts"]) == 0
 
 
 @pytest.mark.parametrize("record", [r for r in ANSWERABLE if r["category"] == "multi_hop"], ids=by_id)

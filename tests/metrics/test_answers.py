@@ -144,3 +144,26 @@ def test_similarity_of_nothing_is_nothing() -> None:
 def test_similarity_needs_rows_that_fit(left: tuple[int, ...], right: tuple[int, ...]) -> None:
     with pytest.raises(DataError, match="same shape"):
         semantic_similarity(np.zeros(left), np.zeros(right))
+
+
+@pytest.mark.parametrize(
+    ("answer", "wording", "stated"),
+    [
+        ("The default is None.", "=None", False),
+        ("Write def f(x = None).", "=None", True),
+        ("It is 2 ** n.", "2**n", True),
+        ("It is 2 * n, or 2/n.", "2 ** n", False),
+        ("Use C.", "C++", False),
+        ("Use C++.", "c++", True),
+        ("It gives n+10.", "n+1", False),
+        ("It gives (n + 1).", "n+1", True),
+        ("AT & T paid.", "AT&T", True),
+        ("It happens after the sign.", "*after* the sign", True),
+        ("It takes *args only.", "**kwargs", False),
+        ("It takes **kwargs.", "**kwargs", True),
+        ("A a b c = 1", "a b = 1", False),
+        ("a\n b =1", "a b = 1", True),
+    ],
+)
+def test_operators_are_part_of_a_wording(answer: str, wording: str, stated: bool) -> None:
+    assert gold_fact_coverage(answer, [[wording]]) == float(stated)

@@ -20,6 +20,7 @@ from ragbench.metrics.retrieval import (
     evaluate,
     parse_measure,
     parse_measures,
+    ranking,
 )
 from ragbench.types import Qrels, Run
 
@@ -228,3 +229,14 @@ def test_measures_must_be_a_list(measures: Any, message: str) -> None:
 def test_bad_input_is_named(qrels: Any, run: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         evaluate(qrels, run, ["RR"])
+
+
+def test_ranking_is_the_one_that_is_scored() -> None:
+    # in single precision a, b and c are equal
+    scores = {"a": 16.0000005, "b": 16.0, "z": 3.0, "c": 16.0, "far": -1e300}
+    assert ranking(scores) == ["c", "b", "a", "z", "far"]
+    for doc_id in scores:
+        assert evaluate({"q": {doc_id: 1}}, {"q": scores}, ["RR"])["RR"]["q"] == pytest.approx(
+            1 / (ranking(scores).index(doc_id) + 1)
+        )
+    assert ranking({}) == []

@@ -7,6 +7,7 @@ import pytest
 
 from ragbench import report
 from ragbench.errors import ConfigError
+from ragbench.scoring import score_run
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Span
 
 DATASET = Dataset(
@@ -108,3 +109,12 @@ def test_findings_are_sentences_about_these_numbers() -> None:
     assert said[0] == "nDCG@10 is 0.477 [0.000, 0.800] over 3 of 4 questions and 3 documents."
     assert "Strongest on easy (0.715), weakest on hard (0.000)" in said[1]
     assert said[-1] == "Worst question: q3 (Third?): its first relevant document is not retrieved at all."
+
+
+def test_question_table_ranks_ties_as_they_were_scored() -> None:
+    run = {"q1": {"a": 1.0, "d1": 1.0}}
+    scores = score_run({"q1": {"d1": 1}}, run, ["RR"])
+    row = report.question_table(DATASET, run, scores, "RR").iloc[0]
+    assert row["value"] == 1.0
+    assert row["first_relevant_rank"] == 1
+    assert row["retrieved"] == "d1, a"

@@ -125,7 +125,7 @@ def test_order_changes_counts_the_pairs_and_names_the_leaders() -> None:
 
 def test_order_changes_without_evidence_says_why_there_are_none() -> None:
     table, sentence = report.order_changes([result("a", {"nDCG@10": [1.0] * 20})])
-    assert table.empty
+    assert table.drop(columns="name").empty, "compare.ipynb shows it without its names"
     assert "Without gold evidence" in sentence
 
 
@@ -173,3 +173,70 @@ def test_baseline_name_is_checked() -> None:
 def test_two_machines_are_pointed_out() -> None:
     assert report.machines(SWEEP) == ""
     assert "2 different environments" in report.machines([SMALL, result("x", constant(1, 1, 1), cores=64)])
+
+
+def test_a_single_question_has_means_without_intervals() -> None:
+    few = [result("a", {"nDCG@10": [0.5]}), result("b", {"nDCG@10": [1.0]}, chunk_size=512)]
+    board = report.leaderboard(few)
+    assert board["name"].tolist() == ["b", "a"]
+    assert "| 1.000<br>1/1 |" in report.leaderboard_markdown(board)
+    comparison = compare_all({r.name: r.scores for r in few}, "a", measures=["nDCG@10"])
+    said = report.conclusion(few, comparison, "a", "nDCG@10")
+    assert "+0.500, Holm-adjusted p = 1.0000, over 1 question: " in said[1]
+    assert "too few scored questions in common: 1" in said[2]
+
+
+def test_what_is_unscored_is_neither_ranked_nor_compared() -> None:
+    unscored = result("a", {"token_f1": [None] * 20})
+    scored = result("b", {"token_f1": [0.5] * 20}, chunk_size=512)
+    comparison = compare_all({"a": unscored.scores, "b": scored.scores}, "a", measures=["token_f1"])
+    assert report.leaderboard([unscored], measure="token_f1")["token_f1"].isna().all()
+    assert "| unscored<br>0/20 |" in report.leaderboard_markdown(
+        report.leaderboard([unscored, scored], measure="token_f1")
+    )
+    said = report.conclusion([unscored, scored], comparison, "a", "token_f1")
+    assert said == [
+        "Best by token_f1: bm25, fixed 512 (0.500), out of 2.",
+        "1 of them could not be scored by it.",
+        "With one configuration there is nothing to compare.",
+    ]
+    none = report.conclusion([unscored], comparison, "a", "token_f1")
+    assert none == ["No question could be scored by token_f1, so no configuration is better than another."]
+
+
+def test_the_same_values_in_another_order_share_a_place() -> None:
+    values: list[float | None] = [0.1, 0.2, 0.3]
+    other: list[float | None] = [0.3, 0.2, 0.1]
+    assert pd.Series(values).mean() != pd.Series(other).mean(), "they differ in the last bit"
+    pair = [
+        result(name, {"span_recall@5": own, "span_recall@500tok": own, "span_recall_auc": own}, k=k)
+        for name, own, k in (("a", values, 1), ("b", other, 2))
+    ]
+    board = report.leaderboard(pair)
+    assert board["name"].tolist() == ["a", "b"]
+    assert board["rank_equal_k"].tolist() == board["rank_equal_budget"].tolist() == [1, 1]
+    assert report.order_changes(pair)[0]["rank_at_k"].tolist() == [1, 1]
+
+
+def test_what_a_reader_ranks_by_is_tested_too() -> None:
+    pair = [
+        result("a", {"nDCG@10": [0.5] * 20, "RR": [0.5] * 20}),
+        result("b", {"nDCG@10": [0.5] * 20, "RR": [1] * 20}),
+    ]
+    assert report.shared_measures(pair) == ["nDCG@10"]
+    assert report.shared_measures(pair, "RR") == ["nDCG@10", "RR"]
+    assert report.shared_measures(pair, "nDCG@10") == ["nDCG@10"]
+    assert "| nDCG@10 | RR |" in report.leaderboard_markdown(report.leaderboard(pair, measure="RR"))
+
+
+def test_disagreements_show_documents_as_they_were_ranked() -> None:
+    tied = RunResult("a", SMALL.config, {"q0": {"d1": 1.0, "d2": 1.0}}, SMALL.scores, questions=QUESTIONS)
+    assert report.disagreements(tied, BIG, "nDCG@10")["a_retrieved"][0] == "d2, d1"
+
+
+def test_a_tie_on_every_question_is_not_dressed_up_as_a_test() -> None:
+    ties = [result("a", {"nDCG@10": [1.0, 0.5]}), result("b", {"nDCG@10": [1.0, 0.5]}, chunk_size=64)]
+    comparison = compare_all({r.name: r.scores for r in ties}, "b", measures=["nDCG@10"])
+    said = "\n".join(report.conclusion(ties, comparison, "b", "nDCG@10"))
+    assert said.count("equal on every one of 2 questions: nothing here tells the two apart.") == 2
+    assert "80 % power" not in said

@@ -148,3 +148,20 @@ def test_answers_that_do_not_belong_are_named(answers: list[Answer], message: st
         score_answers(DATASET, answers)
     with pytest.raises(DataError, match=message):
         abstention_table(DATASET, answers)
+
+
+@pytest.mark.parametrize(
+    ("text", "without"),
+    [
+        ("It has three. [2] It is old. [1]", "It has three. It is old."),
+        ("It has three [1][2].", "It has three."),
+        ("It has three [1, 2], it is old.", "It has three, it is old."),
+        ("d[1] is the first of [5] and x = [1]5", "d[1] is the first of [5] and x = [1]5"),
+    ],
+)
+def test_numbers_of_citations_are_no_words_of_an_answer(text: str, without: str) -> None:
+    case = Case("q", "?", reference_answer=without, gold_facts=(("2",),))
+    dataset = Dataset("demo", "test", {}, [case], {})
+    answer = Answer("q", text, contexts=("d#0", "d#1"), outcome="success")
+    values = score_answers(dataset, [answer], embedder="wordllama").set_index("measure")["value"]
+    assert values.tolist() == [1.0, 1.0, 0.0]

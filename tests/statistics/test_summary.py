@@ -124,3 +124,12 @@ def test_bad_scores_are_named(frame: Any, message: str) -> None:
 def test_settings_out_of_range_are_named(settings: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         summarise(scores(m=[1.0, 0.0]), **settings)
+
+
+@pytest.mark.parametrize("value", [1 / 3, 0.1, 0.6309297535714575, 2 / 11])
+def test_equal_values_have_an_interval_that_is_their_mean_to_the_bit(value: float) -> None:
+    """Sums in another order end one bit apart, and a figure refuses an interval that leaves out its mean."""
+    for n in (2, 3, 7, 8, 10, 97):
+        frame = pd.DataFrame({"query_id": [f"q{i}" for i in range(n)], "measure": "P@3", "value": value})
+        row = summarise(frame).iloc[0]
+        assert row["ci_low"] == row["mean"] == row["ci_high"]
