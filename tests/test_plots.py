@@ -210,7 +210,7 @@ def test_without_numbers_a_figure_says_so() -> None:
 def test_the_difference_of_a_single_question_has_no_interval() -> None:
     single = pd.DataFrame({"name": ["a"], "label": ["a"], "difference": [0.5], "p_adjusted": [1.0]})
     single = single.assign(ci_low=pd.array([pd.NA], "Float64"), ci_high=pd.array([pd.NA], "Float64"))
-    look = {"a": plots.Style(plots.BLUE, "o", "-")}
+    look = {"a": plots.Style(plots.colour_of("dense:minilm"), "o", "-")}
     assert drawn(plots.plot_differences(single, look, baseline="b", measure="RR")).axes
 
 
