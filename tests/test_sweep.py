@@ -485,7 +485,7 @@ def test_the_command_says_what_failed_and_where_everything_is(tmp_path: Path) ->
         "Notebooks:   results/tiny",
         "Leaderboard: results/tiny/leaderboard.md and leaderboard.csv",
         "Comparison:  results/tiny/comparison.ipynb",
-        "Next:        jupyter lab results/tiny/comparison.ipynb",
+        "jupyter lab results/tiny/comparison.ipynb",
     ):
         assert line in done.stdout
     assert str(tmp_path) not in "".join(p.read_text(encoding="utf-8") for p in folder.rglob("results/tiny/*.ipynb"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +48,13 @@ def _one_line(exc: Exception) -> str:
     if isinstance(exc, OSError) and exc.strerror and exc.filename:
         return f"{exc.filename}: {exc.strerror}"  # without the number of the error
     return " ".join(str(exc).split())
+
+
+def command(name: str) -> str:
+    """How a command that came with ragbench is called here: by its path where its environment is not activated."""
+    own = Path(sys.executable).with_name(name)
+    found = shutil.which(name)
+    return name if not own.exists() or (found and Path(found) == own) else str(shown(own))
 
 
 def shown(path: Path) -> Path:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragbench.cli.speaking import clean_errors, shown
+from ragbench.cli.speaking import clean_errors, command, shown
 
 if TYPE_CHECKING:
     from ragbench.sweep import ModelPlan, SweepPlan, SweepResult
@@ -80,7 +80,7 @@ def _say_result(result: SweepResult) -> None:
     if result.stopped:
         typer.echo(f"Stopped: {result.stopped}.", err=True)
     else:
-        typer.echo(f"Next:        jupyter lab {shown(result.comparison or result.folder)}")
+        typer.echo(f"Next:        {command('jupyter')} lab {shown(result.comparison or result.folder)}")
 
 
 def _say_plan(found: SweepPlan, max_cost: float | None, offline: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragbench.cli.asking import Concurrency, DryRun, MaxCost, Model, NoCache, Offline, asking, say_estimate
-from ragbench.cli.speaking import shown
+from ragbench.cli.speaking import command, shown
 
 if TYPE_CHECKING:
     from ragbench.generation.testsets import Draft
@@ -83,7 +83,8 @@ def generate_testset(
     typer.echo(f"{len(made.cases)} questions in {shown(folder)}; every draft and its reason in drafts.jsonl")
     if failed:
         typer.echo(f"{failed} requests failed or could not be read; the first ones are named in drafts.jsonl", err=True)
-    typer.echo(f"Next: read some of them, then papermill evaluate.ipynb out.ipynb -p dataset {shown(folder)}")
+    run = f"{command('papermill')} notebooks/evaluate.ipynb out.ipynb -p dataset {shown(folder)}"
+    typer.echo(f"Next: read some of them, then {run}")
     raise typer.Exit(1 if failed else 0)
 
 

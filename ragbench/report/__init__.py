@@ -51,7 +51,6 @@ from ragbench.report.sweep import (
     machines,
     order_changes,
     ranking_measure,
-    shared_measures,
 )
 
 __all__ = [
@@ -89,7 +88,6 @@ __all__ = [
     "ranking_measure",
     "reference_findings",
     "reference_table",
-    "shared_measures",
     "source_table",
     "spread_table",
     "topic_points",

@@ -72,12 +72,6 @@ def baseline_name(results: Sequence[RunResult], baseline: str = "") -> str:
     return baseline or names[0]
 
 
-def shared_measures(results: Sequence[RunResult], measure: str = "") -> list[str]:
-    """The headline measures and `measure`, as far as every configuration has them: what the comparison tests."""
-    wanted = dict.fromkeys([*HEADLINE, measure])
-    return [name for name in wanted if all((result.scores["measure"] == name).any() for result in results)]
-
-
 def best_two(results: Sequence[RunResult], board: pd.DataFrame) -> tuple[RunResult, RunResult]:
     """The first and the second of a leaderboard; of a single configuration, that one twice."""
     by_name = {result.name: result for result in results}

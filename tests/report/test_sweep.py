@@ -223,9 +223,6 @@ def test_what_a_reader_ranks_by_is_tested_too() -> None:
         result("a", {"nDCG@10": [0.5] * 20, "RR": [0.5] * 20}),
         result("b", {"nDCG@10": [0.5] * 20, "RR": [1] * 20}),
     ]
-    assert report.shared_measures(pair) == ["nDCG@10"]
-    assert report.shared_measures(pair, "RR") == ["nDCG@10", "RR"]
-    assert report.shared_measures(pair, "nDCG@10") == ["nDCG@10"]
     assert "| nDCG@10 | RR |" in report.leaderboard_markdown(report.leaderboard(pair, measure="RR"))
 
 
