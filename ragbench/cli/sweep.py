@@ -72,6 +72,8 @@ def _say_result(result: SweepResult) -> None:
     if result.left:
         counts += f", {len(result.left)} not begun"
     typer.echo(f"{counts}, in {result.seconds:.0f} s.")
+    if result.skipped and not (result.finished or result.failed or result.left):
+        typer.echo("Nothing was left to do; --force computes everything afresh, --out FOLDER elsewhere.")
     typer.echo(f"Notebooks:   {shown(result.folder)}")
     if result.leaderboard:
         typer.echo(f"Leaderboard: {shown(result.leaderboard.with_suffix('.md'))} and {result.leaderboard.name}")

@@ -166,7 +166,7 @@ class TextEmbedder:
         shown = " ".join(first[:60].split())
         warnings.warn(
             f"{self.name} reads the first {max_tokens} tokens of a text: {int(cut.sum())} of {len(texts)} "
-            f"texts are longer and the rest of them is not searched (the longest begins {shown!r}). "
+            f"texts are longer and the rest of them is not read (the longest begins {shown!r}). "
             "Smaller chunks, or another model, avoid that",
             DataWarning,
             stacklevel=4,
