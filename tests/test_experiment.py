@@ -63,7 +63,7 @@ def saved(folder: Path, **changes: Any) -> Path:
             {"retriever": "dense:org/all-mpnet-base-v2", "llm": "ollama:llama3.1:8b"},
             "dense-all-mpnet-base-v2-ollama-llama3.1-8b",
         ),
-        ({"retriever": "dense:/home/me/models/mine"}, "dense-mine"),
+        ({"retriever": "dense:/models/of/mine"}, "dense-mine"),
         ({"reranker": "", "quality": 0.5}, "run"),
         ({"retriever": "../..:*?"}, "run"),
         ({"retriever": "x" * 300}, "x" * 80),

@@ -295,30 +295,30 @@ def test_machine_paths_go_and_other_text_stays() -> None:
     notebook = {
         "cells": [
             {
-                "source": 'results_dir = "../r/.running-x-1/x"  # not /work/a/b',
+                "source": 'results_dir = "../r/.running-x-1/x"  # not /srv/a/b',
                 "outputs": [
                     {
                         "text": [
-                            "/work/a/f.py and /work/abc and https://e.org/work/a/f; /work/a/.running-x-1/x/scores.csv",
+                            "/srv/a/f.py and /srv/abc and https://e.org/srv/a/f; /srv/a/.running-x-1/x/scores.csv",
                             "/tmp/ipykernel_12/345.py:1: UserWarning",
-                            "File \x1b[32m/work/a/f.py:3\x1b[39m",
+                            "File \x1b[32m/srv/a/f.py:3\x1b[39m",
                         ],
-                        "data": {"image/png": "/work/a/", "text/plain": "'/work/a/b'"},
+                        "data": {"image/png": "/srv/a/", "text/plain": "'/srv/a/b'"},
                     }
                 ],
             }
         ],
-        "metadata": {"p": "/work/a/x"},
+        "metadata": {"p": "/srv/a/x"},
     }
-    cleaned = without_machine(notebook, {".running-x-1/x": "x"}, {"/work/a": "."})
+    cleaned = without_machine(notebook, {".running-x-1/x": "x"}, {"/srv/a": "."})
     (cell,) = cleaned["cells"]
-    assert cell["source"] == 'results_dir = "../r/x"  # not /work/a/b'
+    assert cell["source"] == 'results_dir = "../r/x"  # not /srv/a/b'
     assert cell["outputs"][0]["text"] == [
-        "./f.py and /work/abc and https://e.org/work/a/f; ./x/scores.csv",
+        "./f.py and /srv/abc and https://e.org/srv/a/f; ./x/scores.csv",
         "<cell>:1: UserWarning",
         "File \x1b[32m./f.py:3\x1b[39m",
     ]
-    assert cell["outputs"][0]["data"] == {"image/png": "/work/a/", "text/plain": "'./b'"}
+    assert cell["outputs"][0]["data"] == {"image/png": "/srv/a/", "text/plain": "'./b'"}
     assert cleaned["metadata"] == {"p": "./x"}
 
 
