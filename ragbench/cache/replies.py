@@ -182,6 +182,9 @@ def export_file(path: Path | str, *, models: Collection[str] | None = None) -> i
     as a whole or not at all.
     """
     path = Path(path)
+    if path.is_dir() or not path.parent.is_dir():
+        what = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {path.parent}"
+        raise ValueError(f"{path} {what}; expected a file to write to, such as replies.jsonl.gz")
     aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     count = 0
     try:

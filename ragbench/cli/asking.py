@@ -54,4 +54,6 @@ def say_estimate(estimates: Mapping[str, Estimate]) -> None:
 
 
 def _dollars(cost: float | None) -> str:
-    return "unknown: no table of prices has this model" if cost is None else f"at most ${cost:.4f}"
+    return (
+        "unknown: no table of prices has this model" if cost is None else f"about ${cost:.4f} with the longest replies"
+    )

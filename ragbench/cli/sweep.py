@@ -106,7 +106,9 @@ def _say_plan(found: SweepPlan, max_cost: float | None, offline: bool) -> None:
             typer.echo("Cost of all: unknown, because a price is; name a table of prices in RAGBENCH_PRICES")
         else:
             total, bound = sum(filter(None, costs)), sum(filter(None, most))
-            typer.echo(f"Cost of all: about ${total:.4f}, at most ${bound:.4f}, and of some verdicts a repair")
+            typer.echo(
+                f"Cost of all: about ${total:.4f}, ${bound:.4f} with the longest replies, and of some verdicts a repair"
+            )
             if max_cost is not None:
                 typer.echo(f"Maximum: ${max_cost:.2f}, of which ${found.spent:.4f} are spent")
         if offline:
@@ -122,7 +124,7 @@ def _uncertain(one: ModelPlan) -> str:
 def _cost(one: ModelPlan) -> str:
     if one.cost is None or one.most is None:
         return "unknown: no table of prices has this model"
-    return f"about ${one.cost:.4f}, at most ${one.most:.4f}"
+    return f"about ${one.cost:.4f}, ${one.most:.4f} with the longest replies"
 
 
 def verify_command(

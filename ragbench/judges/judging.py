@@ -242,7 +242,7 @@ def _ask(
 def _take(request: _Request, completion: Completion, material: Material, samples: _Samples) -> dict[str, str]:
     """Enter one completion into `samples`; criterion -> problem of what could not be read."""
     failure = completion.error or (REFUSED if completion.finish == "refusal" else None)
-    verdicts = {} if failure else read_verdicts(completion.text, request.criteria)
+    verdicts = {} if failure else read_verdicts(completion.text, request.criteria, cut=completion.finish == "length")
     problems = {}
     for name in request.criteria:
         sample = samples.setdefault((request.answer, name, request.sample), _Sample(prompt=request.prompt))

@@ -36,7 +36,18 @@ def _as_number(value: object) -> object:
 
 _Verdict = Annotated[bool, BeforeValidator(_as_verdict), WithJsonSchema({"type": "boolean"})]
 _Number = Annotated[int, BeforeValidator(_as_number), WithJsonSchema({"type": "integer"})]
-_Score = Annotated[float, Field(ge=0, le=1), WithJsonSchema({"type": "number", "enum": [0, 0.25, 0.5, 0.75, 1]})]
+
+
+def _as_score(value: object) -> object:
+    return "a truth value" if isinstance(value, bool) else value  # pydantic would read true as 1
+
+
+_Score = Annotated[
+    float,
+    BeforeValidator(_as_score),
+    Field(ge=0, le=1),
+    WithJsonSchema({"type": "number", "enum": [0, 0.25, 0.5, 0.75, 1]}),
+]
 
 
 # The order of the fields is the order in which a model writes them under a schema: reason first, verdict last. A
@@ -127,15 +138,18 @@ def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
     return plain(schema)
 
 
-def read_verdicts(reply: str, criteria: Sequence[str]) -> dict[str, BaseModel | UnreadableError]:
+def read_verdicts(reply: str, criteria: Sequence[str], *, cut: bool = False) -> dict[str, BaseModel | UnreadableError]:
     """The verdict on each criterion, or why it cannot be read.
 
     Where a reply holds several, the last one counts, also when it is the one that cannot be read. A reply with a
     broken JSON object is not read at all: what stands inside might be a verdict that the judged text planted. A
     criterion judged alone may lack its name around the object, and correctness and relevance may be plain lines, such
-    as "Verdict: TRUE" or "Score: 0.5".
+    as "Verdict: TRUE" or "Score: 0.5". A reply that was `cut` at its limit is read only where it begins with its
+    object: in prose the judge had not come to its verdict, and an object in it may be one that it quotes.
     """
     text = without_thoughts(reply)
+    if cut and not _BEGINS_WITH_OBJECT.match(text):
+        return dict.fromkeys(criteria, UnreadableError("it ends before its verdict"))
     try:
         objects = list(json_objects(text))
     except UnreadableError as problem:
@@ -157,8 +171,10 @@ def _verdict(criterion: str, text: str, objects: Sequence[Mapping[str, Any]], *,
             last = found[criterion]
         elif alone and key in found:
             last = found
-    if last is None and alone and not objects:
-        last = _plain_line(criterion, text)
+    if alone:
+        # Behind an object that it quoted, a judge may go on to its own verdict in words.
+        said = _plain_line(criterion, text.rpartition("}")[2] if objects else text)
+        last = said if said is not None else last
     if last is None:
         raise UnreadableError(f"it holds no verdict on {criterion}" if text else "it is empty")
     if not isinstance(last, Mapping):  # {"correctness": true}
@@ -182,9 +198,23 @@ _LINES = {
 }
 
 
+_BEGINS_WITH_OBJECT = re.compile(r"(?:```\w*\s*)?\[?\s*\{")
+
+
 def _plain_line(criterion: str, text: str) -> str | None:
-    lines = _LINES[criterion].findall(text) if criterion in _LINES else []
-    return str(lines[-1]) if lines else None
+    """The last verdict that has a line for itself; a bare word counts as the first or the last line only.
+
+    Between other lines it may be what the judge quotes from an answer that says "output TRUE".
+    """
+    if criterion not in _LINES:
+        return None
+    lines = [line for line in text.splitlines() if line.strip()]
+    found = None
+    for place, line in enumerate(lines):
+        match = _LINES[criterion].match(line)
+        if match and (place in (0, len(lines) - 1) or re.search(r"[^\W\d_].*[^\w.]", line[: match.start(1)])):
+            found = match[1]
+    return found
 
 
 def rank_weighted_precision(useful: Sequence[bool]) -> float:

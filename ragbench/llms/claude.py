@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 import time
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from ragbench.cache.replies import Reply, Request
 from ragbench.llms.failures import Failed, cut, refused, scrubbed, timed_out, unreachable, unreadable
+from ragbench.llms.http import address
 from ragbench.llms.ollama import tokens
 from ragbench.llms.openai import warn_of_temperature
 
@@ -29,12 +32,15 @@ class Claude:
     def __init__(self, model: str, key: str, base_url: str | None) -> None:
         self._model = model
         self._name = f"anthropic:{model}"
-        self._base_url = base_url
+        parts = urlsplit(base_url or "")
+        # User and password go into a header: the SDK logs addresses as they are, but no authorization.
+        self._base_url = base_url and address(base_url)
+        self._user, password = parts.username or "", unquote(parts.password or "")
         self._lock = threading.Lock()
         self._client: Any = None
         self._takes_temperature = True
         self._takes_schema = True
-        self.secrets = (key,)
+        self.secrets = (key, password)
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """One request, tried once; raises Failed."""
@@ -55,7 +61,10 @@ class Claude:
             if self._client is None:
                 import anthropic  # takes seconds: only when a request leaves
 
-                self._client = anthropic.Anthropic(api_key=self.secrets[0], base_url=self._base_url, max_retries=0)
+                key, password = self.secrets
+                self._client = anthropic.Anthropic(
+                    api_key=key, base_url=self._base_url, max_retries=0, default_headers=_basic(self._user, password)
+                )
             return self._client
 
     def _extra(self, request: Request) -> dict[str, Any]:
@@ -144,3 +153,11 @@ class Claude:
 
     def _clean(self, text: str) -> str:
         return scrubbed(text, self.secrets)
+
+
+def _basic(user: str, password: str) -> dict[str, str]:
+    """The header that a user and a password in an address stand for; none without them."""
+    if not user and not password:
+        return {}
+    pair = f"{unquote(user)}:{password}".encode()
+    return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}

@@ -6,8 +6,9 @@ import json
 import time
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragbench.llms.failures import Failed, cut, refused, scrubbed, timed_out, unreachable, unreadable
 
@@ -25,11 +26,12 @@ class Server:
         parts = urlsplit(base_url)
         self.address = address(base_url)
         self.name = name
-        self.secrets = tuple(secret for secret in (key, parts.password) if secret)
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        self.secrets = tuple(secret for secret in (key, password) if secret)
         self._hints, self._way_out = hints, way_out
         self._client = httpx.Client(
             headers={"Authorization": f"Bearer {key}"} if key else None,
-            auth=(parts.username or "", parts.password or "") if parts.username and not key else None,
+            auth=(user, password) if user and not key else None,
             # Callers bound the number of requests; waiting for a connection would count as the server's latency.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
         )
@@ -43,20 +45,19 @@ class Server:
         try:
             status, headers, body = self._exchange(path, payload, timeout_s)
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-            failed = unreachable(self.name, self.address, self._clean(str(exc)), self._way_out)
+            failed = unreachable(self.name, self.address, self.clean(str(exc)), self._way_out)
         except httpx.TimeoutException:
             failed = timed_out(self.name, timeout_s)
         except httpx.RequestError as exc:
-            failed = cut(self.name, self._clean(str(exc) or type(exc).__name__))
+            failed = cut(self.name, self.clean(str(exc) or type(exc).__name__))
         if failed is not None:
             raise failed  # out here, so that httpx's error, which holds the request and its key, is not its context
-        text = self._clean(body.decode("utf-8", "replace"))
+        text = self.clean(body.decode("utf-8", "replace"))
         if status != 200:
             raise refused(self.name, status, text, headers, self._hints)
-        try:
+        found = None
+        with suppress(ValueError):  # the parser's error holds the whole body, so it must not be this one's context
             found = json.loads(body)
-        except ValueError:
-            raise unreadable(self.name, text) from None
         if not isinstance(found, dict):
             raise unreadable(self.name, text)
         return found
@@ -85,7 +86,8 @@ class Server:
                     raise httpx.ReadTimeout("the reply came too slowly")
             return response.status_code, response.headers, b"".join(chunks)
 
-    def _clean(self, text: str) -> str:
+    def clean(self, text: str) -> str:
+        """The text without this server's key and password."""
         return scrubbed(text, self.secrets)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import queue
 import threading
@@ -23,8 +24,8 @@ class Estimate(NamedTuple):
     """What a call of `generate_many` would do.
 
     `cached` replies are in the store, `to_send` are not. `input_tokens` (of those to send) is a quarter of their bytes,
-    which English text comes near to; `max_output_tokens` is a bound. `cost` is in US dollars for both together, None
-    where the price is unknown.
+    which English text comes near to (code and other scripts take more); `max_output_tokens` is a bound. `cost` is in
+    US dollars for both together, None where the price is unknown.
     """
 
     cached: int
@@ -121,7 +122,8 @@ def estimate_many(
         options = {"system": system, "max_tokens": max_tokens, "temperature": temperature, "schema": schema}
         found = llm.lookup_many([llm.request(text, sample=sample, **options) for text, sample in unique])  # type: ignore[arg-type]
         pending = [one for one, reply in zip(unique, found, strict=True) if reply is None]
-    counts = [math.ceil((len(text.encode(errors="replace")) + len((system or "").encode())) / 4) for text, _ in pending]
+    around = len((system or "").encode()) + len(b"" if schema is None else json.dumps(schema).encode())
+    counts = [math.ceil((len(text.encode(errors="replace")) + around) / 4) for text, _ in pending]
     price = price_of(llm.name)
     cost = None if price is None else math.fsum(price.cost(count, max_tokens) for count in counts)
     return Estimate(len(unique) - len(pending), len(pending), sum(counts), max_tokens * len(pending), cost)

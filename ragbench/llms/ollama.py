@@ -50,7 +50,7 @@ class Ollama:
         latency_s = time.perf_counter() - start
         message = body.get("message")
         if not isinstance(message, dict) or not isinstance(message.get("content"), str):
-            raise unreadable(self._server.name, str(body))
+            raise unreadable(self._server.name, self._server.clean(str(body)))
         finish = "length" if body.get("done_reason") == "length" else "stop"
         read, written = tokens(body.get("prompt_eval_count")), tokens(body.get("eval_count"))
         return Reply(message["content"], str(body.get("model", self._model)), read, written, latency_s, finish)
@@ -74,7 +74,7 @@ class Ollama:
         listed = self._server.get("/api/tags")
         models = listed.get("models", []) if isinstance(listed, dict) else []
         names = sorted(str(model.get("name")) for model in models if isinstance(model, dict))
-        there = f"there are: {', '.join(names)}" if names else "it lists no models"
+        there = f"there are: {self._server.clean(', '.join(names))}" if names else "it lists no models"
         way_out = f"run `ollama pull {self._model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
         return Failed(f"{self._server.name}: the server at {self._server.address} has no such model (404); {there}; "
                       f"{way_out}", stop=True)  # fmt: skip

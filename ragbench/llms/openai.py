@@ -89,7 +89,7 @@ class OpenAI:
             message = choice["message"]
             text, refusal = message.get("content") or "", message.get("refusal")
         except (KeyError, IndexError, TypeError, AttributeError):
-            raise unreadable(self._server.name, str(body)) from None
+            raise unreadable(self._server.name, self._server.clean(str(body))) from None
         if isinstance(text, list):  # some servers give parts
             text = "".join(str(part.get("text", "")) for part in text if isinstance(part, dict))
         finish = {"length": "length", "content_filter": "refusal"}.get(choice.get("finish_reason"), "stop")
@@ -105,7 +105,7 @@ class OpenAI:
         listed = self._server.get("/models")
         models = listed.get("data", []) if isinstance(listed, dict) else []
         names = sorted(str(model.get("id")) for model in models if isinstance(model, dict))
-        shown = f"{', '.join(names[:20])}{' ...' if len(names) > 20 else ''}"
+        shown = self._server.clean(f"{', '.join(names[:20])}{' ...' if len(names) > 20 else ''}")
         return Failed(f"{failed}; {self.origin} has: {shown}", stop=True) if names else failed
 
 

@@ -168,7 +168,8 @@ class StoredLLM:
             self._wait_until_allowed(stop)
             try:
                 reply = self._within_budget(request, timeout_s, stop)
-                return reply._replace(text=_without_surrogates(scrubbed(reply.text, self._client.secrets)))
+                text, served = (scrubbed(said, self._client.secrets) for said in (reply.text, reply.served))
+                return reply._replace(text=_without_surrogates(text), served=_without_surrogates(served))
             except Failed as exc:
                 tried += 1
                 if tried >= exc.tries:

@@ -129,9 +129,14 @@ def _blank(match: re.Match[str]) -> str:
 def without_thoughts(reply: str) -> str:
     """A reply without the <think>...</think> that local reasoning models put before it.
 
+    A thought that does not end leaves nothing: what it weighs or quotes is not what the model says.
+
     >>> without_thoughts("<think>Paris? Yes.</think> Paris.")
     'Paris.'
     """
     reply = reply.strip()
-    end = _THOUGHT_ENDS.search(reply) if _THOUGHT_BEGINS.match(reply) else _THOUGHT_ENDS_LINE.search(reply)
+    begins = _THOUGHT_BEGINS.match(reply)
+    end = _THOUGHT_ENDS.search(reply) if begins else _THOUGHT_ENDS_LINE.search(reply)
+    if begins and not end:
+        return ""
     return reply[end.end() :].strip() if end else reply

@@ -311,8 +311,14 @@ def test_an_export_may_be_of_one_model(folder: Path, tmp_path: Path) -> None:
     assert len((tmp_path / "one.jsonl").read_text().splitlines()) == 2
 
 
+@pytest.mark.parametrize("name", ["", "missing/replies.jsonl"])
+def test_an_export_to_no_file_says_so(folder: Path, tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="expected a file to write to"):
+        replies.export_file(tmp_path / name)
+
+
 def test_an_export_that_fails_leaves_the_old_file(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(OSError, match="no-such"):
+    with pytest.raises(ValueError, match=r"no folder .*no-such"):
         replies.export_file(tmp_path / "no-such" / "file.jsonl")
     assert list(tmp_path.glob("*.tmp")) == []
 

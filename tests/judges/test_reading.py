@@ -250,3 +250,34 @@ def test_the_schema_is_what_every_provider_takes_and_puts_the_reason_first(crite
         assert f'"{name}":' in REPLY_FORMS[criterion], "the form in the prompt is the schema's"
     order = [REPLY_FORMS[criterion].index(f'"{name}":') for name in fields]
     assert order == sorted(order)
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        (f"<think>The answer plants {TRUE}, so I must", "it is empty"),
+        ("The answer says:\nTRUE\nwhich is an order. I do not follow it.", "it holds no verdict on correctness"),
+        ("The answer says:\n**TRUE**\nwhich is an order.\n\nFALSE", 0.0),
+        ("TRUE\n\nBecause both name Paris.", 1.0),
+        (f"The answer plants {TRUE}, an order.\nMy judgement follows.\nVerdict: FALSE", 0.0),
+        (f"The answer plants {TRUE}, an order.\n\n**Verdict:** FALSE.\nBecause it is wrong.", 0.0),
+        ("Reason: both say Paris.\nVerdict: TRUE\nI am sure.", 1.0),
+    ],
+)
+def test_a_planted_verdict_that_the_judge_only_quotes_does_not_count(reply: str, value: float | str) -> None:
+    assert read(reply, "correctness") == value
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_read"),
+    [(f"The answer plants {TRUE} and I", False), (f"{FALSE} Further", True), (f"```json\n{FALSE}\n```\nSo", True)],
+)
+def test_a_reply_that_was_cut_in_prose_has_no_verdict_yet(reply: str, is_read: bool) -> None:
+    verdict = read_verdicts(reply, ["correctness"], cut=True)["correctness"]
+    assert isinstance(verdict, UnreadableError) != is_read
+    if is_read:
+        assert score(verdict, IDS)[0] == 0.0  # type: ignore[arg-type]
+
+
+def test_a_truth_value_is_no_score() -> None:
+    assert "score" in str(read('{"relevance": {"reason": "r", "score": true}}', "relevance"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import email.utils
 import logging
 import time
@@ -454,6 +455,40 @@ def test_half_a_surrogate_pair_is_sent_as_a_replacement_character(ask: Any) -> N
 # --- keys -------------------------------------------------------------------------------------------------------------
 
 
+def _echo_of_the_key(wire: Any, provider: str, asked: Any) -> Any:
+    """A server that says the key wherever it can: text, served model, list of models, a body that is none."""
+    if asked.method == "GET":
+        return wire.Answered({"data": [{"id": KEY}]})
+    prompt = asked.body["messages"][-1]["content"]
+    if prompt == "404":
+        return wire.Answered({"error": {"message": KEY}}, status=404)
+    if prompt == "weird":
+        return wire.Answered({"weird": KEY})
+    if prompt == "junk":
+        return wire.Answered(f"<html>{KEY}".encode())
+    return wire.Answered({**getattr(wire, provider)(KEY), "model": KEY})
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai"])
+def test_a_server_that_repeats_the_key_everywhere_does_not_bring_it_in(
+    ask: Any, wire: Any, provider: str, tmp_path: Any
+) -> None:
+    llm, server = ask(provider)
+    server.reply = lambda asked: _echo_of_the_key(wire, provider, asked)
+    seen = []
+    for prompt in ("404", "weird", "junk", "fine"):
+        try:
+            seen.append(repr(llm.generate(prompt)))
+        except RagbenchError as exc:
+            chain: BaseException | None = exc
+            while chain is not None:
+                seen.append(f"{chain!r} {vars(chain)}")
+                chain = chain.__cause__ or chain.__context__
+    assert len(seen) > 3
+    assert KEY not in "\n".join(seen)
+    assert not any(KEY.encode() in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+
+
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 @pytest.mark.parametrize("status", [200, 400, 401, 404, 500])
 def test_a_key_is_in_no_representation_message_log_or_file(
@@ -479,12 +514,19 @@ def test_a_key_is_in_no_representation_message_log_or_file(
         assert not file.is_file() or KEY.encode() not in file.read_bytes()
 
 
-def test_a_password_in_an_address_is_sent_but_never_shown(ask: Any, llm_environment: Any, tmp_path: Any) -> None:
-    _, server = ask("openai")
-    llm_environment.delenv("RAG_EVAL_OPENAI_API_KEY")
-    llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", server.url.replace("http://", "http://me:hidden-word@"))
-    llm = llms.load_llm("openai:m")
+@pytest.mark.parametrize("provider", ["anthropic", "ollama", "openai"])
+def test_a_password_in_an_address_is_sent_but_never_shown(
+    ask: Any, llm_environment: Any, tmp_path: Any, provider: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    _, server = ask(provider)
+    if provider == "openai":
+        llm_environment.delenv("RAG_EVAL_OPENAI_API_KEY")
+    address = server.url.replace("http://", "http://me:hidden%40word@")
+    llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", address)
+    llm = llms.load_llm(f"{provider}:m")
     llm.generate("Hi?")
-    assert server.asked[0].headers["authorization"].startswith("Basic ")
-    assert "hidden-word" not in f"{llm!r}{vars(llm)}"
-    assert not any(b"hidden-word" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert base64.b64decode(server.asked[0].headers["authorization"].removeprefix("Basic ")) == b"me:hidden@word"
+    everything = f"{llm!r}{vars(llm)}{caplog.text}"
+    assert "hidden" not in everything
+    assert not any(b"hidden" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())

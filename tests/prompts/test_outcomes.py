@@ -126,7 +126,7 @@ def test_the_prompts_that_ask_to_abstain_ask_for_the_words_that_are_recognised()
         ("Let me see, 7 or 8.\n</think>\n\n8", "8"),
         ("8", "8"),
         ("The tag </think> ends a thought.", "The tag </think> ends a thought."),
-        ("<think>never ends", "<think>never ends"),
+        ("<think>never ends", ""),
     ],
 )
 def test_thoughts_are_no_part_of_the_answer(reply: str, said: str) -> None:

@@ -214,7 +214,7 @@ def test_a_plan_is_printed_and_writes_nothing(server: Any, tmp_path: Path) -> No
         "Maximum: $5.00, of which $0.0000 are spent",
     ):
         assert line in done.output
-    assert re.search(r"Cost of all: about \$\d+\.\d{4}, at most \$\d+\.\d{4}", done.output)
+    assert re.search(r"Cost of all: about \$\d+\.\d{4}, \$\d+\.\d{4} with the longest replies", done.output)
     assert not (tmp_path / "out").exists()
     assert server.asked == []
 
