@@ -40,7 +40,8 @@ def asking(max_cost: float | None, no_cache: bool, offline: bool) -> Iterator[No
             try:
                 yield
             except KeyboardInterrupt:
-                typer.echo("Interrupted. Replies that had come are stored: run it again to go on from here.", err=True)
+                kept = "--no-cache keeps no reply" if no_cache else "Replies that had come are stored"
+                typer.echo(f"Interrupted. {kept}: run it again to {'begin anew' if no_cache else 'go on'}.", err=True)
                 raise
 
 

@@ -66,6 +66,8 @@ def generate_testset(
         pieces = chunk(data, chunker, size=size)
         sampled = testsets.sample_chunks(data, pieces, chunks, sample, seed=seed, date_field=date_field)
         typer.echo(f"{len(sampled)} of {len(pieces)} chunks, {per_chunk} questions each, by {model.name}.")
+        if len(sampled) < chunks:
+            typer.echo(f"That is fewer than {chunks}: the others are too short, or have no date where one is needed.")
         if dry_run:
             say_estimate(testsets.estimate_drafts(data, sampled, model, checker=judge, per_chunk=per_chunk))
             raise typer.Exit(0)

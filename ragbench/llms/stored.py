@@ -126,9 +126,8 @@ class StoredLLM:
         stop = stop or threading.Event()
         mode = replies_mode()
         if mode == "offline":
-            start = " ".join(request.prompt[:160].split())
             raise Failed(
-                f"{self.name}: offline, and the reply store has no reply to the prompt that starts {start!r} "
+                f"{self.name}: offline, and the reply store has no reply to the prompt {_ends(request.prompt)} "
                 f"(max_tokens {request.max_tokens}, temperature {request.temperature:g}, sample {request.sample}); run "
                 "it once without --offline, or get it with `ragbench cache import`"
             )
@@ -173,9 +172,7 @@ class StoredLLM:
             except Failed as exc:
                 tried += 1
                 if tried >= exc.tries:
-                    after = (
-                        f" after {tried} tries; what came back before is stored, run again later" if tried > 1 else ""
-                    )
+                    after = f" after {tried} tries; {_kept()} later" if tried > 1 else ""
                     raise Failed(f"{scrubbed(str(exc), self._client.secrets)}{after}", stop=exc.stop) from None
                 if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
                     raise Failed(
@@ -222,7 +219,7 @@ class StoredLLM:
                 gone = ledger.spent(budget_name()).settled
                 raise Failed(
                     f"budget: {self.name} may cost {bound:.4f} dollars for this request, and {gone:.4f} of "
-                    f"{maximum:.2f} are spent; what came back is stored, so run again with a higher maximum to go on",
+                    f"{maximum:.2f} are spent; {_kept()} with a higher maximum",
                     stop=True,
                 )
             if reservation:
@@ -261,6 +258,19 @@ def _maximum() -> float | None:
     if not (math.isfinite(maximum) and maximum >= 0):
         raise ConfigError(f"RAGBENCH_MAX_COST is {text!r}; expected US dollars, 0 or more, such as 5.00")
     return maximum
+
+
+def _kept() -> str:
+    """What running again would mean for what has been paid."""
+    if replies_mode() == "off":
+        return "without the reply store (--no-cache) nothing is kept: all is paid for again if you run it again"
+    return "what came back is stored, so run again"
+
+
+def _ends(prompt: str) -> str:
+    """How a prompt starts and, where it is long, ends: many begin with the same instruction and end in the question."""
+    line = " ".join(prompt.split())
+    return repr(line) if len(line) <= 300 else f"that starts {line[:100]!r} and ends {line[-200:]!r}"
 
 
 def _most_input_tokens(request: Request) -> int:

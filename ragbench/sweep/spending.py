@@ -39,10 +39,14 @@ def spent() -> float:
 
 def stopped(unfinished: int) -> str:
     """What to say when the maximum cost has ended a sweep."""
+    if os.environ.get("RAGBENCH_REPLIES") == "off":
+        kept = "Without the reply store (--no-cache) what unfinished ones have paid for is lost"
+    else:
+        kept = "What was paid for is stored: the same command with a higher --max-cost goes on from there and pays for "
+        kept += "nothing twice"
     return (
         f"the maximum cost of {float(os.environ[_MAX_COST]):.2f} dollars is reached: {spent():.4f} are spent, and the "
-        f"next request might pass it. {unfinished} configurations are not finished. What was paid for is stored: the "
-        "same command with a higher --max-cost goes on from there and pays for nothing twice"
+        f"next request might pass it. {unfinished} configurations are not finished. {kept}"
     )
 
 

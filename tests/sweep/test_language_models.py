@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 from ragbench import cache
 from ragbench.cache import ledger, replies
 from ragbench.cli import app
+from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError
 from ragbench.prompts import GENERATION_SYSTEM
 from ragbench.sweep import plan, sweep, verify
@@ -333,6 +334,8 @@ def test_offline_a_missing_reply_is_named(server: Any, tmp_path: Path) -> None:
     (error,) = result.failed.values()
     assert "2 requests to a language model failed, the first: openai:m: offline" in error
     assert "the prompt that starts 'Answer the question from the documents below." in error
+    question = next(iter(load_dataset("pydoc").queries.values()))
+    assert " ".join(question.split())[-40:] in error.partition("and ends")[2], "all prompts start alike"
     assert server.asked == []
     (model,) = plan(grid, out=tmp_path / "out", replies="offline").models
     assert (model.cached, model.to_send) == (0, 2)
