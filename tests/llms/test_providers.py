@@ -311,7 +311,7 @@ def test_without_a_word_from_the_server_the_wait_grows(ask: Any, wire: Any) -> N
 def test_a_trouble_that_does_not_pass_is_given_up(ask: Any, wire: Any) -> None:
     llm, server = ask("openai", wire.Answered({"error": {"message": "overloaded"}}, status=529,
                                               headers={"retry-after": "0"}))  # fmt: skip
-    with pytest.raises(ModelError, match=r"529: overloaded after 30 tries; what came back before is stored"):
+    with pytest.raises(ModelError, match=r"529: overloaded after 30 tries; what came back is stored"):
         llm.generate("Hi?")
     assert len(server.asked) == 30
 
