@@ -265,12 +265,18 @@ def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, s
 def _supported_share(
     kind: str, said: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]
 ) -> tuple[float, str]:
-    """Supported / all; of a claim that comes twice the last verdict counts."""
+    """Supported / all; of a claim that comes twice the last verdict counts.
+
+    Support by a document that nobody saw contradicts itself, so the reply is unreadable, not a number.
+    """
     last = {" ".join(text.casefold().split()): (text, reason, number, yes) for text, reason, number, yes in said}
     lines = {True: [], False: []}  # type: dict[bool, list[str]]
     for place, (text, reason, number, yes) in enumerate(last.values(), 1):
-        source = chunk_ids[number - 1] if 1 <= number <= len(chunk_ids) else "no document named"
-        why = f" [{source}]" if yes else f" ({reason})" if reason else ""
+        if yes and not 1 <= number <= len(chunk_ids):
+            raise UnreadableError(
+                f"{kind}: number {place} is said to be supported, by document {number}; {len(chunk_ids)} were shown"
+            )
+        why = f" [{chunk_ids[number - 1]}]" if yes else f" ({reason})" if reason else ""
         lines[yes].append(f"{place}. {text}{why}")
     share = len(lines[True]) / len(last)
     explanation = [f"{len(lines[True])} of {len(last)} {kind} supported"]

@@ -122,13 +122,25 @@ def claim(number: int, text: str, supported: object, document: object = 0) -> di
 
 
 def test_faithfulness_is_the_supported_share_and_lists_both_kinds() -> None:
-    claims = [claim(1, "It opened in 1881.", True, 2), claim(2, "It is blue.", False), claim(3, "It is old.", True, 9)]
+    claims = [claim(1, "It opened in 1881.", True, 2), claim(2, "It is blue.", False), claim(3, "It is old.", True, 3)]
     value, explanation = score(verdict_of({"faithfulness": {"claims": claims}}, "faithfulness"), IDS)
     assert value == pytest.approx(2 / 3)
     assert explanation == (
         "2 of 3 claims supported\nUnsupported:\n2. It is blue. (why 2)\n"
-        "Supported:\n1. It opened in 1881. [b#0]\n3. It is old. [no document named]"
+        "Supported:\n1. It opened in 1881. [b#0]\n3. It is old. [c#0]"
     )
+
+
+@pytest.mark.parametrize("document", [0, 4, 99])
+@pytest.mark.parametrize(("criterion", "kind"), [("faithfulness", "claims"), ("context_recall", "statements")])
+def test_support_by_a_document_that_nobody_saw_is_unreadable_not_a_number(
+    criterion: str, kind: str, document: int
+) -> None:
+    own = {**claim(1, "It is old.", True, document), "statement": "It is old."}
+    with pytest.raises(
+        UnreadableError, match=f"{kind}: number 1 is said to be supported, by document {document}; 3 were"
+    ):
+        score(verdict_of({criterion: {kind: [own]}}, criterion), IDS)
 
 
 @pytest.mark.parametrize(
