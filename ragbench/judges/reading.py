@@ -242,7 +242,7 @@ def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, s
     """The value of a verdict in [0, 1] and its explanation; None where the answer makes no claim.
 
     Raises:
-        UnreadableError: a retrieved document has no verdict.
+        UnreadableError: a retrieved document has no verdict, or support is claimed from one that was not shown.
     """
     match verdict:
         case Correctness():
