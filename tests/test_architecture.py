@@ -22,7 +22,7 @@ FLOORS = {
     3: ["chunkers", "retrievers", "generation", "judges", "scoring"],
     2: ["metrics"],
     1: ["datasets", "segments", "embedders", "llms", "prompts"],
-    0: ["types", "errors", "cache"],
+    0: ["types", "errors", "files", "cache"],
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
 

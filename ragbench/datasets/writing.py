@@ -21,6 +21,7 @@ from ragbench.datasets import load_dataset
 from ragbench.datasets.collection import warn
 from ragbench.datasets.lines import json_lines, lines, shown
 from ragbench.errors import DataError
+from ragbench.files import swap_in, write_durably
 from ragbench.types import Case, Dataset, Document
 
 FILES = ("corpus.jsonl", "queries.jsonl", "answers.jsonl", "questions.jsonl", "qrels", "drafts.jsonl", "testset.json")
@@ -142,15 +143,8 @@ def save_dataset(
             new, old = aside / "new", aside / "old"
             for name, text in texts.items():
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
-                _write(new / name, text)
-            if target.exists():
-                target.rename(old)
-            try:
-                new.rename(target)
-            except OSError:
-                if old.exists():
-                    old.rename(target)
-                raise
+                write_durably(new / name, text)
+            swap_in(new, target, old)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
     except OSError as exc:
@@ -314,16 +308,9 @@ def _replace(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            _write(aside, text)
+            write_durably(aside, text)
             os.replace(aside, path)
         finally:
             aside.unlink(missing_ok=True)
     except OSError as exc:
         raise DataError(f"{path} could not be written: {exc.strerror or exc}; check the place and its room") from exc
-
-
-def _write(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())  # so that the rename cannot outrun the data

@@ -23,8 +23,6 @@ from ragbench.experiment.writing import (
     run_to_trec,
     save_run,
     scores_to_csv,
-    swap_in,
-    write_durably,
 )
 
 __all__ = [
@@ -43,6 +41,4 @@ __all__ = [
     "run_to_trec",
     "save_run",
     "scores_to_csv",
-    "swap_in",
-    "write_durably",
 ]

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.experiment.configuration import configuration, environment
+from ragbench.files import swap_in, write_durably
 from ragbench.metrics.retrieval import ranking
 from ragbench.types import Answer, Dataset, Judgement, Run
 
@@ -134,26 +135,6 @@ def save_run(
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return folder
-
-
-def write_durably(path: Path, text: str) -> None:
-    """Write UTF-8 with LF line ends and wait until the disk has it, so that a later rename cannot outrun the data."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def swap_in(new: Path, folder: Path, old: Path) -> None:
-    """Put the folder `new` in the place of `folder`; what stood there ends up in `old`. Each step is one rename."""
-    if folder.exists():
-        folder.rename(old)
-    try:
-        new.rename(folder)
-    except OSError:
-        if old.exists():
-            old.rename(folder)
-        raise
 
 
 def _check_replaceable(folder: Path) -> None:

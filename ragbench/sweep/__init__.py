@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
-from ragbench.experiment import load_sweep, own_version, write_durably
+from ragbench.experiment import load_sweep, own_version
+from ragbench.files import write_durably
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
 from ragbench.sweep.grid import Grid, read_grid

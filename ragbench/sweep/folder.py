@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import SweepError
-from ragbench.experiment import ASIDE, FILES, result_folders, swap_in
+from ragbench.experiment import ASIDE, FILES, result_folders
+from ragbench.files import swap_in
 
 COMPARISON = "comparison"
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError
-from ragbench.experiment import write_durably
+from ragbench.files import write_durably
 from ragbench.sweep.notebooks import without_machine
 from ragbench.sweep.requests import failed_requests, is_budget
 
