@@ -60,7 +60,10 @@ class Case:
     """A question with whatever is known about its right answer; every label is optional.
 
     `gold_facts` holds one tuple per fact: the fact first, then its aliases, any of which counts.
-    `expected_outcome` is one of "success", "no_results", "uncertain", "blocked".
+    `expected_outcome` is one of "success", "no_results", "uncertain", "blocked". `expected_sections` are (doc_id,
+    heading) whose text is evidence, before the corpus is known. `relevant_chunks` (chunk_id -> grade) and
+    `expected_chunks` (those that should reach the context) use the ids of the system under test.
+    `latency_budget_ms` is stage -> milliseconds, of which "total" is one.
     """
 
     query_id: str
@@ -75,6 +78,14 @@ class Case:
     forbidden_claims: tuple[str, ...] = ()
     expected_citations: tuple[str, ...] = ()
     expected_outcome: str | None = None
+    expected_sections: tuple[tuple[str, str], ...] = ()
+    expected_chunks: tuple[str, ...] = ()
+    relevant_chunks: Mapping[str, int] = field(default_factory=dict)
+    required_flags: tuple[str, ...] = ()
+    forbidden_flags: tuple[str, ...] = ()
+    min_citations: int | None = None
+    latency_budget_ms: Mapping[str, float] = field(default_factory=dict)
+    user_roles: tuple[str, ...] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -87,11 +98,28 @@ class Case:
         return self.expected_outcome not in {"no_results", "blocked"}
 
 
+@dataclass(frozen=True, slots=True)
+class SafetySample:
+    """A text whose harm a person has labelled: an input to a system (an attack or not), or an output of one.
+
+    `category` is the kind of attack or leak, such as "instruction_override" or "email"; `source` says where the text
+    was taken from; `contexts` are the texts that a system had when it wrote an output.
+    """
+
+    sample_id: str
+    text: str
+    harmful: bool
+    category: str = ""
+    source: str = ""
+    contexts: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A corpus, the questions of one split, and what is relevant to them.
 
-    `qrels` may judge documents outside the corpus: they still count in the ideal ranking, as in trec_eval.
+    `qrels` may judge documents outside the corpus: they still count in the ideal ranking, as in trec_eval. The corpus
+    of a test set for a system that keeps its own documents is empty.
     """
 
     name: str
@@ -99,6 +127,8 @@ class Dataset:
     corpus: Mapping[str, Document]
     cases: Sequence[Case]
     qrels: Qrels
+    safety_inputs: Sequence[SafetySample] = ()
+    safety_outputs: Sequence[SafetySample] = ()
 
     @property
     def queries(self) -> dict[str, str]:
@@ -107,13 +137,19 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (64 hex digits) of everything that can change a number; the name is not part of it."""
+        """SHA-256 (64 hex digits) of everything that can change a number; the name is not part of it.
+
+        Labels that a case does not have are left out, so that a new kind of label changes no older fingerprint.
+        """
         sha = hashlib.sha256()
         for document in self.corpus.values():
             sha.update(json.dumps([document.doc_id, document.title, document.text]).encode())
         for case in self.cases:
-            sha.update(json.dumps(asdict(case), sort_keys=True, default=str).encode())
+            labels = {name: value for name, value in asdict(case).items() if value not in ("", None, (), {})}
+            sha.update(json.dumps(labels, sort_keys=True, default=str).encode())
         sha.update(json.dumps(self.qrels, sort_keys=True).encode())
+        for sample in (*self.safety_inputs, *self.safety_outputs):
+            sha.update(json.dumps(asdict(sample), sort_keys=True).encode())
         return sha.hexdigest()
 
     def select(self, query_ids: Collection[str]) -> Dataset:
@@ -141,6 +177,16 @@ class Chunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Passage:
+    """What a system with documents of its own retrieved; `doc_id` is "" until it is matched to a document."""
+
+    passage_id: str
+    text: str
+    doc_id: str = ""
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Completion:
     """What a language model replied.
 
@@ -164,7 +210,8 @@ class Answer:
 
     `outcome` is one of "success", "no_results", "uncertain", "blocked" or "failed" (then `error` says why).
     `latency_ms` holds milliseconds per stage. A citation of a number that no context had is kept as "invalid:7".
-    `cut` holds the chunk ids, in rank order, that were retrieved but did not fit the context budget.
+    `cut` holds the chunk ids, in rank order, that were retrieved but did not fit the context budget. `passages` are
+    the texts behind `contexts` where the system keeps its own; those of a ragbench pipeline stand in its chunks.
     """
 
     query_id: str
@@ -178,6 +225,7 @@ class Answer:
     latency_ms: Mapping[str, float] = field(default_factory=dict)
     error: str | None = None
     cut: tuple[str, ...] = ()
+    passages: tuple[Passage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

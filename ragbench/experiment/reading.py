@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from ragbench.errors import ComparisonError, DataError
 from ragbench.experiment.writing import FILES
-from ragbench.types import Answer, Completion, Judgement, Run, RunResult
+from ragbench.types import Answer, Completion, Judgement, Passage, Run, RunResult
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,7 +141,8 @@ def _records(text: str, build: Callable[[dict[str, Any]], _Record]) -> Iterator[
 def _answer(fields: dict[str, Any]) -> Answer:
     tuples = {name: tuple(fields.get(name, ())) for name in ("contexts", "citations", "flags", "cut")}
     usage = Completion(**fields["usage"]) if fields.get("usage") else None
-    return Answer(**{**fields, **tuples, "usage": usage})
+    passages = tuple(Passage(**passage) for passage in fields.get("passages", ()))
+    return Answer(**{**fields, **tuples, "usage": usage, "passages": passages})
 
 
 def _judgement(fields: dict[str, Any]) -> Judgement:
