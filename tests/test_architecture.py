@@ -16,7 +16,7 @@ FLOORS = {
     9: ["__init__", "__main__"],
     8: ["cli"],
     7: ["sweep"],
-    6: ["experiment"],
+    6: ["experiment", "evaluation"],
     5: ["report", "plots"],
     4: ["statistics", "diagnosis", "systems"],
     3: ["chunkers", "retrievers", "generation", "judges", "scoring"],
