@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -33,21 +32,21 @@ class HeldOut:
     whether both halves choose the same. With too few queries all numbers are None and `sentence` says so.
     """
 
-    chosen: str | None
-    runner_up: str | None
+    sentence: str
     n_choosing: int
     n_held_out: int
-    mean_choosing: float | None
-    mean: float | None
-    ci_low: float | None
-    ci_high: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    p_value: float | None
-    optimism: float | None
-    same_choice: bool | None
-    sentence: str
+    chosen: str | None = None
+    runner_up: str | None = None
+    mean_choosing: float | None = None
+    mean: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    p_value: float | None = None
+    optimism: float | None = None
+    same_choice: bool | None = None
 
 
 def held_out(
@@ -87,7 +86,11 @@ def held_out(
     order = np.random.default_rng([seed, 2]).permutation(n)
     choosing, others = matrix.iloc[np.sort(order[: n // 2])], matrix.iloc[np.sort(order[n // 2 :])]
     if n < 2 * LEAST_HALF:
-        return _too_few(n, matrix.shape[1], len(choosing), len(others))
+        sentence = (
+            f"Too few queries to hold half of them out: {n} that all {matrix.shape[1]} configurations scored, "
+            f"and {2 * LEAST_HALF} are needed."
+        )
+        return HeldOut(sentence, len(choosing), len(others))
     chosen, runner_up = _two_best(choosing, measure)
     reverse = _two_best(others, measure)[0]
     tidy = {name: _tidy(others[name], measure) for name in (chosen, runner_up)}
@@ -108,10 +111,22 @@ def held_out(
         else f"The other half would have chosen {reverse}: these queries do not settle which is best."
     )
     return HeldOut(
-        chosen, runner_up, len(choosing), len(others), there, here, float(own["ci_low"]), float(own["ci_high"]),
-        float(pair["difference"]), float(pair["ci_low"]), float(pair["ci_high"]), float(pair["p_value"]),
-        optimism, same, sentence,
-    )  # fmt: skip
+        sentence,
+        len(choosing),
+        len(others),
+        chosen=chosen,
+        runner_up=runner_up,
+        mean_choosing=there,
+        mean=here,
+        ci_low=float(own["ci_low"]),
+        ci_high=float(own["ci_high"]),
+        difference=float(pair["difference"]),
+        difference_low=float(pair["ci_low"]),
+        difference_high=float(pair["ci_high"]),
+        p_value=float(pair["p_value"]),
+        optimism=optimism,
+        same_choice=same,
+    )
 
 
 def _two_best(matrix: pd.DataFrame, measure: str) -> tuple[str, str]:
@@ -126,11 +141,3 @@ def _tidy(values: pd.Series[float], measure: str) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame({"query_id": values.index, "measure": measure, "value": values.to_numpy()})
-
-
-def _too_few(n: int, configurations: int, n_choosing: int, n_held_out: int) -> HeldOut:
-    sentence = (
-        f"Too few queries to hold half of them out: {n} that all {configurations} configurations scored, "
-        f"and {math.ceil(2 * LEAST_HALF)} are needed."
-    )
-    return HeldOut(None, None, n_choosing, n_held_out, *[None] * 10, sentence)
