@@ -16,6 +16,16 @@ from ragbench.report.configuration import (
     main_measure,
     question_table,
 )
+from ragbench.report.decisions import (
+    COSTS,
+    compare_sweeps,
+    front_table,
+    held_out_choice,
+    known_costs,
+    margin_decisions,
+    sweep_health,
+    variance_table,
+)
 from ragbench.report.labels import (
     draft_findings,
     draft_table,
@@ -54,6 +64,7 @@ from ragbench.report.sweep import (
 )
 
 __all__ = [
+    "COSTS",
     "HEADLINE",
     "agreement_table",
     "answer_measure",
@@ -67,6 +78,7 @@ __all__ = [
     "category_table",
     "check_comparable",
     "chunk_tokens",
+    "compare_sweeps",
     "conclusion",
     "configurations",
     "dataset_table",
@@ -75,13 +87,17 @@ __all__ = [
     "draft_table",
     "estimate_table",
     "findings",
+    "front_table",
     "generation_facts",
     "generation_table",
     "heatmap_table",
+    "held_out_choice",
+    "known_costs",
     "leaderboard",
     "leaderboard_markdown",
     "machines",
     "main_measure",
+    "margin_decisions",
     "order_changes",
     "origin_table",
     "question_table",
@@ -90,7 +106,9 @@ __all__ = [
     "reference_table",
     "source_table",
     "spread_table",
+    "sweep_health",
     "topic_points",
     "unscored_table",
+    "variance_table",
     "with_language_model",
 ]

@@ -36,7 +36,7 @@ def anova(
     (repeated measures), so that a parameter is called real only if it would be with other questions like these.
 
     Columns:
-        source: each parameter; "interactions of the parameters" (what configurations differ by beyond the sum of their
+        source: each parameter, two that always vary together as one ("chunker + chunk_size"); "interactions of the parameters" (what configurations differ by beyond the sum of their
             parameters; without a full grid also what overlapping parameters share, which may be negative); "query";
             "query x configuration", the rest.
         sum_of_squares, df; share: of the total sum of squares; share_of_configurations: of what configurations differ
@@ -84,11 +84,12 @@ def anova(
     everything = np.column_stack([np.ones(k), *design.values()])
     full = _rank(everything)
     rows: list[tuple[Any, ...]] = []
-    for factor, columns in design.items():
+    for factor in design:
         others = np.column_stack([np.ones(k), *(own for name, own in design.items() if name != factor)])
         df = full - _rank(others)
         if df == 0:
-            rows.append((factor, math.nan, 0, math.nan, math.nan, _twin(factor, columns, design)))
+            note = "cannot be told apart from the other parameters together: they vary together in this sweep"
+            rows.append((factor, math.nan, 0, math.nan, math.nan, note))
             continue
         project = _projection(everything) - _projection(others)
         squares = n * float(centers @ project @ centers)
@@ -142,13 +143,22 @@ def _projection(matrix: Floats) -> Floats:
     return projection
 
 
-def _twin(factor: str, columns: Floats, design: dict[str, Floats]) -> str:
-    for name, other in design.items():
-        if name != factor and _rank(np.column_stack([np.ones(len(other)), other, columns])) == _rank(
-            np.column_stack([np.ones(len(other)), other])
-        ):
-            return f"cannot be told apart from {name}: they vary together in this sweep"
-    return "cannot be told apart from the other parameters: they vary together in this sweep"
+def _told_apart(design: dict[str, Floats]) -> dict[str, Floats]:
+    """Parameters of which one says what the other is (256 tokens always by the recursive chunker) become one."""
+    apart = dict(design)
+    for name in design:
+        for other in list(apart):
+            if name not in apart or other == name:
+                continue
+            both = np.column_stack([apart[other], apart[name]])
+            if _rank(_with_mean(both)) == _rank(_with_mean(apart[other])):
+                merged = " + ".join(own for own in design if own in {*name.split(" + "), *other.split(" + ")})
+                apart = {(merged if own == other else own): columns for own, columns in apart.items() if own != name}
+    return apart
+
+
+def _with_mean(columns: Floats) -> Floats:
+    return np.column_stack([np.ones(len(columns)), columns])
 
 
 def _levels(settings: Sequence[Any]) -> Floats:
@@ -199,4 +209,4 @@ def _varying(design: dict[str, Floats]) -> dict[str, Floats]:
     varying = {name: columns for name, columns in design.items() if columns.shape[1]}
     if not varying:
         raise ConfigError(f"none of these parameters varies within the sweep: {', '.join(design) or 'none given'}")
-    return varying
+    return _told_apart(varying)

@@ -300,7 +300,7 @@ def _about_questions(table: pd.DataFrame, configurations: int) -> list[str]:
         copied = int((overlap >= COPIED).sum())
         said.append(
             f"Questions share {overlap.mean():.0%} of their words with their evidence on average; {copied} of "
-            f"{len(overlap)} share {COPIED:.0%} or more, which favours retrieval by words."
+            f"{len(overlap)} share {COPIED:.0%} or more{', which favours retrieval by words' if copied else ''}."
         )
     return said
 

@@ -28,8 +28,8 @@ class HeldOut:
     `chosen` is best on the `n_choosing` queries, with a mean of `mean_choosing` there. On the `n_held_out` others its
     mean is `mean`, with the interval `ci_low` to `ci_high`; `difference` is that from `runner_up` (second on the
     choosing half), with its interval and `p_value`. `optimism` is how much better the choice looks where it was chosen,
-    averaged over both directions (choose on one half, measure on the other, and the reverse); `same_choice` says
-    whether both halves choose the same. With too few queries all numbers are None and `sentence` says so.
+    averaged over both directions (choose on one half, measure on the other, and the reverse), so 0 where both choose the
+    same; `same_choice` says whether they do. With too few queries all numbers are None and `sentence` says so.
     """
 
     sentence: str
