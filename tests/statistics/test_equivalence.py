@@ -123,13 +123,13 @@ def test_a_wrong_proof_is_rare_however_many_try() -> None:
     """Six configurations that are truly worse by the margin, one best: a proof of any of the six is wrong."""
     rng = np.random.default_rng(5)
     wrong = 0
-    for _ in range(60):
+    for _ in range(30):
         best = rng.random(40)
         frames = {"best": scores(best)}
         frames |= {f"c{i}": scores(best - 0.1 + rng.normal(0, 0.2, 40)) for i in range(6)}
         table = within_margin(frames, dict.fromkeys(frames, 1.0), 0.1, measure="RR").table
         wrong += bool(table.loc[table["name"] != "best", "proven"].any())
-    assert wrong <= 9  # at most 3 expected
+    assert wrong <= 6  # at most 1.5 expected
 
 
 def test_refusals() -> None:
