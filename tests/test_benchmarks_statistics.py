@@ -100,22 +100,23 @@ def coverage(table: pd.DataFrame, truth: Floats) -> float:
 def test_no_difference_is_called_one_in_twenty_times(real: dict[str, Floats]) -> None:
     """A/A: false positives 0.05 +- 0.012 and coverage 0.95 +- 0.015; 0/1 measures err on the safe side only."""
     rng = np.random.default_rng(0)
-    print("\nA/A experiments       queries  false positives  coverage")
-    rates = {}
+    print("\nA/A experiments       queries (that differ)  false positives  coverage")
+    rates = []
     for name in [*GRADED, *BINARY]:
         for n in (30, 100, 300):
             before, after, truth = pairs(real[name], n, rng, swapped=True)
             table = compared(before, after, 2000)
+            moving = float((np.abs(after - before) > 1e-12).sum(axis=1).mean())
             rate, covered = float((table["p_value"] <= 0.05).mean()), coverage(table, truth)
-            rates[name, n] = rate, covered
-            print(f"{name:26s} {n:4d}   {rate:.3f}            {covered:.3f}", flush=True)
-    for (name, n), (rate, covered) in rates.items():
-        exact_is_fine = name in GRADED and not (name.startswith("pubmedqa") and n == 30)
+            rates.append((name, moving, rate, covered))
+            print(f"{name:26s} {n:4d} ({moving:3.0f})   {rate:.3f}            {covered:.3f}", flush=True)
+    for name, moving, rate, covered in rates:
         assert rate <= 0.062, name
         assert covered >= 0.935, name
-        if exact_is_fine:
+        # Few queries that differ, or differ by 1 only, have few sums: an exact test cannot use up its 5 %.
+        if moving >= 30 and name in GRADED:
             assert rate >= 0.038, name
-            assert covered <= 0.965 or n == 30, name
+            assert covered <= 0.965, name
 
 
 def test_intervals_cover_the_true_difference(real: dict[str, Floats]) -> None:

@@ -29,7 +29,7 @@ def grouped(groups: int, size: int, seed: int, *, shared: float = 0.3) -> tuple[
 
 def test_each_query_its_own_group_is_no_group() -> None:
     before, after, _ = grouped(150, 1, 4)
-    plain, alone = compare(before, after), compare(before, after, cluster={i: i for i in range(len(before))})
+    plain, alone = compare(before, after), compare(before, after, cluster=pd.Series(range(len(before))))
     pd.testing.assert_frame_equal(plain, alone, rtol=1e-9)
     assert plain["n_clusters"].tolist() == [150]
 
@@ -81,7 +81,7 @@ def test_ignoring_groups_calls_chance_a_difference() -> None:
     before = rows.assign(value=0.0)
     after = rows.assign(value=(shared + rng.normal(0, 0.1, shared.shape)).ravel())
     naive = compare(before, after, n_resamples=1000)
-    honest = compare(before, after, n_resamples=1000, cluster={i: i // 10 for i in range(200)})
+    honest = compare(before, after, n_resamples=1000, cluster=pd.Series(np.arange(200) // 10))
     assert (naive["p_value"] < 0.05).mean() > 0.3
     assert (honest["p_value"] < 0.05).mean() < 0.09  # 0.05 expected, 0.09 is three standard deviations off
     assert ((honest["ci_low"] <= 0) & (honest["ci_high"] >= 0)).mean() > 0.91
@@ -90,7 +90,7 @@ def test_ignoring_groups_calls_chance_a_difference() -> None:
 def test_binary_values_in_groups_are_flipped_by_group() -> None:
     before, after = scores([0.0] * 6), scores([1.0] * 6)
     assert compare(before, after).iloc[0]["p_value"] == 2 / 2**6
-    row = compare(before, after, cluster={i: i // 2 for i in range(6)}).iloc[0]
+    row = compare(before, after, cluster=pd.Series([0, 0, 1, 1, 2, 2])).iloc[0]
     assert (row["p_value"], row["n_clusters"], row["test"]) == (2 / 2**3, 3, "sign-flip, exact")
 
 

@@ -116,9 +116,13 @@ def test_what_narrows_it_and_what_that_costs() -> None:
         1.959964 * np.sqrt(0.36523 / 4 + 0.16106 / 24 + 0.006654 / 48), rel=1e-3
     )
     # 12 more answers, and 24 more verdicts; twice the verdicts: 24 more
-    assert table.loc["twice the answers", ["usd", "minutes"]].tolist() == pytest.approx([1.44, (72 + 72) / 120])
-    assert table.loc["twice the queries", ["usd", "minutes"]].tolist() == pytest.approx([1.44, (72 + 72) / 120])
-    assert table.loc["twice the verdicts", ["usd", "minutes"]].tolist() == pytest.approx([0.24, 72 / 120])
+    assert table[["usd", "minutes"]].loc["twice the answers"].to_numpy().tolist() == pytest.approx(
+        [1.44, (72 + 72) / 120]
+    )
+    assert table[["usd", "minutes"]].loc["twice the queries"].to_numpy().tolist() == pytest.approx(
+        [1.44, (72 + 72) / 120]
+    )
+    assert table[["usd", "minutes"]].loc["twice the verdicts"].to_numpy().tolist() == pytest.approx([0.24, 72 / 120])
     assert table.loc["another judge", "usd"] == pytest.approx(0.24)
     assert table.index.tolist() == [
         "twice the queries",
