@@ -36,9 +36,9 @@ def anova(
     (repeated measures), so that a parameter is called real only if it would be with other questions like these.
 
     Columns:
-        source: each parameter, two that always vary together as one ("chunker + chunk_size"); "interactions of the parameters" (what configurations differ by beyond the sum of their
-            parameters; without a full grid also what overlapping parameters share, which may be negative); "query";
-            "query x configuration", the rest.
+        source: each parameter, two that always vary together as one ("chunker + chunk_size"); "interactions of the
+            parameters" (what configurations differ by beyond the sum of their parameters; without a full grid also
+            what overlapping parameters share, which may be negative); "query"; "query x configuration", the rest.
         sum_of_squares, df; share: of the total sum of squares; share_of_configurations: of what configurations differ
             by, pd.NA for the last two: which knob matters, however hard the questions are.
         f, p_value: of the parameters and of their interactions; pd.NA where there is nothing to test against.

@@ -27,9 +27,10 @@ class HeldOut:
 
     `chosen` is best on the `n_choosing` queries, with a mean of `mean_choosing` there. On the `n_held_out` others its
     mean is `mean`, with the interval `ci_low` to `ci_high`; `difference` is that from `runner_up` (second on the
-    choosing half), with its interval and `p_value`. `optimism` is how much better the choice looks where it was chosen,
-    averaged over both directions (choose on one half, measure on the other, and the reverse), so 0 where both choose the
-    same; `same_choice` says whether they do. With too few queries all numbers are None and `sentence` says so.
+    choosing half), with its interval and `p_value`. `optimism` is how much better the choice looks where it was
+    chosen, averaged over both directions (choose on one half, measure on the other, and the reverse), so 0 where both
+    choose the same; `same_choice` says whether they do. With too few queries all numbers are None and `sentence` says
+    so.
     """
 
     sentence: str
@@ -78,10 +79,10 @@ def held_out(
 
     Raises:
         ConfigError: fewer than two configurations, a measure that is not there, a setting out of range.
-        ComparisonError: other queries, or none that all have scored.
+        ComparisonError: the configurations do not hold the same queries.
     """
     check_settings(n_resamples, alpha, seed)
-    matrix = matrix_of(scores_by_name, measure)
+    matrix = matrix_of(scores_by_name, measure, may_be_empty=True)
     n = len(matrix)
     order = np.random.default_rng([seed, 2]).permutation(n)
     choosing, others = matrix.iloc[np.sort(order[: n // 2])], matrix.iloc[np.sort(order[n // 2 :])]
