@@ -62,7 +62,7 @@ def derived_id(text: str) -> str:
     >>> derived_id("How do I install it?")
     'q-5d1c69e247'
     """
-    return f"q-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    return f"q-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:10]}"
 
 
 def _check_head(parsed: Parsed, form: CaseList, reading: Reading, file: str) -> None:

@@ -200,13 +200,18 @@ def own_entry(item: OwnCase) -> Entry:
     return Entry(case, item.relevant, quotes=tuple(piece.quote for piece in item.evidence))
 
 
-def own_record(case: Case, relevant: Mapping[str, int], corpus: Mapping[str, Document]) -> dict[str, Any]:
-    """The line of a case; labels that it does not have are left out."""
+def own_record(
+    case: Case,
+    relevant: Mapping[str, int],
+    corpus: Mapping[str, Document],
+    quotes: Mapping[Span, str] | None = None,
+) -> dict[str, Any]:
+    """The line of a case; labels that it does not have are left out. `quotes` are those of documents elsewhere."""
     record: dict[str, Any] = {}
     for name in CASE_FIELDS:
         value = relevant if name == "relevant" else getattr(case, name)
         if name == "evidence":
-            value = [_evidence_record(span, corpus) for span in case.evidence]
+            value = [_evidence_record(span, corpus, quotes or {}) for span in case.evidence]
         elif name == "gold_facts":
             value = [list(fact) for fact in case.gold_facts]
         elif name == "expected_sections":
@@ -240,10 +245,12 @@ def line(record: Mapping[str, Any]) -> str:
     return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _evidence_record(span: Span, corpus: Mapping[str, Document]) -> dict[str, Any]:
+def _evidence_record(span: Span, corpus: Mapping[str, Document], quotes: Mapping[Span, str]) -> dict[str, Any]:
     record: dict[str, Any] = {"doc_id": span.doc_id, "start": span.start, "end": span.end}
     if span.doc_id in corpus:
         record["quote"] = corpus[span.doc_id].full_text[span.start : span.end]
+    elif span in quotes:
+        record["quote"] = quotes[span]
     return record
 
 
