@@ -16,6 +16,17 @@ from ragbench.report.configuration import (
     main_measure,
     question_table,
 )
+from ragbench.report.failures import (
+    PARTS,
+    arm_measure,
+    as_markdown,
+    failure_details,
+    failure_links,
+    gap_sentences,
+    gap_table,
+    plain,
+    worst_failures,
+)
 from ragbench.report.labels import (
     draft_findings,
     draft_table,
@@ -55,10 +66,13 @@ from ragbench.report.sweep import (
 
 __all__ = [
     "HEADLINE",
+    "PARTS",
     "agreement_table",
     "answer_measure",
     "answer_scores",
     "answer_table",
+    "arm_measure",
+    "as_markdown",
     "baseline_name",
     "best_two",
     "budget_curve",
@@ -74,7 +88,11 @@ __all__ = [
     "draft_findings",
     "draft_table",
     "estimate_table",
+    "failure_details",
+    "failure_links",
     "findings",
+    "gap_sentences",
+    "gap_table",
     "generation_facts",
     "generation_table",
     "heatmap_table",
@@ -84,6 +102,7 @@ __all__ = [
     "main_measure",
     "order_changes",
     "origin_table",
+    "plain",
     "question_table",
     "ranking_measure",
     "reference_findings",
@@ -93,4 +112,5 @@ __all__ = [
     "topic_points",
     "unscored_table",
     "with_language_model",
+    "worst_failures",
 ]
