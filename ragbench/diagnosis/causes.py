@@ -285,6 +285,8 @@ def _right_by_labels(own: Mapping[str, float]) -> str:
 
 def _test(own: Mapping[str, float], measure: str | None) -> str:
     """What the arms say: was it right from the gold evidence, and without any document?"""
+    # What was refused has no value of its own, but its arms have.
+    measure = measure or next((name for name in RIGHT if f"oracle_{name}" in own), None)
     if measure is None:
         return ""
     said = []

@@ -60,6 +60,47 @@ def plot_causes(counts: pd.DataFrame) -> Figure:
     return figure
 
 
+def plot_causes_by_configuration(shares: pd.DataFrame) -> Figure:
+    """One bar per configuration, from the questions that did not fail to those that were lost first.
+
+    Args:
+        shares: as from `ragbench.report.cause_shares`.
+    """
+    if shares.empty:
+        return nothing_to_draw("The failures of these configurations were not diagnosed.")
+    from matplotlib.container import BarContainer
+    from matplotlib.patches import Patch
+
+    table = shares.pivot(index="label", columns="cause", values="share").fillna(0.0)
+    order = [cause for cause in reversed(STAGE_OF) if cause in table]  # "none" comes first, at the axis
+    table = table.sort_values("none", ascending=False)
+    figure, axes = new_axes(10, 1.9 + 0.34 * len(table))
+    meaning = dict(zip(shares["cause"], shares["meaning"], strict=True))
+    left = table["none"] * 0.0
+    shades: dict[str, int] = {}
+    for cause in order:
+        stage = STAGE_OF[cause]
+        shade = 1.0 - 0.22 * shades.get(stage, 0)  # causes of one stage share its colour and differ in strength
+        shades[stage] = shades.get(stage, 0) + 1
+        axes.barh(
+            table.index, table[cause], left=left, color=COLOUR_OF[stage], alpha=shade, height=0.7, edgecolor="white"
+        )
+        for y, (start, width) in enumerate(zip(left, table[cause], strict=True)):
+            if width >= 0.04:
+                axes.text(start + width / 2, y, f"{width:.0%}", ha="center", va="center", fontsize=8)
+        left = left + table[cause]
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 1), xlabel="share of all questions")
+    axes.set_title("Where questions are lost", loc="left")
+    handles = [
+        Patch(facecolor=bar.patches[0].get_facecolor(), label=meaning[cause])
+        for cause, bar in zip(order, axes.containers, strict=True)
+        if isinstance(bar, BarContainer)
+    ]
+    axes.figure.legend(handles=handles, loc="outside lower center", ncol=4, frameon=False, fontsize=8)
+    return figure
+
+
 def plot_gaps(gaps: pd.DataFrame) -> Figure:
     """For each configuration what is reached of a perfect answer and what each stage loses, with 95 % intervals.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.diagnosis import CAUSES, RIGHT
+from ragbench.diagnosis import CAUSES, RIGHT, count_causes
 from ragbench.report.sweep import configurations
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Chunk, Dataset, RunResult
@@ -81,6 +81,42 @@ def failure_links(results: Sequence[RunResult], diagnoses: Mapping[str, pd.DataF
     return as_markdown(pd.concat(tables, ignore_index=True)) if tables else "No question failed."
 
 
+def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
+    """Each measure in each arm: the columns of `summarise` after `arm`, the arm with the least context last.
+
+    Args:
+        scores: as from `ragbench.scoring.score_arms`; none gives no rows.
+    """
+    import pandas as pd
+
+    columns = ["arm", "measure", "mean", "ci_low", "ci_high", "n_scored", "n"]
+    if scores.empty:
+        return pd.DataFrame(columns=columns)
+    table = summarise(scores, seed=seed)
+    split = table["measure"].str.extract(r"^(actual|oracle|best_chunks|empty)_(.+)$")
+    table = table.assign(arm=split[0], measure=split[1])
+    order = {arm: i for i, arm in enumerate(("oracle", "best_chunks", "actual", "empty"))}
+    table = table[table["n_scored"] > 0].sort_values(["measure", "arm"], key=lambda c: c.map(order).fillna(c))
+    return table[columns].reset_index(drop=True)
+
+
+def cause_shares(results: Sequence[RunResult]) -> pd.DataFrame:
+    """For each configuration how many questions each cause has taken: name, label, and the columns of `count_causes`.
+
+    Configurations whose failures were not diagnosed have no rows.
+    """
+    import pandas as pd
+
+    labels = configurations(results).set_index("name")["label"]
+    tables = [
+        count_causes(result.diagnosis).assign(name=result.name, label=labels[result.name])
+        for result in results
+        if result.diagnosis is not None
+    ]
+    columns = ["name", "label", "cause", "meaning", "questions", "share"]
+    return pd.concat(tables, ignore_index=True)[columns] if tables else pd.DataFrame(columns=columns)
+
+
 def arm_measure(scores: pd.DataFrame) -> str:
     """The measure by which arms are compared: the first of `RIGHT` that the oracle arm has; "" without arms."""
     there = set(scores.loc[scores["value"].notna(), "measure"])
@@ -152,7 +188,7 @@ def plain(text: str) -> str:
     return "".join(f"&#{ord(sign)};" if sign in "\\`*_[]|$~" else sign for sign in escaped)
 
 
-def _cut(text: str, limit: int = 300) -> str:
+def _cut(text: str, limit: int = 200) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 

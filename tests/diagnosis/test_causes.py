@@ -172,6 +172,12 @@ def test_the_arms_test_the_cause() -> None:
     assert wrong["test"] == "wrong even from the gold evidence alone; right without any document"
 
 
+def test_the_arms_test_a_refusal_too() -> None:
+    refused = Answer("q", "No.", ("rail#0",), outcome="no_results")
+    row = row_of(case(), refused, oracle_gold_fact_coverage=1.0, actual_gold_fact_coverage=0.0)
+    assert (row["cause"], row["test"]) == ("refused", "right from the gold evidence alone")
+
+
 def test_the_first_measure_that_is_scored_decides() -> None:
     assert row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=1.0)["measure"] == "gold_fact_coverage"
     assert row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=float("nan"))["failed"]
