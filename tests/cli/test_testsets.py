@@ -115,7 +115,7 @@ def test_list_and_its_filters(tmp_path: Path) -> None:
     )
     done = run("list", path)
     assert done.exit_code == 0
-    assert "q1" in done.output
+    assert "q1 " in done.output
     assert "[bold]" in done.output
     assert "\x1b[31m" not in done.output
     assert "2 of 2 cases; 1 safety inputs, 0 safety outputs" in done.output
