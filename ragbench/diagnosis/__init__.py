@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragbench.diagnosis.causes import CAUSES, RIGHT, count_causes, diagnose
 from ragbench.diagnosis.recommendations import Recommendation, recommend
 
-__all__ = ["Recommendation", "recommend"]
+__all__ = ["CAUSES", "RIGHT", "Recommendation", "count_causes", "diagnose", "recommend"]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ragbench.scoring.answers import abstention_table, score_answers
+from ragbench.scoring.arms import score_arms
 from ragbench.scoring.chunks import score_chunks
 from ragbench.scoring.judgements import judgement_states, score_judgements
 from ragbench.scoring.runs import ceilings, score_run
@@ -17,6 +18,7 @@ __all__ = [
     "destroyed_evidence",
     "judgement_states",
     "score_answers",
+    "score_arms",
     "score_chunks",
     "score_judgements",
     "score_run",
