@@ -17,7 +17,7 @@ def texts(figure: Figure) -> list[str]:
     from matplotlib.text import Text
 
     figure.savefig(BytesIO(), format="png")  # labels of ticks are made while drawing
-    return [text.get_text() for text in figure.findobj(Text)]  # type: ignore[attr-defined]
+    return [text.get_text() for text in figure.findobj(Text)]
 
 
 def test_outcomes_show_counts_shares_and_frame_what_was_expected() -> None:
