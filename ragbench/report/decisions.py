@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ComparisonError
+from ragbench.report.configuration import only
 from ragbench.report.sweep import check_comparable, configurations
 from ragbench.statistics import (
     DatasetHealth,
@@ -30,6 +31,8 @@ COSTS = {
     "chunks": ("smallest", "chunks in the index"),
 }
 
+_ALONE = "Fewer than two configurations are scored by {measure}: there is nothing to decide between."
+
 
 def known_costs(board: pd.DataFrame) -> list[str]:
     """The cost columns of a leaderboard that are known and differ: those one can choose by."""
@@ -52,9 +55,14 @@ def margin_decisions(
         label, mean, difference (from the highest mean), p_adjusted, proven, n and the known costs, best first; and one
         sentence per cost. No sentence takes a difference that is not significant for a proof of equality.
     """
-    check_comparable(results)
+    import pandas as pd
+
+    scored = _scored(results, measure)
+    if len(scored) < 2:
+        columns = ["label", "mean", "difference", "p_adjusted", "proven", "n"]
+        return pd.DataFrame(columns=columns), [_ALONE.format(measure=measure)]
     label = _labels(results)
-    scores = {label[result.name]: result.scores for result in results}
+    scores = {label[result.name]: result.scores for result in scored}
     costs = known_costs(board)
     rows = board.assign(label=board["name"].map(label)).set_index("label")
     said = []
@@ -89,8 +97,12 @@ def variance_table(results: Sequence[RunResult], *, measure: str) -> tuple[pd.Da
     Returns:
         The table of `anova`, and one sentence.
     """
-    check_comparable(results)
-    table = anova(results, measure=measure)
+    import pandas as pd
+
+    scored = _scored(results, measure)
+    if len(scored) < 2:
+        return pd.DataFrame(columns=["source", "share_of_configurations"]), _ALONE.format(measure=measure)
+    table = anova(scored, measure=measure)
     own = table[table["share_of_configurations"].notna() & (table["source"] != "interactions of the parameters")]
     if own.empty:
         return table, f"The configurations do not differ in {measure}: no parameter of this sweep matters to it."
@@ -125,14 +137,21 @@ def front_table(board: pd.DataFrame, *, measure: str) -> pd.DataFrame:
 
 def sweep_health(results: Sequence[RunResult], *, measure: str, dataset: Dataset | None = None) -> DatasetHealth:
     """`dataset_health` of a sweep: its questions by name, and with the dataset its documents and judgements, too."""
-    check_comparable(results)
-    scores = {result.name: result.scores for result in results}
+    import pandas as pd
+
+    scored = _scored(results, measure)
+    if len(scored) < 2:
+        none = pd.DataFrame(
+            columns=["query_id", "question", "difficulty", "spread", "discrimination", "moves", "overlap"]
+        )
+        return DatasetHealth(none, None, None, [_ALONE.format(measure=measure)])
+    scores = {result.name: result.scores for result in scored}
     if dataset is None:
         health = dataset_health(scores, measure=measure)
         questions = {query_id: text for result in results for query_id, text in result.questions.items()}
         health.questions["question"] = [questions.get(query_id, "") for query_id in health.questions["query_id"]]
         return health
-    runs = {result.name: result.run for result in results} if any(dataset.qrels.values()) else None
+    runs = {result.name: result.run for result in scored} if any(dataset.qrels.values()) else None
     sizes = sorted({int(own) for result in results if (own := result.config["parameters"].get("chunk_size"))})
     return dataset_health(scores, measure=measure, dataset=dataset, runs=runs, sizes=sizes or (128, 256, 512, 1024))
 
@@ -174,6 +193,12 @@ def compare_sweeps(
         table.loc[tested, "p_adjusted"] = multipletests(p_values, method="holm")[1]
     table["n_tests"] = int(tested.sum())
     return table[["name", "label", *(column for column in table if column not in {"name", "label"})]]
+
+
+def _scored(results: Sequence[RunResult], measure: str) -> list[RunResult]:
+    """Those of comparable results that have a scored question at all."""
+    check_comparable(results)
+    return [result for result in results if only(result.scores, measure)["value"].notna().any()]
 
 
 def _labels(results: Sequence[RunResult]) -> dict[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
-from ragbench import report
+from ragbench import plots, report
 from ragbench.errors import ComparisonError
 from ragbench.types import Case, Dataset, Document, RunResult
 
@@ -125,3 +126,17 @@ def test_two_sweeps_that_cannot_be_compared() -> None:
         report.compare_sweeps(before, [result("dense", np.ones(90))], measure="nDCG@10")
     with pytest.raises(ComparisonError, match="no finished configuration"):
         report.compare_sweeps([], [], measure="nDCG@10")
+
+
+def test_one_configuration_is_nothing_to_decide_between() -> None:
+    one = sweep()[:1]
+    board = report.leaderboard(one, measure="nDCG@10")
+    table, said = report.margin_decisions(one, board, measure="nDCG@10")
+    assert table.empty
+    assert said == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
+    variance, sentence = report.variance_table(one, measure="nDCG@10")
+    assert sentence == said[0]
+    assert isinstance(plots.plot_variance_shares(variance), Figure)
+    health = report.sweep_health(one, measure="nDCG@10")
+    assert health.sentences == said
+    assert isinstance(plots.plot_question_health(health.questions), Figure)
