@@ -30,15 +30,12 @@ from ragbench.plots.failures import plot_gaps as plot_gaps
 from ragbench.plots.labels import plot_draft_states as plot_draft_states
 from ragbench.plots.labels import plot_support as plot_support
 from ragbench.plots.labels import plot_topic_map as plot_topic_map
-<<<<<<< HEAD
+from ragbench.plots.perspectives import plot_latency as plot_latency
+from ragbench.plots.perspectives import plot_outcomes as plot_outcomes
 from ragbench.plots.statistics import plot_question_health as plot_question_health
 from ragbench.plots.statistics import plot_sequential as plot_sequential
 from ragbench.plots.statistics import plot_variance_shares as plot_variance_shares
 from ragbench.statistics import pareto_front
-=======
-from ragbench.plots.perspectives import plot_latency as plot_latency
-from ragbench.plots.perspectives import plot_outcomes as plot_outcomes
->>>>>>> main
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:

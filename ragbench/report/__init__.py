@@ -25,6 +25,7 @@ from ragbench.report.decisions import (
     margin_decisions,
     sweep_health,
     variance_table,
+)
 from ragbench.report.failures import (
     PARTS,
     arm_measure,
