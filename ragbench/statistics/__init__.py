@@ -5,8 +5,8 @@ tidy frames of `ragbench.scoring`: columns query_id, measure, value, with NaN fo
 pd.NA, never NaN, where a number cannot be had (nothing scored; an interval from one query).
 
 What to ask, and whom: is it better? `compare`, `compare_all`, `mcnemar`. Is it as good, and cheaper? `equivalent`,
-`within_margin`, `pareto_front`. Was the best just lucky? `held_out`. Which parameter matters? `anova`. How many queries?
-`required_queries`. May I stop now? `sequential`, `compare_until`. How much is noise of answers and judge?
+`within_margin`, `pareto_front`. Was the best just lucky? `held_out`. Which parameter matters? `anova`. How many
+queries? `required_queries`. May I stop now? `sequential`, `compare_until`. How much is noise of answers and judge?
 `summarise_samples`, `narrowing_options`. Is the test set fit for it? `dataset_health`.
 """
 
