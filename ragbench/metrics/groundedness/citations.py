@@ -25,7 +25,7 @@ CONTENT_SHARE = 0.5
 def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
     """The chunk ids that a text cites, each once, in the order of their first citation.
 
-    Cited is by the number of a context, from 1, as in [1], [1, 2], [1][3], [1-3], [Document 1] and 【1】, or by its id in
+    A context is cited by its number from 1, as in [1], [1, 2], [1][3], [1-3], [Document 1] and 【1】, or by its id in
     brackets, as in [rail#0] and [rail#0, rail#3]. A number that no context has is kept as "invalid:7", so that made-up
     citations count. Numbers of four digits and more are years and the like; code between backticks is not read.
 

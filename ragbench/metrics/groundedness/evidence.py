@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -99,7 +100,7 @@ def read_sentence(sentence: str, page: Page) -> Reading:
 def _best_window(page: Page, weight: Floats, hits: npt.NDArray[np.bool_]) -> tuple[range, float]:
     context_of = np.array(page.context_of)
     covered = hits
-    best, best_value, best_share = range(0, 1), -1.0, 0.0
+    best, best_value, best_share = range(1), -1.0, 0.0
     for size in (1, 2, 3):
         if size > 1:
             covered = covered[:, :-1] | hits[:, size - 1 :]
@@ -134,30 +135,31 @@ def _looked_at(weight: Floats, hits: npt.NDArray[np.bool_], window: range) -> li
 def _lexical(
     sentence: str, said: Sequence[Word], page: Page, hits: npt.NDArray[np.bool_], window: range
 ) -> dict[str, float]:
-    anywhere, near = hits.any(axis=1), hits[:, list(window)].any(axis=1)
-    side_by_side = [(a.stem, b.stem) in page.pairs for a, b in zip(said, said[1:], strict=False)]
-    heavier = [max(a.weight, b.weight) for a, b in zip(said, said[1:], strict=False)]
+    anywhere: list[bool] = hits.any(axis=1).tolist()
+    near: list[bool] = hits[:, list(window)].any(axis=1).tolist()
+    side_by_side = [(a.stem, b.stem) in page.pairs for a, b in itertools.pairwise(said)]
+    heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(said)]
     weight = np.array([word.weight for word in said])
-    words_on_page = float(weight[anywhere].sum() / weight.sum())
+    words_on_page = float(np.dot(weight, anywhere) / weight.sum())
     longest = run = 0
     for beside in side_by_side:
         run = run + 1 if beside else 0
         longest = max(longest, run)
     telling = [i for i, word in enumerate(said) if word.weight > _TELLING]
-    together = [bool((hits[a] & hits[b]).any()) for a, b in zip(telling, telling[1:], strict=False)]
+    together = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
     names = [i for i, word in enumerate(said) if word.name]
     held = numeric_support(sentence, [other.text for other in page.sentences])
     text = " ".join(page.sentences[i].text for i in window)
     own = denied(sentence, said)
-    there = frozenset().union(*(page.sentences[i].stems for i in window))
-    theirs = frozenset().union(*(page.sentences[i].denied for i in window))
+    there: frozenset[str] = frozenset().union(*(page.sentences[i].stems for i in window))
+    theirs: frozenset[str] = frozenset().union(*(page.sentences[i].denied for i in window))
     differs = bool((own & there) - theirs) or bool(theirs & ({word.stem for word in said} - own))
     return {
         "neighbours": float(np.dot(side_by_side, heavier) / sum(heavier)) if heavier else words_on_page,
         "longest_run": longest / len(side_by_side) if side_by_side else words_on_page,
         "word_pairs": float(np.mean(together)) if together else words_on_page,
-        "names_in_window": float(near[names].mean()) if names else 1.0,
-        "names_on_page": float(anywhere[names].mean()) if names else 1.0,
+        "names_in_window": float(np.mean([near[i] for i in names])) if names else 1.0,
+        "names_on_page": float(np.mean([anywhere[i] for i in names])) if names else 1.0,
         "numbers": 1.0 if np.isnan(held) else held,
         "not_denied": float(not differs),
         "not_opposed": float(not opposed(sentence, text)),

@@ -21,15 +21,10 @@ _WHOLE = {"n't": "not", "n’t": "not", "ca": "can", "wo": "will"}
 _FIRST_WORD_PIECE = 1996  # in BERT's vocabulary whole words stand by frequency, from "the" at this place
 _LAST_WORD_PIECE = 30521
 
-NEGATIONS = frozenset(
-    "not no never none nobody nothing nor neither without cannot hardly scarcely barely unable fail failed fails lack "
-    "lacks lacked".split()
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a text: its stem, where it stands, how much it tells (0.05 to 1.1), and whether it looks like a name."""
+    """A word of a text: its stem, where it stands, how much it tells (0.05 to 1.1), and if it looks like a name."""
 
     stem: str
     start: int

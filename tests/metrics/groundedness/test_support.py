@@ -100,7 +100,7 @@ def test_one_text_instead_of_a_list_is_refused() -> None:
         claim_support("The tower.", TOWER)
 
 
-WORDS = "tower Paris Danube opened 1889 closed not is the in river Picasso 330".split()
+WORDS = ["tower", "Paris", "Danube", "opened", "1889", "closed", "not", "is", "the", "in", "river", "Picasso", "330"]
 SENTENCES = st.lists(st.sampled_from(WORDS), min_size=1, max_size=8).map(lambda chosen: " ".join(chosen) + ".")
 
 
@@ -120,7 +120,7 @@ def test_in_range_repeatable_and_never_lower_with_the_answer_itself_as_context(
 def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real cross-encoder in a real folder, tiny and with random weights."""
     import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizerFast
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
 
     folder = tmp_path_factory.mktemp("models") / "nli"
     folder.mkdir()
@@ -130,7 +130,7 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "[CLS]",
         "[SEP]",
         "[MASK]",
-        *"the tower is tall opened in paris river . not".split(),
+        *["the", "tower", "is", "tall", "opened", "in", "paris", "river", ".", "not"],
     ]
     (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
     torch.manual_seed(3)
@@ -141,13 +141,12 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_attention_heads=2,
         intermediate_size=16,
         max_position_embeddings=128,
-        num_labels=3,
         id2label={0: "contradiction", 1: "entailment", 2: "neutral"},
         label2id={"contradiction": 0, "entailment": 1, "neutral": 2},
         initializer_range=0.8,
     )
     BertForSequenceClassification(config).save_pretrained(folder)
-    BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=128).save_pretrained(folder)
+    BertTokenizer(str(folder / "vocab.txt"), model_max_length=128).save_pretrained(folder)
     return folder
 
 
