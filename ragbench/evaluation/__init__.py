@@ -1,0 +1,1 @@
+"""Every perspective in one evaluation."""
