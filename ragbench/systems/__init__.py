@@ -1,0 +1,26 @@
+"""Systems under test: ragbench's own pipeline, a function, recorded answers, and services reached by HTTP or MCP.
+
+Each has `name` and `answer(query_id, query) -> Answer`; `ask` puts every question of a dataset to one of them.
+"""
+
+from __future__ import annotations
+
+from ragbench.systems.asking import ask
+from ragbench.systems.function import FunctionSystem
+from ragbench.systems.loading import load_system
+from ragbench.systems.matching import Matched, match_passages
+from ragbench.systems.pipeline import Pipeline
+from ragbench.systems.reading import RETRIEVAL_ONLY, read_answer
+from ragbench.systems.recorded import RecordedSystem
+
+__all__ = [
+    "RETRIEVAL_ONLY",
+    "FunctionSystem",
+    "Matched",
+    "Pipeline",
+    "RecordedSystem",
+    "ask",
+    "load_system",
+    "match_passages",
+    "read_answer",
+]
