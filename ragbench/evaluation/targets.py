@@ -93,7 +93,9 @@ def check_reachable(targets: Targets, ceilings: Mapping[str, float]) -> None:
         if not reaches(ceilings[name], targets.measures[name], low := not higher_is_better(name))
     ]
     if beyond:
-        raise ConfigError(f"--fail-under could never pass on this test set: {', '.join(beyond)}; name a reachable value")
+        raise ConfigError(
+            f"--fail-under could never pass on this test set: {', '.join(beyond)}; name a reachable value"
+        )
 
 
 def check_gates_measured(targets: Targets, unscored: Iterable[str]) -> None:

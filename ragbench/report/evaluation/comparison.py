@@ -178,13 +178,13 @@ def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
     pairs = {"questions": (_questions(baseline, shared), _questions(report, shared))}
     for kind in ("input", "output"):
         pairs[f"safety {kind}s"] = (_samples(baseline, kind), _samples(report, kind))
-    tested = []
+    tested: list[tuple[str, int, list[Flip], list[Flip], float]] = []
     for what, (before, after) in pairs.items():
         both = [one for one in before if one in after]
         if both:
             broken = [_flip(one, after[one]) for one in both if before[one].passed and not after[one].passed]
             mended = [_flip(one, before[one]) for one in both if after[one].passed and not before[one].passed]
-            tested.append((what, len(both), broken, mended, mcnemar(len(broken), len(mended))))
+            tested.append((what, len(both), broken, mended, _mcnemar(len(broken), len(mended))))
     adjusted = _holm([p for *_, p in tested])
     return tuple(
         PassFail(what, n, tuple(broken), tuple(mended), p, _flipped(len(broken), len(mended), p))
@@ -245,3 +245,9 @@ def _number(value: object) -> float | None:
         return None
     number = float(value)  # type: ignore[arg-type]
     return number if math.isfinite(number) else None
+
+
+def _mcnemar(broken: int, mended: int) -> float:
+    from scipy.stats import binomtest
+
+    return float(binomtest(broken, broken + mended).pvalue) if broken + mended else 1.0

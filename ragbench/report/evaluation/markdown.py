@@ -62,7 +62,16 @@ def _measures(report: Report) -> list[str]:
             bounds = interval(row.ci_low, row.ci_high)
             target = aim(row.target, row.lower_is_better)
             rows.append(
-                (perspective.name, _text(row.measure), number(row.value), bounds, number(row.ceiling), target, verdict, scored)
+                (
+                    perspective.name,
+                    _text(row.measure),
+                    number(row.value),
+                    bounds,
+                    number(row.ceiling),
+                    target,
+                    verdict,
+                    scored,
+                )
             )
     heads = ("perspective", "measure", "value", "95 % interval", "ceiling", "target", "verdict", "scored")
     return ["## Measures", "", *_table(heads, rows, "llrlrllr"), *([""] if unmeasured else []), *unmeasured]
@@ -81,12 +90,8 @@ def _comparison(report: Report) -> list[str]:
         lines.append(f"- no difference shown: {_text(listed(still, 40))}")
     for flips in found.pass_fail:
         p = "" if flips.p_value is None else f", McNemar p = {flips.p_value:.3f}"
-        lines += [
-            "",
-            f"{_text(flips.what.capitalize())}: {len(flips.broken)} broken, {len(flips.mended)} mended of {flips.n}{p}: "
-            f"{flips.verdict}.",
-            "",
-        ]
+        counts = f"{len(flips.broken)} broken, {len(flips.mended)} mended of {flips.n}"
+        lines += ["", f"{_text(flips.what.capitalize())}: {counts}{p}: {flips.verdict}.", ""]
         for word, cases in (("broken", flips.broken), ("mended", flips.mended)):
             for one in cases[:_FLIPS]:
                 reasons = f" ({_text('; '.join(one.reasons))})" if one.reasons else ""
@@ -152,7 +157,14 @@ def _latency(report: Report) -> list[str]:
 
 def _safety(report: Report) -> list[str]:
     rows = [
-        (one.kind, _text(one.measure), _text(one.part), number(one.value), interval(one.ci_low, one.ci_high), str(one.n))
+        (
+            one.kind,
+            _text(one.measure),
+            _text(one.part),
+            number(one.value),
+            interval(one.ci_low, one.ci_high),
+            str(one.n),
+        )
         for one in report.safety
     ]
     heads = ("samples", "figure", "part", "value", "95 % interval", "n")

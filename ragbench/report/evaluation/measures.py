@@ -1,4 +1,4 @@
-"""The measures of an evaluation: to which perspective each belongs, what it means in a few words, which are shown first.
+"""The measures of an evaluation: the perspective of each, what it means in a few words, which are shown first.
 
 Nothing is computed here. `perspective_of` also knows the families with a depth ("nDCG@7", "span_recall@750tok").
 """
@@ -57,6 +57,7 @@ _MEANING: dict[str, dict[str, str]] = {
         "citation_coverage": "claims that carry a citation",
     },
     "answer": {
+        "answered": "answers given to questions that have one",
         "semantic_similarity": "likeness to the reference answer (embeddings)",
         "token_f1": "words shared with the reference answer",
         "gold_fact_coverage": "gold facts that the answer states",
@@ -94,7 +95,7 @@ HEADLINE = (
     "ngram_redundancy", "tfidf_redundancy", "unique_token_ratio", "fact_dispersion", "diversity_fit",
     "claim_support", "claim_support_rate", "numeric_support", "expected_claims", "forbidden_claims_absent",
     "citation_form", "citation_content", "citation_accuracy", "citation_coverage",
-    "semantic_similarity", "keyword_coverage", "required_keywords", "contains_all", "gold_fact_coverage", "overall",
+    "answered", "semantic_similarity", "keyword_coverage", "required_keywords", "contains_all", "gold_fact_coverage", "overall",
     "outcome_correct", "required_flags", "forbidden_flags_absent", "min_citations", "latency_in_budget",
     "attack_auc", "attack_tpr@fpr1%", "attack_detection", "attack_block_rate", "attack_false_positive_rate",
     "leak_detection", "leak_false_positive_rate", "answer_leak_free", "pass_rate",

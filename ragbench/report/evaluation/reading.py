@@ -47,7 +47,7 @@ def read_report(path: str | Path) -> Report:
 def parse_report(data: object, where: str = "report") -> Report:
     """The report that stands in parsed JSON; `where` names its source in errors."""
     if not isinstance(data, dict) or "schema" not in data:
-        raise DataError(f"{where} is no report of an evaluation: it has no \"schema\"; ragbench eval writes such files")
+        raise DataError(f'{where} is no report of an evaluation: it has no "schema"; ragbench eval writes such files')
     if data["schema"] != SCHEMA or isinstance(data["schema"], bool):
         raise DataError(
             f"{where} has schema {data['schema']!r}; this ragbench reads {SCHEMA}. Make the report again, or read it "

@@ -48,7 +48,8 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
         kept = [
             row
             for row in rows
-            if row.target is not None or (row.n_scored and (every or row.measure in places or row.measure[:4] == "llm_"))
+            if row.target is not None
+            or (row.n_scored and (every or row.measure in places or row.measure[:4] == "llm_"))
         ]
         table[perspective.name] = sorted(kept, key=lambda row: places.get(row.measure, len(places)))
     return table

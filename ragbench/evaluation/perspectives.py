@@ -1,0 +1,186 @@
+"""Each perspective: which labels it needs, and the scores of every question by its measures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ragbench.evaluation.answering import Answered
+from ragbench.scoring import ceilings, score_answers, score_run, score_spans
+from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Qrels, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DOCUMENT_MEASURES = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")
+_ALL = 1_000_000  # deeper than any context
+_NO_ANSWERS = "the system retrieves and gives no answers"
+_NO_TEXTS = "the system does not say which texts it answered from"
+
+
+def unmeasurable(perspective: str, answered: Answered) -> str:
+    """Why a perspective cannot be measured here; "" where it can."""
+    dataset = answered.dataset
+    if reason := unlabelled(perspective, dataset):
+        return reason
+    if perspective in ("groundedness", "answer", "pipeline", "judge") and not answered.has_answers:
+        return _NO_ANSWERS
+    if perspective in ("context", "groundedness") and not answered.has_texts:
+        return _NO_TEXTS
+    return ""
+
+
+def unlabelled(perspective: str, dataset: Dataset) -> str:
+    """Why the labels of a test set do not allow a perspective; "" where they do."""
+    cases = dataset.cases
+    if perspective == "safety":
+        return "" if dataset.safety_inputs or dataset.safety_outputs or cases else "no labels: there are no samples"
+    if not cases:
+        return "no labels: the test set has no questions"
+    if perspective == "retrieval" and not any(map(bool, dataset.qrels.values())) and not any(map(_wanted, cases)):
+        return "no labels: no question names a relevant document, passage or chunk"
+    if perspective == "answer" and not any(map(_answer_label, cases)):
+        return "no labels: no question has a reference answer, gold facts or required keywords"
+    if perspective == "pipeline" and not any(map(_pipeline_label, cases)):
+        return "no labels: no question has an expected outcome, flags, citations or a latency budget"
+    return ""
+
+
+def score_retrieval(answered: Answered) -> pd.DataFrame:
+    """Ranking measures, evidence found, and what reached the context.
+
+    At the level of chunks where cases have `relevant_chunks`, else of documents. Evidence measures (`span_...`) need
+    spans of evidence and chunks of the dataset's documents.
+    """
+    import pandas as pd
+
+    dataset, qrels, run = answered.dataset, *_level(answered)
+    frames = [score_run(qrels, run, list(DOCUMENT_MEASURES))] if qrels else []
+    reached = {
+        answer.query_id: {one: 1.0 / rank for rank, one in enumerate(_reached(answered, answer), 1)}
+        for answer in answered.answers
+    }
+    if any(map(bool, qrels.values())):
+        frames.append(_recall(qrels, reached, "context_recall"))
+    if any(case.expected_chunks for case in dataset.cases):
+        expected = {case.query_id: dict.fromkeys(case.expected_chunks, 1) for case in dataset.cases}
+        contexts = {a.query_id: {one: 1.0 / i for i, one in enumerate(a.contexts, 1)} for a in answered.answers}
+        frames.append(_recall(expected, contexts, "expected_chunk_recall"))
+    if answered.chunks and any(case.evidence for case in dataset.cases):
+        known = {chunk.chunk_id for chunk in answered.chunks}
+        held = {query: {i: s for i, s in found.items() if i in known} for query, found in answered.ranking.items()}
+        frames.append(score_spans(dataset, held, answered.chunks, ks=(5,), budgets=(500, 1000)))
+    return pd.concat(frames, ignore_index=True) if frames else _frame([])
+
+
+def retrieval_ceilings(dataset: Dataset) -> dict[str, float]:
+    """measure -> the mean of the best values that any system could reach, over the judged questions."""
+    qrels = _chunk_qrels(dataset) or _document_qrels(dataset)
+    if not any(map(bool, qrels.values())):
+        return {}
+    best = ceilings(qrels, list(DOCUMENT_MEASURES))
+    found: dict[str, float] = best.groupby("measure", sort=False)["value"].mean().dropna().to_dict()
+    return {**found, "context_recall": 1.0, "expected_chunk_recall": 1.0}
+
+
+def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
+    """How right the answers are, and `answered`: 1 where an answer was given to a question that has one, else 0."""
+    import pandas as pd
+
+    given = {answer.query_id: answer for answer in answered.answers}
+    rows = [
+        (case.query_id, "answered", _gave(given.get(case.query_id)) if case.answerable else math.nan)
+        for case in answered.dataset.cases
+        if _answer_label(case) or not case.answerable
+    ]
+    return pd.concat([score_answers(answered.dataset, answered.answers, embedder=embedder), _frame(rows)])
+
+
+def texts_of(answered: Answered) -> list[Chunk]:
+    """Chunks for every id in the answers' contexts that their passages do not hold; empty where no text is known."""
+    known = {chunk.chunk_id for chunk in answered.chunks}
+    lacking = {
+        context: None
+        for answer in answered.answers
+        for context in answer.contexts
+        if context not in known and all(passage.passage_id != context for passage in answer.passages)
+    }
+    return [*answered.chunks, *(Chunk(context, "", 0, 0, "") for context in lacking)]
+
+
+def _level(answered: Answered) -> tuple[Qrels, Run]:
+    if qrels := _chunk_qrels(answered.dataset):
+        return qrels, _within(answered.ranking, qrels)
+    qrels = _document_qrels(answered.dataset)
+    return qrels, _within(answered.documents, qrels)
+
+
+def _within(run: Run, qrels: Qrels) -> Run:
+    return {query_id: run.get(query_id, {}) for query_id in qrels}
+
+
+def _chunk_qrels(dataset: Dataset) -> Qrels:
+    if not any(case.relevant_chunks for case in dataset.cases):
+        return {}
+    return {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
+
+
+def _document_qrels(dataset: Dataset) -> Qrels:
+    return {case.query_id: dataset.qrels.get(case.query_id, {}) for case in dataset.cases}
+
+
+def _reached(answered: Answered, answer: Answer) -> list[str]:
+    """The ids that the labels use (of chunks or documents) of what stood in an answer's context."""
+    if _chunk_qrels(answered.dataset):
+        return list(answer.contexts)
+    document_of = {chunk.chunk_id: chunk.doc_id for chunk in answered.chunks}
+    document_of |= {passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id}
+    ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)
+    found = [document_of.get(one, one.rpartition("#")[0] or one) for one in ids]
+    return list(dict.fromkeys(found))
+
+
+def _recall(qrels: Qrels, run: Run, name: str) -> pd.DataFrame:
+    return score_run(qrels, _within(run, qrels), [f"R@{_ALL}"]).assign(measure=name)
+
+
+def _gave(answer: Answer | None) -> float:
+    if answer is None or answer.error is not None or answer.outcome in ("failed", "no_results", "blocked"):
+        return 0.0
+    return float(bool(answer.text.strip()))
+
+
+def _wanted(case: Case) -> bool:
+    return bool(case.evidence or case.relevant_chunks or case.expected_chunks)
+
+
+def _answer_label(case: Case) -> bool:
+    return bool((case.reference_answer or "").strip() or case.gold_facts or case.required_keywords)
+
+
+def _pipeline_label(case: Case) -> bool:
+    return bool(
+        case.expected_outcome
+        or case.required_flags
+        or case.forbidden_flags
+        or case.min_citations is not None
+        or case.latency_budget_ms
+    )
+
+
+def _frame(rows: Sequence[tuple[str, str, float]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
+
+
+def measure(
+    perspective: str, answered: Answered, *, embedder: str | Embedder, judge: str | LLM, criteria: Sequence[str]
+) -> pd.DataFrame:
+    """The scores of a perspective: columns query_id, measure, value."""
+    if perspective == "retrieval":
+        return score_retrieval(answered)
+    if perspective == "answer":
+        return score_answer(answered, embedder)
+    return _frame([])
