@@ -7,7 +7,8 @@ pd.NA, never NaN, where a number cannot be had (nothing scored; an interval from
 
 from __future__ import annotations
 
+from ragbench.statistics.binary import mcnemar
 from ragbench.statistics.comparison import CORRECTIONS, POWER, compare, compare_all
 from ragbench.statistics.summary import summarise
 
-__all__ = ["CORRECTIONS", "POWER", "compare", "compare_all", "summarise"]
+__all__ = ["CORRECTIONS", "POWER", "compare", "compare_all", "mcnemar", "summarise"]
