@@ -185,14 +185,17 @@ class _Texts:
         votes = Counter(number for word in known for number in self._holding[word])
         best: tuple[float, str, int, int] | None = None
         ambiguous = False
-        for number in sorted(votes, key=lambda number: (-votes[number], number))[:_MOST_CANDIDATES]:
+        most = max(votes.values(), default=0)
+        likely = [number for number in votes if votes[number] >= most / 2]
+        for number in sorted(likely, key=lambda number: (-votes[number], number))[:_MOST_CANDIDATES]:
             folded, _ = self._fold(self._ids[number])
             found = partial_ratio_alignment(wanted, folded, score_cutoff=self._threshold)
             if found is None or found.dest_end <= found.dest_start:
                 continue
-            ambiguous = best is not None and found.score == best[0]
             if best is None or found.score > best[0]:
-                best = found.score, self._ids[number], found.dest_start, found.dest_end
+                best, ambiguous = (found.score, self._ids[number], found.dest_start, found.dest_end), False
+            else:
+                ambiguous = ambiguous or found.score == best[0]
         if best is None:
             return _Place("", how="unmatched")
         _, doc_id, start, end = best

