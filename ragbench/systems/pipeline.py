@@ -11,7 +11,7 @@ from typing import Any
 from ragbench.chunkers import chunk
 from ragbench.errors import ConfigError
 from ragbench.generation import check_llm, generate_answers
-from ragbench.prompts import check_prompt
+from ragbench.prompts import check_prompt, fill
 from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve
 from ragbench.types import LLM, Answer, Case, Dataset, Document, Run
 
@@ -107,6 +107,13 @@ class Pipeline:
         extractive baseline weighs words by all contexts of a batch, so that its answer to a question alone can differ.
         """
         return self._answers(queries, self.retrieve(queries))
+
+    def prompt_for(self, query: str, answer: Answer) -> str:
+        """What a language model was sent for this answer; "" where none is asked: the extractive baseline, no context."""
+        if self._llm == "extractive" or not answer.contexts:
+            return ""
+        text_of = {chunk.chunk_id: chunk.text for chunk in self.chunks if chunk.chunk_id in answer.contexts}
+        return fill(check_prompt(self._generation["prompt"]), query, [text_of[one] for one in answer.contexts])
 
     def _answers(self, queries: Mapping[str, str], run: Run) -> list[Answer]:
         with self._lock:

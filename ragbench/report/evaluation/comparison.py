@@ -11,6 +11,7 @@ from ragbench.metrics import higher_is_better
 from ragbench.report.evaluation.measures import HEADLINE, perspective_of
 from ragbench.report.evaluation.records import Change, Comparison, Flip, PassFail, Report
 from ragbench.statistics import compare
+from ragbench.statistics.binary import mcnemar_p_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,7 +185,7 @@ def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
         if both:
             broken = [_flip(one, after[one]) for one in both if before[one].passed and not after[one].passed]
             mended = [_flip(one, before[one]) for one in both if after[one].passed and not before[one].passed]
-            tested.append((what, len(both), broken, mended, _mcnemar(len(broken), len(mended))))
+            tested.append((what, len(both), broken, mended, mcnemar_p_value(len(broken), len(mended))))
     adjusted = _holm([p for *_, p in tested])
     return tuple(
         PassFail(what, n, tuple(broken), tuple(mended), p, _flipped(len(broken), len(mended), p))
@@ -245,9 +246,3 @@ def _number(value: object) -> float | None:
         return None
     number = float(value)  # type: ignore[arg-type]
     return number if math.isfinite(number) else None
-
-
-def _mcnemar(broken: int, mended: int) -> float:
-    from scipy.stats import binomtest
-
-    return float(binomtest(broken, broken + mended).pvalue) if broken + mended else 1.0
