@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ragbench.systems.asking import ask
 from ragbench.systems.function import FunctionSystem
+from ragbench.systems.http import HttpSystem
 from ragbench.systems.loading import load_system
 from ragbench.systems.matching import Matched, match_passages
 from ragbench.systems.pipeline import Pipeline
@@ -16,6 +17,7 @@ from ragbench.systems.recorded import RecordedSystem
 __all__ = [
     "RETRIEVAL_ONLY",
     "FunctionSystem",
+    "HttpSystem",
     "Matched",
     "Pipeline",
     "RecordedSystem",

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic import FiniteFloat as Finite
 
 from ragbench.errors import DataError
@@ -18,6 +18,7 @@ RETRIEVAL_ONLY = "retrieval_only"
 """The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
 
 _SHOWN_MISTAKES = 5
+_SECRETIVE = ("headers", "headers_env", "env")
 
 
 def _known(value: Any) -> Any:
@@ -31,6 +32,12 @@ class _Context(BaseModel):
     doc_id: str = Field("", validation_alias=AliasChoices("doc_id", "document_id"))
     text: str = Field("", validation_alias=AliasChoices("text", "content", "page_content", "excerpt", "snippet"))
     score: Finite | None = Field(None, validation_alias=AliasChoices("score", "relevance_score", "similarity"))
+
+    @model_validator(mode="after")
+    def _something(self) -> _Context:
+        if not self.id and not self.text:
+            raise ValueError("expected an id or a text")
+        return self
 
 
 class _Usage(BaseModel):
@@ -184,10 +191,15 @@ def mistakes(exc: ValidationError) -> str:
     """Every mistake that pydantic found, in one line: where, the value, what was expected."""
     found = []
     for error in exc.errors(include_url=False):
-        where = ".".join(str(part) for part in error["loc"]) or "the whole"
+        message = error["msg"].removeprefix("Value error, ")
+        message = f"{message[:1].lower()}{message[1:]}"
         value = repr(error["input"])
         value = value if len(value) <= 60 else f"{value[:60]}..."
-        message = error["msg"].removeprefix("Value error, ")
-        found.append(f"{where} is {value}: {message[:1].lower()}{message[1:]}")
+        if not error["loc"]:
+            found.append(message)
+        elif error["loc"][0] in _SECRETIVE or "@" in value:  # a password may stand there by mistake
+            found.append(f"{'.'.join(map(str, error['loc']))}: {message}")
+        else:
+            found.append(f"{'.'.join(map(str, error['loc']))} is {value}: {message}")
     more = f"; and {len(found) - _SHOWN_MISTAKES} more" if len(found) > _SHOWN_MISTAKES else ""
     return "; ".join(found[:_SHOWN_MISTAKES]) + more
