@@ -10,10 +10,14 @@ from ragbench.evaluation.evaluating import (
     evaluate,
     report_of,
 )
+from ragbench.evaluation.rehearsing import rehearse
+from ragbench.evaluation.suites import SUITES, select_suite
 from ragbench.evaluation.targets import Targets, check_gates_measured, load_targets, verdict
+from ragbench.evaluation.traces import failure_traces
 
 __all__ = [
     "CRITERIA",
+    "SUITES",
     "Answered",
     "Targets",
     "answer_all",
@@ -21,7 +25,10 @@ __all__ = [
     "check_gates_measured",
     "check_perspectives",
     "evaluate",
+    "failure_traces",
     "load_targets",
+    "rehearse",
     "report_of",
+    "select_suite",
     "verdict",
 ]

@@ -11,8 +11,7 @@ from ragbench.evaluation.answering import Answered, answer_all
 from ragbench.evaluation.evaluating import CRITERIA
 from ragbench.evaluation.perspectives import measure
 from ragbench.llms import Estimate, RehearsedLLM, price_of
-from ragbench.systems import Pipeline
-from ragbench.systems.loading import read_pipeline
+from ragbench.systems import Pipeline, RecordedSystem, load_system
 from ragbench.types import Dataset
 
 
@@ -26,15 +25,15 @@ def rehearse(dataset: Dataset, system: str | Path, judge: str = "") -> tuple[dic
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", JudgeWarning)
         warnings.simplefilter("ignore", DataWarning)  # stand-ins are no failures
-        options = read_pipeline(system)
-        writer = None if options is None or options["llm"] == "extractive" else RehearsedLLM(options["llm"])
+        loaded = load_system(system, dataset)
+        writer: RehearsedLLM | None = None
         answered: Answered | None = None
-        if options is not None:
-            chosen = {**options, "llm": writer or "extractive"}
-            pipeline = Pipeline(dataset, chosen.pop("retriever"), **chosen)
-            answered = answer_all(dataset, pipeline, timed=0)
-        elif str(system).endswith(".jsonl"):
-            answered = answer_all(dataset, system)
+        if isinstance(loaded, Pipeline):
+            if loaded.llm != "extractive":
+                writer = RehearsedLLM(loaded.llm if isinstance(loaded.llm, str) else loaded.llm.name)
+            answered = answer_all(dataset, loaded.with_llm(writer or "extractive"), timed=0)
+        elif isinstance(loaded, RecordedSystem):
+            answered = answer_all(dataset, loaded)
         if writer is not None:
             estimates["answers"] = _estimate(writer)
         if answered is None:

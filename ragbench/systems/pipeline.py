@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
@@ -107,6 +108,18 @@ class Pipeline:
         extractive baseline weighs words by all contexts of a batch, so that its answer to a question alone can differ.
         """
         return self._answers(queries, self.retrieve(queries))
+
+    @property
+    def llm(self) -> str | LLM:
+        """Who writes the answers, as it was given: "extractive", a name, or a model."""
+        return self._llm
+
+    def with_llm(self, llm: str | LLM) -> Pipeline:
+        """The same pipeline, its index shared, with another writer of answers; nothing is asked yet."""
+        check_llm(llm)
+        other = copy(self)
+        other._llm, other.run, other._lock = llm, {}, threading.Lock()
+        return other
 
     def prompt_for(self, query: str, answer: Answer) -> str:
         """What a language model was sent for this answer; "" where none is asked: the extractive baseline, no context."""

@@ -37,7 +37,18 @@ from ragbench.report.evaluation.records import (
     SampleResult,
     TestSet,
 )
-from ragbench.report.evaluation.sentences import aim, banner, failed_cases, interval, number, shown_measures, sureness
+from ragbench.report.evaluation.sentences import (
+    SIGNS,
+    aim,
+    banner,
+    change_sentence,
+    failed_cases,
+    interval,
+    number,
+    plural,
+    shown_measures,
+    sureness,
+)
 from ragbench.report.evaluation.writing import FILES, check_folder, write_report
 
 __all__ = [
@@ -45,6 +56,7 @@ __all__ = [
     "HEADLINE",
     "PERSPECTIVES",
     "SCHEMA",
+    "SIGNS",
     "Advice",
     "CaseResult",
     "CategoryResult",
@@ -62,6 +74,7 @@ __all__ = [
     "TestSet",
     "aim",
     "banner",
+    "change_sentence",
     "check_comparable",
     "check_folder",
     "check_measure",
@@ -74,6 +87,7 @@ __all__ = [
     "missed_reason",
     "number",
     "parse_report",
+    "plural",
     "perspective_of",
     "read_report",
     "report_html",
