@@ -45,7 +45,9 @@ def say_report(report: Report, *, verbose: bool = False, console: Console | None
     if shown:
         out.print(Text(f"Failed: {len(failed)} of {plural(len(report.cases), 'question')}", style="bold"))
     for case in shown:
-        out.print(Text(f"  {case.query_id}  {' '.join(case.question.split())}"), no_wrap=not verbose, overflow="ellipsis")
+        out.print(
+            Text(f"  {case.query_id}  {' '.join(case.question.split())}"), no_wrap=not verbose, overflow="ellipsis"
+        )
         for reason in case.reasons:
             out.print(Text(f"      {reason}", style="dim"))
     if len(failed) > len(shown):

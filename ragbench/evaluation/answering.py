@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +47,9 @@ def answer_all(
         dataset: the questions, and the documents where the system does not hold its own.
         system: a name or file for `load_system`, a `System`, or the answers themselves.
         concurrency: questions that wait at a time.
-        timed: the built-in pipeline answers all questions in one batch, which is nobody's waiting time; so many are
-            asked once more, one at a time, for the latency. No language model is asked twice: a pipeline with one
-            gives what its replies took.
+        timed: the built-in pipeline answers all questions in one batch, which is nobody's waiting time; so many (all
+            where a case has a budget) are asked once more, one at a time, for the latency. No language model is asked
+            twice: a pipeline with one gives what its replies took.
     """
     if isinstance(system, str | Path):
         loaded = load_system(system, dataset)
@@ -62,7 +62,7 @@ def answer_all(
         return _pipeline(dataset, system, timed)
     answers: Sequence[Answer]
     if isinstance(system, Sequence):
-        answers, plain = _given(dataset, system), {"name": "recorded answers", "kind": "answers"}
+        answers, plain = _given(dataset, list(system)), {"name": "recorded answers", "kind": "answers"}
     else:
         answers = ask(system, dataset, concurrency=concurrency)
         plain = {"name": system.name, "kind": type(system).__name__}
@@ -86,9 +86,11 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
     answers, queries = ask(system, dataset), dataset.queries
     ranking = {case.query_id: system.run.get(case.query_id, {}) for case in dataset.cases}
     latency: Sequence[Answer] = answers
-    if timed and not any(answer.usage for answer in answers):
-        sample = dict(list(dataset.queries.items())[:timed])
-        latency = [system.answer(query_id, query) for query_id, query in sample.items()]
+    if timed and system.llm == "extractive":
+        wanted = len(queries) if any(case.latency_budget_ms for case in dataset.cases) else timed
+        latency = [system.answer(query_id, query) for query_id, query in list(queries.items())[:wanted]]
+        if wanted == len(queries):
+            answers = [replace(one, latency_ms=own.latency_ms) for one, own in zip(answers, latency, strict=True)]
     return Answered(
         dataset=dataset,
         answers=answers,
@@ -98,7 +100,9 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
         has_texts=True,
         has_answers=True,
         latency=latency,
-        prompts={answer.query_id: text for answer in answers if (text := system.prompt_for(queries[answer.query_id], answer))},
+        prompts={
+            answer.query_id: text for answer in answers if (text := system.prompt_for(queries[answer.query_id], answer))
+        },
         system={"name": system.name, "kind": "Pipeline", "chunks": len(system.chunks)},
     )
 

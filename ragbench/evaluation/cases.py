@@ -100,7 +100,6 @@ def _success(case: Case, answer: Answer) -> str:
 
 _IN_WORDS: dict[str, Callable[[Case, Answer], str]] = {
     "keyword_coverage": _keywords,
-    "required_keywords": _keywords,
     "contains_all": _keywords,
     "gold_fact_coverage": _facts,
     "answered": _answered,

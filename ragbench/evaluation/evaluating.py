@@ -35,6 +35,7 @@ from ragbench.report.evaluation import (
     compare_reports,
     perspective_of,
 )
+from ragbench.scoring.pipeline import latency_table
 from ragbench.statistics import summarise
 from ragbench.types import LLM, Answer, Dataset, Embedder, System
 
@@ -95,8 +96,7 @@ def evaluate(
     """
     chosen = check_perspectives(perspectives)
     aims = load_targets() if targets is None else targets
-    settings = _settings(chosen, aims, embedder, judge)
-    check_evaluation(dataset, chosen, aims, baseline, settings)
+    check_evaluation(dataset, chosen, aims, baseline, embedder=embedder, judge=judge)
     start = time.perf_counter()
     answered = answer_all(dataset, system)
     asked = time.perf_counter() - start
@@ -125,8 +125,10 @@ def check_evaluation(
     dataset: Dataset,
     perspectives: Sequence[str],
     targets: Targets,
-    baseline: Report | None,
-    settings: Mapping[str, Any],
+    baseline: Report | None = None,
+    *,
+    embedder: str | Embedder = "minilm",
+    judge: str | LLM = "",
 ) -> None:
     """Everything that can be refused before the system is asked.
 
@@ -137,7 +139,7 @@ def check_evaluation(
     """
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
         raise DataError(f"test set {dataset.name!r} is empty: it has neither questions nor safety samples")
-    judged = ("judge",) if settings["judge"] else ()
+    judged = ("judge",) if judge else ()
     for gate in sorted(targets.gates):
         wanted = perspective_of(gate)
         if wanted not in (*perspectives, *judged, "overall"):
@@ -149,6 +151,7 @@ def check_evaluation(
     check_reachable(targets, {**best, **{name: top for name in gates if (top := _bound(name)) is not None}})
     if baseline is not None:
         query_ids = [case.query_id for case in dataset.cases]
+        settings = _settings(perspectives, targets, embedder, judge)
         check_comparable(baseline, dataset.fingerprint, query_ids, settings)
 
 
@@ -381,7 +384,22 @@ def _number(value: Any) -> float | None:
 
 
 def _latency(answered: Answered) -> tuple[Latency, ...]:
-    return ()
+    budgets: dict[str, set[float]] = {}
+    for case in answered.dataset.cases:
+        for stage, budget in case.latency_budget_ms.items():
+            budgets.setdefault(stage, set()).add(budget)
+    # Percentiles over questions of different budgets can be held against none of them.
+    shared = {stage: min(values) for stage, values in budgets.items() if len(values) == 1}
+    rows = latency_table(answered.latency, shared).to_dict("records")
+    return tuple(
+        Latency(
+            stage=row["stage"],
+            n=int(row["n"]),
+            **{name: _number(row[name]) for name in ("p50", "p95", "p99", "budget")},
+            verdict=row["verdict"],
+        )
+        for row in rows
+    )
 
 
 def _advice(report: Report, answered: Answered) -> tuple[Advice, ...]:

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 from ragbench.evaluation.answering import Answered
 from ragbench.judges import judge as judge_answers
 from ragbench.scoring import ceilings, score_answers, score_judgements, score_run, score_spans
+from ragbench.scoring.context import score_context
+from ragbench.scoring.pipeline import score_pipeline
 from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Qrels, Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
 DOCUMENT_MEASURES = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")
-_ALL = 1_000_000  # deeper than any context
+# Of the context, but a matter of retrieval: what of the relevant reached it.
+_REACHED = ("context_recall", "context_evidence_recall", "context_chunk_recall")
 _NO_ANSWERS = "the system retrieves and gives no answers"
 _NO_TEXTS = "the system does not say which texts it answered from"
 
@@ -58,16 +61,9 @@ def score_retrieval(answered: Answered) -> pd.DataFrame:
 
     dataset, qrels, run = answered.dataset, *_level(answered)
     frames = [score_run(qrels, run, list(DOCUMENT_MEASURES))] if qrels else []
-    reached = {
-        answer.query_id: {one: 1.0 / rank for rank, one in enumerate(_reached(answered, answer), 1)}
-        for answer in answered.answers
-    }
-    if any(map(bool, qrels.values())):
-        frames.append(_recall(qrels, reached, "context_recall"))
-    if any(case.expected_chunks for case in dataset.cases):
-        expected = {case.query_id: dict.fromkeys(case.expected_chunks, 1) for case in dataset.cases}
-        contexts = {a.query_id: {one: 1.0 / i for i, one in enumerate(a.contexts, 1)} for a in answered.answers}
-        frames.append(_recall(expected, contexts, "expected_chunk_recall"))
+    if answered.has_texts or any(answer.contexts for answer in answered.answers):
+        context = score_context(dataset, answered.answers, texts_of(answered))
+        frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
         known = {chunk.chunk_id for chunk in answered.chunks}
         held = {query: {i: s for i, s in found.items() if i in known} for query, found in answered.ranking.items()}
@@ -82,7 +78,7 @@ def retrieval_ceilings(dataset: Dataset) -> dict[str, float]:
         return {}
     best = ceilings(qrels, list(DOCUMENT_MEASURES))
     found = best.groupby("measure", sort=False)["value"].mean().dropna()
-    return {**{str(name): float(value) for name, value in found.items()}, "context_recall": 1.0, "expected_chunk_recall": 1.0}
+    return {**{str(name): float(value) for name, value in found.items()}, **dict.fromkeys(_REACHED, 1.0)}
 
 
 def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
@@ -132,21 +128,6 @@ def _document_qrels(dataset: Dataset) -> Qrels:
     return {case.query_id: dataset.qrels.get(case.query_id, {}) for case in dataset.cases}
 
 
-def _reached(answered: Answered, answer: Answer) -> list[str]:
-    """The ids that the labels use (of chunks or documents) of what stood in an answer's context."""
-    if _chunk_qrels(answered.dataset):
-        return list(answer.contexts)
-    document_of = {chunk.chunk_id: chunk.doc_id for chunk in answered.chunks}
-    document_of |= {passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id}
-    ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)
-    found = [document_of.get(one, one.rpartition("#")[0] or one) for one in ids]
-    return list(dict.fromkeys(found))
-
-
-def _recall(qrels: Qrels, run: Run, name: str) -> pd.DataFrame:
-    return score_run(qrels, _within(run, qrels), [f"R@{_ALL}"]).assign(measure=name)
-
-
 def _gave(answer: Answer | None) -> float:
     if answer is None or answer.error is not None or answer.outcome in ("failed", "no_results", "blocked"):
         return 0.0
@@ -183,11 +164,20 @@ def measure(
     """The scores of a perspective: columns query_id, measure, value."""
     if perspective == "retrieval":
         return score_retrieval(answered)
+    if perspective == "context":
+        context = score_context(answered.dataset, answered.answers, texts_of(answered))
+        return context[~context["measure"].isin(_REACHED)]
+    if perspective == "pipeline":
+        # What differs each time is no score of a case: latencies stand in a table of their own.
+        frame = score_pipeline(answered.dataset, answered.answers)
+        return frame[~frame["measure"].str.fullmatch(r"latency_\w+_ms")]
     if perspective == "answer":
         return score_answer(answered, embedder)
     if perspective == "judge":
         chunks = texts_of(answered)
-        return score_judgements(judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=chunks))
+        return score_judgements(
+            judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=chunks)
+        )
     return _frame([])
 
 

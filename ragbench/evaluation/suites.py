@@ -37,11 +37,11 @@ def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
         raise ConfigError(unknown("suite", suite, SUITES))
     if suite == "full":
         return dataset
-    cases = _spread(dataset.cases, SMOKE_QUESTIONS, lambda one: one.query_id, lambda one: (one.category, one.answerable))
-    chosen = dataset.select([case.query_id for case in cases])
-    return replace(
-        chosen, safety_inputs=_some(dataset.safety_inputs), safety_outputs=_some(dataset.safety_outputs)
+    cases = _spread(
+        dataset.cases, SMOKE_QUESTIONS, lambda one: one.query_id, lambda one: (one.category, one.answerable)
     )
+    chosen = dataset.select([case.query_id for case in cases])
+    return replace(chosen, safety_inputs=_some(dataset.safety_inputs), safety_outputs=_some(dataset.safety_outputs))
 
 
 def _some(samples: Sequence[SafetySample]) -> tuple[SafetySample, ...]:

@@ -122,7 +122,7 @@ class Pipeline:
         return other
 
     def prompt_for(self, query: str, answer: Answer) -> str:
-        """What a language model was sent for this answer; "" where none is asked: the extractive baseline, no context."""
+        """What a language model was sent for this answer; "" where none was asked."""
         if self._llm == "extractive" or not answer.contexts:
             return ""
         text_of = {chunk.chunk_id: chunk.text for chunk in self.chunks if chunk.chunk_id in answer.contexts}
