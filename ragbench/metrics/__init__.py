@@ -14,13 +14,14 @@ LOWER_IS_BETTER = frozenset(
         "fact_dispersion",
         "false_positive_rate",
         "ngram_redundancy",
+        "overall_hallucination",
         "tfidf_redundancy",
     }
 )
 """Measures by name. Whoever asks calls `higher_is_better`, which also knows the names that are made of parts."""
 
 # "latency_total_ms" and any other stage
-_LOWER_BY_FORM = re.compile(r"latency_\w+_ms")
+_LOWER_BY_FORM = re.compile(r"latency_.+_ms")
 
 
 def higher_is_better(measure: str) -> bool:

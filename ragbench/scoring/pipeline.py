@@ -162,17 +162,17 @@ def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None
     """Latency per stage against its budget: columns stage, n, p50, p95, p99, budget, over, verdict; milliseconds.
 
     Percentiles are by nearest rank (`ragbench.metrics.pipeline.percentile`) over the `n` answers that did not fail and
-    measured the stage: of fewer than 20 the p95 is the slowest answer, of fewer than 100 the p99. `over` is the share of
-    the answers that took longer than the budget; the verdict is "within" or "over" by the p95, "no budget" or "not
+    measured the stage: of fewer than 20 the p95 is the slowest answer, of fewer than 100 the p99. `over` is the share
+    of the answers that took longer than the budget; the verdict is "within" or "over" by the p95, "no budget" or "not
     measured". Stages stand in the order in which a pipeline runs them, others after them, "total" last.
 
     >>> from ragbench.types import Answer
     >>> answers = [Answer(f"q{i}", "Yes.", latency_ms={"retrieve": 10.0 * i, "total": 100.0}) for i in range(1, 5)]
     >>> latency_table(answers, {"retrieve": 25, "generate": 900})
-          stage  n    p50    p95    p99  budget   over       verdict
-    0  retrieve  4   20.0   40.0   40.0    25.0    0.5          over
-    1  generate  0   <NA>   <NA>   <NA>   900.0   <NA>  not measured
-    2     total  4  100.0  100.0  100.0    <NA>   <NA>     no budget
+          stage  n    p50    p95    p99  budget  over       verdict
+    0  retrieve  4   20.0   40.0   40.0    25.0   0.5          over
+    1  generate  0   <NA>   <NA>   <NA>   900.0  <NA>  not measured
+    2     total  4  100.0  100.0  100.0    <NA>  <NA>     no budget
 
     Raises:
         ConfigError: a budget that is no number above 0.
@@ -217,7 +217,7 @@ def _stages(answers: Sequence[Answer], budgets: Mapping[str, float] | None = Non
         for stage, value in answer.latency_ms.items():
             if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
                 raise DataError(
-                    f"the answer to {answer.query_id!r} took {value!r} ms for {stage!r}; expected milliseconds, 0 or more"
+                    f"the answer to {answer.query_id!r} took {value!r} ms for {stage!r}; expected a number, 0 or more"
                 )
             found[stage] = None
     found |= dict.fromkeys(budgets or {})
