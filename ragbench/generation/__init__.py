@@ -5,7 +5,7 @@ from __future__ import annotations
 from ragbench.generation.answers import check_llm, generate_answers
 from ragbench.generation.context import context_chunks, cut_to_budget
 from ragbench.generation.extractive import ABSTAIN_BELOW
-from ragbench.generation.replies import parse_citations
+from ragbench.metrics.groundedness.citations import parse_citations
 from ragbench.prompts import NO_ANSWER
 
 __all__ = [

@@ -1,0 +1,106 @@
+"""Verdicts on claims: does the context hold them, and does an answer state them?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ragbench.metrics.groundedness.citations import without_citations
+from ragbench.metrics.groundedness.claims import Claim, claims
+from ragbench.metrics.groundedness.numbers import Number, numeric_fabrications
+from ragbench.metrics.groundedness.polarity import polarity_differs, text_states
+from ragbench.metrics.groundedness.support import claim_supports
+
+STRICT = 0.5
+"""The least support of an assertion."""
+
+LENIENT = 0.3
+"""The least support of an inference: a conclusion is worded further from what it rests on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the contexts hold a claim: `supported` is None for a general one, which is not checked.
+
+    `support` is in [0, 1], see `claim_support`; `fabricated` are the numbers of the claim that no context holds.
+    """
+
+    claim: Claim
+    support: float
+    supported: bool | None
+    fabricated: tuple[Number, ...] = ()
+
+
+def check_claims(answer: str, contexts: Sequence[str], *, model: str = "minilm") -> list[Verdict]:
+    """Each claim of the answer (see `claims`) held against the contexts.
+
+    An assertion is supported with a support of STRICT (0.5) at least and no fabricated number, an inference with
+    LENIENT (0.3) at least, whatever its numbers; a general claim is not checked.
+
+    >>> tower = ["The tower opened on 31 March 1889. It may be closed in strong wind."]
+    >>> for verdict in check_claims("The tower opened in 1889. The tower opened in 1925.", tower):
+    ...     print(verdict.supported, [number.text for number in verdict.fabricated])
+    True []
+    False ['1925']
+    """
+    return check_answers([(answer, contexts)], model=model)[0]
+
+
+def check_answers(pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm") -> list[list[Verdict]]:
+    """`check_claims` of many (answer, contexts) at once."""
+    found = [claims(answer) for answer, _ in pairs]
+    asked = [(claim.text, pair[1]) for own, pair in zip(found, pairs, strict=True) for claim in own]
+    supports = iter(claim_supports(asked, model=model))
+    verdicts = []
+    for own, (_, contexts) in zip(found, pairs, strict=True):
+        verdicts.append([_verdict(claim, next(supports), contexts) for claim in own])
+    return verdicts
+
+
+def claim_support_rate(verdicts: Sequence[Verdict]) -> float:
+    """The share of the checked claims that are supported, in [0, 1]; NaN where no claim is checked.
+
+    >>> claim_support_rate(check_claims("Please ask again!", ["Some text."]))
+    nan
+    """
+    checked = [verdict.supported for verdict in verdicts if verdict.supported is not None]
+    return sum(checked) / len(checked) if checked else math.nan
+
+
+def unsupported(verdicts: Sequence[Verdict]) -> list[Claim]:
+    """The claims that were checked and are not supported, in their order."""
+    return [verdict.claim for verdict in verdicts if verdict.supported is False]
+
+
+def states(answer: str, claim: str, *, model: str = "minilm") -> bool:
+    """Whether an answer states a claim: the answer, taken as the only context, supports it (STRICT, 0.5).
+
+    A claim that stands in the answer word for word is stated whatever else, and one with a number that the answer does
+    not hold never is. "X is not safe" does not state "X is safe", nor the other way round.
+
+    >>> states("Under load the bridge is not safe.", "The bridge is safe."), states("It is safe now.", "It is safe")
+    (False, True)
+    """
+    return claims_stated(answer, [claim], model=model)[0]
+
+
+def claims_stated(answer: str, wanted: Sequence[str], *, model: str = "minilm") -> list[bool]:
+    """`states` for several claims and one answer."""
+    text = without_citations(answer)
+    supports = claim_supports([(claim, [text]) for claim in wanted], model=model)
+    return [
+        text_states(text, claim)
+        or (support >= STRICT and not polarity_differs(claim, text) and not numeric_fabrications(claim, [text]))
+        for claim, support in zip(wanted, supports, strict=True)
+    ]
+
+
+def _verdict(claim: Claim, support: float, contexts: Sequence[str]) -> Verdict:
+    fabricated = tuple(numeric_fabrications(claim.text, contexts))
+    supported = {
+        "assertion": support >= STRICT and not fabricated,
+        "inference": support >= LENIENT,
+        "general": None,
+    }[claim.kind]
+    return Verdict(claim, support, supported, fabricated)

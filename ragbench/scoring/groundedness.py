@@ -1,0 +1,207 @@
+"""Answers against the texts that they were made from: tidy scores, and every claim with its verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ragbench.metrics.groundedness import (
+    Verdict,
+    check_answers,
+    citation_form,
+    cites_content,
+    claim_support_rate,
+    claim_supports,
+    claims_stated,
+    numeric_support,
+    parse_citations,
+    without_citations,
+)
+from ragbench.metrics.groundedness.checking import STRICT
+from ragbench.scoring.answers import _answered
+from ragbench.scoring.contexts import context_texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ragbench.types import Answer, Case, Chunk, Dataset
+
+GROUNDEDNESS_MEASURES = (
+    "claim_support",
+    "claim_support_rate",
+    "numeric_support",
+    "expected_claims",
+    "forbidden_claims_absent",
+    "expected_citations",
+    "citation_form",
+    "citation_content",
+    "citation_accuracy",
+    "citation_coverage",
+)
+
+
+def score_groundedness(
+    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = (), *, model: str = "minilm"
+) -> pd.DataFrame:
+    """Score answers by what their contexts hold: columns query_id, measure, value.
+
+    Measures, each in [0, 1], higher is better, as defined in `ragbench.metrics.groundedness`:
+
+    - claim_support: how well the contexts support the answer as a whole;
+    - claim_support_rate: supported claims / checked claims (assertions strictly, inferences leniently);
+    - numeric_support: 1 - the share of numbers and dates that no context holds;
+    - expected_claims, forbidden_claims_absent: the share of the case's claims that the answer states, or does not;
+    - expected_citations: the share of the case's that are cited, as chunk id or as the id of the chunk's document;
+    - citation_form: cited ids that were retrieved / cited ids;
+    - citation_content: of the pairs of a claim and a retrieved context that it cites, the share in which the claim's
+      terms stand in that context;
+    - citation_accuracy: of the claims that cite, the share that their cited contexts support by themselves
+      (`claim_support` of 0.5 at least); a claim that cites only what was not retrieved is not;
+    - citation_coverage: claims that cite / claims that are no general remarks.
+
+    A claim cites what is marked in it. Where a system gives its `citations` beside a text without marks, each claim
+    cites all of them. Every case has a row for each measure, by measure, then in the order of the cases. Unscored (NaN)
+    is a case without an answer given, exactly as in `score_answers`; one without the label that the measure needs; one
+    whose answer holds no claim, no number, or no citation where these are what is counted. An answer that had no
+    context scores 0 in the first two: nothing supports it.
+
+    Args:
+        dataset: its cases may hold `expected_claims`, `forbidden_claims` and `expected_citations`.
+        answers: at most one per case, in any order.
+        chunks: those that the answers' `contexts` name; not needed for answers with `passages` of their own.
+        model: see `claim_support`.
+
+    >>> from ragbench.types import Answer, Case, Chunk, Dataset
+    >>> chunk = Chunk("d#0", "d", 0, 41, "The tower opened in 1889 and is 330 m high.")
+    >>> answer = Answer("q1", "The tower opened in 1889 [1]. It is 400 m high.", contexts=("d#0",), citations=("d#0",))
+    >>> scores = score_groundedness(Dataset("mine", "test", {}, [Case("q1", "?")], {}), [answer], [chunk])
+    >>> scores.set_index("measure")["value"].loc[["numeric_support", "citation_form", "citation_coverage"]].to_dict()
+    {'numeric_support': 0.5, 'citation_form': 1.0, 'citation_coverage': 0.5}
+
+    Raises:
+        DataError: an answer to a question that the dataset lacks, two answers to one question, or a context whose
+            text is not there.
+    """
+    import pandas as pd
+
+    checked = _check(dataset, answers, chunks, model)
+    values: dict[str, dict[str, float]] = {}
+    supports = claim_supports([(one.text, one.texts) for one in checked.values()], model=model)
+    values["claim_support"] = {
+        query_id: support if one.verdicts else math.nan
+        for (query_id, one), support in zip(checked.items(), supports, strict=True)
+    }
+    values["claim_support_rate"] = {query_id: claim_support_rate(one.verdicts) for query_id, one in checked.items()}
+    values["numeric_support"] = {query_id: numeric_support(one.text, one.texts) for query_id, one in checked.items()}
+    values |= _labelled(checked, model) | _cited(checked, model)
+    values["expected_citations"] = {query_id: _expected(one, chunks) for query_id, one in checked.items()}
+    rows = [
+        (case.query_id, measure, values[measure].get(case.query_id, math.nan))
+        for measure in GROUNDEDNESS_MEASURES
+        for case in dataset.cases
+    ]
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+
+
+def claim_table(
+    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = (), *, model: str = "minilm"
+) -> pd.DataFrame:
+    """Every claim of every answer given with its verdict, in the order of the cases.
+
+    Columns query_id, claim, kind ("assertion", "inference", "general"), supported (True, False, or None where it is not
+    checked), support, citations and fabricated_numbers (both tuples).
+
+    >>> from ragbench.types import Answer, Case, Chunk, Dataset
+    >>> chunk = Chunk("d#0", "d", 0, 41, "The tower opened in 1889 and is 330 m high.")
+    >>> answer = Answer("q1", "The tower opened in 1889 [1]. It is 400 m high.", contexts=("d#0",))
+    >>> table = claim_table(Dataset("mine", "test", {}, [Case("q1", "?")], {}), [answer], [chunk])
+    >>> table[["claim", "citations", "fabricated_numbers"]].values.tolist()
+    [['The tower opened in 1889 [1].', ('d#0',), ()], ['It is 400 m high.', (), ('400 m',)]]
+    """
+    import pandas as pd
+
+    rows = [
+        (
+            query_id,
+            verdict.claim.text,
+            verdict.claim.kind,
+            verdict.supported,
+            verdict.support,
+            cited,
+            tuple(number.text for number in verdict.fabricated),
+        )
+        for query_id, one in _check(dataset, answers, chunks, model).items()
+        for verdict, cited in zip(one.verdicts, one.cited, strict=True)
+    ]
+    columns = ["query_id", "claim", "kind", "supported", "support", "citations", "fabricated_numbers"]
+    return pd.DataFrame(rows, columns=columns).astype({"supported": object, "support": float})
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """An answer beside its texts: `ids` name `texts`; `cited` holds, for each verdict, what its claim cites."""
+
+    case: Case
+    text: str
+    ids: tuple[str, ...]
+    texts: list[str]
+    citations: tuple[str, ...]
+    verdicts: list[Verdict]
+    cited: list[tuple[str, ...]]
+
+
+def _check(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk], model: str) -> dict[str, _Checked]:
+    given = _answered(dataset, answers)
+    texts = context_texts([answer for _, answer in given.values()], chunks)
+    verdicts = check_answers(
+        [(answer.text, texts[query_id]) for query_id, (_, answer) in given.items()], model=model
+    )
+    checked = {}
+    for (query_id, (case, answer)), own in zip(given.items(), verdicts, strict=True):
+        ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)
+        marked = [parse_citations(verdict.claim.text, ids) for verdict in own]
+        if not parse_citations(answer.text, ids):
+            marked = [answer.citations] * len(own)  # given beside the text: they stand for all of it
+        citations = answer.citations or parse_citations(answer.text, ids)
+        text = without_citations(answer.text, ids)
+        checked[query_id] = _Checked(case, text, ids, texts[query_id], citations, own, marked)
+    return checked
+
+
+def _labelled(checked: dict[str, _Checked], model: str) -> dict[str, dict[str, float]]:
+    expected, absent = {}, {}
+    for query_id, one in checked.items():
+        wanted, unwanted = one.case.expected_claims, one.case.forbidden_claims
+        stated = claims_stated(one.text, [*wanted, *unwanted], model=model)
+        expected[query_id] = _share(stated[: len(wanted)])
+        absent[query_id] = _share([not found for found in stated[len(wanted) :]])
+    return {"expected_claims": expected, "forbidden_claims_absent": absent}
+
+
+def _cited(checked: dict[str, _Checked], model: str) -> dict[str, dict[str, float]]:
+    values: dict[str, dict[str, float]] = {
+        "citation_form": {query_id: citation_form(one.citations, one.ids) for query_id, one in checked.items()}
+    }
+    content, accuracy, coverage = {}, {}, {}
+    for query_id, one in checked.items():
+        text_of = dict(zip(one.ids, one.texts, strict=True))
+        pairs = list(zip(one.verdicts, one.cited, strict=True))
+        content[query_id] = _share(
+            [cites_content(v.claim.text, text_of[i]) for v, cited in pairs for i in cited if i in text_of]
+        )
+        citing = [(v.claim.text, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited]
+        accuracy[query_id] = _share([support >= STRICT for support in claim_supports(citing, model=model)])
+        coverage[query_id] = _share([bool(cited) for v, cited in pairs if v.supported is not None])
+    return values | {"citation_content": content, "citation_accuracy": accuracy, "citation_coverage": coverage}
+
+
+def _expected(one: _Checked, chunks: Sequence[Chunk]) -> float:
+    document_of = {chunk.chunk_id: chunk.doc_id for chunk in chunks}
+    cited = set(one.citations) | {document_of[i] for i in one.citations if i in document_of}
+    return _share([wanted in cited for wanted in one.case.expected_citations])
+
+
+def _share(verdicts: Sequence[bool]) -> float:
+    return sum(verdicts) / len(verdicts) if verdicts else math.nan

@@ -1,0 +1,119 @@
+"""Numbers as texts write them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.metrics.groundedness.numbers import numbers, numeric_fabrications, numeric_support
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1,234,567.5", [1234567.5]),
+        ("10 000 people", [10000.0]),
+        ("3.5 million", [3.5e6]),
+        ("$3bn", [3e9]),
+        ("4k", [4000.0]),
+        ("twenty-five", [25.0]),
+        ("two million", [2e6]),
+        ("a dozen", [12.0]),
+        ("half a million", [5e5]),
+        ("two hundred and five thousand", [205000.0]),
+        ("-5 degrees", [-5.0]),
+        ("5-10 people", [5.0, 10.0]),
+        ("from 5 to 10", [5.0, 10.0]),
+        ("the 20th time", [20.0]),
+        ("1.5 km", [1500.0]),
+        ("the 1980s", [1980.0]),
+    ],
+)
+def test_values(text: str, values: list[float]) -> None:
+    assert [number.value for number in numbers(text)] == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "As said [2], and again [1, 3].",
+        "1. First\n2) Second",
+        "Vitamin B2 and COVID-19 in version 3.11.2",
+        "one of them",
+        "no numbers here",
+        "Step 1: go",
+        "",
+    ],
+)
+def test_what_is_no_number(text: str) -> None:
+    assert numbers(text) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["31 March 1889", "March 31, 1889", "1889-03-31", "31st of March, 1889", "Mar. 31 1889", "31.3.1889"]
+)
+def test_dates_in_all_notations_are_one(text: str) -> None:
+    assert [number.date for number in numbers(text)] == [(1889, 3, 31)]
+
+
+def test_a_date_of_two_readings_has_both() -> None:
+    assert [number.date for number in numbers("3/4/2020")] == [(2020, 3, 4), (2020, 4, 3)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "context"),
+    [
+        ("2987 came", "2,987 came"),
+        ("25 % of them", "twenty-five percent of them"),
+        ("1.5 km", "1,500 m away"),
+        ("10 minutes", "600 seconds"),
+        ("It opened in 1889", "opened on 31 March 1889"),
+        ("in March 1889", "on 31 March 1889"),
+        ("on March 31, 1889", "on 1889-03-31"),
+        ("12 people", "a dozen people"),
+        ("about 3,000", "2,987"),
+        ("over 2,900", "2,987"),
+        ("nearly 3,000", "2,987"),
+        ("5", "5 km"),
+        ("on 3/4/2020", "3 April 2020"),
+    ],
+)
+def test_held(answer: str, context: str) -> None:
+    assert numeric_fabrications(answer, [context]) == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "context"),
+    [
+        ("3,000 came", "2,987 came"),
+        ("25 %", "25 people"),
+        ("5 km", "5 kg"),
+        ("in 1890", "31 March 1889"),
+        ("on 30 March 1889", "31 March 1889"),
+        ("on 31 March 1889", "in 1889"),
+        ("over 3,000", "2,987"),
+        ("about 4,000", "2,987"),
+        ("3", "13 and 3.5"),
+        ("7", ""),
+    ],
+)
+def test_fabricated(answer: str, context: str) -> None:
+    assert len(numeric_fabrications(answer, [context])) == 1
+
+
+def test_support_is_a_share_and_unscored_without_numbers() -> None:
+    assert numeric_support("1 May 1889, 12 and 13.", ["12", "1889-05-01"]) == pytest.approx(2 / 3)
+    assert math.isnan(numeric_support("None at all.", ["12"]))
+    assert numeric_support("12", []) == 0.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(alphabet="0123456789 .,%$-/maykone twhudr\n[]", max_size=60))
+def test_every_text_holds_its_own_numbers(text: str) -> None:
+    assert numeric_fabrications(text, [text]) == []
+    for number in numbers(text):
+        assert 0 <= number.start < number.end <= len(text)
+        assert math.isfinite(number.value)
