@@ -95,7 +95,7 @@ def _say_table(report: Report, verbose: bool, out: Console) -> None:
     for one in report.perspectives:
         if not one.measured:
             continue
-        table.add_row(Text(one.name, style="bold cyan"))
+        table.add_row(Text(f"{one.name} ({one.note})" if one.note else one.name, style="bold cyan"))
         for row in rows[one.name]:
             word = Text("" if row.verdict == "no target" else f"{SIGNS[row.verdict]} {row.verdict}")
             word.stylize(_COLOURS.get(row.verdict, ""))
@@ -129,6 +129,8 @@ def _say_comparison(report: Report, verbose: bool, out: Console) -> None:
             out.print(Text(f"  {sign} {change.verdict}: {change_sentence(change)}", style=colour))
     if not any(change.verdict in signs for change in found.changes):
         out.print(Text("  no measure differs by more than chance would explain"))
+    for note in found.notes:
+        out.print(Text(f"  {note}", style="yellow"))
     for flips in found.pass_fail:
         counts = f"{len(flips.broken)} broken, {len(flips.mended)} mended of {flips.n}"
         p = "" if flips.p_value is None else f", McNemar p = {flips.p_value:.3f}"

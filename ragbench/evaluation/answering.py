@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,8 +62,8 @@ def answer_all(
     if isinstance(system, Pipeline):
         return _pipeline(dataset, system, timed)
     answers: Sequence[Answer]
-    if isinstance(system, Sequence):
-        answers, plain = _given(dataset, list(system)), {"name": "recorded answers", "kind": "answers"}
+    if not isinstance(system, System):
+        answers, plain = _given(dataset, system), {"name": "recorded answers", "kind": "answers"}
     else:
         answers = ask(system, dataset, concurrency=concurrency)
         plain = {"name": system.name, "kind": type(system).__name__}
@@ -103,7 +104,12 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
         prompts={
             answer.query_id: text for answer in answers if (text := system.prompt_for(queries[answer.query_id], answer))
         },
-        system={"name": system.name, "kind": "Pipeline", "chunks": len(system.chunks)},
+        system={
+            "name": system.name,
+            "kind": "Pipeline",
+            "chunks": len(system.chunks),
+            "chunking": _chunking(system.chunks),
+        },
     )
 
 
@@ -130,3 +136,9 @@ def _given(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
 def _ranked(answer: Answer) -> dict[str, float]:
     ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)
     return {passage_id: 1.0 / rank for rank, passage_id in enumerate(dict.fromkeys(ids), 1)}
+
+
+def _chunking(chunks: Sequence[Chunk]) -> str:
+    """Which pieces the documents are cut into, in 12 hex digits."""
+    borders = "\n".join(f"{chunk.doc_id} {chunk.start} {chunk.end}" for chunk in chunks)
+    return hashlib.sha256(borders.encode()).hexdigest()[:12]

@@ -2,116 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from ragbench.metrics.answers import missing_keywords, stated_facts
-from ragbench.report.evaluation import failing, missed_reason
-from ragbench.types import Answer, Case, Dataset
+from ragbench.evaluation.answering import Answered
+from ragbench.scoring.overall import failure_reasons, score_overall
 
-_ERROR = 200  # characters of a system's error that a reason repeats
+if TYPE_CHECKING:
+    import pandas as pd
+
+_OF_ANSWERS = ("groundedness", "answer", "pipeline")
+_NOTHING_FOUND = "nothing relevant among the first 5 retrieved"
 
 
-def decide(
-    dataset: Dataset,
-    answers: Mapping[str, Answer],
-    scores: Mapping[str, Mapping[str, float | None]],
-    thresholds: Mapping[str, float],
-) -> dict[str, tuple[bool | None, tuple[str, ...]]]:
-    """query_id -> whether the case passed, and each reason why not. None where no threshold could be applied.
+class Decided(NamedTuple):
+    """query_id -> whether the case passed (None = nothing to decide by), the reasons why not, and the scores."""
 
-    >>> case = Case("q1", "When?", required_keywords=("1889", "Paris"))
-    >>> answer = Answer("q1", "In Paris.")
-    >>> data = Dataset("demo", "test", {}, [case], {})
-    >>> decide(data, {"q1": answer}, {"q1": {"keyword_coverage": 0.5}}, {"keyword_coverage": 0.6})
-    {'q1': (False, ('keyword coverage 0.50 < 0.60; missing keywords: 1889',))}
+    passed: Mapping[str, bool | None]
+    reasons: Mapping[str, tuple[str, ...]]
+    scores: pd.DataFrame
+
+
+def decide(answered: Answered, frames: Mapping[str, pd.DataFrame], thresholds: Mapping[str, float]) -> Decided:
+    """Decide every case by what was measured.
+
+    Where answers were looked at, `failure_reasons` decides, and the scores are those of `score_overall`. Where only
+    retrieval was, a question passes if something relevant stands among the first 5.
+
+    Args:
+        answered: the answers.
+        frames: perspective -> its scores; perspectives that could not be measured are not in it.
+        thresholds: part -> what an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
     """
-    decided: dict[str, tuple[bool | None, tuple[str, ...]]] = {}
-    for case in dataset.cases:
-        missed = failing(scores.get(case.query_id, {}), thresholds)
-        if missed is None:
-            decided[case.query_id] = (None, ())
-        else:
-            answer = answers.get(case.query_id) or Answer(case.query_id, "", outcome="failed", error="no answer")
-            decided[case.query_id] = (not missed, _reasons(case, answer, missed, thresholds))
-    return decided
+    import pandas as pd
+
+    kept = [frames[name] for name in ("answer", "groundedness") if name in frames]
+    columns = pd.DataFrame({"query_id": [], "measure": [], "value": []})
+    scores = pd.concat(kept, ignore_index=True) if kept else columns
+    if not any(name in frames for name in _OF_ANSWERS):
+        return _by_retrieval(answered, frames.get("retrieval", columns))
+    overall = score_overall(answered.dataset, answered.answers, scores, thresholds=thresholds)
+    own = overall[overall["measure"] == "passed"]
+    passed = dict(zip(own["query_id"], own["value"], strict=True))
+    values: dict[str, dict[str, float]] = {}
+    for query_id, name, value in scores[["query_id", "measure", "value"]].itertuples(index=False, name=None):
+        values.setdefault(query_id, {})[name] = float(value)
+    given = {answer.query_id: answer for answer in answered.answers}
+    citing = any(answer.citations for answer in answered.answers)
+    reasons = {
+        case.query_id: tuple(
+            failure_reasons(
+                case,
+                given.get(case.query_id),
+                values.get(case.query_id, {}),
+                thresholds=thresholds,
+                citing=citing,
+            )
+        )
+        for case in answered.dataset.cases
+        if passed.get(case.query_id) == 0
+    }
+    shown = overall[overall["measure"] != "passed"]
+    return Decided({one: None if math.isnan(value) else bool(value) for one, value in passed.items()}, reasons, shown)
 
 
-def _reasons(
-    case: Case, answer: Answer, missed: Mapping[str, float], thresholds: Mapping[str, float]
-) -> tuple[str, ...]:
-    if not missed:
-        return ()
-    reasons = []
-    if answer.error is not None or answer.outcome == "failed":
-        reasons.append(f"the system failed: {' '.join((answer.error or 'no reason given').split())[:_ERROR]}")
-    for name, value in missed.items():
-        own = _IN_WORDS.get(name)
-        said = own(case, answer) if own is not None else ""
-        if own is None or name in _WITH_FIGURE:
-            said = "; ".join(filter(None, (missed_reason(name, value, thresholds), said)))
-        if said and not (reasons and name in ("answered", "outcome_correct") and reasons[0].startswith("the system")):
-            reasons.append(said)
-    return tuple(reasons) or ("the system failed",)
-
-
-def _keywords(case: Case, answer: Answer) -> str:
-    missing = missing_keywords(answer.text, case.required_keywords)
-    return f"missing keywords: {_some(missing)}" if missing else ""
-
-
-def _facts(case: Case, answer: Answer) -> str:
-    held = stated_facts(answer.text, case.gold_facts)
-    missing = [fact[0] for fact, there in zip(case.gold_facts, held, strict=True) if not there]
-    return f"missing facts: {_some(missing)}" if missing else ""
-
-
-def _answered(case: Case, answer: Answer) -> str:
-    return f"no answer given (outcome {answer.outcome or 'unknown'}) although there is one"
-
-
-def _outcome(case: Case, answer: Answer) -> str:
-    return f"outcome {answer.outcome or 'unknown'} where {case.expected_outcome} is expected"
-
-
-def _required(case: Case, answer: Answer) -> str:
-    return f"missing flags: {_some([flag for flag in case.required_flags if flag not in answer.flags])}"
-
-
-def _forbidden(case: Case, answer: Answer) -> str:
-    return f"forbidden flags raised: {_some([flag for flag in case.forbidden_flags if flag in answer.flags])}"
-
-
-def _citations(case: Case, answer: Answer) -> str:
-    return f"{len(answer.citations)} citations where {case.min_citations} are the least"
-
-
-def _latency(case: Case, answer: Answer) -> str:
-    over = [
-        f"{stage} {answer.latency_ms[stage]:.0f} ms > {budget:.0f} ms"
-        for stage, budget in case.latency_budget_ms.items()
-        if answer.latency_ms.get(stage, 0.0) > budget
-    ]
-    return f"too slow: {_some(over)}"
-
-
-def _success(case: Case, answer: Answer) -> str:
-    return "nothing relevant in the first 5 retrieved"
-
-
-_IN_WORDS: dict[str, Callable[[Case, Answer], str]] = {
-    "keyword_coverage": _keywords,
-    "contains_all": _keywords,
-    "gold_fact_coverage": _facts,
-    "answered": _answered,
-    "outcome_correct": _outcome,
-    "required_flags": _required,
-    "forbidden_flags_absent": _forbidden,
-    "min_citations": _citations,
-    "latency_in_budget": _latency,
-    "Success@5": _success,
-}
-_WITH_FIGURE = frozenset({"keyword_coverage", "gold_fact_coverage"})
-
-
-def _some(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+def _by_retrieval(answered: Answered, scores: pd.DataFrame) -> Decided:
+    own = scores[scores["measure"] == "Success@5"]
+    found = dict(zip(own["query_id"], own["value"], strict=True))
+    passed: dict[str, bool | None] = {}
+    for case in answered.dataset.cases:
+        value = found.get(case.query_id, math.nan)
+        passed[case.query_id] = None if math.isnan(value) else value > 0
+    reasons = {one: (_NOTHING_FOUND,) for one, good in passed.items() if good is False}
+    return Decided(passed, reasons, scores.iloc[:0])

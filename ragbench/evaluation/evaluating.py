@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation.answering import Answered, answer_all
-from ragbench.evaluation.cases import decide
-from ragbench.evaluation.perspectives import measure, retrieval_ceilings, unlabelled, unmeasurable
+from ragbench.evaluation.cases import Decided, decide
+from ragbench.evaluation.perspectives import ceilings_of, document_ceilings, level_of, measure, unlabelled, unmeasurable
 from ragbench.evaluation.safety import safety_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets, reaches, verdict
 from ragbench.metrics import higher_is_better
+from ragbench.metrics.pipeline import outcome_of
 from ragbench.report.environment import environment
 from ragbench.report.evaluation import (
     HEADLINE,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 _MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "overall"))
 # Not bounded by 1, or by something that depends on the chunks.
-_NO_CEILING = ("span_precision", "span_iou", "tfidf", "ngram", "fact_dispersion")
+_NO_CEILING = ("span_precision", "span_iou")
 CRITERIA = ("correctness", "faithfulness", "relevance")
 """What a judge is asked about each answer."""
 
@@ -146,7 +147,7 @@ def check_evaluation(
             raise ConfigError(f"--fail-under names {gate}, of the perspective {wanted!r}, which is not evaluated here")
         if wanted in perspectives and (reason := unlabelled(wanted, dataset)):
             raise ConfigError(f"--fail-under names {gate}, which this test set cannot show: {reason}")
-    best = retrieval_ceilings(dataset)
+    best = document_ceilings(dataset)
     gates = [name for name in targets.gates if perspective_of(name) != "retrieval"]
     check_reachable(targets, {**best, **{name: top for name in gates if (top := _bound(name)) is not None}})
     if baseline is not None:
@@ -189,18 +190,19 @@ def report_of(
                     rows += [_aimed(row, aims) for row in safety_rows]
                 if not frames[one]["value"].notna().any() and not (one == "safety" and figures):
                     reason = _nothing_scored(one, answered)
-            states.append(Perspective(one, not reason, reason))
+            level = level_of(answered) if one == "retrieval" and not reason else ""
+            states.append(Perspective(one, not reason, reason, f"judged by {level}" if level else ""))
             seconds[one] = round(time.perf_counter() - start, 3)
             bar.update()
-    scores = _by_case(dataset, frames)
-    given = {answer.query_id: answer for answer in answered.answers}
-    decided = decide(dataset, given, scores, _thresholds(aims, frames))
-    frames["overall"] = _passed_frame(decided, frames.get("overall"))
+    measured = {one.name: frames[one.name] for one in states if one.measured and one.name in frames}
+    decided = decide(answered, measured, aims.cases)
     states.append(_overall_state(decided))
-    best = retrieval_ceilings(dataset)
+    frames["overall"] = _overall_frame(decided)
+    best = ceilings_of(answered)
+    check_reachable(aims, best)
     rows = [*(row for part in frames.values() for row in _rows(part, aims, best)), *rows]
     rows = [row for row in rows if any(one.name == row.perspective and one.measured for one in states)]
-    cases = _cases(answered, scores, decided)
+    cases = _cases(answered, _by_case(dataset, frames), decided)
     latency = _latency(answered) if "pipeline" in chosen else ()
     report = Report(
         name=name or f"{dataset.name}-{answered.system['name']}",
@@ -256,24 +258,17 @@ def _by_case(dataset: Dataset, frames: Mapping[str, pd.DataFrame]) -> dict[str, 
     return scores
 
 
-def _thresholds(targets: Targets, frames: Mapping[str, pd.DataFrame]) -> dict[str, float]:
-    measured = {name for frame in frames.values() for name in frame["measure"].unique()}
-    return {name: value for name, value in targets.cases.items() if name in measured}
-
-
-def _passed_frame(
-    decided: Mapping[str, tuple[bool | None, tuple[str, ...]]], others: pd.DataFrame | None
-) -> pd.DataFrame:
+def _overall_frame(decided: Decided) -> pd.DataFrame:
     import pandas as pd
 
-    rows = [(one, "pass_rate", math.nan if passed is None else float(passed)) for one, (passed, _) in decided.items()]
-    frame = pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
-    return frame if others is None else pd.concat([others, frame], ignore_index=True)
+    rows = [(one, "pass_rate", math.nan if good is None else float(good)) for one, good in decided.passed.items()]
+    passed = pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
+    return pd.concat([decided.scores, passed], ignore_index=True) if len(decided.scores) else passed
 
 
-def _overall_state(decided: Mapping[str, tuple[bool | None, tuple[str, ...]]]) -> Perspective:
-    known = any(passed is not None for passed, _ in decided.values())
-    return Perspective("overall", known, "" if known else "no threshold of a single question could be applied")
+def _overall_state(decided: Decided) -> Perspective:
+    known = any(passed is not None for passed in decided.passed.values())
+    return Perspective("overall", known, "" if known else "nothing decides whether a question passes")
 
 
 def _rows(frame: pd.DataFrame, targets: Targets, best: Mapping[str, float]) -> list[MeasureResult]:
@@ -308,6 +303,8 @@ def _aimed(row: MeasureResult, targets: Targets) -> MeasureResult:
 
 def _bound(measure: str) -> float | None:
     """The best value of a measure whatever the test set: 1, or 0 where lower is better; None where it is not known."""
+    if measure == "fact_dispersion":
+        return 1.0
     if not higher_is_better(measure):
         return 0.0 if "latency" not in measure else None
     return None if measure.startswith(_NO_CEILING) else 1.0
@@ -316,7 +313,7 @@ def _bound(measure: str) -> float | None:
 def _cases(
     answered: Answered,
     scores: Mapping[str, Mapping[str, float | None]],
-    decided: Mapping[str, tuple[bool | None, tuple[str, ...]]],
+    decided: Decided,
 ) -> tuple[CaseResult, ...]:
     from ragbench.evaluation.masking import masked
 
@@ -324,7 +321,6 @@ def _cases(
     rows = []
     for case in answered.dataset.cases:
         answer = given.get(case.query_id) or Answer(case.query_id, "", outcome="failed", error="no answer")
-        passed, reasons = decided[case.query_id]
         grades = answered.dataset.qrels.get(case.query_id, {})
         rows.append(
             CaseResult(
@@ -332,9 +328,9 @@ def _cases(
                 question=case.text,
                 category=case.category,
                 query_type=case.query_type,
-                passed=passed,
-                reasons=tuple(masked(reason) for reason in reasons),
-                outcome=answer.outcome,
+                passed=decided.passed.get(case.query_id),
+                reasons=tuple(masked(reason) for reason in decided.reasons.get(case.query_id, ())),
+                outcome=outcome_of(answer),
                 expected_outcome=case.expected_outcome,
                 answer=masked(answer.text),
                 retrieved=answer.contexts,

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 from ragbench.evaluation.answering import Answered
 from ragbench.judges import judge as judge_answers
-from ragbench.scoring import ceilings, score_answers, score_judgements, score_run, score_spans
-from ragbench.scoring.context import score_context
+from ragbench.scoring import score_answers, score_judgements, score_spans
+from ragbench.scoring.context import context_ceilings, score_context
 from ragbench.scoring.pipeline import score_pipeline
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Qrels, Run
+from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_level, score_retrieval
+from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DOCUMENT_MEASURES = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")
+RANKING_MEASURES = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")
 # Of the context, but a matter of retrieval: what of the relevant reached it.
 _REACHED = ("context_recall", "context_evidence_recall", "context_chunk_recall")
 _NO_ANSWERS = "the system retrieves and gives no answers"
@@ -51,34 +52,57 @@ def unlabelled(perspective: str, dataset: Dataset) -> str:
     return ""
 
 
-def score_retrieval(answered: Answered) -> pd.DataFrame:
-    """Ranking measures, evidence found, and what reached the context.
-
-    At the level of chunks where cases have `relevant_chunks`, else of documents. Evidence measures (`span_...`) need
-    spans of evidence and chunks of the dataset's documents.
-    """
+def score_ranking(answered: Answered) -> pd.DataFrame:
+    """Ranking measures at the finest level that the labels allow, evidence found, and what reached the context."""
     import pandas as pd
 
-    dataset, qrels, run = answered.dataset, *_level(answered)
-    frames = [score_run(qrels, run, list(DOCUMENT_MEASURES))] if qrels else []
-    if answered.has_texts or any(answer.contexts for answer in answered.answers):
-        context = score_context(dataset, answered.answers, texts_of(answered))
-        frames.append(context[context["measure"].isin(_REACHED)])
+    dataset, answers = answered.dataset, answered.answers
+    frames = []
+    if any(map(bool, dataset.qrels.values())) or level_of(answered) != "documents":
+        chunks, run = answered.chunks, _judged(dataset, answered.documents)
+        measures = list(RANKING_MEASURES)
+        frames.append(score_retrieval(dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures))
+    context = score_context(dataset, answers, texts_of(answered))
+    frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
         known = {chunk.chunk_id for chunk in answered.chunks}
         held = {query: {i: s for i, s in found.items() if i in known} for query, found in answered.ranking.items()}
         frames.append(score_spans(dataset, held, answered.chunks, ks=(5,), budgets=(500, 1000)))
-    return pd.concat(frames, ignore_index=True) if frames else _frame([])
+    return pd.concat(frames, ignore_index=True)
 
 
-def retrieval_ceilings(dataset: Dataset) -> dict[str, float]:
-    """measure -> the mean of the best values that any system could reach, over the judged questions."""
-    qrels = _chunk_qrels(dataset) or _document_qrels(dataset)
-    if not any(map(bool, qrels.values())):
+def level_of(answered: Answered) -> str:
+    """What the ranking is judged by: "chunk labels", "evidence spans" or "documents"."""
+    return retrieval_level(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
+
+
+def ceilings_of(answered: Answered) -> dict[str, float]:
+    """measure -> the mean of the best values that any system could reach, over the judged questions.
+
+    unique_token_ratio has what is usual for texts of the length of these contexts.
+    """
+    import pandas as pd
+
+    dataset, frames = answered.dataset, []
+    if any(map(bool, dataset.qrels.values())) or level_of(answered) != "documents":
+        run, chunks, measures = answered.ranking, answered.chunks, list(RANKING_MEASURES)
+        frames.append(retrieval_ceilings(dataset, chunk_run=run, chunks=chunks, measures=measures))
+    if answered.has_texts:
+        frames.append(context_ceilings(dataset, answered.answers, texts_of(answered)))
+    if not frames:
         return {}
-    best = ceilings(qrels, list(DOCUMENT_MEASURES))
-    found = best.groupby("measure", sort=False)["value"].mean().dropna()
-    return {**{str(name): float(value) for name, value in found.items()}, **dict.fromkeys(_REACHED, 1.0)}
+    best = pd.concat(frames).groupby("measure", sort=False)["value"].mean().dropna()
+    return {str(name): float(value) for name, value in best.items()}
+
+
+def document_ceilings(dataset: Dataset) -> dict[str, float]:
+    """The ceilings that are known before a system is asked: none where passages may be judged instead of documents."""
+    if any(case.evidence or case.relevant_chunks for case in dataset.cases) or not any(
+        map(bool, dataset.qrels.values())
+    ):
+        return {}
+    best = retrieval_ceilings(dataset, measures=list(RANKING_MEASURES)).groupby("measure")["value"].mean().dropna()
+    return {str(name): float(value) for name, value in best.items()}
 
 
 def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
@@ -94,6 +118,11 @@ def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
     return pd.concat([score_answers(answered.dataset, answered.answers, embedder=embedder), _frame(rows)])
 
 
+def claim_model(embedder: str | Embedder) -> str:
+    """What claims are held against their contexts with: no heavier a model than the embedder of the evaluation."""
+    return "lexical" if embedder == "wordllama" else "minilm"
+
+
 def texts_of(answered: Answered) -> list[Chunk]:
     """A chunk for every id in the answers' contexts, be its text a chunk's, a passage's, or (then "") not known."""
     known = {chunk.chunk_id for chunk in answered.chunks}
@@ -107,25 +136,8 @@ def texts_of(answered: Answered) -> list[Chunk]:
     return [*answered.chunks, *more.values()]
 
 
-def _level(answered: Answered) -> tuple[Qrels, Run]:
-    if qrels := _chunk_qrels(answered.dataset):
-        return qrels, _within(answered.ranking, qrels)
-    qrels = _document_qrels(answered.dataset)
-    return qrels, _within(answered.documents, qrels)
-
-
-def _within(run: Run, qrels: Qrels) -> Run:
-    return {query_id: run.get(query_id, {}) for query_id in qrels}
-
-
-def _chunk_qrels(dataset: Dataset) -> Qrels:
-    if not any(case.relevant_chunks for case in dataset.cases):
-        return {}
-    return {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
-
-
-def _document_qrels(dataset: Dataset) -> Qrels:
-    return {case.query_id: dataset.qrels.get(case.query_id, {}) for case in dataset.cases}
+def _judged(dataset: Dataset, run: Run) -> Run:
+    return {query_id: run.get(query_id, {}) for query_id in dataset.qrels}
 
 
 def _gave(answer: Answer | None) -> float:
@@ -163,10 +175,16 @@ def measure(
 ) -> pd.DataFrame:
     """The scores of a perspective: columns query_id, measure, value."""
     if perspective == "retrieval":
-        return score_retrieval(answered)
+        return score_ranking(answered)
     if perspective == "context":
         context = score_context(answered.dataset, answered.answers, texts_of(answered))
         return context[~context["measure"].isin(_REACHED)]
+    if perspective == "groundedness":
+        try:  # SHIM until w-ground is complete
+            from ragbench.scoring.groundedness import score_groundedness
+        except ImportError:
+            return _frame([])
+        return score_groundedness(answered.dataset, answered.answers, texts_of(answered), model=claim_model(embedder))
     if perspective == "pipeline":
         # What differs each time is no score of a case: latencies stand in a table of their own.
         frame = score_pipeline(answered.dataset, answered.answers)
@@ -183,4 +201,13 @@ def measure(
 
 def claims_of(answered: Answered, query_ids: Sequence[str]) -> dict[str, list[dict[str, object]]]:
     """query_id -> the claims of its answer, each with its verdict and what it rests on."""
-    return {}
+    chosen = answered.dataset.select(query_ids)
+    answers = [answer for answer in answered.answers if answer.query_id in chosen.queries]
+    claims: dict[str, list[dict[str, object]]] = {}
+    try:  # SHIM until w-ground is complete
+        from ragbench.scoring.groundedness import claim_table
+    except ImportError:
+        return {}
+    for row in claim_table(chosen, answers, texts_of(answered)).to_dict("records"):
+        claims.setdefault(row.pop("query_id"), []).append({str(name): value for name, value in row.items()})
+    return claims

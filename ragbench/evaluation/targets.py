@@ -13,6 +13,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.metrics import higher_is_better
+from ragbench.metrics.overall import THRESHOLDS, check_thresholds
 from ragbench.report.evaluation.measures import check_measure
 
 _TABLES = ("targets", "cases")
@@ -21,7 +22,7 @@ _SLACK = 1e-9  # the mean of a hundred values of 0.7 is not 0.7 to the last bit
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """`measures` is measure -> target of its mean, `cases` measure -> threshold of one case.
+    """`measures` is measure -> target of its mean, `cases` part of an answer -> its threshold in one case.
 
     `gates` are the measures that `--fail-under` names: they must be measured, and they must be reachable.
     """
@@ -35,7 +36,7 @@ def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, 
     """The default targets, changed by a TOML file, then by what `fail_under` says.
 
     Args:
-        path: a file with the tables [targets] and [cases], each measure = number, or false for no target.
+        path: a file with the tables [targets], each measure = number, or false for no target, and [cases].
         fail_under: "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of which lower is better
             the number is the most that it may be.
 
@@ -53,7 +54,11 @@ def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, 
         own = _tables(_read(Path(path)), str(path))
         found = {name: {**found[name], **own[name]} for name in _TABLES}
     gates = _parse_gates(fail_under) if isinstance(fail_under, str) else _check_gates(fail_under)
+    for name, value in found["cases"].items():
+        if value is None:
+            raise ConfigError(f"[cases] {name} = false; a threshold of 0 (of hallucination, 1) lets every answer pass")
     kept = {name: {key: value for key, value in found[name].items() if value is not None} for name in _TABLES}
+    check_thresholds(kept["cases"])
     return Targets({**kept["targets"], **gates}, kept["cases"], frozenset(gates))
 
 
@@ -131,7 +136,7 @@ def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | 
         else:
             for name, value in entries.items():
                 try:
-                    key = check_measure(name)
+                    key = _part(name) if table == "cases" else check_measure(name)
                     if key in tables[table]:
                         raise ConfigError(f"{name} stands there twice")
                     tables[table][key] = _number(name, value)
@@ -140,6 +145,12 @@ def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | 
     if mistakes:
         raise ConfigError(f"{where}: {'; '.join(mistakes)}")
     return tables
+
+
+def _part(name: str) -> str:
+    if name not in THRESHOLDS:
+        raise ConfigError(unknown("part", name, THRESHOLDS))
+    return name
 
 
 def _number(name: str, value: object) -> float | None:

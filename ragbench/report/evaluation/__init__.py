@@ -6,8 +6,6 @@ from ragbench.report.evaluation.comparison import (
     check_comparable,
     check_same,
     compare_reports,
-    failing,
-    missed_reason,
 )
 from ragbench.report.evaluation.html import report_html
 from ragbench.report.evaluation.markdown import report_markdown
@@ -81,10 +79,8 @@ __all__ = [
     "check_same",
     "compare_reports",
     "failed_cases",
-    "failing",
     "interval",
     "meaning_of",
-    "missed_reason",
     "number",
     "parse_report",
     "perspective_of",

@@ -6,8 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragbench.errors import ComparisonError
+from ragbench.errors import ComparisonError, ConfigError
 from ragbench.metrics import higher_is_better
+from ragbench.metrics.retrieval import parse_measure
 from ragbench.report.evaluation.measures import HEADLINE, perspective_of
 from ragbench.report.evaluation.records import Change, Comparison, Flip, PassFail, Report
 from ragbench.statistics import compare
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ALPHA = 0.05
-_SLACK = 1e-9
 
 
 def compare_reports(baseline: Report, report: Report) -> Comparison:
@@ -25,9 +25,10 @@ def compare_reports(baseline: Report, report: Report) -> Comparison:
 
     A measure is a "regression" where it got worse, the 95 % interval of the difference excludes zero, and its paired
     randomisation p-value is below 0.05 after Holm's correction over all measures compared: those of the headline table
-    and those with a target. The share of passed questions is one where McNemar's exact test says so; whether a
-    question passes is decided for both by the thresholds of `report`, on the measures that both have. Safety samples
-    told right or wrong are compared in the same way. An evaluation compared with itself has no regression.
+    and those with a target. The share of passed questions is one where McNemar's exact test says so; so is that of
+    safety samples told right. What the two measured differently (passed questions by other thresholds, rankings of
+    chunks that are cut differently) is left out, and `notes` say so. An evaluation compared with itself has no
+    regression.
 
     Raises:
         ComparisonError: the two are of other data, other questions, or were measured with another embedder or judge;
@@ -39,6 +40,7 @@ def compare_reports(baseline: Report, report: Report) -> Comparison:
         baseline_made=baseline.made.at,
         changes=_changes(baseline, report),
         pass_fail=_pass_fail(baseline, report),
+        notes=tuple(filter(None, (_ranked_otherwise(baseline, report), _decided_otherwise(baseline, report)))),
     )
 
 
@@ -82,26 +84,6 @@ def check_comparable(
             )
 
 
-def failing(scores: Mapping[str, float | None], thresholds: Mapping[str, float]) -> dict[str, float] | None:
-    """The measures by which a case fails, with their values; None where no threshold could be applied.
-
-    >>> failing({"semantic_similarity": 0.62, "citation_accuracy": None}, {"semantic_similarity": 0.7})
-    {'semantic_similarity': 0.62}
-    """
-    scored = {name: scores[name] for name in thresholds if scores.get(name) is not None}
-    if not scored:
-        return None
-    return {
-        name: value
-        for name, value in scored.items()
-        if value is not None and not _reaches(value, thresholds[name], higher_is_better(name))
-    }
-
-
-def _reaches(value: float, threshold: float, higher: bool) -> bool:
-    return value >= threshold - _SLACK if higher else value <= threshold + _SLACK
-
-
 def _only(some: Sequence[str], others: Sequence[str]) -> list[str]:
     known = set(others)
     return [one for one in some if one not in known]
@@ -115,6 +97,8 @@ def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
     before, after = _by_case(baseline), _by_case(report)
     aimed = {row.measure for row in report.measures if row.target is not None}
     shared = [name for name in before if name in after and (name in HEADLINE or name in aimed)]
+    if _ranked_otherwise(baseline, report):
+        shared = [name for name in shared if not _ranks(name)]
     if not shared:
         return ()
     table = compare(_frame(baseline, shared), _frame(report, shared), measures=shared, alpha=ALPHA)
@@ -141,6 +125,14 @@ def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
             )
         )
     return tuple(rows)
+
+
+def _ranks(measure: str) -> bool:
+    try:
+        parse_measure(measure)
+    except ConfigError:
+        return False
+    return True
 
 
 def _direction(low: float | None, high: float | None, p: float | None, higher: bool) -> str:
@@ -174,9 +166,9 @@ class _Side(NamedTuple):
 
 
 def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
-    thresholds = report.settings.get("cases", {})
-    shared = {name: value for name, value in thresholds.items() if name in _by_case(baseline).keys() & _by_case(report)}
-    pairs = {"questions": (_questions(baseline, shared), _questions(report, shared))}
+    pairs: dict[str, tuple[dict[str, _Side], dict[str, _Side]]] = {}
+    if not _decided_otherwise(baseline, report):
+        pairs["questions"] = (_questions(baseline), _questions(report))
     for kind in ("input", "output"):
         pairs[f"safety {kind}s"] = (_samples(baseline, kind), _samples(report, kind))
     tested: list[tuple[str, int, list[Flip], list[Flip], float]] = []
@@ -193,24 +185,44 @@ def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
     )
 
 
-def _questions(report: Report, thresholds: Mapping[str, float]) -> dict[str, _Side]:
-    sides = {}
-    for case in report.cases:
-        missed = failing(case.scores, thresholds)
-        if missed is not None:
-            reasons = case.reasons or tuple(missed_reason(name, value, thresholds) for name, value in missed.items())
-            sides[case.query_id] = _Side(not missed, reasons, case.question)
-    return sides
+def _decided_otherwise(baseline: Report, report: Report) -> str:
+    """Why the passed questions of the two mean different things; "" where they mean the same."""
+    then, now = (dict(one.settings.get("cases", {})) for one in (baseline, report))
+    if then != now:
+        changed = [
+            f"{name} {then.get(name)} there, {now.get(name)} here" for name in now if then.get(name) != now[name]
+        ]
+        return f"passed questions are not compared: other thresholds ({', '.join(changed)})"
+    before, after = ({one.name for one in each.perspectives if one.measured} for each in (baseline, report))
+    if changed := sorted(before ^ after):
+        return f"passed questions are not compared: {', '.join(changed)} measured in one of the two only"
+    return ""
 
 
-def missed_reason(name: str, value: float, thresholds: Mapping[str, float]) -> str:
-    """A missed threshold in words.
+def _ranked_otherwise(baseline: Report, report: Report) -> str:
+    """Why the ranking measures of the two mean different things; "" where they mean the same."""
+    then, now = (_note(one) for one in (baseline, report))
+    if then != now:
+        return f"ranking measures are not compared: {then or 'not measured'} there, {now or 'not measured'} here"
+    before, after = (one.system.get("chunking") for one in (baseline, report))
+    if "evidence" in now and before and after and before != after:
+        return (
+            "ranking measures are not compared: they judge chunks, and the documents are cut differently; see "
+            "span_recall@5 and context_evidence_recall"
+        )
+    return ""
 
-    >>> missed_reason("semantic_similarity", 0.62, {"semantic_similarity": 0.7})
-    'semantic similarity 0.62 < 0.70'
-    """
-    sign = "<" if higher_is_better(name) else ">"
-    return f"{name.replace('_', ' ')} {value:.2f} {sign} {thresholds[name]:.2f}"
+
+def _note(report: Report) -> str:
+    return next((one.note for one in report.perspectives if one.name == "retrieval"), "")
+
+
+def _questions(report: Report) -> dict[str, _Side]:
+    return {
+        case.query_id: _Side(case.passed, case.reasons, case.question)
+        for case in report.cases
+        if case.passed is not None
+    }
 
 
 def _samples(report: Report, kind: str) -> dict[str, _Side]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ragbench.report.evaluation import sentences
-from ragbench.report.evaluation.measures import PERSPECTIVES, meaning_of
+from ragbench.report.evaluation.measures import HEADLINE, PERSPECTIVES, meaning_of
 from ragbench.report.evaluation.records import CategoryResult, MeasureResult, Report
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _WIDE = 220.0  # of an interval bar, in the units of its view box
 _EDGE = 6.0
+_COLUMNS = 9  # of the table of all cases
 _CASES = 200  # failed cases that are shown; report.json has all
 
 
@@ -79,10 +80,13 @@ def category_bar(row: CategoryResult) -> dict[str, Any]:
 
 
 def _case_measures(report: Report) -> list[str]:
-    """The columns of the table of all cases: what decides whether one passes, as far as it was scored."""
-    thresholds = report.settings.get("cases", {})
-    scored = {name for case in report.cases for name, value in case.scores.items() if value is not None}
-    return [name for name in thresholds if name in scored]
+    """The columns of the table of all cases: the headline measures that not every case has alike."""
+    columns = []
+    for name in HEADLINE:
+        values = {case.scores.get(name) for case in report.cases} - {None}
+        if len(values) > 1 and not name.startswith("overall_"):
+            columns.append(name)
+    return columns[:_COLUMNS]
 
 
 def _details(report: Report) -> list[tuple[str, Any]]:
@@ -114,6 +118,7 @@ def _template() -> Template:
     )
     for name in ("number", "aim", "interval", "sureness", "change_sentence", "plural", "listed"):
         environment.filters[name] = getattr(sentences, name)
+    environment.filters["capitalize_first"] = lambda text: f"{text[:1].upper()}{text[1:]}"
     environment.globals.update(
         bar=interval_bar, category_bar=category_bar, meaning=meaning_of, signs=sentences.SIGNS, wide=_WIDE
     )

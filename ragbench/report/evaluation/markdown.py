@@ -88,6 +88,7 @@ def _comparison(report: Report) -> list[str]:
     still = [one.measure for one in found.changes if one.verdict not in groups]
     if still:
         lines.append(f"- no difference shown: {_text(listed(still, 40))}")
+    lines += [f"- {_text(note)}" for note in found.notes]
     for flips in found.pass_fail:
         p = "" if flips.p_value is None else f", McNemar p = {flips.p_value:.3f}"
         counts = f"{len(flips.broken)} broken, {len(flips.mended)} mended of {flips.n}"

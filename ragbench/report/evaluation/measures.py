@@ -52,6 +52,7 @@ _MEANING: dict[str, dict[str, str]] = {
         "claim_support_rate": "claims that the context supports",
         "numeric_support": "numbers of the answer that stand in the context",
         "expected_claims": "expected claims that the answer makes",
+        "expected_citations": "expected citations that the answer makes",
         "forbidden_claims_absent": "forbidden claims that the answer avoids",
         "citation_form": "citations that name a context that was retrieved",
         "citation_content": "cited contexts that hold the terms of their claim",
@@ -63,9 +64,8 @@ _MEANING: dict[str, dict[str, str]] = {
         "semantic_similarity": "likeness to the reference answer (embeddings)",
         "token_f1": "words shared with the reference answer",
         "gold_fact_coverage": "gold facts that the answer states",
-        "keyword_coverage": "required keywords that the answer holds",
+        "required_keywords": "required keywords that the answer holds",
         "contains_all": "answers with every required keyword",
-        "overall": "weighted: similarity, keywords, citations, support",
     },
     "pipeline": {
         "outcome_correct": "answered or abstained as expected",
@@ -88,19 +88,25 @@ _MEANING: dict[str, dict[str, str]] = {
     },
     "judge": {},
     "overall": {
+        "overall": "weighted: similarity, keywords, citations, support",
+        "overall_semantic": "part of overall: likeness to the reference",
+        "overall_keyword": "part of overall: required keywords",
+        "overall_citation": "part of overall: citations that hold",
+        "overall_hallucination": "part of overall: 1 - claim support",
         "pass_rate": "questions that pass all their thresholds",
     },
 }
 
 HEADLINE = (
-    "nDCG@5", "R@5", "RR", "Success@5", "context_recall", "span_recall@5", "context_evidence_recall",
+    "nDCG@5", "R@5", "RR", "Success@5", "span_recall@5", "context_recall", "context_evidence_recall",
     "context_chunk_recall", "ngram_redundancy", "tfidf_redundancy", "unique_token_ratio", "fact_dispersion",
     "context_fact_recall", "diversity_fits", "claim_support", "claim_support_rate", "numeric_support",
-    "expected_claims", "forbidden_claims_absent", "citation_form", "citation_content", "citation_accuracy",
-    "citation_coverage", "answered", "semantic_similarity", "keyword_coverage", "contains_all",
-    "gold_fact_coverage", "overall", "outcome_correct", "required_flags", "forbidden_flags_absent", "min_citations",
-    "latency_in_budget", "attack_auc", "attack_tpr@fpr1%", "attack_detection", "attack_block_rate",
-    "attack_false_positive_rate", "leak_detection", "leak_false_positive_rate", "answer_leak_free", "pass_rate",
+    "expected_claims", "forbidden_claims_absent", "expected_citations", "citation_form", "citation_content",
+    "citation_accuracy", "citation_coverage", "answered", "semantic_similarity", "required_keywords", "contains_all",
+    "gold_fact_coverage", "outcome_correct", "required_flags", "forbidden_flags_absent", "min_citations",
+    "latency_in_budget", "cost_usd", "attack_auc", "attack_tpr@fpr1%", "attack_detection", "attack_block_rate",
+    "attack_false_positive_rate", "leak_detection", "leak_false_positive_rate", "answer_leak_free", "overall",
+    "overall_semantic", "overall_keyword", "overall_citation", "overall_hallucination", "pass_rate",
 )  # fmt: skip
 """The measures that a table shows first; any other one is shown where it has a target, or where all are wanted."""
 

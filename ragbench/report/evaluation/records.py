@@ -33,11 +33,12 @@ class TestSet:
 
 @dataclass(frozen=True, slots=True)
 class Perspective:
-    """One way of looking at a system. `reason` says why it was not measured, and is "" where it was."""
+    """One way of looking at a system. `reason` says why it was not measured, "" where it was; `note` how it was."""
 
     name: str
     measured: bool
     reason: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +182,13 @@ class PassFail:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An evaluation against an earlier one of the same questions."""
+    """An evaluation against an earlier one of the same questions; `notes` say what could not be compared, and why."""
 
     baseline: str
     baseline_made: str
     changes: tuple[Change, ...]
     pass_fail: tuple[PassFail, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def regressions(self) -> tuple[str, ...]:
