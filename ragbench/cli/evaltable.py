@@ -52,11 +52,11 @@ def say_report(report: Report, *, verbose: bool = False, console: Console | None
             out.print(Text(f"      {reason}", style="dim"))
     if len(failed) > len(shown):
         out.print(Text(f"  and {len(failed) - len(shown)} more (-v shows all)", style="dim"))
-    for one in report.advice:
-        figures = ", ".join(f"{name} {number(value)}" for name, value in one.figures.items())
-        out.print(Text.assemble(("Try: ", "bold"), one.text, (f" ({figures})", "dim")))
+    for advice in report.advice:
+        out.print(Text.assemble(("Advice: ", "bold"), f"{advice.title}. Try: {advice.action}"))
         if verbose:
-            out.print(Text("\n".join(f"     {part}" for part in (one.cause, one.action) if part), style="dim"))
+            out.print(Text(f"  likely cause: {advice.cause}", style="dim"))
+            out.print(Text(f"  rests on: {'; '.join(advice.evidence)}", style="dim"))
     word, sentence = banner(report)
     colour = {"passed": "green", "failed": "red"}.get(word, "yellow")
     out.print(Text.assemble((word.upper(), f"bold {colour}"), f": {sentence}"))

@@ -36,6 +36,7 @@ from ragbench.report.evaluation import (
     compare_reports,
     perspective_of,
 )
+from ragbench.scoring import abstention_table
 from ragbench.scoring.pipeline import latency_table
 from ragbench.statistics import summarise
 from ragbench.types import LLM, Answer, Dataset, Embedder, System
@@ -399,4 +400,17 @@ def _latency(answered: Answered) -> tuple[Latency, ...]:
 
 
 def _advice(report: Report, answered: Answered) -> tuple[Advice, ...]:
-    return ()
+    try:  # SHIM until w-context is complete
+        from ragbench.diagnosis import recommend
+    except ImportError:
+        return ()
+    summary = report.summary.rename(columns={"value": "mean"})
+    best = {row.measure: row.ceiling for row in report.measures if row.ceiling is not None}
+    asked = answered.has_answers and bool(answered.dataset.cases)
+    found = recommend(
+        summary[["measure", "mean", "ci_low", "ci_high", "n_scored", "n"]],
+        {row.measure: row.target for row in report.measures if row.target is not None},
+        ceilings=best,
+        abstentions=abstention_table(answered.dataset, answered.answers) if asked else None,
+    )
+    return tuple(Advice(one.title, one.cause, one.action, one.evidence) for one in found)

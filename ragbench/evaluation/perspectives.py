@@ -120,7 +120,7 @@ def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
 
 def claim_model(embedder: str | Embedder) -> str:
     """What claims are held against their contexts with: no heavier a model than the embedder of the evaluation."""
-    return "lexical" if embedder == "wordllama" else "minilm"
+    return "minilm" if embedder == "minilm" else "lexical"
 
 
 def texts_of(answered: Answered) -> list[Chunk]:

@@ -106,7 +106,6 @@ def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
     for row in table.to_dict("records"):
         low, high, p = (_number(row[name]) for name in ("ci_low", "ci_high", "p_adjusted"))
         higher = higher_is_better(row["measure"])
-        better, worse = (row["wins"], row["losses"]) if higher else (row["losses"], row["wins"])
         rows.append(
             Change(
                 measure=row["measure"],
@@ -119,8 +118,8 @@ def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
                 p_adjusted=p,
                 mde=_number(row["mde"]),
                 n=int(row["n"]),
-                better=int(better),
-                worse=int(worse),
+                better=int(row["wins"]),
+                worse=int(row["losses"]),
                 verdict=_direction(low, high, p, higher),
             )
         )

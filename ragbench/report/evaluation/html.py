@@ -65,11 +65,17 @@ def interval_bar(row: MeasureResult) -> dict[str, Any]:
         "low": low if known else None,
         "width": round(high - low, 1) if low is not None and high is not None else None,
         "target": place(row.target),
-        # the bound that no system can pass, drawn only where it is not the end of the scale
-        "ceiling": place(row.ceiling) if row.ceiling is not None and 0 < row.ceiling < top - 1e-9 else None,
+        "beyond": _beyond(row, place(row.ceiling), top),
         "left": _EDGE,
         "right": _WIDE - _EDGE,
     }
+
+
+def _beyond(row: MeasureResult, at: float | None, top: float) -> tuple[float, float] | None:
+    """The part of a bar that no system could reach, None where all of it can be reached."""
+    if row.ceiling is None or at is None or not 0 < row.ceiling < top - 1e-9:
+        return None
+    return (_EDGE, at) if row.lower_is_better else (at, _WIDE - _EDGE)
 
 
 def category_bar(row: CategoryResult) -> dict[str, Any]:

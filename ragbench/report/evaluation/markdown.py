@@ -109,10 +109,9 @@ def _advice(report: Report) -> list[str]:
         return []
     lines = ["## What to try", ""]
     for i, one in enumerate(report.advice, 1):
-        figures = ", ".join(f"{_text(name)} {number(value)}" for name, value in one.figures.items())
-        lines.append(f"{i}. {_text(one.text)} *Figures: {figures}.*")
-        lines += [f"   Likely cause: {_text(one.cause)}"] if one.cause else []
-        lines += [f"   Action: {_text(one.action)}"] if one.action else []
+        lines.append(f"{i}. **{_text(one.title)}**")
+        lines += [f"   - Likely cause: {_text(one.cause)}", f"   - Try: {_text(one.action)}"]
+        lines.append(f"   - Figures: {_text('; '.join(one.evidence))}")
     return lines
 
 

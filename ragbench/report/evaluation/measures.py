@@ -26,13 +26,13 @@ PERSPECTIVES = {
 
 _MEANING: dict[str, dict[str, str]] = {
     "retrieval": {
-        "nDCG@5": "ranking of the first 5 documents, graded",
-        "R@5": "relevant documents that stand in the first 5",
-        "RR": "1 / rank of the first relevant document",
-        "Success@5": "questions with a relevant document in the first 5",
-        "P@5": "share of the first 5 documents that is relevant",
+        "nDCG@5": "ranking of the first 5, by grade",
+        "R@5": "share of what is relevant that stands in the first 5",
+        "RR": "1 / rank of the first relevant one",
+        "Success@5": "questions with something relevant in the first 5",
+        "P@5": "share of the first 5 that is relevant",
         "AP": "average precision over the ranking",
-        "context_recall": "relevant documents that reached the context of the answer",
+        "context_recall": "relevant documents that reached the context",
         "span_recall@5": "gold evidence that the first 5 chunks hold",
         "span_recall@500tok": "gold evidence that the first 500 tokens hold",
         "span_precision@5": "share of the first 5 chunks that is gold evidence",
@@ -136,7 +136,7 @@ def meaning_of(measure: str) -> str:
     """A few words about a measure; "" where its name says it all.
 
     >>> meaning_of("RR")
-    '1 / rank of the first relevant document'
+    '1 / rank of the first relevant one'
     """
     return next((known[measure] for known in _MEANING.values() if measure in known), "")
 

@@ -127,12 +127,12 @@ class SafetyFigure:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to try, why, and the figures that this rests on."""
+    """What is wrong in a line, its likely cause, what to try, and the figures that this rests on."""
 
-    text: str
+    title: str
     cause: str
     action: str
-    figures: Mapping[str, float]
+    evidence: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
