@@ -35,8 +35,8 @@ def score_retrieval(
 
     `retrieval_level` says which of them it is; the whole test set is scored at one level, and by `score_run`, so
     Success@5 is "something relevant among the first five". By chunk labels, the chunks in `Case.relevant_chunks` are
-    relevant with their grades. By evidence spans, those are (grade 1) that share at least half of the shorter of the two
-    with a span of the case; evidence that no chunk holds counts as a relevant chunk that cannot be found. How many
+    relevant with their grades. By evidence spans, those are (grade 1) that share with a span of the case at least half
+    of the shorter of the two; evidence that no chunk holds counts as a relevant chunk that cannot be found. How many
     chunks are relevant then depends on the chunking, so compare chunkings by `score_spans` or at document level.
 
     Args:
