@@ -70,8 +70,8 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
 
     Read are `answer` (or `text`, `response`), `contexts` (or `retrieved_contexts`, `sources`, `results`; in rank order,
     each a text, or a table with `id`, `text`, `score`, `doc_id`), `citations`, `flags`, `outcome`, `confidence`,
-    `usage` (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are ignored. In a
-    record with `text`, which is how ragbench itself stores answers, contexts that are strings are ids of chunks.
+    `usage` (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are
+    ignored. In a record with `text`, which is how ragbench itself stores answers, contexts that are strings are ids.
 
     A context without an id gets one made from its text. A citation is the id of a context, or its number from 1;
     without `citations` they are read from the text ("[1]"). Without `outcome` the wording tells it.

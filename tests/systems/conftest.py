@@ -63,7 +63,9 @@ def notes_url(real_data: tuple[str, Dataset]) -> Iterator[str]:
     command = [sys.executable, str(SERVER), "--http", "--dataset", real_data[0]]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
-        yield f"http://127.0.0.1:{process.stdout.readline().strip()}/mcp"
+        port = process.stdout.readline().strip()
+        assert port, "the server did not start"
+        yield f"http://127.0.0.1:{port}/mcp"
         process.kill()
 
 
