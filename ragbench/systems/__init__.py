@@ -10,6 +10,7 @@ from ragbench.systems.function import FunctionSystem
 from ragbench.systems.http import HttpSystem
 from ragbench.systems.loading import load_system
 from ragbench.systems.matching import Matched, match_passages
+from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.reading import RETRIEVAL_ONLY, read_answer
 from ragbench.systems.recorded import RecordedSystem
@@ -19,6 +20,7 @@ __all__ = [
     "FunctionSystem",
     "HttpSystem",
     "Matched",
+    "McpSystem",
     "Pipeline",
     "RecordedSystem",
     "ask",

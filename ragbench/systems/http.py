@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.llms.failures import Failed, cut, refused, scrubbed, timed_out, unreachable, unreadable
+from ragbench.llms.failures import Failed, unreadable
 from ragbench.llms.patience import Patience
 from ragbench.systems.events import read_events
 from ragbench.systems.function import failed
@@ -25,26 +23,14 @@ from ragbench.systems.mapping import (
     check_path,
     filled,
     mentions,
-    secret_headers,
     to_record,
     without_surrogates,
 )
 from ragbench.systems.reading import mistakes, read_answer
+from ragbench.systems.sending import Limits, Pace, Replied, Sender
 from ragbench.types import Answer
 
-if TYPE_CHECKING:
-    import httpx
-
-_HINTS = {
-    401: "the server wants a key; name its variable in headers_env",
-    403: "the server refuses this key; check the variable in headers_env",
-    404: "there is nothing at this address; check url",
-    405: "the server refuses this method; check method",
-    422: "the server does not understand the request; check body",
-    400: "the server does not understand the request; check body",
-    413: "the request is too long for the server",
-    501: "the server cannot do this",
-}
+_STREAMS = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 
 
 class HttpSpec(BaseModel):
@@ -165,15 +151,8 @@ class HttpSystem:
 
         address = httpx.URL(url)
         self._name = name or f"{address.host}{f':{address.port}' if address.port else ''}{address.path}"
-        secret, self._secrets = secret_headers(spec.headers_env, self._name)
-        self._client = httpx.Client(
-            headers={**spec.headers, **secret},
-            timeout=httpx.Timeout(
-                spec.idle_timeout_s or spec.timeout_s, connect=min(spec.connect_timeout_s, spec.timeout_s), pool=None
-            ),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-        )
-        self._finalizer = weakref.finalize(self, self._client.close)
+        limits = Limits(spec.timeout_s, spec.connect_timeout_s, spec.idle_timeout_s, spec.max_reply_mb)
+        self._sender = Sender(self._name, spec.headers, spec.headers_env, limits)
         self._places = threading.BoundedSemaphore(spec.concurrency) if spec.concurrency else None
         self._pace = Pace(spec.requests_per_s)
         self._patience = Patience()
@@ -191,7 +170,7 @@ class HttpSystem:
     def close(self) -> None:
         """Close its connections; a question that waits for another try gives up."""
         self._stop.set()
-        self._finalizer()
+        self._sender.close()
 
     def answer(self, query_id: str, query: str) -> Answer:
         """What the server answers; a failed answer where it does not."""
@@ -204,13 +183,13 @@ class HttpSystem:
             self._gone = False
         except Failed as exc:
             self._gone = self._gone or (exc.stop and not exc.status)
-            return failed(query_id, self._clean(str(exc)))
+            return failed(query_id, str(exc))
         except InterruptedError:
             return failed(query_id, f"{self.name} was closed")
         try:
             answer = read_answer(query_id, reply, model=self.name)
         except DataError as exc:
-            answer = failed(query_id, f"{self.name}: {self._clean(str(exc))}")
+            answer = failed(query_id, f"{self.name}: {exc!s}")
         return replace(answer, latency_ms={**latency, **answer.latency_ms})
 
     def _in_turn(self, values: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, float]]:
@@ -221,98 +200,24 @@ class HttpSystem:
 
     def _send(self, values: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, float]]:
         """One try: the record of the reply, and its times; raises Failed."""
-        import httpx
-
         spec = self._spec
         self._pace.wait(self._stop)
-        failure: Failed | None = None
-        start = time.perf_counter()
+        body = None if spec.body is None else filled(spec.body, values)
+        reply = self._sender.send(spec.method, spec.url, params=filled(spec.params, values), body=body)
         try:
-            request = self._client.build_request(
-                spec.method,
-                spec.url,
-                params=filled(spec.params, values) or None,
-                json=None if spec.body is None else filled(spec.body, values),
-            )
-            response = self._client.send(request, stream=True)
-            try:
-                body, first = self._body(response, start)
-            finally:
-                response.close()
-        except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-            failure = unreachable(self.name, str(request.url.copy_with(query=None)), exc, "start it, or check url")
-        except httpx.TimeoutException as exc:
-            failure = Failed(str(timed_out(self.name, _waited(exc, spec))), paid=True)
-        except httpx.RequestError as exc:
-            failure = cut(self.name, str(exc) or type(exc).__name__)
-        if failure is not None:
-            raise failure  # out here, so that httpx's error, which holds the request and its key, is not its context
-        latency = {"first_byte": 1000 * (first - start), "total": 1000 * (time.perf_counter() - start)}
-        text = body.decode("utf-8", "replace")
-        if response.is_redirect:
-            place = response.headers.get("location", "nowhere")
-            said = f"{self.name}: redirected to {place!r}; redirects are not followed, write that as url if it is right"
-            raise Failed(said, status=response.status_code, stop=True)
-        if not response.is_success:
-            raise refused(self.name, response.status_code, self._clean(text), response.headers, _HINTS)
-        return self._record(response.headers.get("content-type", ""), text), latency
-
-    def _body(self, response: httpx.Response, start: float) -> tuple[bytes, float]:
-        """All of the reply, and when it began; within the time and the size that it may have."""
-        import httpx
-
-        spec, size, parts = self._spec, 0, []
-        first = 0.0
-        for part in response.iter_bytes():  # httpx bounds each read, not their sum: some servers drip
-            first = first or time.perf_counter()
-            size += len(part)
-            parts.append(part)
-            if size > spec.max_reply_mb * 1e6:
-                raise Failed(f"{self.name}: the reply is longer than {spec.max_reply_mb:g} MB; raise max_reply_mb")
-            if time.perf_counter() - start > spec.timeout_s:
-                raise httpx.ReadTimeout("the reply came too slowly")
-        return b"".join(parts), first or time.perf_counter()
-
-    def _record(self, content_type: str, text: str) -> dict[str, Any]:
-        kind = content_type.partition(";")[0].strip().lower()
-        try:
-            if kind in ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/x-jsonlines"):
-                return read_events(text, kind == "text/event-stream", self._spec.reply, self._spec.delta)
+            record = self._record(reply)
         except DataError as exc:
-            raise Failed(f"{self.name}: {self._clean(str(exc))}") from None
+            raise Failed(f"{self.name}: {exc}") from None
+        return record, {"first_byte": reply.first_byte_ms, "total": reply.total_ms}
+
+    def _record(self, reply: Replied) -> dict[str, Any]:
+        if reply.content_type in _STREAMS:
+            return read_events(
+                reply.text, reply.content_type == "text/event-stream", self._spec.reply, self._spec.delta
+            )
         found = None
         with suppress(ValueError):  # the parser's error holds the whole body, so it must not be this one's context
-            found = json.loads(text)
+            found = json.loads(reply.text)
         if found is None:
-            raise unreadable(self.name, self._clean(text))
-        try:
-            return to_record(found, self._spec.reply)
-        except DataError as exc:
-            raise Failed(f"{self.name}: {self._clean(str(exc))}") from None
-
-    def _clean(self, text: str) -> str:
-        return scrubbed(text, self._secrets)
-
-
-class Pace:
-    """At most so many starts per second, evenly spaced."""
-
-    def __init__(self, per_s: float | None) -> None:
-        self._gap = 1 / per_s if per_s else 0.0
-        self._lock = threading.Lock()
-        self._next = 0.0
-
-    def wait(self, stop: threading.Event) -> None:
-        """Until it is one's turn."""
-        if not self._gap:
-            return
-        with self._lock:
-            now = time.monotonic()
-            turn = max(now, self._next)
-            self._next = turn + self._gap
-        stop.wait(turn - now)
-
-
-def _waited(exc: Exception, spec: HttpSpec) -> float:
-    slow = "slowly" in str(exc)
-    return spec.timeout_s if slow or spec.idle_timeout_s is None else spec.idle_timeout_s
+            raise unreadable(self.name, reply.text)
+        return to_record(found, self._spec.reply)

@@ -11,12 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragbench.errors import ConfigError, unknown
 from ragbench.retrievers import check_retriever
 from ragbench.systems.http import HttpSpec, HttpSystem
+from ragbench.systems.mcp import McpSpec, McpSystem
 from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.reading import mistakes
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.types import Dataset, System
 
-KINDS = ("pipeline", "http")
+KINDS = ("pipeline", "http", "mcp")
 _FORMS = (
     "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file with [pipeline], [http] "
     "or [mcp], or a .jsonl file of recorded answers"
@@ -99,9 +100,11 @@ def read_spec(path: Path) -> tuple[str, dict[str, Any]]:
 
 def _from_file(path: Path, dataset: Dataset) -> System:
     kind, table = read_spec(path)
-    model: type[BaseModel] = HttpSpec if kind == "http" else _PipelineSpec
+    model: type[BaseModel] = HttpSpec if kind == "http" else McpSpec if kind == "mcp" else _PipelineSpec
     try:
         options = model.model_validate({"name": path.stem, **table}).model_dump(exclude_unset=True)
     except ValidationError as exc:
         raise ConfigError(f"{path}, [{kind}]: {mistakes(exc)}") from None
-    return HttpSystem(**options) if kind == "http" else Pipeline(dataset, **options)
+    if kind == "pipeline":
+        return Pipeline(dataset, **options)
+    return HttpSystem(**options) if kind == "http" else McpSystem(**options)

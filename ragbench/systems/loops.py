@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -73,3 +73,29 @@ def _stop(loop: asyncio.AbstractEventLoop, thread: threading.Thread) -> None:
         loop.call_soon_threadsafe(loop.stop)
     if thread is not threading.current_thread():
         thread.join(_LONGEST_END_S)
+
+
+async def in_thread(call: Callable[[], T]) -> T:
+    """What a blocking call returns or raises, from a daemon thread: one that hangs does not keep the process."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def hand_over(value: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(value)  # type: ignore[arg-type]
+
+    def work() -> None:
+        value, error = None, None
+        try:
+            value = call()
+        except BaseException as exc:
+            error = exc
+        with suppress(RuntimeError):  # nobody waits any more
+            loop.call_soon_threadsafe(hand_over, value, error)
+
+    threading.Thread(target=work, name="blocking call", daemon=True).start()
+    return await future

@@ -50,7 +50,7 @@ class _Record(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
     answer: str = Field("", validation_alias=AliasChoices("answer", "text", "response"))
     contexts: list[Annotated[_Context, BeforeValidator(_known)]] = Field(
-        [], validation_alias=AliasChoices("contexts", "retrieved_contexts", "sources")
+        [], validation_alias=AliasChoices("contexts", "retrieved_contexts", "sources", "results")
     )
     citations: list[str | int] | None = None
     flags: list[str] = []
@@ -62,16 +62,16 @@ class _Record(BaseModel):
 
 
 ANSWER_FIELDS = ("answer", "text", "response")
-_CONTEXT_FIELDS = ("contexts", "retrieved_contexts", "sources")
+_CONTEXT_FIELDS = ("contexts", "retrieved_contexts", "sources", "results")
 
 
 def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") -> Answer:
     """The answer that a record holds; `model` names who used the tokens where the record does not.
 
-    Read are `answer` (or `text`, `response`), `contexts` (or `retrieved_contexts`, `sources`; in rank order, each a
-    text, or a table with `id`, `text`, `score`, `doc_id`), `citations`, `flags`, `outcome`, `confidence`, `usage`
-    (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are ignored. In a
-    record with `text`, which is how ragbench itself stores answers, contexts that are strings are ids of chunks.
+    Read are `answer` (or `text`, `response`), `contexts` (or `retrieved_contexts`, `sources`, `results`; in rank order,
+    each a text, or a table with `id`, `text`, `score`, `doc_id`), `citations`, `flags`, `outcome`, `confidence`,
+    `usage` (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are
+    ignored. In a record with `text`, which is how ragbench itself stores answers, contexts that are strings are ids.
 
     A context without an id gets one made from its text. A citation is the id of a context, or its number from 1;
     without `citations` they are read from the text ("[1]"). Without `outcome` the wording tells it.
