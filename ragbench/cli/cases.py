@@ -161,7 +161,8 @@ def _assignment(change: str) -> tuple[str, Any]:
     field = OwnCase.model_fields.get(name)
     if value == "null":
         return name, None
-    if value.startswith(('"', "[", "{")) or (field is not None and field.annotation not in (str, str | None)):
+    of_text = field is not None and field.annotation in (str, str | None)
+    if value.startswith('"') or not of_text:
         try:
             return name, json.loads(value)
         except (ValueError, RecursionError):

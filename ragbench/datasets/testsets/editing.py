@@ -209,11 +209,13 @@ def _load(place: Path) -> Dataset:
 def _locked(path: str | Path) -> Iterator[Path]:
     from filelock import FileLock, Timeout
 
-    form_of(path)  # or the error that says what is not there
     place = Path(path).expanduser().resolve()
-    lock = FileLock(place.with_name(f".{place.name}.lock"))
+    lock_file = place.with_name(f".{place.name}.lock")
+    if not lock_file.exists():  # where it does, a writer may be between its two renames
+        form_of(place)
     try:
-        with lock.acquire(timeout=_WAIT_S):
+        with FileLock(lock_file).acquire(timeout=_WAIT_S):
+            form_of(place)
             yield place
     except Timeout as exc:
         raise DataError(f"{place} has been locked by another writer for {_WAIT_S:.0f} s; try again later") from exc

@@ -118,6 +118,6 @@ def json_text(name: str, form: CaseList, records: list[dict[str, Any]]) -> str:
     return dumped(head_and_list(name, form, records)) + "\n"
 
 
-def dumped(value: Any) -> str:
+def dumped(value: Any, indent: int | None = 2) -> str:
     """Plain data as JSON that people can read."""
-    return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
+    return json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False)

@@ -164,7 +164,7 @@ def read_perspectives(folder: Path) -> Reading:
     for file, model in _LABELS.items():
         for case_id, (line, found) in _by_id(folder, file, model, reading).items():
             if isinstance(found, RetrievalLine):
-                relevant[case_id] = {**dict.fromkeys(found.relevant_docs, 1), **found.relevance_grades}
+                relevant[case_id] = _with_ones(found.relevance_grades, found.relevant_docs)
             if case_id in labels:
                 labels[case_id] |= _labels(found)
             elif not (folder / CASES).is_file():
@@ -314,6 +314,10 @@ def _ids(folder: Path) -> set[str]:
     return {str(value.get("case_id")) for value in values}
 
 
+def _with_ones(grades: Mapping[str, int], ids: Iterable[str]) -> dict[str, int]:
+    return {**grades, **{each: 1 for each in ids if each not in grades}}
+
+
 def _labels(line: BaseModel) -> dict[str, Any]:
     """The labels of a line as `Case` has them."""
     if isinstance(line, ContextLine):
@@ -324,6 +328,6 @@ def _labels(line: BaseModel) -> dict[str, Any]:
             "expected_sections": tuple((c.doc_id, c.section) for c in chunks if c.doc_id is not None),
         }
     if isinstance(line, RetrievalLine):
-        return {"relevant_chunks": {**dict.fromkeys(line.relevant_chunks, 1), **line.chunk_relevance_grades}}
+        return {"relevant_chunks": _with_ones(line.chunk_relevance_grades, line.relevant_chunks)}
     fields = line.model_dump(exclude={"case_id"})
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

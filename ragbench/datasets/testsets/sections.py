@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from ragbench.types import Document, Span
@@ -11,6 +12,7 @@ from ragbench.types import Document, Span
 _NEAR = 85
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
 _UNDERLINE = re.compile(r"""([=\-*^~"'`+#_:.])\1{2,}\s*$""")
+_TILDES = re.compile(r"(?<=\S[\r\n])~{3,}(?=[ \t]*(?:[\r\n]|$))")  # below a title: to Markdown a fence
 _LONGEST = 100
 
 
@@ -67,13 +69,13 @@ def headings_of(document: Document) -> list[Heading]:
 
     text = document.full_text
     starts = [match.start() for match in _LINE.finditer(text)]
-    tokens = MarkdownIt("commonmark").parse(text)
+    tokens = MarkdownIt("commonmark").parse(_TILDES.sub(lambda line: " " * len(line.group()), text))
     found = {}
     fenced: set[int] = set()
-    for token, content in zip(tokens, [*tokens[1:], None], strict=True):
+    for token, content in pairwise(tokens):
         if token.type == "fence" and token.map:
             fenced |= set(range(*token.map))
-        if token.type == "heading_open" and token.map and content is not None and content.content:
+        if token.type == "heading_open" and token.map and content.content:
             found[token.map[0]] = Heading(starts[token.map[0]], int(token.tag[1:]), content.content)
     lowest = max((heading.level for heading in found.values()), default=0)
     for line, heading in _lone_lines(text, starts, lowest).items():

@@ -48,7 +48,7 @@ def spliced_json(text: str, parsed: Parsed, keys: Keys, number: int | None, reco
     indent = before if not before.strip() else ""
     body = json_forms.dumped(record).replace("\n", line_end + indent)
     if not indent and "\n" not in text[items[0].start : items[-1].end]:
-        body = " ".join(part.strip() for part in json_forms.dumped(record).splitlines())
+        body = json_forms.dumped(record, indent=None)
     if number is not None:
         return text[: place.start] + body + text[place.end :]
     gap = line_end + indent if indent or before == "" else " "

@@ -71,5 +71,15 @@ def dumped(value: Any) -> str:
     """Plain data as YAML, in the order it has."""
     import yaml
 
-    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120)
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: Any) -> bool:
+            return True
+
+    def quoted(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        # PyYAML writes these line ends without quotes, and reads them as spaces.
+        style = '"' if any(sign in text for sign in "\x85\u2028\u2029\ufeff") else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+    Dumper.add_representer(str, quoted)
+    text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
     return text
