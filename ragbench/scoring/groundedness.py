@@ -155,9 +155,7 @@ class _Checked:
 def _check(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk], model: str) -> dict[str, _Checked]:
     given = _answered(dataset, answers)
     texts = context_texts([answer for _, answer in given.values()], chunks)
-    verdicts = check_answers(
-        [(answer.text, texts[query_id]) for query_id, (_, answer) in given.items()], model=model
-    )
+    verdicts = check_answers([(answer.text, texts[query_id]) for query_id, (_, answer) in given.items()], model=model)
     checked = {}
     for (query_id, (case, answer)), own in zip(given.items(), verdicts, strict=True):
         ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)

@@ -215,9 +215,7 @@ def _intervals(
     return low, high, kinds
 
 
-def _p_values(
-    pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int, seed: int
-) -> tuple[Floats, list[str]]:
+def _p_values(pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int, seed: int) -> tuple[Floats, list[str]]:
     p_values = np.full(len(units), math.nan)
     tests = ["none"] * len(units)
     flipped = []

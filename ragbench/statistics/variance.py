@@ -185,7 +185,9 @@ def narrowing_options(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
         table[f"narrower_per_{unit.removesuffix('s')}"] = (table["narrower"] / price).astype("Float64")
     table["_last"] = table["option"] == "as it is"
     keys = ["_last", "narrower_per_usd", "narrower"]
-    table = table.sort_values(keys, ascending=[True, False, False], ignore_index=True, kind="stable", na_position="last")
+    table = table.sort_values(
+        keys, ascending=[True, False, False], ignore_index=True, kind="stable", na_position="last"
+    )
     for name in ("half_width", "narrower"):
         table[name] = nullable(table[name].to_numpy(dtype=float))
     return table.drop(columns="_last")

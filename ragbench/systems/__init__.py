@@ -8,7 +8,7 @@ from __future__ import annotations
 from ragbench.systems.asking import ask
 from ragbench.systems.function import FunctionSystem
 from ragbench.systems.http import HttpSystem
-from ragbench.systems.loading import load_system
+from ragbench.systems.loading import load_system, read_spec
 from ragbench.systems.matching import Matched, match_passages
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
@@ -27,4 +27,5 @@ __all__ = [
     "load_system",
     "match_passages",
     "read_answer",
+    "read_spec",
 ]

@@ -115,7 +115,11 @@ def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     for match in re.finditer(r"\n", text[start:end]):
         following = text[start + match.end() : end]
         item = _MARKER.match(following)
-        if (item and item.group().strip()) or following.startswith("\n") or _NO_SENTENCE.match(following.split("\n")[0] or "x"):
+        if (
+            (item and item.group().strip())
+            or following.startswith("\n")
+            or _NO_SENTENCE.match(following.split("\n")[0] or "x")
+        ):
             yield from _bare(text, begin, start + match.start())
             begin = start + match.end()
     yield from _bare(text, begin, end)

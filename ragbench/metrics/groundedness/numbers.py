@@ -9,11 +9,8 @@ from functools import lru_cache
 
 from ragbench.metrics.groundedness.citations import without_citations
 
-_SMALL = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen"
-).split()
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
+_SMALL = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
 _UNITS_IN_WORDS = {word: value for value, word in enumerate(_SMALL)} | {
     word: 10 * (position + 2) for position, word in enumerate(_TENS)
 }
@@ -29,7 +26,7 @@ _SCALES = {
     "mn": 1e6,
     "bn": 1e9,
 }
-_MONTHS = "january february march april may june july august september october november december".split()
+_MONTHS = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"]
 _MONTH_OF = {name[:size]: i + 1 for i, name in enumerate(_MONTHS) for size in (3, len(name))} | {"sept": 9}
 # unit -> (what it measures, how many of the first unit of that kind)
 _MEASURES = {
@@ -234,7 +231,7 @@ def _scale(scales: str) -> float:
 
 
 def _spoken(text: str) -> float:
-    """"two hundred and five thousand" -> 205000: groups below a thousand are added up, then multiplied."""
+    """ "two hundred and five thousand" -> 205000: groups below a thousand are added up, then multiplied."""
     total, group = 0.0, 0.0
     for word in re.findall(r"[a-z]+", text.lower()):
         singular = word.removesuffix("s")

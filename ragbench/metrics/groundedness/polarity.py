@@ -9,7 +9,7 @@ from ragbench.metrics.groundedness.words import Word, words
 from ragbench.segments import sentence_spans
 
 _NEGATIONS = frozenset(
-    "not no never none nobody nothing nor neither without cannot hardly scarce bare unabl fail lack".split()
+    ["not", "no", "never", "none", "nobody", "nothing", "nor", "neither", "without", "cannot", "hardly", "scarce", "bare", "unabl", "fail", "lack"]
 )
 _NO_DENIAL = frozenset({"onli", "just", "mere", "necessarili"})  # "not only fast" is fast
 _STOP = re.compile(r"[.,;:()!?]")

@@ -22,8 +22,7 @@ _FIRST_WORD_PIECE = 1996  # in BERT's vocabulary whole words stand by frequency,
 _LAST_WORD_PIECE = 30521
 
 NEGATIONS = frozenset(
-    "not no never none nobody nothing nor neither without cannot hardly scarcely barely unable fail failed fails lack "
-    "lacks lacked".split()
+    ["not", "no", "never", "none", "nobody", "nothing", "nor", "neither", "without", "cannot", "hardly", "scarcely", "barely", "unable", "fail", "failed", "fails", "lack", "lacks", "lacked"]
 )
 
 
