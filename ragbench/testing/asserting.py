@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragbench.errors import ConfigError, DataError, DataWarning
-from ragbench.metrics.answers import gold_fact_coverage
-from ragbench.metrics.retrieval import ranking
-from ragbench.systems import read_answer
 from ragbench.testing import recording
 from ragbench.testing.recording import Check
 from ragbench.types import LLM, Answer, Case, Completion, Dataset, Passage
@@ -176,6 +173,8 @@ def assert_answer_correct(
             _skip(f"the judge gave no verdict ({verdict.state}): {_cut(verdict.explanation)}")
         value, why = float(verdict.value or 0.0), f"the judge: {_cut(verdict.explanation)}"
     elif one.gold_facts:
+        from ragbench.metrics.answers import gold_fact_coverage
+
         value = gold_fact_coverage(given.text, one.gold_facts)
         why = f"{value:.0%} of the gold facts are stated"
     else:
@@ -183,9 +182,8 @@ def assert_answer_correct(
     passed = value >= (0.5 if evaluation_llm is not None and one.reference_answer else 1.0)
     _note(labelled, "answer_correct", value, passed, why)
     if not passed:
-        raise AssertionError(
-            f"{_question(labelled)}\n  expected: {_cut(expected)}\n  came back: {_cut(given.text) or 'nothing'}\n  {why}"
-        )
+        said = _cut(given.text) or "nothing"
+        raise AssertionError(f"{_question(labelled)}\n  expected: {_cut(expected)}\n  came back: {said}\n  {why}")
     return value
 
 
@@ -197,7 +195,13 @@ class _Asked:
         self._function = function
 
     def generate(
-        self, prompt: str, *, system: str | None = None, max_tokens: int = 512, temperature: float = 0.0
+        self,
+        prompt: str,
+        *,
+        system: str | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
+        schema: Mapping[str, Any] | None = None,
     ) -> Completion:
         return Completion(self._function(f"{system}\n\n{prompt}" if system else prompt), self.name)
 
@@ -231,6 +235,10 @@ def _chunks(case: Case) -> set[str]:
 
 def _as_answer(query_id: str, results: Any) -> Answer:
     """What a system gave, as an answer."""
+    # Here and not above: this module is part of every pytest session.
+    from ragbench.metrics.retrieval import ranking
+    from ragbench.systems import read_answer
+
     if isinstance(results, Answer):
         return results
     if isinstance(results, Mapping):
