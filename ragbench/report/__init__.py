@@ -27,6 +27,7 @@ from ragbench.report.failures import (
     gap_sentences,
     gap_table,
     plain,
+    two_part_sentences,
     worst_failures,
 )
 from ragbench.report.labels import (
@@ -114,6 +115,7 @@ __all__ = [
     "source_table",
     "spread_table",
     "topic_points",
+    "two_part_sentences",
     "unscored_table",
     "with_language_model",
     "worst_failures",
