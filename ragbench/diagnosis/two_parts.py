@@ -35,7 +35,7 @@ def two_part_table(
 
     Generation has failed where no answer came, where the judge says that it differs from the reference, or, without
     such a verdict, where less than half of the gold facts is stated, or, without those, where the relevant documents
-    support it by less than 0.5 (`ragbench.metrics.groundedness.claim_support`): free, and about support rather than truth.
+    support it by less than 0.5 (`ragbench.metrics.groundedness.claim_support`): free, about support and not truth.
 
     Args:
         run: document-level, query_id -> doc_id -> score, of the search.

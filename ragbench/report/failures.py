@@ -192,8 +192,8 @@ def two_part_sentences(table: pd.DataFrame, *, k: int) -> list[str]:
     by_support = int((table["tested_by"] == "relevant documents").sum())
     if by_support:
         said.append(
-            f"{by_support} answers were held against the relevant documents only: that tells support, not truth. Name a "
-            "judge, and write reference answers with `ragbench answers`, for more."
+            f"{by_support} answers were held against the relevant documents only: that tells support, not truth. Name "
+            "a judge, and write reference answers with `ragbench answers`, for more."
         )
     return said
 

@@ -14,6 +14,7 @@ CORPUS = {
     "c": Document("c", "Bicycles have two wheels."),
 }
 CASE = Case("q", "What does coffee do to arteries?")
+NO_ANSWER = Case("q", "?", expected_outcome="no_results")
 SAYS_SO = Answer("q", "Coffee improves the function of the arteries.", outcome="success")
 SAYS_OTHER = Answer("q", "The museum in Oslo closes on Mondays.", outcome="success")
 
@@ -59,7 +60,7 @@ def test_relevant_from_a_grade_and_recall_beside_its_ceiling() -> None:
         (CASE, None, None, "request", "failed"),
         (CASE, Answer("q", "", outcome="failed", error="x"), None, "request", "failed"),
         (CASE, Answer("q", "Not found.", outcome="no_results"), None, "abstention", "failed"),
-        (Case("q", "?", expected_outcome="no_results"), Answer("q", "No.", outcome="no_results"), None, "abstention", "passed"),
+        (NO_ANSWER, Answer("q", "No.", outcome="no_results"), None, "abstention", "passed"),
         (CASE, SAYS_OTHER, 1.0, "judge", "passed"),
         (Case("q", "?", gold_facts=(("arteries",),)), SAYS_SO, None, "gold facts", "passed"),
         (Case("q", "?", gold_facts=(("veins",),)), SAYS_SO, None, "gold facts", "failed"),
