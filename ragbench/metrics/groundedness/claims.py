@@ -83,7 +83,7 @@ def claims(answer: str) -> list[Claim]:
                 before = found.pop()
                 found.append(Claim(answer[before.start : end], before.start, end, before.kind))
             continue
-        if bare.rstrip(" \t\"'”’)*_").endswith("?") or _FILLER.fullmatch(bare.strip()):
+        if no_claim(bare):
             continue
         found.append(Claim(text, start, end, kind_of(bare)))
     return found
@@ -100,6 +100,17 @@ def kind_of(claim: str) -> str:
         return "inference"
     specific = any(word.name for word in words(claim)) or numbers(claim)
     return "general" if not specific and (_GENERAL.search(lower) or claim.rstrip().endswith(":")) else "assertion"
+
+
+def no_claim(sentence: str) -> bool:
+    """Whether a sentence claims nothing: a question, or a filler such as "Good question!".
+
+    >>> no_claim("Have you been there?"), no_claim("Sure, thanks!"), no_claim("I was there.")
+    (True, True, False)
+    """
+    return sentence.rstrip(" \t\"'”’)*_").endswith("?") or all(
+        _FILLER.fullmatch(part) for part in re.split(r"(?<=[,!.])\s+", sentence.strip())
+    )
 
 
 def _clauses(answer: str) -> Iterator[tuple[int, int]]:
