@@ -10,7 +10,7 @@ from ragbench.systems.function import FunctionSystem
 from ragbench.systems.http import HttpSystem
 from ragbench.systems.ingestion import Ingested, ingest, remove_ingested
 from ragbench.systems.ledger import documents_of
-from ragbench.systems.loading import load_system, read_spec
+from ragbench.systems.loading import load_system, read_tables
 from ragbench.systems.matching import Matched, match_passages
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
@@ -37,6 +37,6 @@ __all__ = [
     "load_target",
     "match_passages",
     "read_answer",
-    "read_spec",
+    "read_tables",
     "remove_ingested",
 ]

@@ -216,9 +216,11 @@ def _lacking(spec: str) -> str:
     if not spec.endswith(".toml"):
         return ""
     from ragbench.llms import listens, unavailable
-    from ragbench.systems import read_spec
+    from ragbench.systems import read_tables
 
-    kind, table = read_spec(Path(spec).expanduser())
+    tables = read_tables(Path(spec).expanduser())
+    kind = next((kind for kind in ("pipeline", "http", "mcp") if isinstance(tables.get(kind), dict)), "")
+    table = tables.get(kind, {})  # what is wrong with it, load_system says
     needed = [*dict(table.get("headers_env", {})).values(), *(table.get("env", []) if kind == "mcp" else [])]
     if missing := [name for name in needed if name not in os.environ]:
         return f"set {' and '.join(missing)} in the environment"

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ragbench.datasets import load_dataset
+from ragbench.datasets.writing import save_dataset
+from ragbench.errors import DataWarning
 from ragbench.report.evaluation import read_report
 
 HEAD = """
@@ -144,6 +147,25 @@ def test_several_processes_measure_and_one_reports(tmp_path: Path) -> None:
     assert done.stdout.count("context_recall@10") == 1
     assert "3/3" in done.stdout
     assert len(json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["cases"]) == 3
+
+
+def test_the_two_part_evaluation_runs_on_any_beir_folder(tmp_path: Path) -> None:
+    data = load_dataset("pydoc").select(["p002", "p003"])
+    with pytest.warns(DataWarning, match="gold_facts"):
+        save_dataset(data, tmp_path / "small")
+    file = Path(__file__).with_name("test_two_part.py")
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", str(file),
+            f"--ragbench-dataset={tmp_path / 'small'}", f"--rootdir={file.parents[2]}",
+        ],
+        cwd=file.parents[2], capture_output=True, text=True,
+    )  # fmt: skip
+    assert "skipped" not in done.stdout, done.stdout
+    rows = [line.split() for line in done.stdout.splitlines() if line.strip().startswith(("p002 ", "p003 "))]
+    assert {row[0] for row in rows} == {"p002", "p003"}, done.stdout
+    assert {row[-1] for row in rows} <= {"none", "failed", "both"}, done.stdout
+    assert done.returncode == int(any(row[-1] != "none" for row in rows))
 
 
 def test_a_session_that_uses_none_of_it_sees_none_of_it(tmp_path: Path) -> None:
