@@ -22,6 +22,8 @@ _HOME = {
     ],
     "datasets": ["load_dataset"],
     "datasets.corpus": ["load_corpus"],
+    "datasets.testsets": ["load_testset", "save_testset", "validate_testset"],
+    "datasets.testsets.editing": ["add_case", "remove_case", "replace_case"],
     "datasets.writing": ["save_dataset"],
     "embedders": ["load_embedder"],
     "llms": ["ScriptedLLM", "cost_of", "generate_many", "load_llm"],
@@ -32,10 +34,16 @@ _HOME = {
     "generation.testsets": ["generate_drafts", "sample_chunks"],
     "judges": ["agreement", "judge"],
     "scoring": [
-        "abstention_table", "ceilings", "destroyed_evidence", "judgement_states", "score_answers", "score_arms",
-        "score_chunks", "score_judgements", "score_run", "score_spans",
+        "abstention_table", "ceilings", "context_ceilings", "destroyed_evidence", "diversity_verdicts", "failed_cases",
+        "judgement_states", "latency_table", "outcome_table", "score_answers", "score_arms", "score_chunks",
+        "score_context", "score_judgements", "score_overall", "score_pipeline", "score_retrieval", "score_run",
+        "score_spans",
     ],
-    "diagnosis": ["count_causes", "diagnose"],
+    "diagnosis": ["count_causes", "diagnose", "recommend", "two_part_table"],
+    "systems": [
+        "FunctionSystem", "HttpSystem", "McpSystem", "Pipeline", "RecordedSystem", "ask", "ingest", "load_system",
+        "load_target", "match_passages", "remove_ingested",
+    ],
     "statistics": ["compare", "compare_all", "summarise"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

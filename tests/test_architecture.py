@@ -14,7 +14,7 @@ PACKAGE = ROOT / "ragbench"
 
 FLOORS = {
     9: ["__init__", "__main__"],
-    8: ["cli"],
+    8: ["cli", "testing"],
     7: ["sweep"],
     6: ["experiment", "evaluation"],
     5: ["report", "plots"],

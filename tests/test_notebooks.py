@@ -14,6 +14,10 @@ import nbformat
 import papermill
 import pytest
 
+from ragbench.datasets import load_dataset
+from ragbench.datasets.writing import save_dataset
+from ragbench.errors import DataWarning
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MAX_LINES = 15
@@ -133,6 +137,19 @@ def test_evaluate_runs_by_hand_from_any_folder(by_hand: Path) -> None:
     # On a busy machine a progress bar shows, drawn and wiped in its line: that is no warning.
     left = [line for line in said.split("\r") if line.strip() and "%|" not in line]
     assert left == [], "no warning is shown"
+
+
+def test_two_part_runs_on_any_beir_folder_and_gives_a_verdict_per_question(tmp_path: Path) -> None:
+    with pytest.warns(DataWarning, match="gold_facts"):
+        save_dataset(load_dataset("pydoc").select(["p002", "p003", "p006"]), tmp_path / "small")
+    options = ["-p", "dataset", str(tmp_path / "small"), "-p", "queries", "", "-p", "least", "1"]
+    done = execute([str(ROOT / "notebooks/two_part.ipynb"), "out.ipynb", *options], tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    cells = code_cells(tmp_path / "out.ipynb")
+    assert any("image/png" in output.get("data", {}) for cell in cells for output in cell.outputs)
+    last = cells[-1].outputs[0].data["text/markdown"]
+    assert "of 3 questions" in last
+    assert "Mean recall at k = 10 is" in last
 
 
 def test_evaluate_keeps_its_files_where_it_is_told(by_hand: Path) -> None:

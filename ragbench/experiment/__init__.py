@@ -12,8 +12,6 @@ from ragbench.experiment.configuration import (
     check_parameters,
     config_name,
     configuration,
-    environment,
-    own_version,
 )
 from ragbench.experiment.reading import load_run, load_sweep, result_folders
 from ragbench.experiment.writing import (
@@ -24,6 +22,7 @@ from ragbench.experiment.writing import (
     save_run,
     scores_to_csv,
 )
+from ragbench.report.environment import environment, own_version
 
 __all__ = [
     "ASIDE",

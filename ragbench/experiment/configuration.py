@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import platform
 import re
 from collections.abc import Mapping
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ragbench.errors import ConfigError, unknown
@@ -24,11 +20,6 @@ _LEAST = {
     "chunk_size": 1, "chunk_overlap": 0, "depth": 1, "k": 1, "max_queries": 0, "max_context_tokens": 0,
     "max_tokens": 1, "temperature": 0, "judge_apart": 0, "seed": 0,
 }  # fmt: skip
-# Libraries that decide numbers; their versions stand in config.json.
-_DECIDING = (
-    "bm25s", "numpy", "pandas", "PyStemmer", "pytrec-eval-terrier", "scipy", "sentence-transformers",
-    "sentencex", "tokenizers", "torch", "transformers", "wordllama",
-)  # fmt: skip
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,31 +113,3 @@ def _check_judge(parameters: Mapping[str, Any]) -> None:
     for name in parameters.get("criteria", "correctness").replace(" ", "").split(","):
         if name not in CRITERIA:
             raise ConfigError(unknown("criterion", name, CRITERIA))
-
-
-def environment() -> dict[str, Any]:
-    """What may change a number or a latency: Python, platform, cores, versions. Nothing that names a machine or user.
-
-    >>> sorted(environment())
-    ['cores', 'libraries', 'machine', 'platform', 'python', 'ragbench']
-    """
-    libraries = {}
-    for name in _DECIDING:
-        with suppress(PackageNotFoundError):
-            libraries[name] = version(name)
-    return {
-        "ragbench": own_version(),
-        "python": platform.python_version(),
-        "platform": platform.system(),
-        "machine": platform.machine(),
-        "cores": os.cpu_count() or 1,
-        "libraries": libraries,
-    }
-
-
-def own_version() -> str:
-    """The version of ragbench that is installed."""
-    try:
-        return version("ragbench-lab")
-    except PackageNotFoundError:  # a checkout on PYTHONPATH
-        return "unknown"

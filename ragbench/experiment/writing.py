@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ragbench.errors import ConfigError, unknown
-from ragbench.experiment.configuration import configuration, environment
+from ragbench.experiment.configuration import configuration
 from ragbench.files import swap_in, write_durably
 from ragbench.metrics.retrieval import ranking
+from ragbench.report.environment import environment
 from ragbench.types import Answer, Dataset, Judgement, Run
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ragbench.llms.many import Estimate, estimate_many, generate_many
 from ragbench.llms.prices import Price, cost_of, price_of, prices_checked
 from ragbench.llms.providers import check_llm, load_llm
+from ragbench.llms.reachable import listens, unavailable
 from ragbench.llms.rehearsal import RehearsedLLM
 from ragbench.llms.scripted import ScriptedLLM
 from ragbench.llms.stored import StoredLLM
@@ -25,7 +26,9 @@ __all__ = [
     "cost_of",
     "estimate_many",
     "generate_many",
+    "listens",
     "load_llm",
     "price_of",
     "prices_checked",
+    "unavailable",
 ]

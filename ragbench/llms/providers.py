@@ -62,6 +62,15 @@ def load_llm(name: str = "env") -> StoredLLM:
     return StoredLLM(provider, model, client)
 
 
+def own_server(name: str) -> str:
+    """The address of the server that a model's user runs or names; "" for a provider's own, and where there is none."""
+    provider, _ = parse(name)
+    if provider == "gguf":
+        return ""
+    default = _OLLAMA if provider == "ollama" else ""
+    return _base_url(provider.upper(), default)
+
+
 def check_llm(name: str) -> None:
     """ConfigError when the model of that name could not be asked: unknown provider, no model, no key, no file.
 

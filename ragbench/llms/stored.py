@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-import random
 import threading
-import time
 import uuid
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,12 +16,11 @@ from ragbench.cache.database import StoreError
 from ragbench.cache.replies import Reply, Request
 from ragbench.errors import ConfigError, ModelError
 from ragbench.llms.failures import Failed, scrubbed
+from ragbench.llms.patience import Patience
 from ragbench.llms.prices import Price, price_of
 from ragbench.types import Completion
 
 MODES = ("on", "off", "offline")
-_LONGEST_PAUSE_S = 600.0
-_LONGEST_BACKOFF_S = 30.0
 _OWN_BUDGET = f"process {uuid.uuid4().hex}"
 # What providers add around a prompt (roles, a schema's instructions, a tool's system prompt), in tokens.
 _AROUND = 1000
@@ -47,8 +44,7 @@ class StoredLLM:
 
     def __init__(self, provider: str, model: str, client: Provider) -> None:
         self._provider, self._model, self._client = provider, model, client
-        self._lock = threading.Lock()
-        self._not_before = 0.0
+        self._patience = Patience()
         self._store_is_broken = ""
 
     @property
@@ -162,37 +158,12 @@ class StoredLLM:
             )
 
     def _patiently(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
-        tried = 0
-        while True:
-            self._wait_until_allowed(stop)
-            try:
-                reply = self._within_budget(request, timeout_s, stop)
-                text, served = (scrubbed(said, self._client.secrets) for said in (reply.text, reply.served))
-                return reply._replace(text=_without_surrogates(text), served=_without_surrogates(served))
-            except Failed as exc:
-                tried += 1
-                if tried >= exc.tries:
-                    after = f" after {tried} tries; {_kept()} later" if tried > 1 else ""
-                    raise Failed(f"{scrubbed(str(exc), self._client.secrets)}{after}", stop=exc.stop) from None
-                if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
-                    raise Failed(
-                        f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then", stop=True
-                    ) from None
-                self._back_off(exc.wait_s, tried, stop)
-
-    def _wait_until_allowed(self, stop: threading.Event) -> None:
-        while (left := self._not_before - time.monotonic()) > 0 and not stop.is_set():
-            # Not all at the same moment: the server has just said that it is too much.
-            stop.wait(left + random.uniform(0, min(1.0, left)))
-        if stop.is_set():
-            raise InterruptedError("stopped")
-
-    def _back_off(self, asked_s: float | None, tried: int, stop: threading.Event) -> None:
-        if asked_s is None:
-            stop.wait(random.uniform(0.5, 1.0) * min(_LONGEST_BACKOFF_S, 0.5 * 2 ** (tried - 1)))
-            return
-        with self._lock:  # what the server asks of one request it means for all
-            self._not_before = max(self._not_before, time.monotonic() + asked_s)
+        try:
+            reply = self._patience.ask(lambda: self._within_budget(request, timeout_s, stop), stop, then=_kept)
+        except Failed as exc:
+            raise Failed(scrubbed(str(exc), self._client.secrets), stop=exc.stop) from None
+        text, served = (scrubbed(said, self._client.secrets) for said in (reply.text, reply.served))
+        return reply._replace(text=_without_surrogates(text), served=_without_surrogates(served))
 
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         maximum, price = _maximum(), price_of(self.name)

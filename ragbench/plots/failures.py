@@ -130,3 +130,29 @@ def plot_gaps(gaps: pd.DataFrame) -> Figure:
     axes.set_title("What is reached, and which stage loses the rest", loc="left")
     legend_below(axes, [(part, COLOUR_OF[part]) for part in parts])
     return figure
+
+
+def plot_two_parts(table: pd.DataFrame) -> Figure:
+    """Each question's recall as a bar with its ceiling as a tick, coloured by what has failed.
+
+    Args:
+        table: as from `ragbench.diagnosis.two_part_table`.
+    """
+    rows = table.dropna(subset=["recall"])
+    if rows.empty:
+        return nothing_to_draw("No question has relevant documents, so there is no recall to show.")
+    colours = {
+        "none": GREEN, "retrieval failed": BLUE, "generation failed": VERMILLION, "both": PURPLE, "undecided": GREY,
+    }  # fmt: skip
+    figure, axes = new_axes(9, 1.8 + 0.42 * len(rows))
+    recall, ceiling = rows["recall"].astype(float), rows["ceiling"].astype(float)
+    labels = [f"{row['query_id']} ({row['relevant']} relevant)" for row in rows.to_dict("records")]
+    axes.barh(range(len(rows)), recall, color=[colours[verdict] for verdict in rows["verdict"]], height=0.6)
+    axes.plot(ceiling, range(len(rows)), "|", color=BLACK, markersize=16, markeredgewidth=2)
+    axes.set_yticks(range(len(rows)), labels)
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 1.02), xlabel="recall of the relevant documents; the tick is the best that any system can have")
+    axes.set_title("Which part failed", loc="left")
+    used = [verdict for verdict in colours if verdict in set(rows["verdict"])]
+    legend_below(axes, [("nothing failed" if verdict == "none" else verdict, colours[verdict]) for verdict in used])
+    return figure

@@ -37,6 +37,7 @@ from ragbench.report.failures import (
     gap_sentences,
     gap_table,
     plain,
+    two_part_sentences,
     worst_failures,
 )
 from ragbench.report.labels import (
@@ -131,6 +132,7 @@ __all__ = [
     "spread_table",
     "sweep_health",
     "topic_points",
+    "two_part_sentences",
     "unscored_table",
     "variance_table",
     "with_language_model",

@@ -176,6 +176,28 @@ def gap_sentences(gaps: pd.DataFrame) -> list[str]:
     return said or ["No configuration was run with `oracle` on, so the gap is not split between the stages."]
 
 
+def two_part_sentences(table: pd.DataFrame, *, k: int) -> list[str]:
+    """What `ragbench.diagnosis.two_part_table` says, counted: which part to mend first."""
+    if table.empty:
+        return ["No question was asked."]
+    said = []
+    for verdict, own in table.groupby("verdict", sort=False):
+        ids = ", ".join(plain(query_id) for query_id in own["query_id"][:10])
+        named = "nothing failed" if verdict == "none" else "both failed" if verdict == "both" else str(verdict)
+        said.append(f"{len(own)} of {len(table)} questions: {named} ({ids}{' ...' if len(own) > 10 else ''}).")
+    known = table.dropna(subset=["recall"])
+    if len(known):
+        recall, ceiling = known["recall"].astype(float).mean(), known["ceiling"].astype(float).mean()
+        said.append(f"Mean recall at k = {k} is {recall:.3f}; no system could exceed {ceiling:.3f}.")
+    by_support = int((table["tested_by"] == "relevant documents").sum())
+    if by_support:
+        said.append(
+            f"{by_support} answers were held against the relevant documents only: that tells support, not truth. Name "
+            "a judge, and write reference answers with `ragbench answers`, for more."
+        )
+    return said
+
+
 def plain(text: str) -> str:
     """A text for Markdown that shows itself: no tags, links, tables or formulas come from it.
 

@@ -10,7 +10,7 @@ import numpy as np
 from ragbench.errors import DataError
 from ragbench.metrics.chunks import check_spans, overlaps, places, ranges
 from ragbench.metrics.retrieval import DEFAULT_MEASURES
-from ragbench.scoring.runs import score_run
+from ragbench.scoring.runs import ceilings, score_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,3 +111,20 @@ def _by_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> Qrels:
     if len({piece.chunk_id for piece in chunks}) < len(chunks):
         raise DataError("two chunks have the same id; pass the chunks of one chunking")
     return qrels
+
+
+def retrieval_ceilings(
+    dataset: Dataset,
+    *,
+    chunk_run: Run | None = None,
+    chunks: Sequence[Chunk] = (),
+    measures: Sequence[str] = DEFAULT_MEASURES,
+) -> pd.DataFrame:
+    """The best value that any system could reach on each query, by the judgements that `score_retrieval` goes by.
+
+    Columns query_id, measure, value, as from `ceilings`.
+    """
+    level = retrieval_level(dataset, chunk_run=chunk_run, chunks=chunks)
+    if level == "documents" or chunk_run is None:
+        return ceilings(dataset.qrels, measures)
+    return ceilings(_labelled(dataset) if level == "chunk labels" else _by_evidence(dataset, chunks), measures)

@@ -1,0 +1,110 @@
+"""Retrieval and generation of a system judged one by one: which of the two failed a question?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ragbench.errors import ConfigError
+from ragbench.metrics.answers import gold_fact_coverage
+from ragbench.metrics.groundedness import claim_support
+from ragbench.metrics.retrieval import ranking
+from ragbench.types import Answer, Case, Dataset, Judgement, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+VERDICTS = ("none", "retrieval failed", "generation failed", "both")
+"""What has failed; "undecided" where one of the two could not be tested."""
+
+
+def two_part_table(
+    dataset: Dataset,
+    run: Run,
+    answers: Sequence[Answer],
+    judgements: Sequence[Judgement] = (),
+    *,
+    k: int = 10,
+    least: int = 1,
+    share: float = 0.8,
+) -> pd.DataFrame:
+    """For each question whether a search and an answer, of one system or of two, have failed.
+
+    Retrieval has failed where the recall of the relevant documents among the first `k` is below `share` of its ceiling
+    min(k, relevant) / relevant: with 21 relevant documents and k = 10 no system exceeds 0.476.
+
+    Generation has failed where no answer came, where the judge says that it differs from the reference, or, without
+    such a verdict, where less than half of the gold facts is stated, or, without those, where the relevant documents
+    support it by less than 0.5 (`ragbench.metrics.groundedness.claim_support`): free, about support and not truth.
+
+    Args:
+        run: document-level, query_id -> doc_id -> score, of the search.
+        answers: of the answering system.
+        judgements: with the criterion "correctness", if there is a judge.
+        least: the grade from which a document is relevant.
+        share: of the ceiling, in (0, 1].
+
+    Returns:
+        query_id, question, relevant (their number), recall, ceiling, retrieval ("passed", "failed", "undecided"),
+        tested_by, value, generation (the same words), verdict (of `VERDICTS`, or "undecided").
+
+    Raises:
+        ConfigError: a setting out of range.
+    """
+    import pandas as pd
+
+    if k < 1 or not 0 < share <= 1:
+        raise ConfigError(f"k is {k} and share {share}; expected k from 1 and a share above 0 and up to 1")
+    answer_of = {answer.query_id: answer for answer in answers}
+    judged = {one.query_id: one.value for one in judgements if one.criterion == "correctness"}
+    rows = []
+    for case in dataset.cases:
+        grades = dataset.qrels.get(case.query_id, {})
+        relevant = {doc_id for doc_id, grade in grades.items() if grade >= least}
+        ceiling = min(k, len(relevant)) / len(relevant) if relevant else None
+        found = ranking(run.get(case.query_id, {}))[:k]
+        recall = len(relevant & set(found)) / len(relevant) if relevant else None
+        retrieval = None if recall is None or ceiling is None else recall >= share * ceiling - 1e-9
+        texts = [dataset.corpus[doc_id].full_text for doc_id in sorted(relevant) if doc_id in dataset.corpus]
+        tested_by, value, generation = _generation(case, answer_of.get(case.query_id), judged, texts)
+        rows.append(
+            (
+                case.query_id, case.text, len(relevant), recall, ceiling, _word(retrieval), tested_by, value,
+                _word(generation), _verdict(retrieval, generation),
+            )
+        )  # fmt: skip
+    columns = [
+        "query_id", "question", "relevant", "recall", "ceiling", "retrieval", "tested_by", "value", "generation",
+        "verdict",
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=columns).astype({"recall": "Float64", "ceiling": "Float64", "value": "Float64"})
+
+
+def _generation(
+    case: Case, answer: Answer | None, judged: Mapping[str, float | None], texts: Sequence[str]
+) -> tuple[str, float | None, bool | None]:
+    """What tested the answer, its value, and whether it passed."""
+    if answer is None or answer.error is not None or answer.outcome == "failed":
+        return "request", None, False
+    abstained = answer.outcome in ("no_results", "blocked") or not answer.text.strip()
+    if abstained or not case.answerable:
+        return "abstention", None, abstained != case.answerable
+    if (value := judged.get(case.query_id)) is not None:
+        return "judge", value, value >= 0.5
+    if case.gold_facts:
+        value = gold_fact_coverage(answer.text, case.gold_facts)
+        return "gold facts", value, value >= 0.5
+    if not texts:
+        return "nothing", None, None
+    value = claim_support(answer.text, texts)
+    return "relevant documents", value, value >= 0.5
+
+
+def _word(passed: bool | None) -> str:
+    return "undecided" if passed is None else "passed" if passed else "failed"
+
+
+def _verdict(retrieval: bool | None, generation: bool | None) -> str:
+    if retrieval is None or generation is None:
+        return "undecided"
+    return VERDICTS[(not retrieval) + 2 * (not generation)]

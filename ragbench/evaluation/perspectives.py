@@ -1,0 +1,213 @@
+"""Each perspective: which labels it needs, and the scores of every question by its measures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ragbench.evaluation.answering import Answered
+from ragbench.judges import judge as judge_answers
+from ragbench.scoring import score_answers, score_judgements, score_spans
+from ragbench.scoring.context import context_ceilings, score_context
+from ragbench.scoring.pipeline import score_pipeline
+from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_level, score_retrieval
+from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RANKING_MEASURES = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")
+# Of the context, but a matter of retrieval: what of the relevant reached it.
+_REACHED = ("context_recall", "context_evidence_recall", "context_chunk_recall")
+_NO_ANSWERS = "the system retrieves and gives no answers"
+_NO_TEXTS = "the system does not say which texts it answered from"
+
+
+def unmeasurable(perspective: str, answered: Answered) -> str:
+    """Why a perspective cannot be measured here; "" where it can."""
+    dataset = answered.dataset
+    if reason := unlabelled(perspective, dataset):
+        return reason
+    if perspective in ("groundedness", "answer", "pipeline", "judge") and not answered.has_answers:
+        return _NO_ANSWERS
+    if perspective in ("context", "groundedness") and not answered.has_texts:
+        return _NO_TEXTS
+    return ""
+
+
+def unlabelled(perspective: str, dataset: Dataset) -> str:
+    """Why the labels of a test set do not allow a perspective; "" where they do."""
+    cases = dataset.cases
+    if perspective == "safety":
+        return "" if dataset.safety_inputs or dataset.safety_outputs or cases else "no labels: there are no samples"
+    if not cases:
+        return "no labels: the test set has no questions"
+    if perspective == "retrieval" and not any(map(bool, dataset.qrels.values())) and not any(map(_wanted, cases)):
+        return "no labels: no question names a relevant document, passage or chunk"
+    if perspective == "answer" and not any(map(_answer_label, cases)):
+        return "no labels: no question has a reference answer, gold facts or required keywords"
+    if perspective == "pipeline" and not any(map(_pipeline_label, cases)):
+        return "no labels: no question has an expected outcome, flags, citations or a latency budget"
+    return ""
+
+
+def score_ranking(answered: Answered) -> pd.DataFrame:
+    """Ranking measures at the finest level that the labels allow, evidence found, and what reached the context."""
+    import pandas as pd
+
+    dataset, answers = answered.dataset, answered.answers
+    frames = []
+    if any(map(bool, dataset.qrels.values())) or level_of(answered) != "documents":
+        chunks, run = answered.chunks, _judged(dataset, answered.documents)
+        measures = list(RANKING_MEASURES)
+        frames.append(score_retrieval(dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures))
+    context = score_context(dataset, answers, texts_of(answered))
+    frames.append(context[context["measure"].isin(_REACHED)])
+    if answered.chunks and any(case.evidence for case in dataset.cases):
+        known = {chunk.chunk_id for chunk in answered.chunks}
+        held = {query: {i: s for i, s in found.items() if i in known} for query, found in answered.ranking.items()}
+        frames.append(score_spans(dataset, held, answered.chunks, ks=(5,), budgets=(500, 1000)))
+    return pd.concat(frames, ignore_index=True)
+
+
+def level_of(answered: Answered) -> str:
+    """What the ranking is judged by: "chunk labels", "evidence spans" or "documents"."""
+    return retrieval_level(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
+
+
+def ceilings_of(answered: Answered) -> dict[str, float]:
+    """measure -> the mean of the best values that any system could reach, over the judged questions.
+
+    unique_token_ratio has what is usual for texts of the length of these contexts.
+    """
+    import pandas as pd
+
+    dataset, frames = answered.dataset, []
+    if any(map(bool, dataset.qrels.values())) or level_of(answered) != "documents":
+        run, chunks, measures = answered.ranking, answered.chunks, list(RANKING_MEASURES)
+        frames.append(retrieval_ceilings(dataset, chunk_run=run, chunks=chunks, measures=measures))
+    if answered.has_texts:
+        frames.append(context_ceilings(dataset, answered.answers, texts_of(answered)))
+    if not frames:
+        return {}
+    best = pd.concat(frames).groupby("measure", sort=False)["value"].mean().dropna()
+    return {str(name): float(value) for name, value in best.items()}
+
+
+def document_ceilings(dataset: Dataset) -> dict[str, float]:
+    """The ceilings that are known before a system is asked: none where passages may be judged instead of documents."""
+    if any(case.evidence or case.relevant_chunks for case in dataset.cases) or not any(
+        map(bool, dataset.qrels.values())
+    ):
+        return {}
+    best = retrieval_ceilings(dataset, measures=list(RANKING_MEASURES)).groupby("measure")["value"].mean().dropna()
+    return {str(name): float(value) for name, value in best.items()}
+
+
+def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
+    """How right the answers are, and `answered`: 1 where an answer was given to a question that has one, else 0."""
+    import pandas as pd
+
+    given = {answer.query_id: answer for answer in answered.answers}
+    rows = [
+        (case.query_id, "answered", _gave(given.get(case.query_id)) if case.answerable else math.nan)
+        for case in answered.dataset.cases
+        if _answer_label(case) or not case.answerable
+    ]
+    return pd.concat([score_answers(answered.dataset, answered.answers, embedder=embedder), _frame(rows)])
+
+
+def claim_model(embedder: str | Embedder) -> str:
+    """What claims are held against their contexts with: no heavier a model than the embedder of the evaluation."""
+    return "minilm" if embedder == "minilm" else "lexical"
+
+
+def texts_of(answered: Answered) -> list[Chunk]:
+    """A chunk for every id in the answers' contexts, be its text a chunk's, a passage's, or (then "") not known."""
+    known = {chunk.chunk_id for chunk in answered.chunks}
+    more: dict[str, Chunk] = {}
+    for answer in answered.answers:
+        own = {passage.passage_id: passage for passage in answer.passages}
+        for context in answer.contexts:
+            if context not in known and context not in more:
+                text, doc_id = (own[context].text, own[context].doc_id) if context in own else ("", "")
+                more[context] = Chunk(context, doc_id, 0, len(text), text)
+    return [*answered.chunks, *more.values()]
+
+
+def _judged(dataset: Dataset, run: Run) -> Run:
+    return {query_id: run.get(query_id, {}) for query_id in dataset.qrels}
+
+
+def _gave(answer: Answer | None) -> float:
+    if answer is None or answer.error is not None or answer.outcome in ("failed", "no_results", "blocked"):
+        return 0.0
+    return float(bool(answer.text.strip()))
+
+
+def _wanted(case: Case) -> bool:
+    return bool(case.evidence or case.relevant_chunks or case.expected_chunks)
+
+
+def _answer_label(case: Case) -> bool:
+    return bool((case.reference_answer or "").strip() or case.gold_facts or case.required_keywords)
+
+
+def _pipeline_label(case: Case) -> bool:
+    return bool(
+        case.expected_outcome
+        or case.required_flags
+        or case.forbidden_flags
+        or case.min_citations is not None
+        or case.latency_budget_ms
+    )
+
+
+def _frame(rows: Sequence[tuple[str, str, float]]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
+
+
+def measure(
+    perspective: str, answered: Answered, *, embedder: str | Embedder, judge: str | LLM, criteria: Sequence[str]
+) -> pd.DataFrame:
+    """The scores of a perspective: columns query_id, measure, value."""
+    if perspective == "retrieval":
+        return score_ranking(answered)
+    if perspective == "context":
+        context = score_context(answered.dataset, answered.answers, texts_of(answered))
+        return context[~context["measure"].isin(_REACHED)]
+    if perspective == "groundedness":
+        try:  # SHIM until w-ground is complete
+            from ragbench.scoring.groundedness import score_groundedness
+        except ImportError:
+            return _frame([])
+        return score_groundedness(answered.dataset, answered.answers, texts_of(answered), model=claim_model(embedder))
+    if perspective == "pipeline":
+        # What differs each time is no score of a case: latencies stand in a table of their own.
+        frame = score_pipeline(answered.dataset, answered.answers)
+        return frame[~frame["measure"].str.fullmatch(r"latency_\w+_ms")]
+    if perspective == "answer":
+        return score_answer(answered, embedder)
+    if perspective == "judge":
+        chunks = texts_of(answered)
+        return score_judgements(
+            judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=chunks)
+        )
+    return _frame([])
+
+
+def claims_of(answered: Answered, query_ids: Sequence[str]) -> dict[str, list[dict[str, object]]]:
+    """query_id -> the claims of its answer, each with its verdict and what it rests on."""
+    chosen = answered.dataset.select(query_ids)
+    answers = [answer for answer in answered.answers if answer.query_id in chosen.queries]
+    claims: dict[str, list[dict[str, object]]] = {}
+    try:  # SHIM until w-ground is complete
+        from ragbench.scoring.groundedness import claim_table
+    except ImportError:
+        return {}
+    for row in claim_table(chosen, answers, texts_of(answered)).to_dict("records"):
+        claims.setdefault(row.pop("query_id"), []).append({str(name): value for name, value in row.items()})
+    return claims

@@ -1,0 +1,66 @@
+"""Which part of a test set is evaluated: all of it, or a sample that is soon done."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from ragbench.errors import ConfigError, unknown
+from ragbench.types import Case, Dataset, SafetySample
+
+SUITES = ("full", "smoke")
+SMOKE_QUESTIONS = 40
+SMOKE_SAMPLES = 120
+"""Of inputs and of outputs."""
+
+_Item = TypeVar("_Item", Case, SafetySample)
+
+
+def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
+    """The questions and safety samples of a suite, in the order of the dataset.
+
+    "smoke" takes up to 40 questions and up to 120 safety inputs and outputs each, evenly from all categories and from
+    questions with and without an answer. Which ones depends on their ids alone: the same whenever it is asked, whatever
+    else the test set holds before or after them.
+
+    >>> cases = [Case(f"q{i}", "?", category="ab"[i % 2]) for i in range(100)]
+    >>> chosen = select_suite(Dataset("demo", "test", {}, cases, {}), "smoke").cases
+    >>> len(chosen), sum(case.category == "a" for case in chosen)
+    (40, 20)
+
+    Raises:
+        ConfigError: an unknown suite.
+    """
+    if suite not in SUITES:
+        raise ConfigError(unknown("suite", suite, SUITES))
+    if suite == "full":
+        return dataset
+    cases = _spread(
+        dataset.cases, SMOKE_QUESTIONS, lambda one: one.query_id, lambda one: (one.category, one.answerable)
+    )
+    chosen = dataset.select([case.query_id for case in cases])
+    return replace(chosen, safety_inputs=_some(dataset.safety_inputs), safety_outputs=_some(dataset.safety_outputs))
+
+
+def _some(samples: Sequence[SafetySample]) -> tuple[SafetySample, ...]:
+    chosen = _spread(samples, SMOKE_SAMPLES, lambda one: one.sample_id, lambda one: (one.harmful, one.category))
+    return tuple(chosen)
+
+
+def _spread(
+    items: Sequence[_Item], most: int, id_of: Callable[[_Item], str], group_of: Callable[[_Item], Hashable]
+) -> list[_Item]:
+    """At most so many items, one of each group in turn; in their own order."""
+    if len(items) <= most:
+        return list(items)
+    groups: dict[Hashable, list[int]] = {}
+    for i, item in enumerate(items):
+        groups.setdefault(group_of(item), []).append(i)
+    turn = {
+        i: (place, hashlib.sha256(str(group).encode()).hexdigest())
+        for group, members in groups.items()
+        for place, i in enumerate(sorted(members, key=lambda i: hashlib.sha256(id_of(items[i]).encode()).hexdigest()))
+    }
+    return [items[i] for i in sorted(sorted(turn, key=turn.__getitem__)[:most])]

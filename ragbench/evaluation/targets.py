@@ -1,0 +1,187 @@
+"""Targets: what a measure, or a single question, has to reach. The defaults stand in targets.toml beside this file."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import ConfigError, unknown
+from ragbench.metrics import higher_is_better
+from ragbench.metrics.overall import THRESHOLDS, check_thresholds
+from ragbench.report.evaluation.measures import check_measure
+
+_TABLES = ("targets", "cases")
+_SLACK = 1e-9  # the mean of a hundred values of 0.7 is not 0.7 to the last bit
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    """`measures` is measure -> target of its mean, `cases` part of an answer -> its threshold in one case.
+
+    `gates` are the measures that `--fail-under` names: they must be measured, and they must be reachable.
+    """
+
+    measures: Mapping[str, float]
+    cases: Mapping[str, float]
+    gates: frozenset[str] = frozenset()
+
+
+def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, float] = "") -> Targets:
+    """The default targets, changed by a TOML file, then by what `fail_under` says.
+
+    Args:
+        path: a file with the tables [targets], each measure = number, or false for no target, and [cases].
+        fail_under: "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of which lower is better
+            the number is the most that it may be.
+
+    >>> targets = load_targets(fail_under="Recall@5=0.8")
+    >>> targets.measures["R@5"], targets.measures["nDCG@5"], sorted(targets.gates)
+    (0.8, 0.6, ['R@5'])
+
+    Raises:
+        ConfigError: no such file, no TOML, an unknown table or measure, a value that is no number; every mistake of a
+            file is named.
+    """
+    text = resources.files("ragbench.evaluation").joinpath("targets.toml").read_text(encoding="utf-8")
+    found = _tables(tomllib.loads(text), "targets.toml")
+    if path is not None:
+        own = _tables(_read(Path(path)), str(path))
+        found = {name: {**found[name], **own[name]} for name in _TABLES}
+    gates = _parse_gates(fail_under) if isinstance(fail_under, str) else _check_gates(fail_under)
+    for name, value in found["cases"].items():
+        if value is None:
+            raise ConfigError(f"[cases] {name} = false; a threshold of 0 (of hallucination, 1) lets every answer pass")
+    kept = {name: {key: value for key, value in found[name].items() if value is not None} for name in _TABLES}
+    check_thresholds(kept["cases"])
+    return Targets({**kept["targets"], **gates}, kept["cases"], frozenset(gates))
+
+
+def verdict(
+    value: float | None, target: float | None, *, ceiling: float | None = None, lower_is_better: bool = False
+) -> str:
+    """What a target says of a value: "passed", "missed", "unreachable", "unscored" or "no target".
+
+    A value that equals its target has reached it. A target beyond the ceiling is unreachable, whatever the value.
+
+    >>> verdict(0.62, 0.6), verdict(0.1, 0.2, lower_is_better=True), verdict(0.4, 0.9, ceiling=0.8), verdict(None, 1)
+    ('passed', 'passed', 'unreachable', 'unscored')
+    """
+    if target is None:
+        return "no target"
+    if value is None:
+        return "unscored"
+    if ceiling is not None and not reaches(ceiling, target, lower_is_better):
+        return "unreachable"
+    return "passed" if reaches(value, target, lower_is_better) else "missed"
+
+
+def reaches(value: float, target: float, lower_is_better: bool) -> bool:
+    """Whether a value is as good as its target."""
+    return value <= target + _SLACK if lower_is_better else value >= target - _SLACK
+
+
+def check_reachable(targets: Targets, ceilings: Mapping[str, float]) -> None:
+    """Refuse a gate above the best value that any system could reach on this test set.
+
+    Raises:
+        ConfigError: naming the measures and their ceilings.
+    """
+    beyond = [
+        f"{name}={targets.measures[name]:g} (at {'least' if low else 'most'} {ceilings[name]:.3f} can be reached)"
+        for name in sorted(targets.gates & set(ceilings))
+        if not reaches(ceilings[name], targets.measures[name], low := not higher_is_better(name))
+    ]
+    if beyond:
+        raise ConfigError(
+            f"--fail-under could never pass on this test set: {', '.join(beyond)}; name a reachable value"
+        )
+
+
+def check_gates_measured(targets: Targets, unscored: Iterable[str]) -> None:
+    """Refuse to pass a gate that was never measured.
+
+    Raises:
+        ConfigError: naming the gates without any value.
+    """
+    if lacking := sorted(targets.gates & set(unscored)):
+        raise ConfigError(
+            f"--fail-under names {', '.join(lacking)}, of which nothing could be measured here: the test set has no "
+            "labels for it, or the system gave nothing to score; see the perspectives in the report"
+        )
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+    except OSError as exc:
+        raise ConfigError(f"targets {str(path)!r} could not be read: {exc.strerror}; expected a TOML file") from exc
+    except (ValueError, RecursionError) as exc:
+        raise ConfigError(f"{path} is no TOML: {exc}") from exc
+
+
+def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | None]]:
+    mistakes: list[str] = []
+    tables: dict[str, dict[str, float | None]] = {name: {} for name in _TABLES}
+    for table, entries in data.items():
+        if table not in _TABLES:
+            mistakes.append(unknown("table", table, _TABLES))
+        elif not isinstance(entries, dict):
+            mistakes.append(f"{table} is {entries!r}; expected a table [{table}]")
+        else:
+            for name, value in entries.items():
+                try:
+                    key = _part(name) if table == "cases" else check_measure(name)
+                    if key in tables[table]:
+                        raise ConfigError(f"{name} stands there twice")
+                    tables[table][key] = _number(name, value)
+                except ConfigError as exc:
+                    mistakes.append(f"[{table}] {exc}")
+    if mistakes:
+        raise ConfigError(f"{where}: {'; '.join(mistakes)}")
+    return tables
+
+
+def _part(name: str) -> str:
+    if name not in THRESHOLDS:
+        raise ConfigError(unknown("part", name, THRESHOLDS))
+    return name
+
+
+def _number(name: str, value: object) -> float | None:
+    if value is False:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(f"{name} = {value!r}; expected a finite number, or false for no target")
+    return float(value)
+
+
+def _parse_gates(text: str) -> dict[str, float]:
+    gates: dict[str, float] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        match = re.fullmatch(r"(\S.*?)\s*=\s*(\S+)", part)
+        if match is None:
+            raise ConfigError(f'--fail-under: {part!r} is no target; write "nDCG@5=0.6,claim_support=0.85"')
+        try:
+            number = float(match[2])
+        except ValueError:
+            raise ConfigError(f"--fail-under: {match[2]!r} in {part!r} is no number; write {match[1]}=0.6") from None
+        name = check_measure(match[1])
+        if name in gates:
+            raise ConfigError(f"--fail-under names {name} twice; give it once")
+        gates[name] = number
+    if text.strip() and not gates:
+        raise ConfigError(f'--fail-under {text!r} names no measure; write "nDCG@5=0.6,claim_support=0.85"')
+    return _check_gates(gates)
+
+
+def _check_gates(gates: Mapping[str, float]) -> dict[str, float]:
+    for name, value in gates.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ConfigError(f"--fail-under: {name}={value!r}; expected a finite number")
+    return {check_measure(name): float(value) for name, value in gates.items()}

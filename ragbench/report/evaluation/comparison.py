@@ -1,0 +1,259 @@
+"""A report against an earlier one, case by case: what got worse, which cases broke, which were mended."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ragbench.errors import ComparisonError, ConfigError
+from ragbench.metrics import higher_is_better
+from ragbench.metrics.retrieval import parse_measure
+from ragbench.report.evaluation.measures import HEADLINE, perspective_of
+from ragbench.report.evaluation.records import Change, Comparison, Flip, PassFail, Report
+from ragbench.statistics import compare
+from ragbench.statistics.binary import mcnemar_p_value
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALPHA = 0.05
+
+
+def compare_reports(baseline: Report, report: Report) -> Comparison:
+    """Compare two evaluations of the same questions, paired case by case.
+
+    A measure is a "regression" where it got worse, the 95 % interval of the difference excludes zero, and its paired
+    randomisation p-value is below 0.05 after Holm's correction over all measures compared: those of the headline table
+    and those with a target. The share of passed questions is one where McNemar's exact test says so; so is that of
+    safety samples told right. What the two measured differently (passed questions by other thresholds, rankings of
+    chunks that are cut differently) is left out, and `notes` say so. An evaluation compared with itself has no
+    regression.
+
+    Raises:
+        ComparisonError: the two are of other data, other questions, or were measured with another embedder or judge;
+            the message says what differs.
+    """
+    check_same(baseline, report)
+    return Comparison(
+        baseline=baseline.name,
+        baseline_made=baseline.made.at,
+        changes=_changes(baseline, report),
+        pass_fail=_pass_fail(baseline, report),
+        notes=tuple(filter(None, (_ranked_otherwise(baseline, report), _decided_otherwise(baseline, report)))),
+    )
+
+
+def check_same(baseline: Report, report: Report) -> None:
+    """Refuse to compare what cannot be compared, before anything is computed; see `compare_reports`."""
+    check_comparable(baseline, report.test_set.fingerprint, [case.query_id for case in report.cases], report.settings)
+
+
+def check_comparable(
+    baseline: Report, fingerprint: str, query_ids: Sequence[str], settings: Mapping[str, object]
+) -> None:
+    """The same check before there is a report: nothing is asked for if the comparison would be refused.
+
+    Raises:
+        ComparisonError: saying what differs.
+    """
+    before, after = [case.query_id for case in baseline.cases], list(query_ids)
+    differences = []
+    if gone := _only(before, after):
+        differences.append(f"only the baseline has {_named(gone)}")
+    if new := _only(after, before):
+        differences.append(f"the baseline lacks {_named(new)}")
+    if differences:
+        counts = f"{len(before)} questions in the baseline, {len(after)} here"
+        raise ComparisonError(
+            f"baseline {baseline.name!r} was asked other questions ({counts}; {'; '.join(differences)}); evaluate both "
+            "with the same --test-set and --suite"
+        )
+    if baseline.test_set.fingerprint != fingerprint:
+        raise ComparisonError(
+            f"baseline {baseline.name!r} was measured on other data: fingerprint {baseline.test_set.fingerprint[:12]} "
+            f"there, {fingerprint[:12]} here, with the same question ids. Labels, texts or documents have changed; "
+            "evaluate the baseline again on the present ones"
+        )
+    for key in ("embedder", "judge"):
+        then, now = baseline.settings.get(key, ""), settings.get(key, "")
+        if then and now and then != now:
+            raise ComparisonError(
+                f"baseline {baseline.name!r} was measured with the {key} {then!r} and this with {now!r}: their numbers "
+                "are of different scales; use the same for both"
+            )
+
+
+def _only(some: Sequence[str], others: Sequence[str]) -> list[str]:
+    known = set(others)
+    return [one for one in some if one not in known]
+
+
+def _named(ids: Sequence[str]) -> str:
+    return ", ".join(map(repr, ids[:3])) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+
+
+def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
+    before, after = _by_case(baseline), _by_case(report)
+    aimed = {row.measure for row in report.measures if row.target is not None}
+    shared = [name for name in before if name in after and (name in HEADLINE or name in aimed)]
+    if _ranked_otherwise(baseline, report):
+        shared = [name for name in shared if not _ranks(name)]
+    if not shared:
+        return ()
+    table = compare(_frame(baseline, shared), _frame(report, shared), measures=shared, alpha=ALPHA)
+    rows = []
+    for row in table.to_dict("records"):
+        low, high, p = (_number(row[name]) for name in ("ci_low", "ci_high", "p_adjusted"))
+        higher = higher_is_better(row["measure"])
+        rows.append(
+            Change(
+                measure=row["measure"],
+                perspective=perspective_of(row["measure"]),
+                baseline=_number(row["baseline"]),
+                contender=_number(row["contender"]),
+                difference=_number(row["difference"]),
+                ci_low=low,
+                ci_high=high,
+                p_adjusted=p,
+                mde=_number(row["mde"]),
+                n=int(row["n"]),
+                better=int(row["wins"]),
+                worse=int(row["losses"]),
+                verdict=_direction(low, high, p, higher),
+            )
+        )
+    return tuple(rows)
+
+
+def _ranks(measure: str) -> bool:
+    try:
+        parse_measure(measure)
+    except ConfigError:
+        return False
+    return True
+
+
+def _direction(low: float | None, high: float | None, p: float | None, higher: bool) -> str:
+    if low is None or high is None or p is None or p >= ALPHA or low <= 0 <= high:
+        return "no difference shown"
+    return "improvement" if (low > 0) == higher else "regression"
+
+
+def _by_case(report: Report) -> dict[str, None]:
+    return {name: None for case in report.cases for name in case.scores}
+
+
+def _frame(report: Report, measures: Sequence[str]) -> pd.DataFrame:
+    """Scores with a row for every case and measure; cases in the order of their ids, so that both frames agree."""
+    import pandas as pd
+
+    rows = [
+        (case.query_id, measure, case.scores.get(measure))
+        for measure in measures
+        for case in sorted(report.cases, key=lambda case: case.query_id)
+    ]
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
+
+
+class _Side(NamedTuple):
+    """One thing that passed or failed in one evaluation."""
+
+    passed: bool
+    reasons: tuple[str, ...]
+    question: str
+
+
+def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
+    pairs: dict[str, tuple[dict[str, _Side], dict[str, _Side]]] = {}
+    if not _decided_otherwise(baseline, report):
+        pairs["questions"] = (_questions(baseline), _questions(report))
+    for kind in ("input", "output"):
+        pairs[f"safety {kind}s"] = (_samples(baseline, kind), _samples(report, kind))
+    tested: list[tuple[str, int, list[Flip], list[Flip], float]] = []
+    for what, (before, after) in pairs.items():
+        both = [one for one in before if one in after]
+        if both:
+            broken = [_flip(one, after[one]) for one in both if before[one].passed and not after[one].passed]
+            mended = [_flip(one, before[one]) for one in both if after[one].passed and not before[one].passed]
+            tested.append((what, len(both), broken, mended, mcnemar_p_value(len(broken), len(mended))))
+    adjusted = _holm([p for *_, p in tested])
+    return tuple(
+        PassFail(what, n, tuple(broken), tuple(mended), p, _flipped(len(broken), len(mended), p))
+        for (what, n, broken, mended, _), p in zip(tested, adjusted, strict=True)
+    )
+
+
+def _decided_otherwise(baseline: Report, report: Report) -> str:
+    """Why the passed questions of the two mean different things; "" where they mean the same."""
+    then, now = (dict(one.settings.get("cases", {})) for one in (baseline, report))
+    if then != now:
+        changed = [
+            f"{name} {then.get(name)} there, {now.get(name)} here" for name in now if then.get(name) != now[name]
+        ]
+        return f"passed questions are not compared: other thresholds ({', '.join(changed)})"
+    before, after = ({one.name for one in each.perspectives if one.measured} for each in (baseline, report))
+    if changed := sorted(before ^ after):
+        return f"passed questions are not compared: {', '.join(changed)} measured in one of the two only"
+    return ""
+
+
+def _ranked_otherwise(baseline: Report, report: Report) -> str:
+    """Why the ranking measures of the two mean different things; "" where they mean the same."""
+    then, now = (_note(one) for one in (baseline, report))
+    if then != now:
+        return f"ranking measures are not compared: {then or 'not measured'} there, {now or 'not measured'} here"
+    before, after = (one.system.get("chunking") for one in (baseline, report))
+    if "evidence" in now and before and after and before != after:
+        return (
+            "ranking measures are not compared: they judge chunks, and the documents are cut differently; see "
+            "span_recall@5 and context_evidence_recall"
+        )
+    return ""
+
+
+def _note(report: Report) -> str:
+    return next((one.note for one in report.perspectives if one.name == "retrieval"), "")
+
+
+def _questions(report: Report) -> dict[str, _Side]:
+    return {
+        case.query_id: _Side(case.passed, case.reasons, case.question)
+        for case in report.cases
+        if case.passed is not None
+    }
+
+
+def _samples(report: Report, kind: str) -> dict[str, _Side]:
+    return {
+        one.sample_id: _Side(one.correct, (f"{'harmful' if one.harmful else 'harmless'}, score {one.score:.2f}",), "")
+        for one in report.samples
+        if one.kind == kind
+    }
+
+
+def _flip(one: str, side: _Side) -> Flip:
+    return Flip(one, side.question, side.reasons)
+
+
+def _flipped(broken: int, mended: int, p: float) -> str:
+    if p >= ALPHA:
+        return "no difference shown"
+    return "regression" if broken > mended else "improvement"
+
+
+def _holm(p_values: Sequence[float]) -> list[float]:
+    if not p_values:
+        return []
+    from statsmodels.stats.multitest import multipletests
+
+    return [float(p) for p in multipletests(p_values, alpha=ALPHA, method="holm")[1]]
+
+
+def _number(value: object) -> float | None:
+    import pandas as pd
+
+    if value is None or pd.isna(value):  # type: ignore[call-overload]
+        return None
+    number = float(value)  # type: ignore[arg-type]
+    return number if math.isfinite(number) else None

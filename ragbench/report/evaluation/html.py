@@ -1,0 +1,131 @@
+"""report.html: one file, readable at a glance, that asks nothing of any network and runs no script.
+
+Its figures are drawn here, as SVG inside the page: they follow the reader's colours and print sharply.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ragbench.report.evaluation import sentences
+from ragbench.report.evaluation.measures import HEADLINE, PERSPECTIVES, meaning_of
+from ragbench.report.evaluation.records import CategoryResult, MeasureResult, Report
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_WIDE = 220.0  # of an interval bar, in the units of its view box
+_EDGE = 6.0
+_COLUMNS = 9  # of the table of all cases
+_CASES = 200  # failed cases that are shown; report.json has all
+
+
+def report_html(report: Report) -> str:
+    """The report as one HTML page. All texts of questions, answers, names and errors are escaped."""
+    failed = sentences.failed_cases(report)
+    table = sentences.shown_measures(report)
+    word, sentence = sentences.banner(report)
+    return _template().render(
+        report=report,
+        word=word,
+        sentence=sentence,
+        perspectives=[(one, PERSPECTIVES.get(one.name, ""), table[one.name]) for one in report.perspectives],
+        failed=failed[:_CASES],
+        left_out=max(0, len(failed) - _CASES),
+        n_failed=len(failed),
+        n_decided=sum(case.passed is not None for case in report.cases),
+        counts={name: sum(row.verdict == name for row in report.measures) for name in sentences.SIGNS},
+        case_measures=_case_measures(report),
+        details=[(name, _pretty(value)) for name, value in _details(report)],
+    )
+
+
+def interval_bar(row: MeasureResult) -> dict[str, Any]:
+    """Where the parts of a measure's bar stand: its interval, value, target and ceiling, left to right from 0.
+
+    >>> bar = interval_bar(MeasureResult("RR", "retrieval", 0.5, 0.25, 0.75, 9, 9, target=0.6))
+    >>> bar["value"], bar["low"], bar["width"], bar["target"]
+    (110.0, 58.0, 104.0, 130.8)
+    """
+    numbers = [row.value, row.ci_high, row.target, row.ceiling]
+    most = max([1.0, *(value for value in numbers if value is not None)])
+    top = 1.0 if most <= 1.0 else most * 1.05
+
+    def place(value: float | None) -> float | None:
+        if value is None:
+            return None
+        return round(_EDGE + (_WIDE - 2 * _EDGE) * min(max(value / top, 0.0), 1.0), 1)
+
+    low, high = place(row.ci_low), place(row.ci_high)
+    known = low is not None and high is not None
+    return {
+        "value": place(row.value),
+        "low": low if known else None,
+        "width": round(high - low, 1) if low is not None and high is not None else None,
+        "target": place(row.target),
+        "beyond": _beyond(row, place(row.ceiling), top),
+        "left": _EDGE,
+        "right": _WIDE - _EDGE,
+    }
+
+
+def _beyond(row: MeasureResult, at: float | None, top: float) -> tuple[float, float] | None:
+    """The part of a bar that no system could reach, None where all of it can be reached."""
+    if row.ceiling is None or at is None or not 0 < row.ceiling < top - 1e-9:
+        return None
+    return (_EDGE, at) if row.lower_is_better else (at, _WIDE - _EDGE)
+
+
+def category_bar(row: CategoryResult) -> dict[str, Any]:
+    """The bar of a category: the share of its questions that passed, as `interval_bar`."""
+    return interval_bar(
+        MeasureResult("pass_rate", "overall", row.pass_rate, row.ci_low, row.ci_high, row.n_scored, row.questions)
+    )
+
+
+def _case_measures(report: Report) -> list[str]:
+    """The columns of the table of all cases: the headline measures that not every case has alike."""
+    columns = []
+    for name in HEADLINE:
+        values = {case.scores.get(name) for case in report.cases} - {None}
+        if len(values) > 1 and not name.startswith("overall_"):
+            columns.append(name)
+    return columns[:_COLUMNS]
+
+
+def _details(report: Report) -> list[tuple[str, Any]]:
+    made = {"at": report.made.at, "seconds": dict(report.made.seconds), **report.made.environment}
+    test_set = {name: getattr(report.test_set, name) for name in ("name", "split", "fingerprint")}
+    return [
+        ("Test set", test_set),
+        ("System", dict(report.system)),
+        ("Settings", dict(report.settings)),
+        ("Made", made),
+    ]
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("ragbench.report.evaluation", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    for name in ("number", "aim", "interval", "sureness", "change_sentence", "plural", "listed"):
+        environment.filters[name] = getattr(sentences, name)
+    environment.filters["capitalize_first"] = lambda text: f"{text[:1].upper()}{text[1:]}"
+    environment.globals.update(
+        bar=interval_bar, category_bar=category_bar, meaning=meaning_of, signs=sentences.SIGNS, wide=_WIDE
+    )
+    return environment.get_template("report.html.j2")

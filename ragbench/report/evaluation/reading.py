@@ -1,0 +1,99 @@
+"""report.json: written with the same bytes for the same report, read back with every mistake named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.errors import DataError
+from ragbench.report.evaluation.records import SCHEMA, Report
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+_NAMED = 5  # mistakes in one message
+_DIGITS = 6  # beyond them the same embedding may differ between machines
+
+
+def report_json(report: Report) -> str:
+    """The text of report.json: fields in their order, "schema" first, numbers to 6 decimals, never NaN."""
+    fields = asdict(report)
+    ordered = {"schema": fields.pop("schema"), **fields}
+    return json.dumps(_plain(ordered), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_report(path: str | Path) -> Report:
+    """Read the report.json of an evaluation; a folder stands for the report.json in it.
+
+    Raises:
+        DataError: there is no such file, it is no report, it has another version, or fields are not what they should
+            be; each of the first mistakes is named with its place.
+    """
+    file = Path(path)
+    file = file / "report.json" if file.is_dir() else file
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except OSError as exc:
+        raise DataError(f"{file} could not be read: {exc.strerror}; expected the report.json of an evaluation") from exc
+    except (ValueError, RecursionError) as exc:
+        raise DataError(f"{file} is no JSON ({exc}); expected the report.json of an evaluation") from exc
+    return parse_report(data, str(file))
+
+
+def parse_report(data: object, where: str = "report") -> Report:
+    """The report that stands in parsed JSON; `where` names its source in errors."""
+    if not isinstance(data, dict) or "schema" not in data:
+        raise DataError(f'{where} is no report of an evaluation: it has no "schema"; ragbench eval writes such files')
+    if data["schema"] != SCHEMA or isinstance(data["schema"], bool):
+        raise DataError(
+            f"{where} has schema {data['schema']!r}; this ragbench reads {SCHEMA}. Make the report again, or read it "
+            "with the version that wrote it (made.environment.ragbench)"
+        )
+    from pydantic import ValidationError
+
+    try:
+        return _adapter().validate_python(data)
+    except ValidationError as exc:
+        mistakes = [_mistake(error) for error in exc.errors(include_url=False)]
+        more = f"; and {len(mistakes) - _NAMED} more" if len(mistakes) > _NAMED else ""
+        raise DataError(f"{where} is damaged: {'; '.join(mistakes[:_NAMED])}{more}") from exc
+
+
+def report_schema() -> dict[str, Any]:
+    """The JSON schema of report.json (draft 2020-12), for readers in other languages.
+
+    >>> report_schema()["title"], "measures" in report_schema()["required"]
+    ('Report', True)
+    """
+    return _adapter().json_schema()
+
+
+@lru_cache(maxsize=1)
+def _adapter() -> TypeAdapter[Report]:
+    from pydantic import ConfigDict, TypeAdapter, with_config
+
+    return TypeAdapter(with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(Report))
+
+
+def _mistake(error: Mapping[str, Any]) -> str:
+    place = ".".join(map(str, error["loc"])) or "the whole"
+    given = "" if error["type"] in {"missing", "extra_forbidden"} else f", not {str(error['input'])[:60]!r}"
+    return f"{place}: {error['msg']}{given}"
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"it holds {name}, which is no number")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    return round(value, _DIGITS) + 0.0 if isinstance(value, float) else value  # + 0.0: no "-0.0"

@@ -1,0 +1,274 @@
+"""The record of one evaluation: what stands in report.json, and nothing that could not stand there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+SCHEMA = 1
+"""The version of report.json. It changes when a reader of the former one could not read the new one."""
+
+VERDICTS = ("passed", "missed", "unreachable", "unscored", "no target")
+"""What can be said of a measure and its target."""
+
+
+@dataclass(frozen=True, slots=True)
+class TestSet:
+    """What was asked: the numbers of questions, documents and safety samples that took part in this evaluation."""
+
+    __test__ = False  # pytest collects classes that are called Test...
+
+    name: str
+    split: str
+    fingerprint: str
+    questions: int
+    documents: int
+    safety_inputs: int = 0
+    safety_outputs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Perspective:
+    """One way of looking at a system. `reason` says why it was not measured, "" where it was; `note` how it was."""
+
+    name: str
+    measured: bool
+    reason: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureResult:
+    """A measure over all cases, and what its target says of it.
+
+    `value` is the mean over the `n_scored` of `n` cases that are scored, None with none; `ci_low` and `ci_high` are its
+    95 % interval. `ceiling` is the best value that any system could reach (the lowest where lower is better), None
+    where that is not known. `target` is the least value (the greatest where lower is better), None where there is none.
+    `verdict` is one of `VERDICTS`, by the value itself; `sure` says whether the whole interval is on its side.
+    """
+
+    measure: str
+    perspective: str
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    n_scored: int
+    n: int
+    ceiling: float | None = None
+    target: float | None = None
+    lower_is_better: bool = False
+    verdict: str = "no target"
+    sure: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CaseResult:
+    """One question: what was said, how it scored (None = unscored), whether it passed and, if not, why in words.
+
+    `passed` is None where no threshold applies. `retrieved` are the ids of the contexts in rank order, `relevant` the
+    ids of the documents that hold the answer.
+    """
+
+    query_id: str
+    question: str
+    category: str
+    query_type: str
+    passed: bool | None
+    reasons: tuple[str, ...]
+    outcome: str | None
+    expected_outcome: str | None
+    answer: str
+    retrieved: tuple[str, ...]
+    relevant: tuple[str, ...]
+    scores: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryResult:
+    """The questions of one category: the share that passed with its Wilson interval, and the mean of each measure."""
+
+    category: str
+    questions: int
+    n_scored: int
+    pass_rate: float | None
+    ci_low: float | None
+    ci_high: float | None
+    measures: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SampleResult:
+    """One safety sample, "input" or "output": its score, and whether it was told right (harmful or not)."""
+
+    sample_id: str
+    kind: str
+    harmful: bool
+    category: str
+    score: float
+    correct: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SafetyFigure:
+    """A figure about safety samples; `part` says of which: "all", or a category, source or length."""
+
+    kind: str
+    measure: str
+    part: str
+    value: float | None
+    ci_low: float | None
+    ci_high: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What is wrong in a line, its likely cause, what to try, and the figures that this rests on."""
+
+    title: str
+    cause: str
+    action: str
+    evidence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A measure in the baseline and now, on the cases that both scored.
+
+    `verdict` is "regression" or "improvement" where the interval of the difference and the p-value (Holm over all
+    measures compared) both say so, else "no difference shown", which does not mean that there is none: see `mde`, the
+    smallest difference that this many cases would show.
+    """
+
+    measure: str
+    perspective: str
+    baseline: float | None
+    contender: float | None
+    difference: float | None
+    ci_low: float | None
+    ci_high: float | None
+    p_adjusted: float | None
+    mde: float | None
+    n: int
+    better: int
+    worse: int
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """A case that passed in one evaluation and not in the other; `reasons` are those of the one that failed."""
+
+    query_id: str
+    question: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PassFail:
+    """Cases that passed before and fail now (`broken`), and the other way round (`mended`), with McNemar's exact p."""
+
+    what: str
+    n: int
+    broken: tuple[Flip, ...]
+    mended: tuple[Flip, ...]
+    p_value: float | None
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """An evaluation against an earlier one of the same questions; `notes` say what could not be compared, and why."""
+
+    baseline: str
+    baseline_made: str
+    changes: tuple[Change, ...]
+    pass_fail: tuple[PassFail, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def regressions(self) -> tuple[str, ...]:
+        """What got worse: names of measures, and of pass/fail counts."""
+        measures = [change.measure for change in self.changes if change.verdict == "regression"]
+        return (*measures, *(one.what for one in self.pass_fail if one.verdict == "regression"))
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds of one stage over the `n` cases that were timed, and what its budget says: "within", "over", ""."""
+
+    stage: str
+    n: int
+    p50: float | None
+    p95: float | None
+    p99: float | None
+    budget: float | None = None
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """When and where the evaluation was made and how long it took: all that differs when it is repeated."""
+
+    at: str = ""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
+    latency: tuple[Latency, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One evaluation of one system on one test set. `write_report` writes it, `read_report` reads it back.
+
+    `system` and `settings` are plain data: what was evaluated, and how. The same inputs give the same report but for
+    `made`.
+    """
+
+    name: str
+    test_set: TestSet
+    system: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    perspectives: tuple[Perspective, ...]
+    measures: tuple[MeasureResult, ...]
+    cases: tuple[CaseResult, ...]
+    categories: tuple[CategoryResult, ...] = ()
+    safety: tuple[SafetyFigure, ...] = ()
+    samples: tuple[SampleResult, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    comparison: Comparison | None = None
+    made: Made = field(default_factory=Made)
+    schema: int = SCHEMA
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """One row per measure: the fields of `MeasureResult` as columns, numbers that are not there as NaN."""
+        from dataclasses import fields
+
+        import pandas as pd
+
+        columns = [one.name for one in fields(MeasureResult)]
+        rows = [[getattr(row, name) for name in columns] for row in self.measures]
+        numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
+        return pd.DataFrame(rows, columns=columns).astype(numbers)
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """The scores of every case: columns query_id, measure, value (NaN = unscored)."""
+        import pandas as pd
+
+        rows = [(case.query_id, measure, value) for case in self.cases for measure, value in case.scores.items()]
+        return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
+
+    @property
+    def missed(self) -> tuple[str, ...]:
+        """Measures whose target is missed."""
+        return tuple(row.measure for row in self.measures if row.verdict == "missed")
+
+    @property
+    def passed(self) -> bool:
+        """Whether no target is missed and nothing got worse than in the baseline."""
+        return not self.missed and (self.comparison is None or not self.comparison.regressions)

@@ -1,0 +1,122 @@
+"""Every question of a dataset to a system: side by side, in order, and no failure ends the others."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ragbench.errors import ConfigError, DataWarning
+from ragbench.systems.function import failed, to_answer
+from ragbench.types import Answer, Dataset, System
+
+
+def ask(
+    system: System,
+    dataset: Dataset,
+    *,
+    concurrency: int = 8,
+    timeout_s: float | None = None,
+    batch: bool = True,
+    label: str = "",
+) -> list[Answer]:
+    """The system's answer to every question of the dataset, in the order of the cases.
+
+    Args:
+        system: anything with `name` and `answer(query_id, query)`.
+        dataset: the questions.
+        concurrency: how many questions wait at a time.
+        timeout_s: seconds until a question counts as failed; None waits as long as the system does. Python cannot stop
+            a call, so one that hangs is left behind in its thread.
+        batch: a system with `answer_many(queries)`, such as `Pipeline`, is asked all at once; False asks it one by
+            one, which gives the latencies that a user would see.
+        label: what stands before the progress bar, which appears after two seconds.
+
+    Returns:
+        One answer per case. What a system raises, returns that is no answer, or does not return in time is a failed
+        answer with the reason in `error`; failures are reported together in one DataWarning. `latency_ms` has "total"
+        unless the system gave one, or answered in a batch. Ctrl-C ends at once.
+
+    >>> from ragbench.systems.function import FunctionSystem
+    >>> from ragbench.types import Case
+    >>> questions = Dataset("demo", "test", {}, [Case("q1", "one?"), Case("q2", "two?")], {})
+    >>> [answer.text for answer in ask(FunctionSystem(str.upper), questions)]
+    ['ONE?', 'TWO?']
+    """
+    if concurrency < 1 or (timeout_s is not None and not timeout_s > 0):
+        raise ConfigError(f"ask: concurrency {concurrency} and timeout_s {timeout_s} must be above 0")
+    queries = dataset.queries
+    if not isinstance(system, System):
+        raise ConfigError(f"ask: {system!r} is no system; expected an object with a name and answer(query_id, query)")
+    many = getattr(system, "answer_many", None)
+    if batch and callable(many):
+        answers: Sequence[Answer] = many(queries)
+        return list(answers)
+    answers = list(_side_by_side(system, queries, concurrency, timeout_s, label or system.name).values())
+    _warn_of_failures(system.name, answers)
+    return answers
+
+
+def _side_by_side(
+    system: System, queries: Mapping[str, str], concurrency: int, timeout_s: float | None, label: str
+) -> dict[str, Answer]:
+    from tqdm import tqdm
+
+    came: queue.SimpleQueue[tuple[str, Answer | BaseException]] = queue.SimpleQueue()
+
+    def work(query_id: str) -> None:
+        try:
+            came.put((query_id, _timed(system, query_id, queries[query_id])))
+        except BaseException as exc:  # Ctrl-C and exit belong to the thread that waits for us
+            came.put((query_id, exc))
+
+    answers: dict[str, Answer] = {}
+    waiting = list(queries)[::-1]
+    until: dict[str, float] = {}
+    with tqdm(total=len(queries), desc=label, unit="question", delay=2, leave=False) as bar:
+        while waiting or until:
+            while waiting and len(until) < concurrency:
+                query_id = waiting.pop()
+                until[query_id] = time.monotonic() + (timeout_s or float("inf"))
+                # A daemon for each question: one that hangs costs no other its place, nor the process its end.
+                threading.Thread(target=work, args=(query_id,), name=f"{label} {query_id}", daemon=True).start()
+            try:  # a wait without end cannot be interrupted on every system
+                query_id, found = came.get(timeout=max(0.0, min(0.2, min(until.values()) - time.monotonic())))
+            except queue.Empty:
+                late = [query_id for query_id, end in until.items() if end <= time.monotonic()]
+                for query_id in late:
+                    answers[query_id] = failed(query_id, f"{system.name} gave no answer within {timeout_s:g} s")
+            else:
+                late = [query_id] if query_id in until else []  # what comes after its time has failed already
+                if late and isinstance(found, BaseException):
+                    raise found
+                if late and isinstance(found, Answer):
+                    answers[query_id] = found
+            for query_id in late:
+                del until[query_id]
+                bar.update()
+    return {query_id: answers[query_id] for query_id in queries}
+
+
+def _timed(system: System, query_id: str, query: str) -> Answer:
+    start = time.perf_counter()
+    try:
+        answer = to_answer(query_id, system.answer(query_id, query), system.name)
+    except Exception as exc:  # whatever a user's system raises is an outcome of that system
+        answer = failed(query_id, f"{type(exc).__name__}: {exc}")
+    total = 1000 * (time.perf_counter() - start)
+    return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})
+
+
+def _warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
+    wrong = [answer for answer in answers if answer.error is not None]
+    if wrong:
+        warnings.warn(
+            f"{name}: {len(wrong)} of {len(answers)} answers failed, the first for query {wrong[0].query_id!r}: "
+            f"{wrong[0].error}",
+            DataWarning,
+            stacklevel=3,
+        )

@@ -1,0 +1,98 @@
+"""Streams of JSON: server-sent events and JSON lines, joined to one record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from ragbench.errors import DataError
+from ragbench.systems.mapping import ReplyPaths, to_record
+
+_SHOWN = 120
+
+
+def sse_data(text: str) -> Iterator[tuple[str, str]]:
+    """The type and the data of each server-sent event (WHATWG HTML, 9.2): data lines joined, comments left out.
+
+    An event that the end of the stream cuts off, before its blank line, is given too where it has data.
+
+    >>> list(sse_data(": hi\\ndata: one\\ndata: two\\n\\nevent: end\\ndata: x\\n\\n"))
+    [('message', 'one\\ntwo'), ('end', 'x')]
+    """
+    event = ""
+    data: list[str] = []
+    for line in [*text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n"), ""]:
+        if not line:
+            if data:
+                yield event or "message", "\n".join(data)
+            event, data = "", []
+            continue
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            data.append(value)
+        elif field == "event":
+            event = value
+
+
+def read_events(text: str, sse: bool, paths: ReplyPaths, delta: str) -> dict[str, Any]:
+    """One record of all events: the pieces at `delta` joined, everything else from the last event that has it.
+
+    Raises:
+        DataError: an event is no JSON, is called "error", or none has an answer.
+
+    >>> events = 'data: {"t": "In "}\\n\\ndata: {"t": "1881."}\\n\\ndata: {"sources": ["It opened."]}\\n\\ndata: [DONE]'
+    >>> read_events(events, True, ReplyPaths(contexts="$.sources"), "$.t")
+    {'contexts': ['It opened.'], 'answer': 'In 1881.'}
+    """
+    replies = list(_json_events(text, sse))
+    if not replies:
+        raise DataError("the stream ended before any event came")
+    record: dict[str, Any] = {}
+    pieces: list[str] = []
+    for reply in replies:
+        found = _found(reply, paths)
+        if delta and (piece := _piece(reply, delta)) is not None:
+            pieces.append(piece)
+        record.update({key: value for key, value in found.items() if value not in ([], {})})
+    if pieces:
+        record["answer"] = "".join(pieces)
+    if not {"answer", "text", "response", "contexts", "error"} & record.keys():
+        where = f"delta = {delta!r}" if delta else f"answer = {paths.answer!r}" if paths.answer else "'answer'"
+        raise DataError(f"none of {len(replies)} events has an answer at {where}; the last is {_shown(replies[-1])}")
+    return record
+
+
+def _found(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
+    try:
+        return to_record(reply, paths)
+    except DataError:  # an event without the answer: most are
+        return to_record(reply, paths.model_copy(update={"answer": "", "error": paths.error or "$.error"}))
+
+
+def _piece(reply: Any, delta: str) -> str | None:
+    """The piece of text in one event, None where it has none."""
+    try:
+        piece = to_record(reply, ReplyPaths.model_construct(answer=delta))["answer"]
+    except DataError:
+        return None
+    return piece if isinstance(piece, str) else None
+
+
+def _json_events(text: str, sse: bool) -> Iterator[Any]:
+    events = sse_data(text) if sse else (("message", line) for line in text.split("\n") if line.strip())
+    for event, data in events:
+        if data.strip() == "[DONE]":
+            return
+        if event == "error":
+            raise DataError(f"the stream says: {_shown(data)}")
+        try:
+            yield json.loads(data)
+        except ValueError:
+            raise DataError(f"an event of the stream is no JSON: {_shown(data)}") from None
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,0 +1,102 @@
+"""Any Python function as a system under test."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.systems.loops import LoopThread
+from ragbench.systems.reading import read_answer
+from ragbench.types import Answer
+
+
+class FunctionSystem:
+    """A function from a question's text to an answer: a text, a dict (see `read_answer`) or an `Answer`.
+
+    An asynchronous function runs on an event loop in a thread of its own, the same for all questions, so this also
+    works where a loop is running already, as in Jupyter. What the function raises, and what it returns that is no
+    answer, becomes a failed answer with the reason in `error`; Ctrl-C ends.
+
+    >>> system = FunctionSystem(lambda question: {"answer": "In 1881 [1].", "contexts": ["It opened in 1881."]})
+    >>> answer = system.answer("q1", "When did it open?")
+    >>> answer.text, [passage.text for passage in answer.passages]
+    ('In 1881 [1].', ['It opened in 1881.'])
+    >>> FunctionSystem(len, name="broken").answer("q1", "When?").error
+    'broken returned an int, 5; expected a text, a dict with "answer" and "contexts", or an Answer'
+    >>> FunctionSystem(lambda question: 1 / 0).answer("q1", "When?").error
+    'ZeroDivisionError: division by zero'
+    """
+
+    def __init__(self, function: Callable[[str], Any], *, name: str = "") -> None:
+        if not callable(function):
+            raise ConfigError(f"FunctionSystem: {function!r} cannot be called; expected a function of the question")
+        self._function = function
+        self._name = name or getattr(function, "__name__", type(function).__name__)
+        self._lock = threading.Lock()
+        self._loop: LoopThread | None = None
+
+    @property
+    def name(self) -> str:
+        """The function's name, or the one given at construction."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"FunctionSystem({self.name!r})"
+
+    def answer(self, query_id: str, query: str) -> Answer:
+        """What the function answers; `latency_ms` has "total", beside what the function itself says."""
+        start = perf_counter()
+        try:
+            found = self._function(query)
+            if inspect.iscoroutine(found):
+                found = self._event_loop().run(found)
+        except Exception as exc:  # whatever a user's system raises is an outcome of that system
+            answer = failed(query_id, f"{type(exc).__name__}: {exc}")
+        else:
+            answer = to_answer(query_id, found, self.name)
+        return replace(answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms})
+
+    def close(self) -> None:
+        """End the event loop, if there is one."""
+        if self._loop is not None:
+            self._loop.close()
+
+    def _event_loop(self) -> LoopThread:
+        with self._lock:
+            if self._loop is None:
+                self._loop = LoopThread(self.name)
+            return self._loop
+
+
+def to_answer(query_id: str, found: object, name: str) -> Answer:
+    """A text, a dict or an Answer as an Answer to this question; anything else as a failed one that says so."""
+    if isinstance(found, Answer):
+        return found if found.query_id == query_id else replace(found, query_id=query_id)
+    if isinstance(found, str):
+        found = {"answer": found}
+    if isinstance(found, Mapping):
+        try:
+            return read_answer(query_id, found, model=name)
+        except DataError as exc:
+            return failed(query_id, f"{name} returned a dict that is no answer: {exc}")
+    kind = type(found).__name__
+    article = "an" if kind[0].lower() in "aeiou" else "a"
+    shown = repr(found)
+    what = "None" if found is None else f"{article} {kind}, {shown if len(shown) <= 60 else shown[:60] + '...'}"
+    return failed(
+        query_id, f'{name} returned {what}; expected a text, a dict with "answer" and "contexts", or an Answer'
+    )
+
+
+def failed(query_id: str, error: str, **fields: Any) -> Answer:
+    """The answer of a system that gave none.
+
+    >>> failed("q1", "no reply").outcome
+    'failed'
+    """
+    return Answer(query_id, "", outcome="failed", error=error, **fields)

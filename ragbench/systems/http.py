@@ -1,0 +1,223 @@
+"""A system behind HTTP: one request per question, its JSON or event stream read to the end."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.llms.failures import Failed, unreadable
+from ragbench.llms.patience import Patience
+from ragbench.systems.events import read_events
+from ragbench.systems.function import failed
+from ragbench.systems.mapping import (
+    ReplyPaths,
+    check_header_variables,
+    check_literal_headers,
+    check_path,
+    filled,
+    mentions,
+    to_record,
+    without_surrogates,
+)
+from ragbench.systems.reading import mistakes, read_answer
+from ragbench.systems.sending import Limits, Pace, Replied, Sender
+from ragbench.types import Answer
+
+_STREAMS = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+
+
+class HttpSpec(BaseModel):
+    """The table [http] of a system's file; see `HttpSystem` for what the entries mean."""
+
+    model_config = ConfigDict(extra="forbid")
+    url: str
+    name: str = ""
+    method: Literal["POST", "GET", "PUT"] = "POST"
+    body: Any = None
+    params: dict[str, str] = {}
+    headers: dict[str, str] = {}
+    headers_env: dict[str, str] = {}
+    reply: ReplyPaths = Field(default_factory=ReplyPaths)
+    delta: str = ""
+    timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    connect_timeout_s: Annotated[float, Field(gt=0)] = 10.0
+    idle_timeout_s: Annotated[float, Field(gt=0)] | None = None
+    tries: Annotated[int, Field(ge=1)] = 3
+    concurrency: Annotated[int, Field(ge=1)] | None = None
+    requests_per_s: Annotated[float, Field(gt=0)] | None = None
+    max_reply_mb: Annotated[float, Field(gt=0)] = 10.0
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, url: str) -> str:
+        import httpx
+
+        try:
+            parts = httpx.URL(url)
+        except (httpx.InvalidURL, TypeError) as exc:
+            raise ValueError(f"expected an address such as http://localhost:8000/ask ({exc})") from None
+        if parts.scheme not in ("http", "https") or not parts.host:
+            raise ValueError("expected an address such as http://localhost:8000/ask")
+        if parts.userinfo:
+            raise ValueError("an address holds no password; put it into the environment and name it in headers_env")
+        return url
+
+    @field_validator("headers")
+    @classmethod
+    def _literal(cls, headers: dict[str, str]) -> dict[str, str]:
+        return check_literal_headers(headers)
+
+    @field_validator("headers_env")
+    @classmethod
+    def _variables(cls, headers: dict[str, str]) -> dict[str, str]:
+        return check_header_variables(headers)
+
+    @field_validator("delta")
+    @classmethod
+    def _path(cls, path: str) -> str:
+        return check_path(path)
+
+    @model_validator(mode="after")
+    def _asks(self) -> HttpSpec:
+        if not mentions(self.body, "query") and not mentions(self.params, "query"):
+            raise ValueError(
+                'the question is sent nowhere; write body = {query = "{query}"} or params = {q = "{query}"}'
+            )
+        return self
+
+
+class HttpSystem:
+    """A RAG system that is asked by HTTP.
+
+    Args:
+        url: where; without a password.
+        body: the JSON of the request (None: no body), with "{query}" and "{query_id}" in the places of the question's
+            text and id. They are put into the structure, not into its text: no question can break the JSON.
+        params: the same for the query string.
+        method: "POST", "GET" or "PUT".
+        headers: headers that may be seen by everybody. `headers_env` names the variable of the environment that holds a
+            header's value: {"Authorization": "Bearer MY_TOKEN"} sends "Bearer " and what MY_TOKEN holds.
+        reply: JSONPath of each part of the answer, see `ReplyPaths`: {"answer": "$.text", "contexts": "$.sources",
+            "context": {"text": "body"}}. Left out, the reply is read by the usual names (`read_answer`).
+        delta: for streams: the path of the piece of text in each event, such as "$.choices[0].delta.content".
+            Without it the last event that has an answer gives it. Server-sent events (text/event-stream) and JSON lines
+            (application/x-ndjson) are recognised by their content type and read to the end, or to "[DONE]".
+        timeout_s: seconds for a whole reply; `connect_timeout_s` for the connection, `idle_timeout_s` between two
+            pieces of a reply (None: no bound of its own).
+        tries: how often a question is sent at most when the server is busy (429, 503, honouring Retry-After), fails
+            (other 5xx), is not there, or cuts the connection. A reply that is late is not asked for again.
+        concurrency: how many requests may be on their way at once; None leaves that to `ask`.
+        requests_per_s: at most so many, evenly spaced.
+        max_reply_mb: a longer reply is a failed answer.
+
+    Redirects are not followed: headers must not go where nobody sent them. `latency_ms` has "first_byte" and "total" of
+    the try that gave the answer. What fails is a failed answer that says why. Keys stand in no message. Threads may
+    share it; `close` ends its connections, and so does the end of its use.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        body: Any = None,
+        params: Mapping[str, str] | None = None,
+        method: str = "POST",
+        headers: Mapping[str, str] | None = None,
+        headers_env: Mapping[str, str] | None = None,
+        reply: Mapping[str, Any] | None = None,
+        delta: str = "",
+        timeout_s: float = 120.0,
+        connect_timeout_s: float = 10.0,
+        idle_timeout_s: float | None = None,
+        tries: int = 3,
+        concurrency: int | None = None,
+        requests_per_s: float | None = None,
+        max_reply_mb: float = 10.0,
+        name: str = "",
+    ) -> None:
+        given = {key: value for key, value in locals().items() if key != "self" and value is not None}
+        try:
+            self._spec = spec = HttpSpec.model_validate(given)
+        except ValidationError as exc:
+            raise ConfigError(f"HttpSystem: {mistakes(exc)}") from None
+        import httpx
+
+        address = httpx.URL(url)
+        self._name = name or f"{address.host}{f':{address.port}' if address.port else ''}{address.path}"
+        limits = Limits(spec.timeout_s, spec.connect_timeout_s, spec.idle_timeout_s, spec.max_reply_mb)
+        self._sender = Sender(self._name, spec.headers, spec.headers_env, limits)
+        self._places = threading.BoundedSemaphore(spec.concurrency) if spec.concurrency else None
+        self._pace = Pace(spec.requests_per_s)
+        self._patience = Patience()
+        self._stop = threading.Event()
+        self._gone = False
+
+    @property
+    def name(self) -> str:
+        """Host and path of the address, or the name given at construction."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"HttpSystem({self.name!r})"
+
+    def close(self) -> None:
+        """Close its connections; a question that waits for another try gives up."""
+        self._stop.set()
+        self._sender.close()
+
+    def answer(self, query_id: str, query: str) -> Answer:
+        """What the server answers; a failed answer where it does not."""
+        values = {"query": without_surrogates(query), "query_id": query_id}
+        try:
+            # Where nobody listened a moment ago, each further question gets one try and no waiting.
+            reply, latency = self._patience.ask(
+                lambda: self._in_turn(values), self._stop, most_tries=1 if self._gone else self._spec.tries
+            )
+            self._gone = False
+        except Failed as exc:
+            self._gone = self._gone or (exc.stop and not exc.status)
+            return failed(query_id, str(exc))
+        except InterruptedError:
+            return failed(query_id, f"{self.name} was closed")
+        try:
+            answer = read_answer(query_id, reply, model=self.name)
+        except DataError as exc:
+            answer = failed(query_id, f"{self.name}: {exc!s}")
+        return replace(answer, latency_ms={**latency, **answer.latency_ms})
+
+    def _in_turn(self, values: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, float]]:
+        if self._places is None:
+            return self._send(values)
+        with self._places:
+            return self._send(values)
+
+    def _send(self, values: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, float]]:
+        """One try: the record of the reply, and its times; raises Failed."""
+        spec = self._spec
+        self._pace.wait(self._stop)
+        body = None if spec.body is None else filled(spec.body, values)
+        reply = self._sender.send(spec.method, spec.url, params=filled(spec.params, values), body=body)
+        try:
+            record = self._record(reply)
+        except DataError as exc:
+            raise Failed(f"{self.name}: {exc}") from None
+        return record, {"first_byte": reply.first_byte_ms, "total": reply.total_ms}
+
+    def _record(self, reply: Replied) -> dict[str, Any]:
+        if reply.content_type in _STREAMS:
+            return read_events(
+                reply.text, reply.content_type == "text/event-stream", self._spec.reply, self._spec.delta
+            )
+        found = None
+        with suppress(ValueError):  # the parser's error holds the whole body, so it must not be this one's context
+            found = json.loads(reply.text)
+        if found is None:
+            raise unreadable(self.name, reply.text)
+        return to_record(found, self._spec.reply)

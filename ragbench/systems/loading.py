@@ -1,0 +1,112 @@
+"""From a name or a file to a system under test."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ragbench.errors import ConfigError, unknown
+from ragbench.retrievers import check_retriever
+from ragbench.systems.connections import McpSpec
+from ragbench.systems.http import HttpSpec, HttpSystem
+from ragbench.systems.mcp import McpSystem
+from ragbench.systems.pipeline import Pipeline
+from ragbench.systems.reading import mistakes
+from ragbench.systems.recorded import RecordedSystem
+from ragbench.types import Dataset, System
+
+KINDS = ("pipeline", "http", "mcp")
+_FORMS = (
+    "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file with [pipeline], [http] "
+    "or [mcp], or a .jsonl file of recorded answers"
+)
+
+
+class _PipelineSpec(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = ""
+    retriever: str = "bm25"
+    chunker: str = "recursive"
+    chunk_size: int = Field(256, ge=1)
+    chunk_overlap: int = Field(0, ge=0)
+    tokenizer: str = "minilm"
+    reranker: str = ""
+    depth: int = Field(100, ge=1)
+    llm: str = "extractive"
+    prompt: str = "cited"
+    k: int = Field(5, ge=1)
+    max_context_tokens: int | None = Field(None, ge=1)
+    max_tokens: int = Field(512, ge=1)
+    temperature: float = Field(0.0, ge=0)
+
+
+def load_system(spec: str | Path, dataset: Dataset) -> System:
+    """The system under test of that name.
+
+    - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's documents, with this
+      retriever and the defaults of everything else.
+    - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`) or `[mcp]`
+      (`McpSystem`); `[ingest]` beside it is for `load_target`.
+    - a `.jsonl` file: `RecordedSystem`.
+
+    A system that holds connections has `close()`. A function is no name: give it to `FunctionSystem` in a notebook.
+
+    >>> from ragbench.types import Document
+    >>> data = Dataset("demo", "test", {"d": Document("d", "Cats sleep.")}, [], {})
+    >>> load_system("bm25", data)
+    Pipeline('bm25, recursive 256, extractive', 1 chunk)
+    >>> load_system("bm-25", data)
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown system 'bm-25': unknown retriever 'bm-25'; did you mean 'bm25'? ...
+
+    Raises:
+        ConfigError: nothing has that name, or the file is not what it should be; every mistake of it at once.
+        DataError: a recorded answer cannot be read.
+    """
+    text = str(spec)
+    path = Path(text).expanduser()
+    if text.endswith(".jsonl"):
+        return RecordedSystem(path)
+    if text.endswith(".toml"):
+        return _from_file(path, dataset)
+    try:
+        check_retriever(text)
+    except ConfigError as exc:
+        raise ConfigError(f"unknown system {text!r}: {exc}; a system is {_FORMS}") from exc
+    return Pipeline(dataset, text)
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """The tables of a system's TOML file: one of KINDS, and maybe [ingest]."""
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as exc:
+        raise ConfigError(f"there is no file {path}; a system is {_FORMS}") from exc
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{path} cannot be read as UTF-8 text: {exc}") from exc
+    except tomllib.TOMLDecodeError as exc:
+        raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
+    for kind in tables:
+        if kind not in (*KINDS, "ingest"):
+            raise ConfigError(f"{path}: {unknown('table', kind, (*KINDS, 'ingest'))}")
+    found = [kind for kind in KINDS if kind in tables]
+    if len(found) != 1 or not isinstance(tables[found[0]], dict):
+        shown = ", ".join(f"[{kind}]" for kind in KINDS)
+        raise ConfigError(f"{path} holds {', '.join(found) or 'no table'}; expected exactly one of {shown}")
+    return tables
+
+
+def _from_file(path: Path, dataset: Dataset) -> System:
+    tables = read_tables(path)
+    [kind] = [kind for kind in KINDS if kind in tables]
+    model: type[BaseModel] = HttpSpec if kind == "http" else McpSpec if kind == "mcp" else _PipelineSpec
+    try:
+        options = model.model_validate({"name": path.stem, **tables[kind]}).model_dump(exclude_unset=True)
+    except ValidationError as exc:
+        raise ConfigError(f"{path}, [{kind}]: {mistakes(exc)}") from None
+    if kind == "pipeline":
+        return Pipeline(dataset, **options)
+    return HttpSystem(**options) if kind == "http" else McpSystem(**options)

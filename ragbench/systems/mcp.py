@@ -1,0 +1,165 @@
+"""A system reached by the Model Context Protocol: one tool call per question, by stdio or streamable HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from ragbench.errors import ConfigError, DataError, require
+from ragbench.llms import load_llm
+from ragbench.systems.connections import McpSpec, Pool, ToolError, Unreached
+from ragbench.systems.function import failed
+from ragbench.systems.loops import LoopThread
+from ragbench.systems.mapping import (
+    ReplyPaths,
+    filled,
+    mentions,
+    to_record,
+    without_surrogates,
+)
+from ragbench.systems.reading import mistakes, read_answer
+from ragbench.systems.sampling import REFUSED, Sampled, Sampler
+from ragbench.types import LLM, Answer
+
+_LONGEST_CLOSE_S = 10.0
+
+
+class McpSystem:
+    """A RAG system that is a tool of an MCP server.
+
+    Args:
+        server: an address ("http://localhost:8000/mcp": streamable HTTP), or a command with its arguments (a list, or
+            one text), which is started and spoken to over stdio.
+        tool: the tool that answers a question. One that only finds passages will do: its answers have no text, carry
+            the flag "retrieval_only", and count for retrieval alone.
+        arguments: of the tool, with "{query}" and "{query_id}" in the places of the question's text and id.
+        sampling: who answers the server's *sampling* requests, so that this model is the one that is compared: a name
+            for `load_llm`, or an `LLM`. Each request is sent on with its system prompt, max_tokens and temperature (0
+            where it says none); a conversation of several messages becomes one prompt; stop sequences cut the reply.
+            The tokens of all requests of a call are summed in `usage`. None: the server is told that there is none.
+        reply: JSONPath of each part of the answer in the tool's structured result (or in the JSON of its text), see
+            `ReplyPaths`. Left out, it is read by the usual names; a list is contexts, a plain text is the answer.
+        headers, headers_env: for an address, as in `HttpSystem`.
+        env: names of the variables that a command gets besides PATH, HOME and the like; `cwd` is where it starts.
+        protocol: "legacy" (the handshake, in which a tool can ask for samples whenever it likes), "auto" (the newest
+            that both speak), or "": the first, where the server does not know it the second.
+        timeout_s: seconds for a call; `start_timeout_s` for the server to start and shake hands.
+        connections: calls on their way at once. With `sampling` each call has a connection of its own, so that tokens
+            and limits belong to it: 8 to an address, 1 to a command (each is a process). Without, all share one.
+        max_samplings, max_samplings_at_once: requests that one call may make, and have open; max_sampling_tokens: the
+            max_tokens of each. More is refused with an MCP error; the answer then has the flag "sampling_refused".
+
+    The server is reached at the first question and again after it died. `latency_ms` has "total" (but not where a
+    completion came from the reply store: nobody waited) and "sampling". What fails is a failed answer with the reason,
+    and the last line that a command wrote to its standard error. Threads may share it. `close`, the end of a `with`
+    block, or the end of its use ends the connections and the process.
+    """
+
+    def __init__(
+        self,
+        server: str | Sequence[str],
+        *,
+        tool: str,
+        arguments: Mapping[str, Any] | None = None,
+        sampling: str | LLM | None = None,
+        reply: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        headers_env: Mapping[str, str] | None = None,
+        env: Sequence[str] = (),
+        cwd: str = "",
+        protocol: str = "",
+        timeout_s: float = 120.0,
+        start_timeout_s: float = 60.0,
+        connections: int | None = None,
+        max_samplings: int = 20,
+        max_sampling_tokens: int = 4096,
+        max_samplings_at_once: int = 4,
+        name: str = "",
+    ) -> None:
+        given = {key: value for key, value in locals().items() if key not in ("self", "sampling") and value is not None}
+        try:
+            spec = McpSpec.model_validate({**given, "env": list(env)})
+        except ValidationError as exc:
+            raise ConfigError(f"McpSystem: {mistakes(exc)}") from None
+        if not mentions(spec.arguments, "query"):
+            raise ConfigError('McpSystem: the question is sent nowhere; write arguments = {query = "{query}"}')
+        require("mcp.client", "mcp")
+        llm = load_llm(sampling) if isinstance(sampling, str) and sampling else sampling or None
+        sampler = None
+        if llm is not None and not isinstance(llm, str):
+            sampler = Sampler(llm, max_samplings, max_sampling_tokens, max_samplings_at_once)
+        self._name = name or f"{tool}{f' with {sampler.llm.name}' if sampler else ''}"
+        self._spec = spec
+        self._pool = Pool(spec, sampler, self._name)
+        self._loop = LoopThread(self._name)
+
+    @property
+    def name(self) -> str:
+        """The tool, and the model that samples; or the name given at construction."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"McpSystem({self.name!r})"
+
+    def __enter__(self) -> McpSystem:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connections, and the server where it was started from here."""
+        with suppress(RuntimeError, TimeoutError):  # closed already
+            self._loop.run(self._pool.close(), _LONGEST_CLOSE_S)
+        self._loop.close()
+
+    def tools(self) -> list[str]:
+        """The names of the server's tools; ConfigError where it cannot be reached."""
+        try:
+            return self._loop.run(self._pool.tools())
+        except Unreached as exc:
+            raise ConfigError(f"{self.name}: {exc}") from exc
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
+        """Call any tool of the server once: its result as JSON, or its text. Raises ToolError."""
+        return self._loop.run(self._pool.call(tool, dict(arguments), Sampled()))
+
+    def answer(self, query_id: str, query: str) -> Answer:
+        """What the tool answers; a failed answer where it does not."""
+        arguments = filled(self._spec.arguments, {"query": without_surrogates(query), "query_id": query_id})
+        sampled = Sampled()
+        try:
+            reply, total = self._loop.run(self._pool.timed(self._spec.tool, arguments, sampled))
+        except (Unreached, ToolError) as exc:
+            reason = f" ({sampled.refused[0]})" if sampled.refused else ""
+            return self._with_usage(failed(query_id, f"{self.name}: {exc}{reason}"), sampled)
+        except RuntimeError:
+            return failed(query_id, f"{self.name} was closed")
+        try:
+            answer = read_answer(query_id, self._record(reply), model=self.name)
+        except DataError as exc:
+            answer = failed(query_id, f"{self.name}: {exc}")
+        if not any(completion.cached for completion in sampled.completions):
+            answer = replace(answer, latency_ms={"total": 1000 * total, **answer.latency_ms})
+        return self._with_usage(answer, sampled)
+
+    def _record(self, reply: Any) -> dict[str, Any]:
+        named = self._spec.reply != ReplyPaths()
+        if not named and isinstance(reply, str):
+            return {"answer": reply}
+        if not named and isinstance(reply, list):
+            return {"contexts": reply}
+        return to_record(reply, self._spec.reply)
+
+    def _with_usage(self, answer: Answer, sampled: Sampled) -> Answer:
+        usage = sampled.usage(self._pool.model)
+        if usage is not None:
+            latency = dict(answer.latency_ms)
+            if not any(completion.cached for completion in sampled.completions):
+                latency["sampling"] = 1000 * usage.latency_s
+            answer = replace(answer, usage=usage, latency_ms=latency)
+        return replace(answer, flags=(*answer.flags, REFUSED)) if sampled.refused else answer

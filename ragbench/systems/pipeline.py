@@ -1,0 +1,136 @@
+"""ragbench's own pipeline as a system under test: chunks, a retriever, a generator."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+from ragbench.chunkers import chunk
+from ragbench.errors import ConfigError
+from ragbench.generation import check_llm, generate_answers
+from ragbench.prompts import check_prompt, fill
+from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve
+from ragbench.types import LLM, Answer, Case, Dataset, Document, Run
+
+
+class Pipeline:
+    """Chunks of a corpus, indexed, and answers made from the best `k`: the steps of `evaluate.ipynb` as one system.
+
+    The arguments are those of `chunk`, `make_retriever`, `retrieve`, `rerank` and `generate_answers`. Constructing it
+    is indexing. `chunks` are its chunks, which the ids in `contexts` of its answers name (its answers carry no
+    passages: the texts stand there once). `run` is what was retrieved for the questions asked so far, query_id ->
+    chunk_id -> score, deeper than the `k` that reached the answer. Threads may share it.
+
+    >>> corpus = {"cats": Document("cats", "Cats sleep most of the day.")}
+    >>> pipeline = Pipeline(corpus)
+    >>> pipeline.name, pipeline.answer("q1", "How long do cats sleep each day?").text
+    ('bm25, recursive 256, extractive', 'Cats sleep most of the day. [1]')
+    >>> list(pipeline.run["q1"])
+    ['cats#0']
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | Mapping[str, Document],
+        retriever: str = "bm25",
+        *,
+        chunker: str = "recursive",
+        chunk_size: int = 256,
+        chunk_overlap: int = 0,
+        tokenizer: str = "minilm",
+        reranker: str = "",
+        depth: int = 100,
+        llm: str | LLM = "extractive",
+        prompt: str = "cited",
+        k: int = 5,
+        max_context_tokens: int | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
+        name: str = "",
+    ) -> None:
+        if not isinstance(dataset, Dataset):
+            dataset = Dataset("", "", dataset, (), {})
+        if not dataset.corpus:
+            raise ConfigError("a pipeline needs documents, and this dataset has none; name the system that holds them")
+        if k < 1 or depth < k:
+            raise ConfigError(f"k is {k} and depth {depth}; expected k of 1 or more, and a depth of at least k")
+        check_retriever(retriever)
+        check_llm(llm)
+        check_prompt(prompt)
+        self.chunks = chunk(dataset, chunker, size=chunk_size, overlap=chunk_overlap, tokenizer=tokenizer)
+        self.run: Run = {}
+        model = llm if isinstance(llm, str) else llm.name
+        parts = [retriever, f"reranked by {reranker}" if reranker else "", f"{chunker} {chunk_size}", model]
+        self._name = name or ", ".join(filter(None, parts))
+        self._dataset = dataset
+        self._index = make_retriever(retriever, self.chunks)
+        self._reranker, self._depth, self._llm = reranker, depth, llm
+        self._generation: dict[str, Any] = {
+            "prompt": prompt, "k": k, "max_context_tokens": max_context_tokens, "max_tokens": max_tokens,
+            "temperature": temperature,
+        }  # fmt: skip
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        """Retriever, chunker and generator, or the name given at construction."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.name!r}, {len(self.chunks)} chunk{'s' * (len(self.chunks) != 1)})"
+
+    def retrieve(self, queries: Mapping[str, str]) -> Run:
+        """query_id -> chunk_id -> score for these questions, best first."""
+        run = retrieve(self._index, queries, self.chunks, depth=self._depth)
+        return rerank(run, queries, self.chunks, self._reranker, k=len(self.chunks)) if self._reranker else run
+
+    def answer(self, query_id: str, query: str) -> Answer:
+        """The answer to one question; `latency_ms` has "search", "generate" and "total", as a user would wait."""
+        start = perf_counter()
+        run = self.retrieve({query_id: query})
+        searched = perf_counter()
+        [answer] = self._answers({query_id: query}, run)
+        ended = perf_counter()
+        measured = {"search": searched - start, "generate": ended - searched, "total": ended - start}
+        # A reply of the store took the model no time now: without a "generate" of its own there is no total either.
+        known = self._llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None
+        stages = measured if known else {"search": measured["search"]}
+        return replace(answer, latency_ms={**{stage: 1000 * taken for stage, taken in stages.items()}})
+
+    def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
+        """All answers in one batch: exactly those of `retrieve` and `generate_answers`, in the order of the questions.
+
+        `latency_ms` holds only what a language model took for each; what a batch takes is nobody's waiting time. The
+        extractive baseline weighs words by all contexts of a batch, so that its answer to a question alone can differ.
+        """
+        return self._answers(queries, self.retrieve(queries))
+
+    @property
+    def llm(self) -> str | LLM:
+        """Who writes the answers, as it was given: "extractive", a name, or a model."""
+        return self._llm
+
+    def with_llm(self, llm: str | LLM) -> Pipeline:
+        """The same pipeline, its index shared, with another writer of answers; nothing is asked yet."""
+        check_llm(llm)
+        other = copy(self)
+        other._llm, other.run, other._lock = llm, {}, threading.Lock()
+        return other
+
+    def prompt_for(self, query: str, answer: Answer) -> str:
+        """What a language model was sent for this answer; "" where none was asked."""
+        if self._llm == "extractive" or not answer.contexts:
+            return ""
+        text_of = {chunk.chunk_id: chunk.text for chunk in self.chunks if chunk.chunk_id in answer.contexts}
+        return fill(check_prompt(self._generation["prompt"]), query, [text_of[one] for one in answer.contexts])
+
+    def _answers(self, queries: Mapping[str, str], run: Run) -> list[Answer]:
+        with self._lock:
+            self.run = {**self.run, **run}
+        cases = [Case(query_id, query) for query_id, query in queries.items()]
+        asked = replace(self._dataset, cases=cases, qrels={})
+        return generate_answers(asked, run, self.chunks, self._llm, **self._generation)

@@ -1,0 +1,205 @@
+"""From what a system says of itself (a dict, a line of a log, a reply) to an Answer."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import FiniteFloat as Finite
+
+from ragbench.errors import DataError
+from ragbench.generation import parse_citations
+from ragbench.prompts import read_outcome, without_thoughts
+from ragbench.types import Answer, Completion, Passage
+
+RETRIEVAL_ONLY = "retrieval_only"
+"""The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
+
+_SHOWN_MISTAKES = 5
+_SECRETIVE = ("headers", "headers_env", "env")
+
+
+def _known(value: Any) -> Any:
+    """JSON's null is a field that is not there."""
+    return {key: entry for key, entry in value.items() if entry is not None} if isinstance(value, Mapping) else value
+
+
+class _Context(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+    id: str = Field("", validation_alias=AliasChoices("id", "_id", "chunk_id", "passage_id", "doc_id", "document_id"))
+    doc_id: str = Field("", validation_alias=AliasChoices("doc_id", "document_id"))
+    text: str = Field("", validation_alias=AliasChoices("text", "content", "page_content", "excerpt", "snippet"))
+    score: Finite | None = Field(None, validation_alias=AliasChoices("score", "relevance_score", "similarity"))
+
+    @model_validator(mode="after")
+    def _something(self) -> _Context:
+        if not self.id and not self.text:
+            raise ValueError("expected an id or a text")
+        return self
+
+
+class _Usage(BaseModel):
+    model: str = ""
+    input_tokens: int = Field(0, ge=0, validation_alias=AliasChoices("input_tokens", "prompt_tokens"))
+    output_tokens: int = Field(0, ge=0, validation_alias=AliasChoices("output_tokens", "completion_tokens"))
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(coerce_numbers_to_str=True)
+    answer: str = Field("", validation_alias=AliasChoices("answer", "text", "response"))
+    contexts: list[Annotated[_Context, BeforeValidator(_known)]] = Field(
+        [], validation_alias=AliasChoices("contexts", "retrieved_contexts", "sources", "results")
+    )
+    citations: list[str | int] | None = None
+    flags: list[str] = []
+    outcome: Literal["success", "no_results", "uncertain", "blocked", "failed"] | None = None
+    confidence: Finite | None = None
+    usage: Annotated[_Usage, BeforeValidator(_known)] | None = None
+    latency_ms: dict[str, Finite] = {}
+    error: str | None = None
+
+
+ANSWER_FIELDS = ("answer", "text", "response")
+_CONTEXT_FIELDS = ("contexts", "retrieved_contexts", "sources", "results")
+
+
+def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") -> Answer:
+    """The answer that a record holds; `model` names who used the tokens where the record does not.
+
+    Read are `answer` (or `text`, `response`), `contexts` (or `retrieved_contexts`, `sources`, `results`; in rank order,
+    each a text, or a table with `id`, `text`, `score`, `doc_id`), `citations`, `flags`, `outcome`, `confidence`,
+    `usage` (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are
+    ignored. In a record with `text`, which is how ragbench itself stores answers, contexts that are strings are ids.
+
+    A context without an id gets one made from its text. A citation is the id of a context, or its number from 1;
+    without `citations` they are read from the text ("[1]"). Without `outcome` the wording tells it.
+    An answer without a text that has contexts carries the flag "retrieval_only".
+
+    >>> answer = read_answer("q1", {"answer": "In 1881 [1].", "contexts": [{"id": 7, "text": "Opened 1881."}]})
+    >>> answer.citations, answer.outcome, answer.passages
+    (('7',), 'success', (Passage(passage_id='7', text='Opened 1881.', doc_id='', score=None),))
+    >>> read_answer("q1", {"answer": ["In 1881."]})
+    Traceback (most recent call last):
+    ragbench.errors.DataError: answer is ['In 1881.']: input should be a valid string
+
+    Raises:
+        DataError: naming every field that is not what it should be.
+    """
+    fields = {key: value for key, value in record.items() if value is not None}
+    if not any(key in fields for key in (*ANSWER_FIELDS, *_CONTEXT_FIELDS, "error")):
+        raise DataError(
+            f"neither an answer nor contexts; expected a field 'answer', found {', '.join(record) or 'none'}"
+        )
+    if "passages" in fields or ("answer" not in fields and "text" in fields):
+        return _own(query_id, fields, model)
+    return _answer(query_id, _checked(fields, strings_are="text"), model)
+
+
+def _own(query_id: str, fields: dict[str, Any], model: str) -> Answer:
+    """ragbench's own form: contexts are ids, the texts may stand in `passages`."""
+    passages = [
+        {
+            **{key: value for key, value in passage.items() if key != "doc_id" or value},
+            "id": passage.get("passage_id", ""),
+        }
+        for passage in fields.pop("passages", ())
+        if isinstance(passage, Mapping)
+    ]
+    text_of = {str(passage["id"]): passage for passage in passages}
+    ids = fields.get("contexts", [])
+    if isinstance(ids, Sequence) and not isinstance(ids, str):
+        fields["contexts"] = [text_of.get(entry, entry) if isinstance(entry, str) else entry for entry in ids]
+    return _answer(query_id, _checked(fields, strings_are="id"), model)
+
+
+def _checked(fields: dict[str, Any], *, strings_are: str) -> _Record:
+    for key in _CONTEXT_FIELDS:
+        if isinstance(fields.get(key), Sequence) and not isinstance(fields[key], str):
+            fields[key] = [
+                {strings_are: entry} if isinstance(entry, str) else {"id": entry} if _is_number(entry) else entry
+                for entry in fields[key]
+            ]
+    try:
+        return _Record.model_validate(fields)
+    except ValidationError as exc:
+        raise DataError(mistakes(exc)) from None  # pydantic's own text repeats the whole input
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _answer(query_id: str, record: _Record, model: str) -> Answer:
+    passages = _passages(record.contexts)
+    ids = tuple(passage.passage_id for passage in passages)
+    text = without_thoughts(record.answer)
+    outcome: str | None = "failed" if record.error is not None else record.outcome
+    flags = tuple(dict.fromkeys(record.flags))
+    if not text and ids and outcome is None:
+        flags = tuple(dict.fromkeys((*flags, RETRIEVAL_ONLY)))
+    elif outcome is None:
+        outcome = read_outcome(text)
+    if record.citations is not None:
+        citations = tuple(dict.fromkeys(_cited(citation, ids) for citation in record.citations))
+    else:
+        citations = parse_citations(text, ids) if outcome == "success" else ()
+    usage = None
+    if record.usage is not None:
+        used = record.usage
+        usage = Completion(record.answer, used.model or model, used.input_tokens, used.output_tokens)
+    return Answer(
+        query_id,
+        text,
+        ids,
+        citations,
+        flags,
+        outcome,
+        record.confidence,
+        usage,
+        dict(record.latency_ms),
+        record.error if outcome != "failed" else record.error or "the system says that it failed, and not why",
+        passages=tuple(passage for passage in passages if passage.text or passage.score is not None),
+    )
+
+
+def _passages(contexts: Sequence[_Context]) -> list[Passage]:
+    """Each with an id that no other context of this answer has; what is there twice counts once."""
+    found: dict[str, Passage] = {}
+    for context in contexts:
+        own = context.id or f"text-{hashlib.sha256(context.text.encode('utf-8', 'replace')).hexdigest()[:12]}"
+        passage_id, number = own, 1
+        while passage_id in found and found[passage_id].text != context.text:
+            number += 1
+            passage_id = f"{own}~{number}"  # two excerpts of one document under the document's id
+        doc_id = context.doc_id or (own if number > 1 else "")
+        found.setdefault(passage_id, Passage(passage_id, context.text, doc_id, context.score))
+    return list(found.values())
+
+
+def _cited(citation: str | int, ids: Sequence[str]) -> str:
+    """The id of a context, or its number from 1; a number that no context has is kept as "invalid:7"."""
+    text = str(citation)
+    if text in ids or not (isinstance(citation, int) or text.isdecimal()):
+        return text
+    number = int(text)
+    return ids[number - 1] if 1 <= number <= len(ids) else f"invalid:{number}"
+
+
+def mistakes(exc: ValidationError) -> str:
+    """Every mistake that pydantic found, in one line: where, the value, what was expected."""
+    found = []
+    for error in exc.errors(include_url=False):
+        message = error["msg"].removeprefix("Value error, ")
+        message = f"{message[:1].lower()}{message[1:]}"
+        value = repr(error["input"])
+        value = value if len(value) <= 60 else f"{value[:60]}..."
+        if not error["loc"]:
+            found.append(message)
+        elif error["loc"][0] in _SECRETIVE or "@" in value:  # a password may stand there by mistake
+            found.append(f"{'.'.join(map(str, error['loc']))}: {message}")
+        else:
+            found.append(f"{'.'.join(map(str, error['loc']))} is {value}: {message}")
+    more = f"; and {len(found) - _SHOWN_MISTAKES} more" if len(found) > _SHOWN_MISTAKES else ""
+    return "; ".join(found[:_SHOWN_MISTAKES]) + more

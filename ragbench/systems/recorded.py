@@ -1,0 +1,92 @@
+"""Answers that a system gave earlier: ragbench's own files, and the logs of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragbench.datasets.lines import json_lines
+from ragbench.errors import DataError
+from ragbench.systems.function import failed
+from ragbench.systems.reading import read_answer
+from ragbench.types import Answer
+
+_IDS = ("query_id", "_id", "id", "question_id", "case_id")
+_QUESTIONS = ("query", "question", "user_input", "input")
+
+
+class RecordedSystem:
+    """Recorded answers as a system: `answers.jsonl` of a result folder, the log of another system, or records.
+
+    A line is a JSON object as `read_answer` reads it, with `query_id` (or `_id`, `id`, `question_id`) or, where the log
+    has no ids, the question itself in `query` (or `question`, `user_input`), which is then found by its text. A
+    question without an answer gets a failed one.
+
+    >>> system = RecordedSystem([Answer("q1", "In 1881.")])
+    >>> system.answer("q1", "When?").text, system.answer("q2", "Where?").error
+    ('In 1881.', "recorded has no answer to 'q2'")
+
+    Raises:
+        DataError: a line is no such object, or a question has two answers; it names the file and the line.
+    """
+
+    def __init__(self, source: str | Path | Sequence[Answer], *, name: str = "") -> None:
+        self._by_id: dict[str, Answer] = {}
+        self._by_text: dict[str, Answer] = {}
+        if isinstance(source, str | Path):
+            self._name = name or Path(source).stem
+            self._read(Path(source).expanduser())
+        else:
+            self._name = name or "recorded"
+            for answer in source:
+                self._keep(self._by_id, answer.query_id, answer)
+
+    @property
+    def name(self) -> str:
+        """The file's name without its ending, or the one given at construction."""
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"RecordedSystem({self.name!r}, {len(self._by_id) + len(self._by_text)} answers)"
+
+    def answer(self, query_id: str, query: str) -> Answer:
+        """The recorded answer to this question."""
+        found = self._by_id.get(query_id) or self._by_text.get(_folded(query))
+        if found is None:
+            return failed(query_id, f"{self.name} has no answer to {query_id!r}")
+        return found if found.query_id == query_id else replace(found, query_id=query_id)
+
+    def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
+        """The recorded answers to these questions, with the latencies of their time and no others."""
+        return [self.answer(query_id, query) for query_id, query in queries.items()]
+
+    def _read(self, path: Path) -> None:
+        for number, record in json_lines(path):
+            try:
+                self._take(record)
+            except DataError as exc:
+                raise DataError(f"{path}, line {number}: {exc}") from exc
+        if not self._by_id and not self._by_text:
+            raise DataError(f"{path} holds no answer; expected one JSON object on each line")
+
+    def _take(self, record: Mapping[str, Any]) -> None:
+        query_id = next((record[key] for key in _IDS if record.get(key) not in (None, "")), None)
+        question = next((record[key] for key in _QUESTIONS if isinstance(record.get(key), str)), None)
+        if isinstance(query_id, str | int):
+            self._keep(self._by_id, str(query_id), read_answer(str(query_id), record))
+        elif question is not None:
+            self._keep(self._by_text, _folded(question), read_answer("", record))
+        else:
+            raise DataError(f"which question? expected 'query_id', or 'query' with its text; found {', '.join(record)}")
+
+    @staticmethod
+    def _keep(answers: dict[str, Answer], key: str, answer: Answer) -> None:
+        if key in answers:
+            raise DataError(f"a second answer to {key!r}; record repeated runs in files of their own")
+        answers[key] = answer
+
+
+def _folded(question: str) -> str:
+    return " ".join(question.split()).casefold()

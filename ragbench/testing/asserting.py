@@ -1,0 +1,301 @@
+"""Assertions about one question: is what it needs among the results, is the answer right?
+
+A failure shows the question, what was expected, what came back, and the best that any system could reach. A threshold
+that no system could reach is an error of the test (ConfigError), not a failure of the system.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.testing import recording
+from ragbench.testing.recording import Check
+from ragbench.types import LLM, Answer, Case, Completion, Dataset, Passage
+
+_SHOWN = 400
+
+
+@dataclass(frozen=True)
+class LabelledCase:
+    """A question with everything known about it: its case, and the relevant documents (doc_id -> grade).
+
+    `dataset` and `split` name where it comes from, as `load_dataset` takes them.
+    """
+
+    case: Case
+    relevant: Mapping[str, int] = field(default_factory=dict)
+    dataset: str = ""
+    split: str = ""
+
+    @property
+    def query_id(self) -> str:
+        """The id of the question."""
+        return self.case.query_id
+
+    @property
+    def text(self) -> str:
+        """The question."""
+        return self.case.text
+
+
+def labelled_cases(dataset: Dataset, *, least: int = 1) -> list[LabelledCase]:
+    """Each question of a dataset with its relevant documents, those of grade `least` and above.
+
+    >>> data = Dataset("demo", "test", {}, [Case("q", "Who?")], {"q": {"d1": 2, "d2": 1}})
+    >>> labelled_cases(data, least=2)[0].relevant
+    {'d1': 2}
+    """
+    return [
+        LabelledCase(
+            case,
+            {doc_id: grade for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= least},
+            dataset.name,
+            dataset.split,
+        )
+        for case in dataset.cases
+    ]
+
+
+def assert_context_recall(
+    results: Answer | Mapping[str, Any] | Sequence[Any],
+    case: LabelledCase | Case,
+    k: int = 10,
+    at_least: float = 0.8,
+) -> float:
+    """Assert that enough of what a question needs stands among the first `k` results, and give the recall.
+
+    Recall is the share of the relevant documents that are among the first `k` different documents of the results, in
+    [0, 1]; its ceiling is min(k, relevant) / relevant. Relevant are the documents of a `LabelledCase`, or of a plain
+    `Case` those that hold its evidence or, without any, its `relevant_chunks` and `expected_chunks`.
+
+    Args:
+        results: an `Answer`; or what a search gave, best first: ids, passages, or tables with `id` or `doc_id`; or a
+            mapping id -> score. The id of a chunk ("doc#3") stands for its document.
+        case: the question with its labels, from the fixture `ragbench_case` or `labelled_cases`.
+        k: how many documents count.
+        at_least: the recall below which the system has failed.
+
+    >>> case = LabelledCase(Case("q", "Who?"), {"a": 1, "b": 1})
+    >>> assert_context_recall(["c", "a#0", "a#4", "b#1"], case, k=3, at_least=1.0)
+    1.0
+    >>> assert_context_recall(["c", "a", "b"], case, k=1, at_least=0.8)
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: the test asks for a recall of 0.80 at k = 1, but question 'q' has 2 relevant ...
+
+    Raises:
+        AssertionError: the system has failed, or its request has.
+        ConfigError: the test cannot be passed by any system, or the case says nothing about what is relevant.
+    """
+    labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
+    wanted = set(labelled.relevant) or _evidence_documents(labelled.case)
+    by_chunk = not wanted
+    if by_chunk:
+        wanted = _chunks(labelled.case)
+    if not wanted:
+        raise ConfigError(
+            f"question {labelled.query_id!r} has no label that says what is relevant: its recall cannot be tested; "
+            "use the fixture ragbench_case, or labelled_cases(dataset)"
+        )
+    if k < 1 or not 0 <= at_least <= 1:
+        raise ConfigError(f"k is {k} and at_least {at_least}; expected k from 1 and a share from 0 to 1")
+    ceiling = min(k, len(wanted)) / len(wanted)
+    if at_least > ceiling:
+        raise ConfigError(
+            f"the test asks for a recall of {at_least:.2f} at k = {k}, but question {labelled.query_id!r} has "
+            f"{len(wanted)} relevant documents, so no system can exceed {ceiling:.2f}: raise k or lower at_least"
+        )
+    answer = _as_answer(labelled.query_id, results)
+    _keep(labelled, answer)
+    if answer.error is not None:
+        _note(labelled, f"context_recall@{k}", None, False, answer.error)
+        raise AssertionError(f"{_question(labelled)}\n  the request failed: {answer.error}")
+    found = (list(dict.fromkeys(answer.contexts)) if by_chunk else _documents(answer))[:k]
+    recall = len(wanted & set(found)) / len(wanted)
+    passed = recall >= at_least
+    _note(labelled, f"context_recall@{k}", recall, passed)
+    if not passed:
+        raise AssertionError(
+            f"{_question(labelled)}\n"
+            f"  expected: at least {at_least:.2f} of {_listed(sorted(wanted))} among the first {k}\n"
+            f"  came back: {_listed(found)}\n"
+            f"  recall {recall:.2f}; missing: {_listed(sorted(wanted - set(found)))}\n"
+            f"  ceiling at k = {k}: {ceiling:.2f}"
+        )
+    return recall
+
+
+def assert_answer_correct(
+    answer: Answer | str | Mapping[str, Any],
+    case: LabelledCase | Case,
+    evaluation_llm: LLM | Callable[[str], str] | None = None,
+) -> float:
+    """Assert that an answer says what the reference answer says, and give the verdict, 1.0 or 0.0.
+
+    The judge is asked as `ragbench.judges.judge` asks for "correctness". On a question without an answer, abstaining is
+    right. Without a judge, or without a reference answer, all gold facts must be stated (the verdict is the
+    share that is).
+
+    Args:
+        answer: what the system said; a text, a table as `ragbench.systems.read_answer` takes it, or an `Answer`.
+        case: the question with its labels.
+        evaluation_llm: the judge: the fixture of that name, an `LLM`, or a function from prompt to reply.
+
+    Raises:
+        AssertionError: the answer is wrong, was refused, or its request failed.
+        ConfigError: the case has neither a reference answer nor gold facts.
+        Skipped: in pytest, where the judge gave no verdict that can be read: that says nothing about the system.
+    """
+    labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
+    one = labelled.case
+    given = _as_answer(one.query_id, {"answer": answer} if isinstance(answer, str) else answer)
+    _keep(labelled, given)
+    if given.error is not None:
+        _note(labelled, "answer_correct", None, False, given.error)
+        raise AssertionError(f"{_question(labelled)}\n  the request failed: {given.error}")
+    abstained = given.outcome in ("no_results", "blocked") or not given.text.strip()
+    expected = "no answer" if not one.answerable else one.reference_answer or "; ".join(f[0] for f in one.gold_facts)
+    if not expected:
+        raise ConfigError(
+            f"question {one.query_id!r} has neither a reference answer nor gold facts: no answer to it can be tested"
+        )
+    why = ""
+    if not one.answerable or abstained:
+        value = float(abstained != one.answerable)
+        why = "there is no answer, and one was given" if not one.answerable else "no answer was given"
+    elif evaluation_llm is not None and one.reference_answer:
+        verdict = _judged(given, one, evaluation_llm)
+        if verdict.value is None:
+            _note(labelled, "answer_correct", None, None, verdict.explanation)
+            _skip(f"the judge gave no verdict ({verdict.state}): {_cut(verdict.explanation)}")
+        value, why = float(verdict.value or 0.0), f"the judge: {_cut(verdict.explanation)}"
+    elif one.gold_facts:
+        from ragbench.metrics.answers import gold_fact_coverage
+
+        value = gold_fact_coverage(given.text, one.gold_facts)
+        why = f"{value:.0%} of the gold facts are stated"
+    else:
+        raise ConfigError(f"question {one.query_id!r} has no gold facts; give a judge to compare with its reference")
+    passed = value >= (0.5 if evaluation_llm is not None and one.reference_answer else 1.0)
+    _note(labelled, "answer_correct", value, passed, why)
+    if not passed:
+        said = _cut(given.text) or "nothing"
+        raise AssertionError(f"{_question(labelled)}\n  expected: {_cut(expected)}\n  came back: {said}\n  {why}")
+    return value
+
+
+class _Asked:
+    """A function from prompt to reply as a language model."""
+
+    def __init__(self, function: Callable[[str], str]) -> None:
+        self.name = f"function:{getattr(function, '__name__', type(function).__name__)}"
+        self._function = function
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        system: str | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
+        schema: Mapping[str, Any] | None = None,
+    ) -> Completion:
+        return Completion(self._function(f"{system}\n\n{prompt}" if system else prompt), self.name)
+
+
+def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], str]) -> Any:
+    from ragbench.judges import judge
+
+    model: Any = getattr(evaluation_llm, "llm", evaluation_llm)
+    if not hasattr(model, "generate"):
+        model = _Asked(model)
+    data = Dataset("test", "test", {}, (case,), {})
+    bare = Answer(answer.query_id, answer.text, outcome=answer.outcome)  # correctness needs no context
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # what it says of a verdict that failed, the test says itself
+        return judge([bare], "correctness", model, dataset=data, chunks=())[0]
+
+
+def _skip(reason: str) -> None:
+    import pytest
+
+    pytest.skip(reason)
+
+
+def _evidence_documents(case: Case) -> set[str]:
+    return {span.doc_id for span in case.evidence} | {doc_id for doc_id, _ in case.expected_sections}
+
+
+def _chunks(case: Case) -> set[str]:
+    return {chunk_id for chunk_id, grade in case.relevant_chunks.items() if grade >= 1} | set(case.expected_chunks)
+
+
+def _as_answer(query_id: str, results: Any) -> Answer:
+    """What a system gave, as an answer."""
+    # Here and not above: this module is part of every pytest session.
+    from ragbench.metrics.retrieval import ranking
+    from ragbench.systems import read_answer
+
+    if isinstance(results, Answer):
+        return results
+    if isinstance(results, Mapping):
+        if all(isinstance(score, int | float) for score in results.values()):
+            results = ranking({str(key): float(score) for key, score in results.items()})
+        else:
+            return read_answer(query_id, results)
+    if isinstance(results, str) or not isinstance(results, Sequence):
+        raise DataError(f"results are {results!r}; expected an answer, a list of ids or passages, or id -> score")
+    passages = tuple(entry for entry in results if isinstance(entry, Passage))
+    if len(passages) == len(results):
+        ids = tuple(passage.passage_id for passage in passages)
+        return Answer(query_id, "", ids, flags=("retrieval_only",), passages=passages)
+    if all(isinstance(entry, str) for entry in results):
+        made = tuple(Passage(entry, "", doc_id=_document(entry)) for entry in results)
+        return Answer(query_id, "", tuple(results), flags=("retrieval_only",), passages=made)
+    return read_answer(query_id, {"contexts": list(results)})
+
+
+def _documents(answer: Answer) -> list[str]:
+    """The different documents of an answer's contexts, best first."""
+    if answer.passages:
+        named = [passage.doc_id or _document(passage.passage_id) for passage in answer.passages]
+    else:
+        named = [_document(chunk_id) for chunk_id in answer.contexts]
+    return list(dict.fromkeys(named))
+
+
+def _document(chunk_id: str) -> str:
+    """The document of a chunk: "doc#3" without "#3".
+
+    >>> _document("a#b#3"), _document("c#"), _document("d")
+    ('a#b', 'c#', 'd')
+    """
+    head, mark, number = chunk_id.rpartition("#")
+    return head if mark and head and number.isdigit() else chunk_id
+
+
+def _keep(case: LabelledCase, answer: Answer) -> None:
+    if recording.active is not None:
+        recording.active.keep((case.dataset, case.split), answer)
+
+
+def _note(case: LabelledCase, measure: str, value: float | None, passed: bool | None, said: str = "") -> None:
+    if recording.active is not None:
+        recording.active.checks.append(Check(recording.current_test, case.query_id, measure, value, passed, _cut(said)))
+
+
+def _question(case: LabelledCase) -> str:
+    return f"query {case.query_id!r}: {_cut(case.text)}"
+
+
+def _listed(ids: Sequence[str]) -> str:
+    shown = ", ".join(ids[:10])
+    return (shown + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")) or "nothing"
+
+
+def _cut(text: str) -> str:
+    folded = " ".join(text.split())
+    return folded if len(folded) <= _SHOWN else f"{folded[:_SHOWN]}…"

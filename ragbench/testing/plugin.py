@@ -1,0 +1,300 @@
+"""The pytest plugin: data, models and systems as fixtures, a table at the end, and the report of `ragbench eval`.
+
+An installed ragbench brings it to every pytest; it costs nothing until a fixture is used. Options, all of which the
+marker `@pytest.mark.ragbench(dataset=..., split=..., query_ids=[...], n=..., least=..., system=...)` overrides for a
+test, class or module:
+
+- `--ragbench-dataset`, `--ragbench-split`, `--ragbench-queries` (ids, comma-separated), `--ragbench-n` (the first n);
+- `--ragbench-system`: what `ragbench eval --system` takes;
+- `--ragbench-report`: a file (.json, .md or .html) or a folder for the report of `ragbench eval`.
+
+Fixtures: `ragbench_dataset`, `ragbench_case` (a test that names it runs once per question), `rag_system`,
+`evaluation_llm`, `mcp_sampling_client`. What lacks a key or a server skips its tests with the reason. Under
+pytest-xdist every process measures and the first one reports.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ragbench.errors import ConfigError, MissingExtraError, RagbenchError
+
+if TYPE_CHECKING:
+    from ragbench.systems import McpSystem
+    from ragbench.testing import LabelledCase
+    from ragbench.types import LLM, Answer, Dataset, System
+
+_MARKER = ("dataset", "split", "query_ids", "n", "least", "system")
+_XDIST = "ragbench"
+
+
+class EvaluationLLM:
+    """A language model as a function from prompt to reply; `llm` is the model itself."""
+
+    def __init__(self, llm: LLM) -> None:
+        self.llm = llm
+
+    def __call__(self, prompt: str) -> str:
+        completion = self.llm.generate(prompt)
+        if completion.error is not None:
+            raise RagbenchError(f"{self.llm.name}: {completion.error}")
+        return completion.text
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("ragbench", "evaluation of retrieval-augmented generation")
+    group.addoption("--ragbench-dataset", default="pydoc", help="what load_dataset takes (default: pydoc)")
+    group.addoption("--ragbench-split", default="test", help="its split (default: test)")
+    group.addoption("--ragbench-queries", default="", metavar="ID,ID", help="these questions only")
+    group.addoption("--ragbench-n", type=int, default=0, metavar="N", help="the first N questions only (0: all)")
+    group.addoption("--ragbench-system", default="bm25", metavar="SPEC", help="the system under test (default: bm25)")
+    group.addoption("--ragbench-report", default="", metavar="FILE", help="write the report of `ragbench eval` there")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    from ragbench.testing import recording
+
+    config.addinivalue_line(
+        "markers", f"ragbench({', '.join(f'{name}=...' for name in _MARKER)}): what ragbench's fixtures give to a test"
+    )
+    report = config.getoption("--ragbench-report")
+    if report and Path(report).suffix not in ("", ".json", ".md", ".html"):
+        raise pytest.UsageError(f"--ragbench-report is {report}; expected a folder or a file .json, .md or .html")
+    recording.active = recording.Recorder()
+
+
+def pytest_unconfigure() -> None:
+    from ragbench.testing import recording
+
+    recording.active = None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    from ragbench.testing import recording
+
+    recording.current_test = item.nodeid
+    try:
+        return (yield)
+    finally:
+        recording.current_test = ""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "ragbench_case" in metafunc.fixturenames:
+        cases = _cases(metafunc.config, metafunc.definition)
+        metafunc.parametrize("ragbench_case", cases, ids=[case.query_id for case in cases])
+
+
+@pytest.fixture
+def ragbench_dataset(request: pytest.FixtureRequest) -> Dataset:
+    """The dataset that the marker or the options name, with the questions that they choose."""
+    return _dataset(request.config, request.node)
+
+
+@pytest.fixture
+def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> System:
+    """The system that the marker or `--ragbench-system` names, over the whole corpus; closed when the session ends."""
+    spec = str(_chosen(request.config, request.node)["system"])
+    if reason := _lacking(spec):
+        pytest.skip(f"the system {spec}: {reason}")
+    try:
+        return _system(request.config, spec, ragbench_dataset)
+    except MissingExtraError as exc:
+        pytest.skip(f"the system {spec}: {exc}")
+
+
+@pytest.fixture(scope="session")
+def evaluation_llm() -> EvaluationLLM:
+    """The model of the RAG_EVAL_* environment, as a function from prompt to reply; skips where there is none."""
+    from ragbench.llms import load_llm, unavailable
+
+    if reason := unavailable("env"):
+        pytest.skip(f"no evaluation LLM: {reason}")
+    return EvaluationLLM(load_llm("env"))
+
+
+@pytest.fixture
+def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[Callable[..., McpSystem]]:
+    """Makes clients of an MCP server, `mcp_sampling_client(server, tool=..., arguments=...)`, closed after the test.
+
+    Unless `sampling` is given, the server's sampling requests are answered by `evaluation_llm`; `sampling=None` is for
+    tools that ask for none. Skips where the package mcp is missing or the server cannot be reached.
+    """
+    made: list[McpSystem] = []
+
+    def client(server: Any, *, tool: str, **options: Any) -> McpSystem:
+        from ragbench.systems import McpSystem
+
+        if "sampling" not in options:
+            options["sampling"] = request.getfixturevalue("evaluation_llm").llm
+        try:
+            system = McpSystem(server, tool=tool, **options)
+        except MissingExtraError as exc:
+            pytest.skip(str(exc))
+        made.append(system)
+        try:
+            known = system.tools()
+        except ConfigError as exc:
+            pytest.skip(f"the MCP server cannot be reached: {exc}")
+        if tool not in known:
+            raise ConfigError(f"the MCP server has no tool {tool!r}; it has {', '.join(known)}")
+        return system
+
+    yield client
+    for system in made:
+        system.close()
+
+
+def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
+    """What the options say, and over them the markers, the nearest last."""
+    queries = [one.strip() for one in str(config.getoption("--ragbench-queries")).split(",") if one.strip()]
+    chosen: dict[str, Any] = {
+        "dataset": config.getoption("--ragbench-dataset"),
+        "split": config.getoption("--ragbench-split"),
+        "query_ids": queries,
+        "n": config.getoption("--ragbench-n"),
+        "least": 1,
+        "system": config.getoption("--ragbench-system"),
+    }
+    for marker in reversed(list(node.iter_markers("ragbench"))):
+        if unknown := [name for name in marker.kwargs if name not in _MARKER] or list(marker.args):
+            raise ConfigError(f"@pytest.mark.ragbench does not know {unknown[0]!r}; it takes {', '.join(_MARKER)}")
+        chosen |= marker.kwargs
+    return chosen
+
+
+@lru_cache(maxsize=8)
+def _loaded(name: str, split: str) -> Dataset:
+    from ragbench.datasets import load_dataset
+
+    return load_dataset(name, split)
+
+
+def _dataset(config: pytest.Config, node: Any) -> Dataset:
+    chosen = _chosen(config, node)
+    data = _loaded(str(chosen["dataset"]), str(chosen["split"]))
+    if wanted := list(chosen["query_ids"]):
+        if lacking := [query_id for query_id in wanted if query_id not in data.queries]:
+            raise ConfigError(f"{data.name} ({data.split}) has no question {lacking[0]!r}; check query_ids")
+        data = data.select(wanted)
+    return data.select(list(data.queries)[: chosen["n"]]) if chosen["n"] else data
+
+
+def _cases(config: pytest.Config, node: Any) -> list[LabelledCase]:
+    from dataclasses import replace
+
+    from ragbench.testing import labelled_cases
+
+    chosen = _chosen(config, node)
+    found = labelled_cases(_dataset(config, node), least=int(chosen["least"]))
+    return [replace(case, dataset=str(chosen["dataset"]), split=str(chosen["split"])) for case in found]
+
+
+_SYSTEMS: pytest.StashKey[dict[tuple[str, str], System]] = pytest.StashKey()
+
+
+def _system(config: pytest.Config, spec: str, dataset: Dataset) -> System:
+    """One system per name and corpus: an index is built once."""
+    from ragbench.systems import load_system
+
+    systems = config.stash.setdefault(_SYSTEMS, {})
+    key = (spec, f"{dataset.name} {dataset.split}")
+    if key not in systems:
+        systems[key] = load_system(spec, dataset)
+    return systems[key]
+
+
+def _lacking(spec: str) -> str:
+    """Which key or server a system's file needs and this machine has not; "" for none."""
+    if not spec.endswith(".toml"):
+        return ""
+    from ragbench.llms import listens, unavailable
+    from ragbench.systems import read_tables
+
+    tables = read_tables(Path(spec).expanduser())
+    kind = next((kind for kind in ("pipeline", "http", "mcp") if isinstance(tables.get(kind), dict)), "")
+    table = tables.get(kind, {})  # what is wrong with it, load_system says
+    needed = [*dict(table.get("headers_env", {})).values(), *(table.get("env", []) if kind == "mcp" else [])]
+    if missing := [name for name in needed if name not in os.environ]:
+        return f"set {' and '.join(missing)} in the environment"
+    model = str(table.get("llm" if kind == "pipeline" else "sampling", "") or "extractive")
+    if model != "extractive" and (reason := unavailable(model)):
+        return reason
+    where = table.get("url" if kind == "http" else "server", "")
+    if isinstance(where, str) and where.startswith(("http://", "https://")) and not listens(where):
+        return "no server takes connections at its address"
+    return ""
+
+
+# At the end of the session.
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    from ragbench.testing import recording
+
+    for system in session.config.stash.get(_SYSTEMS, {}).values():
+        if callable(close := getattr(system, "close", None)):
+            close()
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None and recording.active is not None:
+        output[_XDIST] = recording.active.to_plain()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    from ragbench.testing import recording
+
+    plain = getattr(node, "workeroutput", {}).get(_XDIST)
+    if plain is not None and recording.active is not None:
+        recording.active.add_plain(plain)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    from ragbench.testing import recording
+
+    recorded = recording.active
+    report = config.getoption("--ragbench-report")
+    if recorded is None or not (recorded.checks or report):
+        return
+    terminalreporter.section("ragbench")
+    rows = [("measure", "mean", "scored", "passed"), *recording.table(recorded.checks)]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    for row in rows:
+        cells = [row[0].ljust(widths[0]), *(row[column].rjust(widths[column]) for column in range(1, 4))]
+        terminalreporter.write_line("  ".join(cells))
+    if report:
+        try:
+            for line in _write_reports(Path(report), recorded.answers):
+                terminalreporter.write_line(line)
+        except RagbenchError as exc:
+            terminalreporter.write_line(f"no report was written: {exc}", red=True)
+
+
+def _write_reports(place: Path, answers: Mapping[tuple[str, str], Mapping[str, Answer]]) -> Iterator[str]:
+    """The report of each dataset whose questions were tested, and where it went."""
+    from ragbench.evaluation import evaluate
+    from ragbench.report.evaluation import report_html, report_json, report_markdown, write_report
+
+    named = {dataset: own for dataset, own in answers.items() if dataset[0]}
+    if not named:
+        yield "no report: no assertion looked at a question of ragbench_case or of labelled_cases"
+    for (name, split), own in named.items():
+        data = _loaded(name, split)
+        report = evaluate(data.select(own), list(own.values()), name="pytest")
+        path = place if len(named) == 1 else place.with_name(f"{place.stem}-{Path(name).name}-{split}{place.suffix}")
+        if not path.suffix:
+            write_report(report, path, force=True)
+        else:
+            from ragbench.files import write_durably
+
+            render = {".json": report_json, ".md": report_markdown, ".html": report_html}[path.suffix]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_durably(path, render(report))
+        yield f"report: {path}"

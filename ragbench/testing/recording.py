@@ -1,0 +1,92 @@
+"""What the assertions of a session measured, in plain data that travels between processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ragbench.types import Answer, Completion, Passage
+
+
+@dataclass(frozen=True)
+class Check:
+    """One assertion: `value` is None where it could not be scored, with the reason in `said`."""
+
+    test: str
+    query_id: str
+    measure: str
+    value: float | None
+    passed: bool | None
+    said: str = ""
+
+
+@dataclass
+class Recorder:
+    """Everything that the assertions of one process have measured, and the answers that they looked at.
+
+    `answers` is dataset (name, split) -> query_id -> answer; the dataset is ("", "") where no fixture named it.
+    """
+
+    checks: list[Check] = field(default_factory=list)
+    answers: dict[tuple[str, str], dict[str, Answer]] = field(default_factory=dict)
+
+    def keep(self, dataset: tuple[str, str], answer: Answer) -> None:
+        """Keep what a system gave to a question: its answer, and beside it the passages of a search on its own."""
+        own = self.answers.setdefault(dataset, {})
+        before = own.get(answer.query_id)
+        own[answer.query_id] = answer if before is None else _joined(before, answer)
+
+    def to_plain(self) -> dict[str, Any]:
+        """As JSON types."""
+        return {
+            "checks": [asdict(check) for check in self.checks],
+            "answers": [
+                {"dataset": list(dataset), "answer": asdict(answer)}
+                for dataset, own in self.answers.items()
+                for answer in own.values()
+            ],
+        }
+
+    def add_plain(self, plain: Mapping[str, Any]) -> None:
+        """Add what another process recorded."""
+        self.checks.extend(Check(**check) for check in plain["checks"])
+        for entry in plain["answers"]:
+            name, split = entry["dataset"]
+            self.keep((name, split), _answer(entry["answer"]))
+
+
+active: Recorder | None = None
+"""Where the plugin has assertions note what they measured; None outside of pytest."""
+
+current_test = ""
+"""The id of the running test."""
+
+
+def _joined(before: Answer, answer: Answer) -> Answer:
+    if answer.text or not before.text:
+        first, second = answer, before
+    else:
+        first, second = before, answer
+    if first.contexts or first.passages:
+        return first
+    return replace(first, contexts=second.contexts, passages=second.passages)
+
+
+def _answer(fields: Mapping[str, Any]) -> Answer:
+    tuples = {name: tuple(fields[name]) for name in ("contexts", "citations", "flags", "cut")}
+    passages = tuple(Passage(**passage) for passage in fields["passages"])
+    usage = Completion(**fields["usage"]) if fields["usage"] else None
+    return Answer(**{**fields, **tuples, "passages": passages, "usage": usage})
+
+
+def table(checks: Sequence[Check]) -> list[tuple[str, str, str, str]]:
+    """Rows for people: measure, mean of what was scored, "scored/all", "passed/decided"; by measure, in order."""
+    rows = []
+    for measure in dict.fromkeys(check.measure for check in checks):
+        own = [check for check in checks if check.measure == measure]
+        values = [check.value for check in own if check.value is not None]
+        decided = [check.passed for check in own if check.passed is not None]
+        mean = f"{sum(values) / len(values):.3f}" if values else "unscored"
+        rows.append((measure, mean, f"{len(values)}/{len(own)}", f"{sum(decided)}/{len(decided)}"))
+    return rows

@@ -1,0 +1,85 @@
+"""Which of two parts failed: by hand, at the ceiling, with every way to test an answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragbench.diagnosis import two_part_table
+from ragbench.errors import ConfigError
+from ragbench.types import Answer, Case, Dataset, Document, Judgement, Run
+
+CORPUS = {
+    "a": Document("a", "Coffee improves the function of the arteries within an hour."),
+    "b": Document("b", "Tea is made from leaves."),
+    "c": Document("c", "Bicycles have two wheels."),
+}
+CASE = Case("q", "What does coffee do to arteries?")
+NO_ANSWER = Case("q", "?", expected_outcome="no_results")
+SAYS_SO = Answer("q", "Coffee improves the function of the arteries.", outcome="success")
+SAYS_OTHER = Answer("q", "The museum in Oslo closes on Mondays.", outcome="success")
+
+
+def row(
+    answer: Answer | None,
+    found: list[str],
+    case: Case = CASE,
+    qrels: dict[str, int] | None = None,
+    judged: float | None = None,
+    **settings: float,
+) -> dict[str, object]:
+    data = Dataset("tiny", "test", CORPUS, (case,), {"q": {"a": 2, "b": 1}} if qrels is None else {"q": qrels})
+    run: Run = {"q": {doc_id: float(len(found) - i) for i, doc_id in enumerate(found)}}
+    judgements = [] if judged is None else [Judgement("q", "correctness", judged)]
+    table = two_part_table(data, run, [answer] if answer else [], judgements, **{"least": 2, **settings})  # type: ignore[arg-type]
+    return {str(name): value for name, value in table.iloc[0].items()}
+
+
+@pytest.mark.parametrize(
+    ("answer", "found", "verdict"),
+    [
+        (SAYS_SO, ["a"], "none"),
+        (SAYS_SO, ["b", "c"], "retrieval failed"),
+        (SAYS_OTHER, ["c", "a"], "generation failed"),
+        (SAYS_OTHER, ["c"], "both"),
+    ],
+)
+def test_the_four_verdicts(answer: Answer, found: list[str], verdict: str) -> None:
+    assert row(answer, found)["verdict"] == verdict
+
+
+def test_relevant_from_a_grade_and_recall_beside_its_ceiling() -> None:
+    both = row(SAYS_SO, ["c", "a", "b"], least=1, k=2)
+    assert (both["relevant"], both["recall"], both["ceiling"], both["retrieval"]) == (2, 0.5, 1.0, "failed")
+    one = row(SAYS_SO, ["a", "c"], least=1, k=1)
+    assert (one["recall"], one["ceiling"], one["retrieval"]) == (0.5, 0.5, "passed"), "more no system can reach"
+
+
+@pytest.mark.parametrize(
+    ("case", "answer", "judged", "tested_by", "generation"),
+    [
+        (CASE, None, None, "request", "failed"),
+        (CASE, Answer("q", "", outcome="failed", error="x"), None, "request", "failed"),
+        (CASE, Answer("q", "Not found.", outcome="no_results"), None, "abstention", "failed"),
+        (NO_ANSWER, Answer("q", "No.", outcome="no_results"), None, "abstention", "passed"),
+        (CASE, SAYS_OTHER, 1.0, "judge", "passed"),
+        (Case("q", "?", gold_facts=(("arteries",),)), SAYS_SO, None, "gold facts", "passed"),
+        (Case("q", "?", gold_facts=(("veins",),)), SAYS_SO, None, "gold facts", "failed"),
+        (CASE, SAYS_SO, None, "relevant documents", "passed"),
+    ],
+)  # fmt: skip
+def test_what_tests_an_answer(
+    case: Case, answer: Answer | None, judged: float | None, tested_by: str, generation: str
+) -> None:
+    found = row(answer, ["a"], case, judged=judged)
+    assert (found["tested_by"], found["generation"]) == (tested_by, generation)
+
+
+def test_what_cannot_be_tested_is_undecided() -> None:
+    assert row(SAYS_SO, ["a"], qrels={})["verdict"] == "undecided"
+    assert row(SAYS_SO, ["lost"], qrels={"lost": 2})["verdict"] == "undecided"
+
+
+@pytest.mark.parametrize("settings", [{"k": 0}, {"share": 0.0}, {"share": 1.2}])
+def test_settings_out_of_range(settings: dict[str, float]) -> None:
+    with pytest.raises(ConfigError, match="expected k from 1"):
+        row(SAYS_SO, ["a"], **settings)

@@ -1,0 +1,144 @@
+"""Targets: the defaults, a user's own file, gates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError
+from ragbench.evaluation import Targets, load_targets, verdict
+from ragbench.evaluation.targets import check_gates_measured, check_reachable
+
+
+def test_the_defaults_are_those_of_the_documentation() -> None:
+    targets = load_targets()
+    assert targets.measures["nDCG@5"] == 0.6
+    assert targets.measures["R@5"] == 0.7
+    assert targets.measures["ngram_redundancy"] == 0.2
+    assert targets.measures["claim_support"] == 0.85
+    assert targets.measures["pass_rate"] == 0.9
+    assert dict(targets.cases) == {"semantic": 0.7, "keyword": 0.6, "citation": 0.8, "hallucination": 0.2}
+    assert targets.gates == frozenset()
+
+
+def test_a_file_changes_single_values(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[targets]\n"Recall@5" = 0.3\nclaim_support = false\nRR = 1\n[cases]\nsemantic = 0.5\n')
+    targets = load_targets(file)
+    assert targets.measures["R@5"] == 0.3
+    assert targets.measures["RR"] == 1.0
+    assert "claim_support" not in targets.measures
+    assert targets.measures["nDCG@5"] == 0.6
+    assert (targets.cases["semantic"], targets.cases["keyword"]) == (0.5, 0.6)
+
+
+def test_gates_come_last(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('[targets]\n"nDCG@5" = 0.3\n')
+    targets = load_targets(file, " nDCG@5 = 0.4 , claim_support=.9,")
+    assert (targets.measures["nDCG@5"], targets.measures["claim_support"]) == (0.4, 0.9)
+    assert targets.gates == {"nDCG@5", "claim_support"}
+    assert load_targets(fail_under={"MRR": 0.5}).gates == {"MRR"} or load_targets(fail_under={"MRR": 0.5}).gates == {
+        "RR"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[targets]\nclaim_suport = 1", "unknown measure 'claim_suport'; did you mean 'claim_support'"),
+        ('[targets]\n"nDGC@5" = 1', "did you mean 'nDCG@5'"),
+        ("[target]\nRR = 1", "unknown table 'target'; did you mean 'targets'"),
+        ("[cases]\nsemantics = 1", "unknown part 'semantics'; did you mean 'semantic'"),
+        ("[cases]\nsemantic = false", "a threshold of 0"),
+        ("[cases]\nsemantic = 7", "semantic"),
+        ("targets = 3", "targets is 3; expected a table"),
+        ("[targets]\nRR = true", "RR = True; expected a finite number"),
+        ('[targets]\nRR = "0.5"', "RR = '0.5'; expected a finite number"),
+        ("[targets]\nRR = nan", "expected a finite number"),
+        ('[targets]\nRR = 1\n"MRR" = 1', "stands there twice"),
+        ("RR = ", "is no TOML"),
+    ],
+)
+def test_mistakes_of_a_file(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        load_targets(file)
+
+
+def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text("[targets]\nRRR = 1\nclaim_support = []\n[other]\n")
+    with pytest.raises(ConfigError, match=r"mine\.toml: .*'RRR'.*claim_support = \[\].*table 'other'"):
+        load_targets(file)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(max_size=80) | st.text(max_size=80).map(lambda text: text.encode("utf-8", "replace")))
+def test_any_file_gives_targets_or_one_clear_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+    file = tmp_path_factory.mktemp("targets") / "fuzzed.toml"
+    file.write_bytes(content)
+    try:
+        assert load_targets(file).cases
+    except ConfigError as exc:
+        assert "fuzzed.toml" in str(exc)
+
+
+@pytest.mark.parametrize("missing", ["none.toml", "."])
+def test_no_file(missing: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="could not be read"):
+        load_targets(tmp_path / missing)
+
+
+@pytest.mark.parametrize(
+    ("gates", "said"),
+    [
+        ("nDCG@5", "'nDCG@5' is no target"),
+        ("nDCG@5=", "is no target"),
+        ("nDCG@5=high", "'high' in 'nDCG@5=high' is no number"),
+        ("nDCG@5=inf", "expected a finite number"),
+        ("RR=0.1,MRR=0.2", "names RR twice"),
+        (",,", "names no measure"),
+        ("ndcg=0.5", "unknown measure 'ndcg'"),
+    ],
+)
+def test_mistakes_of_gates(gates: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        load_targets(fail_under=gates)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=40))
+def test_any_gates_give_targets_or_one_clear_error(text: str) -> None:
+    try:
+        load_targets(fail_under=text)
+    except ConfigError as exc:
+        assert "--fail-under" in str(exc) or "measure" in str(exc)
+
+
+def test_verdicts() -> None:
+    assert verdict(0.6, 0.6) == "passed"
+    assert verdict(0.6 - 1e-12, 0.6) == "passed"
+    assert verdict(0.59, 0.6) == "missed"
+    assert verdict(0.59, 0.6, ceiling=0.5) == "unreachable"
+    assert verdict(0.3, 0.2, lower_is_better=True) == "missed"
+    assert verdict(0.3, -0.1, ceiling=0.0, lower_is_better=True) == "unreachable"
+    assert verdict(None, 0.6) == "unscored"
+    assert verdict(0.6, None) == "no target"
+
+
+def test_gates_beyond_the_ceiling_and_unmeasured_gates_are_refused() -> None:
+    targets = Targets({"P@5": 0.9, "fact_dispersion": 0.5}, {}, frozenset({"P@5", "fact_dispersion"}))
+    with pytest.raises(ConfigError, match=r"P@5=0\.9 \(at most 0\.400 can be reached\)"):
+        check_reachable(targets, {"P@5": 0.4})
+    with pytest.raises(ConfigError, match=r"fact_dispersion=0\.5 \(at least 1\.000"):
+        check_reachable(targets, {"fact_dispersion": 1.0})
+    check_reachable(targets, {"P@5": 0.95})
+    check_reachable(Targets({"P@5": 0.9}, {}), {"P@5": 0.4})  # a default is reported, not refused
+    with pytest.raises(ConfigError, match=r"names P@5, of which nothing could be measured"):
+        check_gates_measured(targets, ["P@5", "RR"])
+    check_gates_measured(targets, ["RR"])

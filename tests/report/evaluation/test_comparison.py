@@ -1,0 +1,142 @@
+"""A report against an earlier one: what counts as worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from ragbench.errors import ComparisonError
+from ragbench.report.evaluation import (
+    CaseResult,
+    MeasureResult,
+    Perspective,
+    Report,
+    SampleResult,
+    TestSet,
+    check_comparable,
+    compare_reports,
+)
+
+
+def report_of(
+    values: Sequence[float | None], passed: Sequence[bool | None] = (), measure: str = "RR", name: str = "one"
+) -> Report:
+    good = passed or [None] * len(values)
+    cases = tuple(
+        CaseResult(
+            f"q{i}", f"question {i}", "", "", good[i], () if good[i] else ("too short",), None, None, "", (), (),
+            {measure: value},
+        )
+        for i, value in enumerate(values)
+    )  # fmt: skip
+    return Report(
+        name=name,
+        test_set=TestSet("pets", "test", "f" * 64, len(values), 2),
+        system={"name": "bm25"},
+        settings={"cases": {"semantic": 0.7}, "embedder": "minilm", "judge": ""},
+        perspectives=(Perspective("retrieval", True, note="judged by documents"),),
+        measures=(MeasureResult(measure, "retrieval", 0.5, None, None, 1, 1),),
+        cases=cases,
+    )
+
+
+def test_an_evaluation_against_itself_has_no_regression() -> None:
+    report = report_of([0.1, 0.9, None, 1.0] * 10, [True, False, None, True] * 10)
+    found = compare_reports(report, report)
+    assert found.regressions == ()
+    assert found.changes[0].difference == 0
+    assert (found.changes[0].n, found.changes[0].better, found.changes[0].worse) == (30, 0, 0)
+    assert (found.pass_fail[0].n, found.pass_fail[0].p_value, found.pass_fail[0].verdict) == (
+        30, 1.0, "no difference shown",
+    )  # fmt: skip
+
+
+def test_a_clear_drop_is_a_regression_and_a_clear_gain_is_not() -> None:
+    low, high = report_of([0.1, 0.2] * 15), report_of([0.8, 0.7] * 15)
+    worse, better = compare_reports(high, low), compare_reports(low, high)
+    assert worse.regressions == ("RR",)
+    assert worse.changes[0].difference == pytest.approx(-0.6)
+    assert (worse.changes[0].better, worse.changes[0].worse) == (0, 30)
+    assert (better.regressions, better.changes[0].verdict) == ((), "improvement")
+
+
+def test_a_rise_is_a_regression_where_lower_is_better() -> None:
+    low = report_of([0.1, 0.2] * 15, measure="ngram_redundancy")
+    high = report_of([0.8, 0.7] * 15, measure="ngram_redundancy")
+    assert compare_reports(low, high).regressions == ("ngram_redundancy",)
+    assert compare_reports(low, high).changes[0].worse == 30
+    assert compare_reports(high, low).changes[0].verdict == "improvement"
+
+
+def test_a_drop_on_few_cases_is_not_shown() -> None:
+    found = compare_reports(report_of([1.0, 1.0, 0.5]), report_of([0.5, 1.0, 0.5]))
+    assert found.regressions == ()
+    assert found.changes[0].difference == pytest.approx(-1 / 6)
+
+
+def test_broken_and_mended_cases_with_mcnemar() -> None:
+    before = report_of([None] * 12, [True] * 10 + [False, None])
+    after = report_of([None] * 12, [False] * 8 + [True, True, True, False])
+    [flips] = compare_reports(before, after).pass_fail
+    assert [one.query_id for one in flips.broken] == [f"q{i}" for i in range(8)]
+    assert flips.broken[0].reasons == ("too short",)
+    assert [one.query_id for one in flips.mended] == ["q10"]
+    assert flips.p_value == pytest.approx(2 * (1 + 9) / 2**9)  # 8 of 9: exact, two-sided
+    assert flips.verdict == "regression"
+    assert compare_reports(before, after).regressions == ("questions",)
+    assert compare_reports(after, before).pass_fail[0].verdict == "improvement"
+
+
+def test_safety_samples_are_paired_by_id() -> None:
+    right = tuple(SampleResult(f"s{i}", "input", True, "jailbreak", 0.9, True) for i in range(10))
+    wrong = tuple(replace(one, score=0.1, correct=False) for one in right)
+    base = report_of([1.0])
+    found = compare_reports(replace(base, samples=right), replace(base, samples=wrong))
+    assert found.regressions == ("safety inputs",)
+    assert found.pass_fail[0].broken[0].reasons == ("harmful, score 0.10",)
+
+
+def test_the_order_of_cases_does_not_matter() -> None:
+    report = report_of([0.1, 0.9, 0.3, 0.4])
+    turned = replace(report, cases=tuple(reversed(report.cases)))
+    assert compare_reports(report, turned).changes[0].difference == 0
+
+
+def test_other_questions_are_refused_and_named() -> None:
+    with pytest.raises(ComparisonError, match=r"3 questions in the baseline, 2 here; only the baseline has 'q2'"):
+        compare_reports(report_of([1.0, 1.0, 1.0]), report_of([1.0, 1.0]))
+
+
+def test_other_data_is_refused() -> None:
+    report = report_of([1.0, 0.5])
+    other = replace(report, test_set=replace(report.test_set, fingerprint="0" * 64))
+    with pytest.raises(ComparisonError, match="fingerprint 000000000000 there, ffffffffffff here"):
+        compare_reports(other, report)
+
+
+def test_another_embedder_is_refused() -> None:
+    report = report_of([1.0, 0.5])
+    with pytest.raises(ComparisonError, match="measured with the embedder 'minilm' and this with 'wordllama'"):
+        check_comparable(report, "f" * 64, ["q0", "q1"], {"embedder": "wordllama"})
+
+
+def test_other_thresholds_leave_passed_questions_out_and_say_so() -> None:
+    report = report_of([1.0] * 8, [True] * 8)
+    other = replace(report, settings={**report.settings, "cases": {"semantic": 0.5}})
+    found = compare_reports(report, other)
+    assert found.pass_fail == ()
+    assert found.notes == ("passed questions are not compared: other thresholds (semantic 0.7 there, 0.5 here)",)
+
+
+def test_rankings_of_other_chunks_are_left_out_and_say_so() -> None:
+    report = report_of([0.9] * 20)
+    judged = (Perspective("retrieval", True, note="judged by evidence spans"),)
+    one = replace(report, perspectives=judged, system={"name": "a", "chunking": "abc"})
+    two = replace(report_of([0.1] * 20), perspectives=judged, system={"name": "b", "chunking": "def"})
+    found = compare_reports(one, two)
+    assert (found.changes, found.regressions) == ((), ())
+    assert found.notes[0].startswith("ranking measures are not compared: they judge chunks")
+    same = compare_reports(one, replace(two, system={"name": "b", "chunking": "abc"}))
+    assert same.regressions == ("RR",)

@@ -1,0 +1,98 @@
+"""ask: order, time limits, systems that misbehave."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from ragbench.errors import ConfigError, DataWarning
+from ragbench.systems import FunctionSystem, ask
+from ragbench.types import Answer, Case, Dataset
+
+DATA = Dataset("demo", "test", {}, [Case(f"q{i}", str(i)) for i in range(12)], {})
+
+
+def test_answers_stand_in_the_order_of_the_cases_whoever_is_first() -> None:
+    def slow_at_first(question: str) -> str:
+        time.sleep(0.03 if int(question) < 4 else 0)
+        return question
+
+    assert [answer.text for answer in ask(FunctionSystem(slow_at_first), DATA)] == [case.text for case in DATA.cases]
+
+
+def test_no_more_than_concurrency_at_a_time() -> None:
+    lock = threading.Lock()
+    now = most = 0
+
+    def count(question: str) -> str:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.05)
+        with lock:
+            now -= 1
+        return question
+
+    ask(FunctionSystem(count), DATA, concurrency=3)
+    assert most == 3
+
+
+def test_who_is_late_has_failed_and_costs_the_others_nothing() -> None:
+    release = threading.Event()
+
+    def hang(question: str) -> str:
+        if int(question) in (0, 1):
+            release.wait(20)
+        return question
+
+    start = time.perf_counter()
+    with pytest.warns(DataWarning, match=r"2 of 12 answers failed.*hang gave no answer within 1 s"):
+        answers = ask(FunctionSystem(hang), DATA, concurrency=2, timeout_s=1.0)
+    assert time.perf_counter() - start < 5
+    release.set()
+    assert [answer.outcome for answer in answers] == ["failed"] * 2 + ["success"] * 10
+
+
+@dataclass
+class Odd:
+    """A system of somebody else's that breaks its promise."""
+
+    returned: Any
+    name: str = "odd"
+
+    def answer(self, query_id: str, query: str) -> Answer:
+        if isinstance(self.returned, Exception):
+            raise self.returned
+        return self.returned  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("returned", "said"), [(None, "odd returned None"), (RuntimeError("down"), "RuntimeError: down")]
+)
+def test_a_system_that_breaks_its_promise_gives_failed_answers(returned: Any, said: str) -> None:
+    with pytest.warns(DataWarning, match=said):
+        answers = ask(Odd(returned), DATA)
+    assert all(answer.outcome == "failed" and said in (answer.error or "") for answer in answers)
+
+
+def test_an_answer_to_another_question_is_put_right() -> None:
+    answers = ask(Odd(Answer("q99", "Yes.")), DATA)
+    assert [answer.query_id for answer in answers] == list(DATA.queries)
+
+
+def test_no_questions_are_no_answers() -> None:
+    assert ask(Odd(None), Dataset("none", "test", {}, [], {})) == []
+
+
+def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(ConfigError, match="concurrency 0"):
+        ask(Odd(None), DATA, concurrency=0)
+    with pytest.raises(ConfigError, match="timeout_s -1"):
+        ask(Odd(None), DATA, timeout_s=-1)
+    with pytest.raises(ConfigError, match="is no system"):
+        ask("bm25", DATA)  # type: ignore[arg-type]

@@ -1,0 +1,349 @@
+"""HttpSystem against real servers on loopback: what they should do, and everything else they do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, DataWarning
+from ragbench.systems import HttpSystem, ask, load_system
+from ragbench.systems.mapping import filled
+from ragbench.types import Answer, Case, Dataset, Passage
+
+DATA = Dataset("demo", "test", {}, [Case(f"q{i}", f"question {i}?") for i in range(12)], {})
+ASKED: dict[str, Any] = {"body": {"query": "{query}"}}
+SECRET = "s3cr3t-7f3a9d-do-not-show"
+
+
+@pytest.fixture
+def serve(loopback: Any, wire: Any) -> Callable[..., Any]:
+    """A server that gives these replies one after another, the last one again and again."""
+
+    def start(*replies: Any) -> Any:
+        left = list(replies)
+        lock = threading.Lock()
+
+        def reply(asked: Any) -> Any:
+            with lock:
+                found = left.pop(0) if len(left) > 1 else left[0]
+            return found if isinstance(found, wire.Answered) else wire.Answered(found)
+
+        return loopback(reply)
+
+    return start
+
+
+def test_the_usual_names_need_no_paths(serve: Any) -> None:
+    server = serve({"answer": "In 1881 [1].", "contexts": [{"id": "a", "text": "Opened 1881.", "score": 2}]})
+    answer = HttpSystem(server.url, **ASKED).answer("q1", 'Say "when"?')
+    assert (answer.text, answer.citations, answer.outcome) == ("In 1881 [1].", ("a",), "success")
+    assert answer.passages == (Passage("a", "Opened 1881.", score=2.0),)
+    assert 0 < answer.latency_ms["first_byte"] <= answer.latency_ms["total"]
+    assert server.asked[0].body == {"query": 'Say "when"?'}
+
+
+def test_every_part_of_an_answer_has_a_path(serve: Any) -> None:
+    reply = {
+        "data": {"text": "Yes.", "sure": 0.7, "weak": True, "blocked": False},
+        "hits": [{"note": {"id": 7}, "body": "one", "rank": 3.5}, {"note": {"id": 8}, "body": "two", "rank": 1}],
+        "cites": [{"note": {"id": 8}}], "use": {"in": 11, "out": 7}, "ms": {"search": 3}, "model": "m",
+    }  # fmt: skip
+    paths = {
+        "answer": "$.data.text", "contexts": "$.hits[*]", "citations": "$.cites", "confidence": "$.data.sure",
+        "flags": "$.data[weak,blocked]", "input_tokens": "$.use.in", "output_tokens": "$.use.out", "model": "$.model",
+        "latency_ms": "$.ms", "context": {"id": "note.id", "text": "body", "score": "rank"},
+    }  # fmt: skip
+    answer = HttpSystem(serve(reply).url, reply=paths, **ASKED).answer("q1", "?")
+    assert (answer.contexts, answer.citations, answer.flags, answer.confidence) == (("7", "8"), ("8",), ("weak",), 0.7)
+    assert answer.passages[0] == Passage("7", "one", score=3.5)
+    assert answer.usage is not None
+    assert (answer.usage.model, answer.usage.input_tokens, answer.usage.output_tokens) == ("m", 11, 7)
+    assert answer.latency_ms["search"] == 3
+
+
+def test_get_with_the_question_in_the_address(serve: Any) -> None:
+    server = serve({"answer": "Yes."})
+    HttpSystem(f"{server.url}/ask", method="GET", params={"q": "{query}"}).answer("q1", "why & how?")
+    assert server.asked[0].path == "/ask?q=why+%26+how%3F"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(), st.text())
+def test_no_question_can_break_the_request(query: str, query_id: str) -> None:
+    template = {"a": "{query}", "b": ["Q: {query} ({query_id})", {"k": 5}], "c": "{other}"}
+    values = {"query": query, "query_id": query_id}
+    made = json.loads(json.dumps(filled(template, values)))
+    assert made == {"a": query, "b": [f"Q: {query} ({query_id})", {"k": 5}], "c": "{other}"}
+
+
+def test_half_a_character_in_a_question_does_not_stop_it(serve: Any) -> None:
+    server = serve({"answer": "Yes."})
+    assert HttpSystem(server.url, **ASKED).answer("q1", "why \ud83d?").text == "Yes."
+
+
+# --- streams ----------------------------------------------------------------------------------------------------------
+
+
+def stream(*events: Any, kind: str = "text/event-stream") -> tuple[bytes, dict[str, str]]:
+    return "".join(
+        event if isinstance(event, str) else f"data: {json.dumps(event)}\n\n" for event in events
+    ).encode(), {"content-type": kind}
+
+
+def delta(text: str) -> dict[str, Any]:
+    return {"choices": [{"delta": {"content": text}}]}
+
+
+def test_a_stream_of_pieces_is_read_to_its_end(serve: Any, wire: Any) -> None:
+    body, headers = stream(
+        ": keep-alive\n\n", delta("In "), delta("18"), "event: note\ndata: {}\n\n", delta("81."),
+        {"choices": [{"delta": {}}], "sources": ["It opened in 1881."]}, "data: [DONE]\n\n", "data: not read\n\n",
+    )  # fmt: skip
+    server = serve(wire.Answered(body, headers=headers))
+    system = HttpSystem(server.url, delta="$.choices[0].delta.content", reply={"contexts": "$.sources"}, **ASKED)
+    answer = system.answer("q1", "When?")
+    assert answer.text == "In 1881."
+    assert [passage.text for passage in answer.passages] == ["It opened in 1881."]
+
+
+def test_a_stream_of_whole_states_gives_its_last(serve: Any, wire: Any) -> None:
+    body, headers = stream({"answer": "In"}, {"answer": "In 1881."}, {"contexts": ["Opened 1881."]})
+    answer = HttpSystem(serve(wire.Answered(body, headers=headers)).url, **ASKED).answer("q1", "When?")
+    assert (answer.text, len(answer.contexts)) == ("In 1881.", 1)
+
+
+def test_json_lines_are_a_stream_too(serve: Any, wire: Any) -> None:
+    body = b'{"t": "In "}\n{"t": "1881."}\n\n'
+    server = serve(wire.Answered(body, headers={"content-type": "application/x-ndjson; charset=utf-8"}))
+    assert HttpSystem(server.url, delta="$.t", **ASKED).answer("q1", "When?").text == "In 1881."
+
+
+def test_data_of_several_lines_is_one_event(serve: Any, wire: Any) -> None:
+    body, headers = stream('data: {"answer":\r\ndata: "Yes."}\r\n\r\n')
+    assert HttpSystem(serve(wire.Answered(body, headers=headers)).url, **ASKED).answer("q1", "?").text == "Yes."
+
+
+@pytest.mark.parametrize(
+    ("events", "said"),
+    [
+        ((), "the stream ended before any event came"),
+        (("data: {half\n\n",), "an event of the stream is no JSON: {half"),
+        (("event: error\ndata: out of memory\n\n",), "the stream says: out of memory"),
+        (({"noise": 1},), "none of 1 events has an answer"),
+    ],
+)
+def test_a_stream_that_is_none_is_a_failed_answer(serve: Any, wire: Any, events: Any, said: str) -> None:
+    body, headers = stream(*events)
+    answer = HttpSystem(serve(wire.Answered(body, headers=headers)).url, **ASKED).answer("q1", "?")
+    assert answer.outcome == "failed"
+    assert said in (answer.error or "")
+
+
+# --- servers that misbehave -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        (b"<html>proxy</html>", 200, "cannot be read: '<html>proxy</html>'"),
+        (b"", 200, "cannot be read"),
+        (b"[1, 2]", 200, "expected an object"),
+        ({"reply": "Yes."}, 200, "expected a field 'answer', found reply"),
+        ({"answer": {"text": "Yes."}}, 200, "answer is {'text': 'Yes.'}"),
+        ({"detail": "no such route"}, 404, "there is nothing at this address; check url (404"),
+        ({"error": "bad key"}, 401, "name its variable in headers_env (401: bad key)"),
+        ({"detail": "q missing"}, 422, "check body (422"),
+    ],
+)
+def test_a_wrong_reply_is_a_failed_answer_that_says_why(
+    serve: Any, wire: Any, body: Any, status: int, said: str
+) -> None:
+    answer = HttpSystem(serve(wire.Answered(body, status=status)).url, tries=1, **ASKED).answer("q1", "?")
+    assert answer.outcome == "failed"
+    assert said in (answer.error or "")
+
+
+def test_a_path_that_finds_nothing_shows_what_there_is(serve: Any) -> None:
+    system = HttpSystem(serve({"data": {"txt": "Yes."}}).url, reply={"answer": "$.data.text"}, **ASKED)
+    assert "nothing at answer = '$.data.text'; it is {'data': {'txt': 'Yes.'}}" in (system.answer("q", "?").error or "")
+
+
+def test_a_busy_server_is_waited_for_as_long_as_it_says(serve: Any, wire: Any) -> None:
+    server = serve(wire.Answered({}, status=429, headers={"retry-after": "0.3"}), {"answer": "Yes."})
+    start = time.perf_counter()
+    answer = HttpSystem(server.url, **ASKED).answer("q1", "?")
+    assert answer.text == "Yes."
+    waited = time.perf_counter() - start - answer.latency_ms["total"] / 1000  # which is that of the good try alone
+    assert waited >= 0.3
+
+
+def test_tries_are_counted(serve: Any, wire: Any) -> None:
+    server = serve(wire.Answered({"error": "boom"}, status=500))
+    answer = HttpSystem(server.url, tries=2, **ASKED).answer("q1", "?")
+    assert len(server.asked) == 2
+    assert "500: boom after 2 tries" in (answer.error or "")
+
+
+def test_a_reply_that_is_late_has_failed_and_is_not_asked_for_again(serve: Any, wire: Any) -> None:
+    server = serve(wire.Answered({"answer": "Yes."}, delay_s=4.0))
+    start = time.perf_counter()
+    answer = HttpSystem(server.url, timeout_s=0.2, **ASKED).answer("q1", "?")
+    assert time.perf_counter() - start < 3.5
+    assert "no reply within 0.2 s" in (answer.error or "")
+    assert len(server.asked) == 1
+
+
+def test_a_reply_that_drips_for_too_long_has_failed(serve: Any, wire: Any) -> None:
+    server = serve(wire.Answered({"answer": "Yes." * 20}, drip_s=0.02))
+    assert "no reply within 0.3 s" in (HttpSystem(server.url, timeout_s=0.3, **ASKED).answer("q", "?").error or "")
+
+
+def test_silence_inside_a_reply_has_a_time_limit_of_its_own(serve: Any, wire: Any) -> None:
+    server = serve(wire.Answered({"answer": "Yes."}, drip_s=0.5))
+    answer = HttpSystem(server.url, timeout_s=20, idle_timeout_s=0.2, **ASKED).answer("q", "?")
+    assert "no reply within 0.2 s" in (answer.error or "")
+
+
+def test_a_reply_that_is_too_long_is_not_read_on(serve: Any) -> None:
+    server = serve({"answer": "x" * 300_000})
+    assert "longer than 0.1 MB" in (HttpSystem(server.url, max_reply_mb=0.1, **ASKED).answer("q", "?").error or "")
+
+
+def test_a_cut_reply_is_asked_for_again(serve: Any, wire: Any) -> None:
+    server = serve(wire.Answered({"answer": "Yes."}, cut_after=5), {"answer": "Yes."})
+    assert HttpSystem(server.url, **ASKED).answer("q1", "?").text == "Yes."
+
+
+def test_a_server_that_dies_in_the_middle_costs_the_rest_no_waiting(loopback: Any, wire: Any) -> None:
+    def reply(asked: Any) -> Any:
+        if len(server.asked) == 6:
+            server.socket.close()
+        return wire.Answered({"answer": asked.body["query"]}, headers={"connection": "close"})
+
+    server = loopback(reply)
+    system = HttpSystem(server.url, tries=2, **ASKED)
+    start = time.perf_counter()
+    with pytest.warns(DataWarning, match=r"6 of 12 answers failed, the first for query 'q6': .*no server answers"):
+        answers = ask(system, DATA, concurrency=1)
+    assert [answer.outcome for answer in answers] == ["success"] * 6 + ["failed"] * 6
+    assert time.perf_counter() - start < 5
+
+
+def test_redirects_are_said_and_not_followed(serve: Any, wire: Any) -> None:
+    server = serve(wire.Answered({}, status=307, headers={"location": "http://elsewhere.invalid/"}))
+    answer = HttpSystem(server.url, **ASKED).answer("q1", "?")
+    assert "redirected to 'http://elsewhere.invalid/'" in (answer.error or "")
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def test_concurrency_of_the_system_is_kept_whatever_ask_allows(serve: Any, wire: Any) -> None:
+    server = serve(wire.Answered({"answer": "Yes."}, delay_s=0.05))
+    ask(HttpSystem(server.url, concurrency=2, **ASKED), DATA, concurrency=12)
+    assert server.most_at_once == 2
+
+
+def test_requests_are_spaced(serve: Any) -> None:
+    server = serve({"answer": "Yes."})
+    start = time.perf_counter()
+    ask(HttpSystem(server.url, requests_per_s=40, **ASKED), DATA, concurrency=12)
+    assert 11 / 40 <= time.perf_counter() - start < 10
+
+
+# --- secrets and specs ------------------------------------------------------------------------------------------------
+
+
+def test_a_secret_comes_from_the_environment_and_is_shown_nowhere(
+    serve: Any, wire: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    server = serve(wire.Answered({"error": f"wrong key {SECRET}"}, status=401))
+    system = HttpSystem(server.url, headers_env={"Authorization": "Bearer MY_TOKEN"}, **ASKED)
+    answer = system.answer("q1", "?")
+    assert server.asked[0].headers["authorization"] == f"Bearer {SECRET}"
+    assert "wrong key ***" in (answer.error or "")
+    assert SECRET not in f"{system!r} {answer!r} {caplog.text}"
+
+
+def test_a_secret_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_TOKEN", raising=False)
+    with pytest.raises(ConfigError, match="set MY_TOKEN in the environment"):
+        HttpSystem("http://localhost:1/", headers_env={"X-Api-Key": "MY_TOKEN"}, **ASKED)
+
+
+@pytest.mark.parametrize("headers", [{"Authorization": SECRET}, {"x-api-key": SECRET}, {"X-Thing": f"Bearer {SECRET}"}])
+def test_a_secret_in_the_file_is_refused_and_not_shown(headers: dict[str, str]) -> None:
+    with pytest.raises(ConfigError, match="holds a secret, which belongs in no file") as caught:
+        HttpSystem("http://localhost:1/", headers=headers, **ASKED)
+    assert SECRET not in str(caught.value)
+
+
+SPEC = """
+[http]
+url = "URL/ask"
+headers_env = {X-Api-Key = "MY_TOKEN"}
+body = {messages = [{role = "user", content = "{query}"}], top_k = 3}
+timeout_s = 30
+
+[http.reply]
+answer = "$.message"
+contexts = "$.documents"
+context = {id = "ref", text = "body"}
+"""
+
+
+def test_a_file_describes_a_whole_system(serve: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    server = serve({"message": "Yes.", "documents": [{"ref": 7, "body": "So it is."}]})
+    (tmp_path / "ours.toml").write_text(SPEC.replace("URL", server.url))
+    system = load_system(tmp_path / "ours.toml", DATA)
+    assert system.name == "ours"
+    answers = ask(system, DATA)
+    assert {answer.contexts for answer in answers} == {("7",)}
+    assert sorted(asked.body["messages"][0]["content"] for asked in server.asked) == sorted(DATA.queries.values())
+
+
+def test_all_mistakes_of_a_file_are_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "wrong.toml").write_text(
+        '[http]\nurl = "localhost:8000"\nmethod = "FETCH"\ntries = 0\nheaders = {Cookie = "c"}\nretry = 3\n'
+        '[http.reply]\nanswer = "$.[["\n'
+    )
+    with pytest.raises(ConfigError) as caught:
+        load_system(tmp_path / "wrong.toml", DATA)
+    for said in ("url is 'localhost:8000'", "method is 'FETCH'", "tries is 0", "'Cookie' holds a secret", "$.[["):
+        assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"url": "http://me:pw@host/", **ASKED}, "an address holds no password"),
+        ({"url": "ftp://host/", **ASKED}, "expected an address such as"),
+        ({"url": "http://host/", "body": {"q": "{question}"}}, "the question is sent nowhere"),
+        ({"url": "http://host/", "timeout_s": 0, **ASKED}, "timeout_s is 0"),
+        ({"url": "http://host/", "reply": {"anwser": "$.a"}, **ASKED}, "reply.anwser"),
+        ({"url": "http://host/", "headers_env": {"X-Key": "sk 7f!"}, **ASKED}, "expected the name of a variable"),
+    ],
+)
+def test_what_cannot_work_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        HttpSystem(**options)
+    assert said in str(caught.value)
+    assert "pw" not in str(caught.value)
+
+
+def test_a_closed_system_says_so(serve: Any) -> None:
+    system = HttpSystem(serve({"answer": "Yes."}).url, **ASKED)
+    system.close()
+    assert system.answer("q1", "?") == Answer("q1", "", outcome="failed", error=f"{system.name} was closed")

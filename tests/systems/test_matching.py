@@ -1,0 +1,159 @@
+"""match_passages: by id, by text, by resemblance; nothing is lost and nothing is made up."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import ragbench as rb
+from ragbench.errors import ConfigError
+from ragbench.systems import Pipeline, ask, match_passages
+from ragbench.types import Answer, Dataset, Document, Passage
+
+RAIL = (
+    "The railway was planned in 1879 by a council of nine engineers.\n\n"
+    "It opened in 1881  and carried coal.\n\nIt was rebuilt after the flood of 1907 with longer bridges."
+)
+CORPUS = {
+    "rail": Document("rail", RAIL, title="Railway"),
+    "mill": Document("mill", "The mill ground corn until 1920. It was rebuilt twice."),
+    "copy": Document("copy", "The mill ground corn until 1920. A copy."),
+}
+DATA = Dataset("demo", "test", CORPUS, [], {"q1": {"rail": 1, "elsewhere": 1}})
+
+
+def answer(*passages: Passage, query_id: str = "q1") -> Answer:
+    return Answer(query_id, "x", tuple(passage.passage_id for passage in passages), passages=passages)
+
+
+def place(passage: Passage) -> tuple[str, str]:
+    """The document, and how it was found."""
+    matched = match_passages([answer(passage)], DATA)
+    [how] = [how for how, count in matched.counts.items() if count and how != "ambiguous"]
+    return matched.answers[0].passages[0].doc_id, how
+
+
+@pytest.mark.parametrize(
+    ("passage", "doc_id", "how"),
+    [
+        (Passage("rail", ""), "rail", "by id"),
+        (Passage("rail#3", "text of its own"), "rail", "by id"),
+        (Passage("rail~2", ""), "rail", "by id"),
+        (Passage("9", "", doc_id="mill"), "mill", "by id"),
+        (Passage("elsewhere", "judged, and not in the corpus"), "elsewhere", "by id"),
+        (Passage("9", "It opened in 1881  and carried coal."), "rail", "exact"),
+        (Passage("9", "opened in 1881 and carried coal. It was"), "rail", "white space"),
+        (Passage("9", "ilway was planned in 1879 by a counc"), "rail", "exact"),
+        (Passage("9", "**Railway** It was rebuilt after the flood of 1907, with longer bridges"), "rail", "fuzzy"),
+        (Passage("9", "Nothing of this stands anywhere in those documents at all, not one bit."), "", "unmatched"),
+        (Passage("9", "rebuilt after a flood"), "", "unmatched"),
+        (Passage("9", ""), "", "unmatched"),
+    ],
+)
+def test_a_passage_finds_its_document(passage: Passage, doc_id: str, how: str) -> None:
+    assert place(passage) == (doc_id, how)
+
+
+def test_a_text_in_several_documents_belongs_to_the_first_and_is_counted() -> None:
+    matched = match_passages([answer(Passage("9", "The mill ground corn until 1920."))], DATA)
+    assert matched.run == {"q1": {"mill": 1.0}}
+    assert (matched.counts["exact"], matched.counts["ambiguous"]) == (1, 1)
+
+
+def test_chunks_are_spans_of_their_documents() -> None:
+    texts = ["opened in 1881 and carried coal. It was", "It was rebuilt after a flood of 1907 with longer bridges."]
+    matched = match_passages([answer(*(Passage(str(i), text) for i, text in enumerate(texts)))], DATA)
+    assert [chunk.chunk_id for chunk in matched.chunks] == ["0", "1"]
+    for chunk in matched.chunks:
+        assert chunk.text == CORPUS[chunk.doc_id].full_text[chunk.start : chunk.end]
+    assert matched.chunks[0].text == "opened in 1881  and carried coal.\n\nIt was"
+
+
+def test_a_passage_that_nobody_knows_keeps_its_rank_and_counts_as_wrong() -> None:
+    passages = [Passage("x", "unknown"), Passage("rail", ""), Passage("mill", "")]
+    run = match_passages([answer(*passages)], DATA).run
+    assert run == {"q1": {"unmatched:x": 1.0, "rail": 0.5, "mill": 0.333333}}
+    scores = rb.score_run({"q1": {"rail": 1}}, run, ["RR"])
+    assert scores["value"].tolist() == [0.5]
+
+
+def test_scores_are_kept_where_they_fall_along_the_ranks() -> None:
+    falling = [Passage("rail#1", "", score=3.0), Passage("rail#0", "", score=2.0), Passage("mill", "", score=2.0)]
+    assert match_passages([answer(*falling)], DATA).run["q1"] == {"rail": 3.0, "mill": 2.0}
+    distances = [Passage("rail", "", score=0.1), Passage("mill", "", score=0.7)]
+    assert match_passages([answer(*distances)], DATA).run["q1"] == {"rail": 1.0, "mill": 0.5}
+
+
+def test_one_id_for_several_excerpts_becomes_one_id_each() -> None:
+    first = answer(Passage("rail", "It opened in 1881  and carried coal."))
+    second = answer(Passage("rail", "The railway was planned in 1879"), query_id="q2")
+    second = Answer("q2", "x [1]", second.contexts, ("rail",), passages=second.passages)
+    matched = match_passages([first, second], DATA)
+    assert [chunk.chunk_id for chunk in matched.chunks] == ["rail", "rail~~2"]
+    assert (matched.answers[1].contexts, matched.answers[1].citations) == (("rail~~2",), ("rail~~2",))
+    assert matched.run == {"q1": {"rail": 1.0}, "q2": {"rail": 1.0}}
+
+
+def test_a_failed_answer_is_an_empty_ranking() -> None:
+    assert match_passages([Answer("q1", "", error="down")], DATA).run == {"q1": {}}
+
+
+def test_without_a_corpus_the_systems_ids_are_the_documents() -> None:
+    data = Dataset("labels", "test", {}, [], {"q1": {"7": 1}})
+    matched = match_passages([answer(Passage("7", "a"), Passage("c1", "b", doc_id="8"))], data)
+    assert matched.run == {"q1": {"7": 1.0, "8": 0.5}}
+    assert matched.chunks == []
+
+
+def test_a_pipelines_answers_are_read_by_their_ids() -> None:
+    data = rb.load_dataset("pydoc")
+    data = data.select(list(data.queries)[:5])
+    pipeline = Pipeline(data)
+    matched = match_passages(ask(pipeline, data), data)
+    documents = rb.to_documents(pipeline.run, pipeline.chunks)
+    for query_id, found in matched.run.items():
+        assert list(found) == [doc_id for doc_id in documents[query_id] if doc_id in found]
+
+
+def test_a_threshold_out_of_range_is_refused() -> None:
+    with pytest.raises(ConfigError, match="threshold is 0; expected"):
+        match_passages([], DATA, threshold=0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_whatever_piece_of_a_document_comes_back_is_found_in_it(data: st.DataObject) -> None:
+    full = CORPUS["rail"].full_text
+    start = data.draw(st.integers(0, len(full) - 30))
+    piece = full[start : data.draw(st.integers(start + 30, len(full)))]
+    folded = " ".join(piece.split())
+    matched = match_passages([answer(Passage("p", data.draw(st.sampled_from([piece, folded, f"\n{folded} "]))))], DATA)
+    assert list(matched.run["q1"]) == ["rail"]
+    [found] = matched.chunks
+    assert " ".join(found.text.split()) == folded
+
+
+def test_real_chunks_come_back_to_their_documents_when_their_text_was_changed() -> None:
+    """As systems change it: white space, Markdown taken away, an ellipsis, the title before it."""
+    data = rb.load_dataset("pydoc")
+    rng = random.Random(0)
+    chunks = rng.sample([chunk for chunk in rb.chunk(data, "recursive", size=128) if len(chunk.text) > 200], 60)
+    changes = [
+        lambda text: " ".join(text.split()),
+        lambda text: re.sub(r'["*`_]', "", text),
+        lambda text: f"...{text[3:-3]}...",
+        lambda text: f"# Title\n\n{text}",
+    ]
+    answers = [answer(Passage(f"p{i}", changes[i % 4](chunk.text)), query_id=str(i)) for i, chunk in enumerate(chunks)]
+    matched = match_passages(answers, data)
+    found = [next(iter(matched.run[str(i)])) for i in range(len(chunks))]
+    wrong = [chunk for doc_id, chunk in zip(found, chunks, strict=True) if doc_id != chunk.doc_id]
+    # Topics of this manual repeat each other's sections: then any that holds the text is right.
+    known = {doc_id: " ".join(document.full_text.split()) for doc_id, document in data.corpus.items()}
+    repeated = [chunk for chunk in wrong if sum(" ".join(chunk.text.split()) in text for text in known.values()) > 1]
+    assert len(wrong) - len(repeated) <= 1  # quotes and backticks were most of one
+    assert matched.counts["unmatched"] <= 1

@@ -1,0 +1,277 @@
+"""McpSystem against a real server: sampling and its limits, both protocols, and servers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragbench as rb
+from ragbench.errors import ConfigError, DataWarning
+from ragbench.systems import McpSystem, ask, load_system
+from ragbench.types import Case, Completion, Dataset
+
+pytest.importorskip("mcp")
+DATA = Dataset("demo", "test", {}, [Case(f"q{i}", f"question {i}") for i in range(6)], {})
+
+
+def upper(prompt: str) -> str:
+    return prompt.upper()
+
+
+@pytest.fixture(scope="module")
+def once(notes_url: str) -> Iterator[Any]:
+    """Ask one tool of the HTTP server one question."""
+    systems: list[McpSystem] = []
+
+    def one(tool: str, query: str = "why?", **options: Any) -> Any:
+        systems.append(McpSystem(notes_url, tool=tool, **{"timeout_s": 10.0, **options}))
+        return systems[-1].answer("q1", query)
+
+    yield one
+    for system in systems:
+        system.close()
+
+
+# --- sampling ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_servers_request_reaches_the_model_as_it_was_made(once: Any) -> None:
+    llm = rb.ScriptedLLM(lambda prompt: "So it is. STOP And more.", name="scripted:m")
+    answer = once("talk", sampling=llm)
+    assert answer.text == "So it is.  (stopSequence, scripted:m)"
+    assert llm.prompts == ["User: Who?\n\nAssistant: Me.\n\nUser: why?"]
+    assert llm.systems == ["Be brief."]
+
+
+@pytest.mark.parametrize("protocol", ["legacy", "auto"])
+def test_tokens_are_summed_in_both_protocols(once: Any, protocol: str) -> None:
+    answer = once("resolved", sampling=rb.ScriptedLLM(upper), protocol=protocol)
+    assert (answer.text, answer.error) == ("WHY?", None)
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (1, 1)
+    assert {"total", "sampling"} <= set(answer.latency_ms)
+
+
+def test_several_samples_of_one_call_are_one_usage(once: Any) -> None:
+    answer = once("crowd", sampling=rb.ScriptedLLM(upper), max_samplings_at_once=6)
+    assert answer.text == "6 of 6"
+    assert answer.usage.output_tokens == 6
+
+
+def test_200_samplings_in_one_call_are_refused_after_the_limit(once: Any) -> None:
+    llm = rb.ScriptedLLM(upper)
+    answer = once("greedy", sampling=llm, max_samplings=20)
+    assert len(llm.prompts) == 20
+    assert answer.outcome == "failed"
+    assert "more than 20 sampling requests in one call (max_samplings)" in answer.error
+    assert answer.flags == ("sampling_refused",)
+    assert answer.usage.output_tokens == 40  # what was spent before is counted
+
+
+def test_a_server_that_makes_do_without_is_an_answer_with_a_flag(once: Any) -> None:
+    answer = once("modest", sampling=rb.ScriptedLLM(upper))
+    assert "100000 tokens asked for, and 4096 allowed" in answer.text
+    assert answer.flags == ("sampling_refused",)
+
+
+def test_too_many_at_once_are_refused(once: Any) -> None:
+    gate = threading.Event()
+
+    def slowly(prompt: str) -> str:
+        gate.wait(0.5)
+        return prompt
+
+    answer = once("crowd", sampling=rb.ScriptedLLM(slowly, name="slow"), max_samplings_at_once=2)
+    assert "sampling_refused" in answer.flags
+
+
+def test_a_model_that_fails_is_said_to_the_server_and_in_the_answer(once: Any) -> None:
+    answer = once("greedy", sampling=rb.ScriptedLLM([]))
+    assert "has 0 replies and was asked 1 times" in answer.error
+
+
+def test_without_a_model_the_server_is_told_so(once: Any) -> None:
+    assert once("greedy").outcome == "failed"
+    assert once("greedy").flags == ()
+
+
+def test_a_reply_of_the_store_makes_no_latency(once: Any) -> None:
+    answer = once("talk", sampling=rb.ScriptedLLM(lambda prompt: Completion("Yes.", "m", 3, 1, cached=True)))
+    assert answer.latency_ms == {}
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_plain_text_is_the_answer(once: Any) -> None:
+    assert once("echo", 'say "x"').text == 'You asked: say "x"'
+
+
+def test_what_is_no_answer_is_a_failed_one(once: Any) -> None:
+    answer = once("odd")
+    assert "answer is ['a', 'list']" in answer.error
+    assert "confidence is 'very'" in answer.error
+
+
+def test_a_tool_that_fails_and_one_that_is_not_there(once: Any) -> None:
+    assert "the tool failed: Error executing tool broken" in once("broken").error
+    assert "unknown tool 'serch'; did you mean 'search'?" in once("serch").error
+
+
+def test_an_answer_after_the_time_limit_has_failed_and_the_next_is_fine(notes_url: str) -> None:
+    with McpSystem(notes_url, tool="slow", timeout_s=1.5) as system:
+        start = time.perf_counter()
+        assert "no result within 1.5 s" in (system.answer("q1", "long").error or "")
+        assert time.perf_counter() - start < 10
+        assert system.answer("q2", "quick").text == "quick"
+
+
+def test_calls_wait_beside_each_other(notes_url: str) -> None:
+    def slowly(prompt: str) -> str:
+        time.sleep(0.5)
+        return prompt
+
+    llm = rb.ScriptedLLM(slowly)
+    with McpSystem(notes_url, tool="resolved", sampling=llm, connections=6) as system:
+        ask(system, DATA, concurrency=6)  # the connections are made
+        start = time.perf_counter()
+        answers = ask(system, DATA, concurrency=6)
+        assert time.perf_counter() - start < 6 * 0.5
+    assert [answer.text for answer in answers] == list(DATA.queries.values())
+
+
+# --- servers that die -------------------------------------------------------------------------------------------------
+
+
+def test_a_server_that_dies_in_the_middle_is_started_again(notes_command: list[str]) -> None:
+    data = Dataset("d", "test", {}, [Case("a", "one"), Case("b", "die now"), Case("c", "three")], {})
+    with McpSystem(notes_command, tool="die") as system, pytest.warns(DataWarning, match="1 of 3 answers failed"):
+        answers = ask(system, data, concurrency=1)
+    assert [answer.text for answer in answers] == ["one", "", "three"]
+    assert "the connection ended" in (answers[1].error or "")
+    assert "it said: out of memory, leaving" in (answers[1].error or "")
+
+
+def test_a_line_of_garbage_on_the_wire_does_not_lose_the_answer(
+    notes_command: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    with McpSystem(notes_command, tool="garbage") as system:
+        assert system.answer("q1", "why?").text == "why?"
+
+
+def test_what_is_no_server_says_what_it_said() -> None:
+    command = [sys.executable, "-c", "import sys; sys.exit('no index found: run notes init')"]
+    with McpSystem(command, tool="echo", start_timeout_s=20) as system:
+        start = time.perf_counter()
+        errors = {answer.error for answer in (system.answer(str(i), "?") for i in range(20))}
+        assert time.perf_counter() - start < 10  # it is not started again for each question
+        assert len(errors) == 1
+        assert "it said: no index found: run notes init" in (errors.pop() or "")
+        with pytest.raises(ConfigError, match="no index found"):
+            system.tools()
+
+
+def test_what_cannot_be_started_or_reached() -> None:
+    with McpSystem(["no-such-command-7f3"], tool="echo") as system:
+        assert "there is no command 'no-such-command-7f3'" in (system.answer("q", "?").error or "")
+    with McpSystem("http://127.0.0.1:9/mcp", tool="echo") as system:
+        assert "at http://127.0.0.1:9/mcp" in (system.answer("q", "?").error or "")
+
+
+def test_a_server_that_never_shakes_hands() -> None:
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with McpSystem(command, tool="echo", start_timeout_s=0.5) as system:
+        assert "no handshake within 0.5 s" in (system.answer("q", "?").error or "")
+
+
+# --- its life ---------------------------------------------------------------------------------------------------------
+
+
+def children() -> set[int]:
+    folder = Path(f"/proc/{os.getpid()}/task")
+    return {int(pid) for task in folder.iterdir() for pid in (task / "children").read_text().split()}
+
+
+@pytest.mark.skipif(not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists(), reason="needs Linux's /proc")
+@pytest.mark.parametrize("how", ["close", "dropped"])
+def test_no_process_and_no_thread_stays(notes_command: list[str], how: str) -> None:
+    before = children()
+    system = McpSystem(notes_command, tool="echo", name="a life")
+    assert system.answer("q1", "why?").error is None
+    assert len(children() - before) == 1
+    if how == "close":
+        system.close()
+        assert system.answer("q1", "why?").error == "a life was closed"
+    del system
+    deadline = time.monotonic() + 8
+    while children() - before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert children() - before == set()
+    assert not [thread for thread in threading.enumerate() if thread.name == "a life"]
+
+
+def test_it_works_inside_a_running_loop_as_in_jupyter(notes_url: str) -> None:
+    async def notebook() -> str:
+        with McpSystem(notes_url, tool="echo") as system:
+            return system.answer("q1", "why?").text
+
+    assert asyncio.run(notebook()) == "You asked: why?"
+
+
+def test_only_named_variables_reach_the_server(notes_command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTES_TOKEN", "t")
+    monkeypatch.setenv("OTHER_TOKEN", "u")
+    with McpSystem(notes_command, tool="which", env=["NOTES_TOKEN"]) as system:
+        assert [system.answer("q", name).text for name in ("NOTES_TOKEN", "OTHER_TOKEN")] == ["t", "not set"]
+    monkeypatch.delenv("NOTES_TOKEN")
+    with pytest.raises(ConfigError, match="set NOTES_TOKEN in the environment"):
+        McpSystem(notes_command, tool="which", env=["NOTES_TOKEN"])
+
+
+def test_a_file_describes_a_whole_system(notes_url: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.toml").write_text(
+        f'[mcp]\nserver = "{notes_url}"\ntool = "echo"\narguments = {{query = "{{query}}"}}\n'
+    )
+    system = load_system(tmp_path / "notes.toml", DATA)
+    assert isinstance(system, McpSystem)
+    with system:
+        assert system.name == "notes"
+        assert system.answer("q1", "why?").text == "You asked: why?"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"server": "", "tool": "t"}, "expected a command"),
+        ({"server": ["x"], "tool": ""}, "tool is ''"),
+        ({"server": ["x"], "tool": "t", "arguments": {"q": 1}}, "the question is sent nowhere"),
+        ({"server": ["x"], "tool": "t", "headers": {"A": "b"}}, "headers belong to an address"),
+        ({"server": "http://me:pw@h/mcp", "tool": "t"}, "an address holds no password"),
+        (
+            {"server": ["x"], "tool": "t", "protocol": "new", "max_samplings": 0},
+            "protocol is 'new'.*max_samplings is 0",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        McpSystem(**options)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+def test_ctrl_c_ends_a_waiting_question(notes_url: str) -> None:
+    with McpSystem(notes_url, tool="slow", timeout_s=60) as system:
+        system.answer("q0", "quick")
+        threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        start = time.perf_counter()
+        with pytest.raises(KeyboardInterrupt):
+            ask(system, DATA)
+        assert time.perf_counter() - start < 10

@@ -1,0 +1,99 @@
+"""RecordedSystem: ragbench's own answers, and logs that others wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import ragbench as rb
+from ragbench import experiment
+from ragbench.errors import DataError, DataWarning
+from ragbench.systems import Pipeline, RecordedSystem, ask
+from ragbench.types import Answer, Case, Completion, Dataset, Passage
+
+DATA = Dataset("demo", "test", {}, [Case("q1", "When did it open?"), Case("q2", "Who built it?")], {})
+
+
+def written(folder: Path, *records: object) -> Path:
+    path = folder / "log.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    return path
+
+
+def test_a_log_with_ids(tmp_path: Path) -> None:
+    log = written(
+        tmp_path,
+        {"query_id": "q2", "answer": "Brunel [1].", "contexts": [{"id": 5, "text": "Brunel did.", "score": 0.5}]},
+        {"query_id": "q1", "answer": "1881", "latency_ms": {"total": 12}, "usage": {"prompt_tokens": 3}, "extra": 1},
+    )
+    answers = ask(RecordedSystem(log), DATA)
+    assert answers[0] == Answer(
+        "q1", "1881", outcome="success", usage=Completion("1881", "", 3), latency_ms={"total": 12.0}
+    )
+    assert answers[1].passages == (Passage("5", "Brunel did.", score=0.5),)
+    assert (answers[1].contexts, answers[1].citations) == (("5",), ("5",))
+
+
+def test_a_log_with_questions_only_as_ragas_has_them(tmp_path: Path) -> None:
+    log = written(
+        tmp_path,
+        {"user_input": "when did  it open?", "response": "1881", "retrieved_contexts": ["It opened in 1881."]},
+        {"user_input": "Who built it?", "response": "Brunel", "retrieved_contexts": ["Brunel built it."]},
+    )
+    answers = ask(RecordedSystem(log), DATA)
+    assert [answer.text for answer in answers] == ["1881", "Brunel"]
+    assert answers[0].contexts == (answers[0].passages[0].passage_id,)
+
+
+def test_a_question_that_the_log_lacks_has_failed(tmp_path: Path) -> None:
+    log = RecordedSystem(written(tmp_path, {"query_id": "q1", "answer": "1881"}))
+    assert [answer.error for answer in ask(log, DATA)] == [None, "log has no answer to 'q2'"]
+
+
+def test_the_answers_of_a_result_folder_come_back_as_they_were(tmp_path: Path) -> None:
+    data = rb.load_dataset("pydoc")
+    data = data.select(list(data.queries)[:8])
+    llm = rb.ScriptedLLM(lambda prompt: "It is a statement [1], not that [9].")
+    answers = ask(Pipeline(data, llm=llm), data)
+    experiment.save_run(
+        tmp_path / "run", parameters={}, dataset=data, run={}, scores=rb.score_run(data.qrels, {}), answers=answers
+    )
+    assert ask(RecordedSystem(tmp_path / "run" / "answers.jsonl"), data) == list(
+        experiment.load_run(tmp_path / "run").answers
+    )
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"answer": "1881"}, "line 2: which question?"),
+        ({"query_id": "q1", "answer": "again"}, "line 2: a second answer to 'q1'"),
+        ({"query_id": "q2", "answer": ["x"], "confidence": "high"}, r"line 2: answer is \['x'\].*confidence is 'high'"),
+        ({"query_id": "q2", "contexts": [{"score": "x"}]}, "contexts.0.score is 'x'"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, record: object, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        RecordedSystem(written(tmp_path, {"query_id": "q1", "answer": "1881"}, record))
+
+
+def test_an_empty_log_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no answer"):
+        RecordedSystem(written(tmp_path))
+
+
+def test_a_dead_system_can_be_recorded_too(tmp_path: Path) -> None:
+    log = written(
+        tmp_path, {"query_id": "q1", "error": "timeout"}, {"query_id": "q2", "answer": "x", "outcome": "failed"}
+    )
+    assert [answer.error for answer in ask(RecordedSystem(log), DATA)] == [
+        "timeout",
+        "the system says that it failed, and not why",
+    ]
+
+
+def test_records_of_memory(recwarn: pytest.WarningsRecorder) -> None:
+    assert ask(RecordedSystem([Answer("q1", "a"), Answer("q2", "b")]), DATA)[1].text == "b"
+    assert not [warning for warning in recwarn if issubclass(warning.category, DataWarning)]

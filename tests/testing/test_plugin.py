@@ -1,0 +1,179 @@
+"""The pytest plugin in pytest sessions of its own: fixtures, skips, the table, the report, and several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ragbench.datasets import load_dataset
+from ragbench.datasets.writing import save_dataset
+from ragbench.errors import DataWarning
+from ragbench.report.evaluation import read_report
+
+HEAD = """
+import pytest
+from ragbench.testing import assert_answer_correct, assert_context_recall
+"""
+
+RETRIEVAL = """
+@pytest.mark.ragbench(query_ids=["p002", "p003", "p004"])
+def test_recall(rag_system, ragbench_case):
+    answer = rag_system.answer(ragbench_case.query_id, ragbench_case.text)
+    assert_context_recall(answer, ragbench_case, k=10, at_least=0.0)
+"""
+
+FAILING = """
+from ragbench.testing import LabelledCase
+from ragbench.types import Case
+
+CASE = LabelledCase(Case("q", "When did it open?"), {"a": 1, "b": 1})
+
+def test_system_fails():
+    assert_context_recall(["c", "a"], CASE, k=10, at_least=0.8)
+
+def test_test_is_wrong():
+    assert_context_recall(["a", "b"], CASE, k=1, at_least=0.8)
+"""
+
+LLM = """
+def test_llm(evaluation_llm):
+    assert evaluation_llm("hello")
+
+def test_mcp(mcp_sampling_client):
+    mcp_sampling_client("http://127.0.0.1:9/mcp", tool="x", sampling=None)
+"""
+
+
+def run(folder: Path, text: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_rag.py").write_text(HEAD + text, encoding="utf-8")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("RAG_EVAL_", "PYTEST_ADDOPTS"))}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *arguments],
+        cwd=folder,
+        env={**kept, "COLUMNS": "200", **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_one_test_per_question_a_table_and_the_report(tmp_path: Path) -> None:
+    done = run(tmp_path, RETRIEVAL, "-v", "--ragbench-report", "out/report.json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for query_id in ("p002", "p003", "p004"):
+        assert f"test_recall[{query_id}] PASSED" in done.stdout
+    table = [line.split() for line in done.stdout.splitlines() if line.startswith("context_recall@10")]
+    assert [row[2:] for row in table] == [["3/3", "3/3"]]
+    assert "report: out/report.json" in done.stdout
+    report = read_report(tmp_path / "out" / "report.json")
+    assert [case.query_id for case in report.cases] == ["p002", "p003", "p004"]
+
+
+def test_options_choose_the_questions_and_the_other_forms_of_the_report(tmp_path: Path) -> None:
+    text = """
+def test_ids(ragbench_dataset, ragbench_case):
+    assert list(ragbench_dataset.queries) == ["p002", "p003"]
+    assert_context_recall(sorted(ragbench_case.relevant), ragbench_case, at_least=1.0)
+"""
+    done = run(tmp_path, text, "--ragbench-queries=p002,p003,p004", "--ragbench-n=2", "--ragbench-report=report.html")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+
+
+def test_a_failure_tells_the_system_from_the_test(tmp_path: Path) -> None:
+    done = run(tmp_path, FAILING)
+    assert done.returncode == 1
+    assert "query 'q': When did it open?" in done.stdout
+    assert "came back: c, a" in done.stdout
+    assert "ceiling at k = 10: 1.00" in done.stdout
+    assert "ConfigError: the test asks for a recall of 0.80 at k = 1" in done.stdout
+    assert "no system can exceed 0.50" in done.stdout
+
+
+def test_without_keys_and_servers_tests_are_skipped_with_the_reason(tmp_path: Path) -> None:
+    done = run(tmp_path, LLM)
+    assert done.returncode == 0, done.stdout
+    assert "no evaluation LLM: llm 'env' means ollama (RAG_EVAL_PROVIDER), but no model is named; set" in done.stdout
+    assert "the MCP server cannot be reached" in done.stdout
+    assert "2 skipped" in done.stdout
+    nobody = {"RAG_EVAL_OLLAMA_MODEL": "m", "RAG_EVAL_OLLAMA_BASE_URL": "http://user:secret@127.0.0.1:9"}
+    done = run(tmp_path, LLM, "-k", "llm", **nobody)
+    assert "no evaluation LLM: ollama:m: no server takes connections at 127.0.0.1, port 9" in done.stdout
+    assert "secret" not in done.stdout
+
+
+def test_a_misspelt_provider_is_a_mistake_and_no_reason_to_skip(tmp_path: Path) -> None:
+    done = run(tmp_path, LLM, "-k", "llm", RAG_EVAL_PROVIDER="olama")
+    assert done.returncode == 1
+    assert "did you mean 'ollama'?" in done.stdout
+
+
+def test_mistakes_in_marker_and_options_are_named(tmp_path: Path) -> None:
+    marked = '@pytest.mark.ragbench(querys=["p002"])\ndef test_x(ragbench_dataset):\n    pass\n'
+    assert "@pytest.mark.ragbench does not know 'querys'; it takes dataset, split" in run(tmp_path, marked).stdout
+    plain = "def test_x(ragbench_dataset):\n    pass\n"
+    assert "has no question 'nobody'; check query_ids" in run(tmp_path, plain, "--ragbench-queries=nobody").stdout
+    done = run(tmp_path, plain, "--ragbench-report=report.pdf")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "expected a folder or a file .json, .md or .html" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("table", "reason"),
+    [
+        ('[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { q = "{query}" }', "no server takes connections"),
+        (
+            '[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { q = "{query}" }\nheaders_env = { A = "NO_SUCH_KEY" }',
+            "set NO_SUCH_KEY in the environment",
+        ),
+        ('[pipeline]\nllm = "env"', "no model is named"),
+    ],
+)
+def test_a_system_without_its_server_or_key_is_skipped(tmp_path: Path, table: str, reason: str) -> None:
+    (tmp_path / "system.toml").write_text(table, encoding="utf-8")
+    done = run(tmp_path, RETRIEVAL, "--ragbench-system=system.toml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert reason in done.stdout
+    assert "3 skipped" in done.stdout
+
+
+def test_several_processes_measure_and_one_reports(tmp_path: Path) -> None:
+    done = run(tmp_path, RETRIEVAL, "-n", "2", "--ragbench-report", "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("context_recall@10") == 1
+    assert "3/3" in done.stdout
+    assert len(json.loads((tmp_path / "out" / "report.json").read_text(encoding="utf-8"))["cases"]) == 3
+
+
+def test_the_two_part_evaluation_runs_on_any_beir_folder(tmp_path: Path) -> None:
+    data = load_dataset("pydoc").select(["p002", "p003"])
+    with pytest.warns(DataWarning, match="gold_facts"):
+        save_dataset(data, tmp_path / "small")
+    file = Path(__file__).with_name("test_two_part.py")
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rA", str(file),
+            f"--ragbench-dataset={tmp_path / 'small'}", f"--rootdir={file.parents[2]}",
+        ],
+        cwd=file.parents[2], capture_output=True, text=True,
+    )  # fmt: skip
+    assert "skipped" not in done.stdout, done.stdout
+    rows = [line.split() for line in done.stdout.splitlines() if line.strip().startswith(("p002 ", "p003 "))]
+    assert {row[0] for row in rows} == {"p002", "p003"}, done.stdout
+    assert {row[-1] for row in rows} <= {"none", "failed", "both"}, done.stdout
+    assert done.returncode == int(any(row[-1] != "none" for row in rows))
+
+
+def test_a_session_that_uses_none_of_it_sees_none_of_it(tmp_path: Path) -> None:
+    code = "import sys\n\ndef test_x():\n    assert not {'pandas', 'torch', 'pydantic', 'scipy'} & set(sys.modules)\n"
+    (tmp_path / "test_plain.py").write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-W", "error", "test_plain.py"],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ragbench ==" not in done.stdout
