@@ -127,9 +127,11 @@ def _load(test_set: str, corpus: str) -> Dataset:
     if not corpus:
         return load_dataset(test_set)
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.testsets import form_of, load_testset
+    from ragbench.datasets.testsets import SUFFIXES, form_of, load_testset
 
-    if not Path(test_set).expanduser().exists() or form_of(test_set) == "beir":
+    path = Path(test_set).expanduser()
+    named = not path.exists() and path.suffix.lower() not in SUFFIXES
+    if named or form_of(test_set) == "beir":
         raise ConfigError(
             f"--corpus gives the documents of a test-set file, but {test_set!r} has its own; leave it out"
         )

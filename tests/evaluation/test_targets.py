@@ -41,7 +41,9 @@ def test_gates_come_last(tmp_path: Path) -> None:
     targets = load_targets(file, " nDCG@5 = 0.4 , claim_support=.9,")
     assert (targets.measures["nDCG@5"], targets.measures["claim_support"]) == (0.4, 0.9)
     assert targets.gates == {"nDCG@5", "claim_support"}
-    assert load_targets(fail_under={"MRR": 0.5}).gates == {"MRR"} or load_targets(fail_under={"MRR": 0.5}).gates == {"RR"}
+    assert load_targets(fail_under={"MRR": 0.5}).gates == {"MRR"} or load_targets(fail_under={"MRR": 0.5}).gates == {
+        "RR"
+    }
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,9 @@ def test_no_text_becomes_markup(attack: str) -> None:
     assert attacked.broken == []
 
 
-@pytest.mark.parametrize("attack", ["<script>alert(1)</script>", "|a|b|", "[x](javascript:alert(1))", "# head\n\n- list"])
+@pytest.mark.parametrize(
+    "attack", ["<script>alert(1)</script>", "|a|b|", "[x](javascript:alert(1))", "# head\n\n- list"]
+)
 def test_no_text_becomes_markdown(attack: str) -> None:
     lines = report_markdown(full_report(attack)).splitlines()
     assert len(lines) == len(report_markdown(full_report("harmless")).splitlines())
@@ -113,7 +115,9 @@ def test_nothing_is_asked_of_a_network_and_nothing_runs() -> None:
     html = report_html(full_report("harmless"))
     tags = parsed(html).tags
     assert not {"script", "link", "img", "iframe", "object", "base", "form"} & {tag for tag, _ in tags}
-    assert not [key for _, attributes in tags for key in attributes if key in {"src", "href", "action"} or key[:2] == "on"]
+    assert not [
+        key for _, attributes in tags for key in attributes if key in {"src", "href", "action"} or key[:2] == "on"
+    ]
     assert "url(" not in html
     assert "@import" not in html
     assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
@@ -121,7 +125,15 @@ def test_nothing_is_asked_of_a_network_and_nothing_runs() -> None:
 
 def test_every_part_is_there_and_verdicts_are_words() -> None:
     html = report_html(full_report("harmless"))
-    for head in ("Against the baseline", "Measures", "What to try", "Categories", "Failed questions", "Latency", "Safety"):
+    for head in (
+        "Against the baseline",
+        "Measures",
+        "What to try",
+        "Categories",
+        "Failed questions",
+        "Latency",
+        "Safety",
+    ):
         assert f"<h2>{head}" in html
     assert "✗ missed" in html
     assert "✓ passed" in html
