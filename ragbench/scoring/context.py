@@ -194,8 +194,9 @@ def _evidence_recall(dataset: Dataset, answers: Sequence[Answer], chunks: Sequen
     chunk_of = {chunk.chunk_id: chunk for chunk in chunks}
     recalls: dict[str, float] = {}
     for case, answer in _usable(dataset, answers):
-        held = [chunk_of[i] for i in answer.contexts if i in chunk_of]
-        if not case.evidence or (answer.contexts and not held):
+        ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)
+        held = [chunk_of[i] for i in ids if i in chunk_of]
+        if not case.evidence or (ids and not held):
             continue  # passages of other systems have no place in the documents unless they were matched to chunks
         place = places([*case.evidence, *held])
         truth, found = union(*ranges(case.evidence, place)), union(*ranges(held, place))
