@@ -9,6 +9,7 @@
     ├── DownloadError         something could not be fetched, or arrived damaged
     ├── ModelError            a model could not be loaded or did not answer
     ├── SweepError            a sweep could not go on
+    ├── SystemsError          a system under test did not take or give what it had to
     └── MissingExtraError     an optional package is not installed (also an ImportError)
 
     DataWarning               a flaw of real data that is not an error, reported once with its count
@@ -52,6 +53,10 @@ class ModelError(RagbenchError):
 
 class SweepError(RagbenchError):
     """A sweep could not go on."""
+
+
+class SystemsError(RagbenchError):
+    """A system under test did not take or give what it had to."""
 
 
 class MissingExtraError(RagbenchError, ImportError):

@@ -8,23 +8,34 @@ from __future__ import annotations
 from ragbench.systems.asking import ask
 from ragbench.systems.function import FunctionSystem
 from ragbench.systems.http import HttpSystem
+from ragbench.systems.ingestion import Ingested, ingest, remove_ingested
+from ragbench.systems.ledger import documents_of
 from ragbench.systems.loading import load_system
 from ragbench.systems.matching import Matched, match_passages
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.reading import RETRIEVAL_ONLY, read_answer
 from ragbench.systems.recorded import RecordedSystem
+from ragbench.systems.targets import Indexed, NotAdded, Target, load_target
 
 __all__ = [
     "RETRIEVAL_ONLY",
     "FunctionSystem",
     "HttpSystem",
+    "Indexed",
+    "Ingested",
     "Matched",
     "McpSystem",
+    "NotAdded",
     "Pipeline",
     "RecordedSystem",
+    "Target",
     "ask",
+    "documents_of",
+    "ingest",
     "load_system",
+    "load_target",
     "match_passages",
     "read_answer",
+    "remove_ingested",
 ]

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.retrievers import check_retriever
+from ragbench.systems.connections import McpSpec
 from ragbench.systems.http import HttpSpec, HttpSystem
-from ragbench.systems.mcp import McpSpec, McpSystem
+from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.reading import mistakes
 from ragbench.systems.recorded import RecordedSystem
@@ -48,7 +49,7 @@ def load_system(spec: str | Path, dataset: Dataset) -> System:
     - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's documents, with this
       retriever and the defaults of everything else.
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`) or `[mcp]`
-      (`McpSystem`).
+      (`McpSystem`); `[ingest]` beside it is for `load_target`.
     - a `.jsonl` file: `RecordedSystem`.
 
     A system that holds connections has `close()`. A function is no name: give it to `FunctionSystem` in a notebook.
@@ -78,8 +79,8 @@ def load_system(spec: str | Path, dataset: Dataset) -> System:
     return Pipeline(dataset, text)
 
 
-def read_spec(path: Path) -> tuple[str, dict[str, Any]]:
-    """Which kind of system a TOML file describes, and its table."""
+def read_tables(path: Path) -> dict[str, Any]:
+    """The tables of a system's TOML file: one of KINDS, and maybe [ingest]."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as exc:
@@ -89,20 +90,21 @@ def read_spec(path: Path) -> tuple[str, dict[str, Any]]:
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
     for kind in tables:
-        if kind not in KINDS:
-            raise ConfigError(f"{path}: {unknown('table', kind, KINDS)}")
+        if kind not in (*KINDS, "ingest"):
+            raise ConfigError(f"{path}: {unknown('table', kind, (*KINDS, 'ingest'))}")
     found = [kind for kind in KINDS if kind in tables]
     if len(found) != 1 or not isinstance(tables[found[0]], dict):
         shown = ", ".join(f"[{kind}]" for kind in KINDS)
         raise ConfigError(f"{path} holds {', '.join(found) or 'no table'}; expected exactly one of {shown}")
-    return found[0], tables[found[0]]
+    return tables
 
 
 def _from_file(path: Path, dataset: Dataset) -> System:
-    kind, table = read_spec(path)
+    tables = read_tables(path)
+    [kind] = [kind for kind in KINDS if kind in tables]
     model: type[BaseModel] = HttpSpec if kind == "http" else McpSpec if kind == "mcp" else _PipelineSpec
     try:
-        options = model.model_validate({"name": path.stem, **table}).model_dump(exclude_unset=True)
+        options = model.model_validate({"name": path.stem, **tables[kind]}).model_dump(exclude_unset=True)
     except ValidationError as exc:
         raise ConfigError(f"{path}, [{kind}]: {mistakes(exc)}") from None
     if kind == "pipeline":

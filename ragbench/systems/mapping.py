@@ -79,9 +79,9 @@ def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
             raise DataError(f"the reply has nothing at answer = {paths.answer!r}; it is {_shown(reply)}")
         record["answer"] = found[0] if len(found) == 1 else "".join(map(str, found))
     if paths.contexts:
-        record["contexts"] = [_context(entry, paths.context) for entry in _entries(reply, paths.contexts)]
+        record["contexts"] = [_context(entry, paths.context) for entry in entries(reply, paths.contexts)]
     if paths.citations:
-        record["citations"] = [_cited(entry, paths.context) for entry in _entries(reply, paths.citations)]
+        record["citations"] = [_cited(entry, paths.context) for entry in entries(reply, paths.citations)]
     if paths.flags:
         record["flags"] = _flags(reply, paths.flags)
     for name in ("outcome", "confidence", "latency_ms", "error"):
@@ -128,7 +128,12 @@ def _all(value: Any, path: str) -> list[Any]:
     return [match.value for match in _compiled(path).find(value) if match.value is not None]
 
 
-def _entries(value: Any, path: str) -> list[Any]:
+def entries(value: Any, path: str) -> list[Any]:
+    """What stands at a path; where that is one list, its entries.
+
+    >>> entries({"ids": [3, 4]}, "$.ids"), entries([{"id": 3}], "$[*].id"), entries({}, "$.ids")
+    ([3, 4], [3], [])
+    """
     found = _all(value, path)
     return found[0] if len(found) == 1 and isinstance(found[0], list) else found
 

@@ -38,11 +38,18 @@ class Matched(NamedTuple):
     counts: dict[str, int]
 
 
-def match_passages(answers: Sequence[Answer], dataset: Dataset, *, threshold: float = 90.0) -> Matched:
+def match_passages(
+    answers: Sequence[Answer],
+    dataset: Dataset,
+    *,
+    known_as: Mapping[str, str] | None = None,
+    threshold: float = 90.0,
+) -> Matched:
     """Find the document of the dataset behind each passage of the answers.
 
-    In this order: `doc_id` or the passage's id is a document's id (or one with "#...", "~..." after it, or is judged in
-    the qrels); a document holds the text exactly; it holds it when white space is folded; it holds a text that
+    In this order: `doc_id` or the passage's id is a document's id (or one with "#...", "~..." after it), or is judged
+    in the qrels, or stands in `known_as` (a system's id -> ours, such as `documents_of(ledger)` after `ingest`); a
+    document holds the text exactly; it holds it when white space is folded; it holds a text that
     resembles it by `threshold` or more (rapidfuzz's partial ratio, 0 to 100: 100 times the share of characters that
     agree with the best place; passages of 40 characters and more). Where several documents hold a text, the first in
     the order of the corpus counts. Where the corpus is empty, the system's ids stand for documents as they are.
@@ -62,7 +69,8 @@ def match_passages(answers: Sequence[Answer], dataset: Dataset, *, threshold: fl
     passages = {_unscored(passage): None for answer in answers for passage in _passages(answer)}
     texts = _Texts(dataset.corpus, threshold)
     judged = {doc_id for grades in dataset.qrels.values() for doc_id in grades}
-    place_of = {passage: _place(passage, dataset.corpus, judged, texts) for passage in passages}
+    names = {**{doc_id: doc_id for doc_id in (*dataset.corpus, *judged)}, **(known_as or {})}
+    place_of = {passage: _place(passage, dataset.corpus, names, texts) for passage in passages}
     renamed = _renamed(place_of)
     counts = Counter({"by id": 0, "exact": 0, "white space": 0, "fuzzy": 0, "ambiguous": 0, "unmatched": 0})
     for place in place_of.values():
@@ -101,8 +109,8 @@ def _unscored(passage: Passage) -> Passage:
     return replace(passage, score=None)
 
 
-def _place(passage: Passage, corpus: Mapping[str, Document], judged: set[str], texts: _Texts) -> _Place:
-    doc_id = _known(passage, corpus, judged)
+def _place(passage: Passage, corpus: Mapping[str, Document], names: Mapping[str, str], texts: _Texts) -> _Place:
+    doc_id = _known(passage, names)
     if not corpus:
         return _Place(doc_id or passage.doc_id or passage.passage_id)
     if doc_id in corpus:
@@ -113,12 +121,12 @@ def _place(passage: Passage, corpus: Mapping[str, Document], judged: set[str], t
     return texts.find(passage.text) if passage.text.strip() else _Place("", how="unmatched")
 
 
-def _known(passage: Passage, corpus: Mapping[str, Document], judged: set[str]) -> str:
+def _known(passage: Passage, names: Mapping[str, str]) -> str:
     """The id of a document that the passage names, "" if it names none."""
     for named in filter(None, (passage.doc_id, passage.passage_id)):
         for doc_id in (named, named.rpartition("#")[0], named.rpartition("~")[0]):
-            if doc_id and (doc_id in corpus or doc_id in judged):
-                return doc_id
+            if doc_id in names:
+                return names[doc_id]
     return ""
 
 

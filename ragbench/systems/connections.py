@@ -1,0 +1,325 @@
+"""Connections to an MCP server: opened when needed, entered and left by one task each, replaced when they end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from ragbench.errors import ConfigError, unknown
+from ragbench.llms.failures import scrubbed
+from ragbench.systems.mapping import ReplyPaths, check_header_variables, check_literal_headers, secret_headers
+from ragbench.systems.sampling import Sampled, Sampler
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp.types import CallToolResult
+
+_CLOSED = -32000  # the SDK's code of a connection that ended
+_UNSUPPORTED_VERSION = -32022
+_SAME_REASON_S = 10.0
+_LONGEST_CLOSE_S = 10.0
+
+
+class McpSpec(BaseModel):
+    """The table [mcp] of a system's file; see `McpSystem` for what the entries mean."""
+
+    model_config = ConfigDict(extra="forbid")
+    server: str | list[str]
+    tool: str = Field(min_length=1)
+    name: str = ""
+    arguments: dict[str, Any] = {"query": "{query}"}
+    sampling: str = ""
+    reply: ReplyPaths = Field(default_factory=ReplyPaths)
+    headers: dict[str, str] = {}
+    headers_env: dict[str, str] = {}
+    env: list[str] = []
+    cwd: str = ""
+    protocol: Literal["", "legacy", "auto"] = ""
+    timeout_s: Annotated[float, Field(gt=0)] = 120.0
+    start_timeout_s: Annotated[float, Field(gt=0)] = 60.0
+    connections: Annotated[int, Field(ge=1)] | None = None
+    max_samplings: Annotated[int, Field(ge=1)] = 20
+    max_sampling_tokens: Annotated[int, Field(ge=1)] = 4096
+    max_samplings_at_once: Annotated[int, Field(ge=1)] = 4
+
+    @field_validator("server")
+    @classmethod
+    def _reached(cls, server: str | list[str]) -> str | list[str]:
+        if isinstance(server, str) and not server.startswith(("http://", "https://")):
+            server = shlex.split(server)
+        if not server or not server[0].strip():
+            raise ValueError('expected a command such as ["python", "server.py"] or an address such as http://host/mcp')
+        if isinstance(server, str) and "@" in server.split("/")[2]:
+            raise ValueError("an address holds no password; put it into the environment and name it in headers_env")
+        return server
+
+    @field_validator("headers")
+    @classmethod
+    def _literal(cls, headers: dict[str, str]) -> dict[str, str]:
+        return check_literal_headers(headers)
+
+    @field_validator("headers_env")
+    @classmethod
+    def _variables(cls, headers: dict[str, str]) -> dict[str, str]:
+        return check_header_variables(headers)
+
+    @model_validator(mode="after")
+    def _asks(self) -> McpSpec:
+        if isinstance(self.server, list) and (self.headers or self.headers_env):
+            raise ValueError("headers belong to an address; a command gets the variables that env names")
+        return self
+
+
+class Unreached(Exception):  # noqa: N818 - an outcome that becomes a failed answer or a ConfigError
+    """The server could not be started or reached."""
+
+
+class ToolError(Exception):
+    """The server was reached, and the call gave no result; `done` says that it may have done the work all the same."""
+
+    def __init__(self, message: str, *, done: bool = False) -> None:
+        super().__init__(message)
+        self.done = done
+
+
+class Pool:
+    """Connections to one server; lives on one event loop."""
+
+    def __init__(self, spec: McpSpec, sampler: Sampler | None, name: str) -> None:
+        self._spec, self._sampler = spec, sampler
+        self._secret, self._secrets = secret_headers(spec.headers_env, name)
+        missing = [variable for variable in spec.env if variable not in os.environ]
+        if missing:
+            raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; env names them")
+        self.model = sampler.llm.name if sampler else ""
+        most = spec.connections or (1 if isinstance(spec.server, list) else 8)
+        self._places = asyncio.Semaphore(most) if sampler or spec.connections else None
+        self._opening = asyncio.Lock()
+        self._idle: list[Connection] = []
+        self._open: set[Connection] = set()
+        self._unreached: tuple[float, str] = (-_SAME_REASON_S, "")
+
+    async def tools(self) -> list[str]:
+        """The names of the server's tools."""
+        return (await self._connection(for_itself=False)).tools
+
+    async def call(self, tool: str, arguments: dict[str, Any], sampled: Sampled) -> Any:
+        """The result of one call."""
+        return (await self.timed(tool, arguments, sampled))[0]
+
+    async def timed(self, tool: str, arguments: dict[str, Any], sampled: Sampled) -> tuple[Any, float]:
+        """The result of one call, and the seconds that it took."""
+        if self._places is None:
+            return await self._call(await self._connection(for_itself=False), tool, arguments, sampled)
+        async with self._places:
+            connection = await self._connection(for_itself=True)
+            try:
+                return await self._call(connection, tool, arguments, sampled)
+            finally:
+                connection.sampled = None
+                if not connection.ended:
+                    self._idle.append(connection)
+
+    async def close(self) -> None:
+        """End all connections."""
+        await asyncio.gather(*(connection.close() for connection in list(self._open)), return_exceptions=True)
+
+    async def _connection(self, *, for_itself: bool) -> Connection:
+        while self._idle:
+            connection = self._idle.pop() if for_itself else self._idle[0]
+            if not connection.ended:
+                return connection
+            self._idle = [one for one in self._idle if not one.ended]
+        async with self._opening:
+            if not for_itself and self._idle:
+                return self._idle[0]
+            since, reason = self._unreached
+            if time.monotonic() - since < _SAME_REASON_S:  # each try may take long: not once more for each question
+                raise Unreached(reason)
+            try:
+                connection = await self._connected()
+            except Unreached as exc:
+                self._unreached = (time.monotonic(), str(exc))
+                raise
+            if not for_itself:
+                self._idle.append(connection)
+            return connection
+
+    async def _connected(self) -> Connection:
+        protocols = [self._spec.protocol] if self._spec.protocol else ["legacy", "auto"]
+        for number, protocol in enumerate(protocols, 1):
+            connection = Connection(self._spec, protocol, self._sampler, {**self._spec.headers, **self._secret})
+            try:
+                async with asyncio.timeout(self._spec.start_timeout_s):
+                    await connection.start()
+            except TimeoutError:
+                await connection.close()
+                raise Unreached(f"no handshake within {self._spec.start_timeout_s:g} s{connection.said()}") from None
+            except Exception as exc:
+                await connection.close()
+                leaf = _leaf(exc)
+                if number < len(protocols) and getattr(leaf, "code", None) == _UNSUPPORTED_VERSION:
+                    continue
+                raise Unreached(self._worded(leaf, connection)) from None
+            self._open = {one for one in self._open if not one.ended} | {connection}
+            return connection
+        raise AssertionError("unreachable")
+
+    async def _call(
+        self, connection: Connection, tool: str, arguments: dict[str, Any], sampled: Sampled
+    ) -> tuple[Any, float]:
+        if tool not in connection.tools:
+            raise ToolError(unknown("tool", tool, connection.tools))
+        connection.sampled = sampled
+        start = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._spec.timeout_s):
+                result = await connection.client.call_tool(tool, arguments)
+        except TimeoutError:
+            late = f"no result within {self._spec.timeout_s:g} s; raise timeout_s or ask for less"
+            raise ToolError(late, done=True) from None
+        except Exception as exc:
+            leaf = _leaf(exc)
+            lost = getattr(leaf, "code", _CLOSED) == _CLOSED
+            if lost:
+                await connection.close()  # the next call gets a new one
+            raise ToolError(self._worded(leaf, connection), done=lost) from None
+        return _result(result), time.perf_counter() - start
+
+    def _worded(self, exc: BaseException, connection: Connection) -> str:
+        if isinstance(exc, FileNotFoundError) and isinstance(self._spec.server, list):
+            return f"there is no command {self._spec.server[0]!r}; check server"
+        code = getattr(exc, "code", None)
+        if code is not None and code != _CLOSED:
+            said = f"the server says: {exc}"
+        else:
+            where = f" at {self._spec.server}" if isinstance(self._spec.server, str) else ""
+            kind = "the connection ended" if code == _CLOSED else type(exc).__name__
+            said = f"{kind}{where}: {exc}{connection.said()}"
+        return scrubbed(said, self._secrets)
+
+
+class Connection:
+    """One session with the server, entered and left by one task, as the SDK's cancel scopes want it."""
+
+    def __init__(self, spec: McpSpec, protocol: str, sampler: Sampler | None, headers: Mapping[str, str]) -> None:
+        self.client: Client
+        self.tools: list[str] = []
+        self.sampled: Sampled | None = None
+        self.ended = False
+        self._spec, self._protocol, self._sampler, self._headers = spec, protocol, sampler, headers
+        self._closing = asyncio.Event()
+        self._errors: IO[str] | None = None
+        self._last_words = ""
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the server or reach it, and shake hands."""
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._keep(ready))
+        await ready
+
+    async def close(self) -> None:
+        """Leave the session; a started server ends."""
+        self.ended = True
+        self._closing.set()
+        if self._task is not None:
+            if not self._task.done() and not hasattr(self, "client"):
+                self._task.cancel()
+            await asyncio.wait([self._task], timeout=_LONGEST_CLOSE_S)
+
+    def said(self) -> str:
+        """The last line that a started server wrote to its standard error, for a message."""
+        return f"; it said: {self._last_words}" if self._read_errors() else ""
+
+    async def _keep(self, ready: asyncio.Future[None]) -> None:
+        try:
+            async with AsyncExitStack() as stack:
+                client = await stack.enter_async_context(await self._prepared(stack))
+                listed = await client.list_tools()
+                self.tools = [tool.name for tool in listed.tools]
+                while listed.next_cursor:
+                    listed = await client.list_tools(cursor=listed.next_cursor)
+                    self.tools += [tool.name for tool in listed.tools]
+                self.client = client
+                if not ready.done():
+                    ready.set_result(None)
+                await self._closing.wait()
+        except BaseException as exc:
+            if not ready.done():
+                ready.set_exception(exc if isinstance(exc, Exception) else RuntimeError("cancelled"))
+            if not isinstance(exc, Exception):
+                raise
+        finally:
+            self.ended = True
+            self._read_errors()
+            if self._errors is not None:
+                self._errors.close()
+
+    async def _prepared(self, stack: AsyncExitStack) -> Client:
+        from mcp import Client, StdioServerParameters, stdio_client
+
+        options: dict[str, Any] = {"mode": self._protocol, "input_required_max_rounds": self._spec.max_samplings + 1}
+        if self._sampler is not None:
+            options["sampling_callback"] = self._sample
+        server = self._spec.server
+        if isinstance(server, list):
+            # Not this process's standard error: in Jupyter that is no file, and what was said last explains a death.
+            self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
+            variables = {name: os.environ[name] for name in self._spec.env}
+            parameters = StdioServerParameters(
+                command=server[0], args=server[1:], env=variables, cwd=self._spec.cwd or None
+            )
+            return Client(stdio_client(parameters, errlog=self._errors), **options)
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        timeout = httpx2.Timeout(30.0, read=self._spec.timeout_s + 30.0)
+        http = await stack.enter_async_context(httpx2.AsyncClient(headers=dict(self._headers), timeout=timeout))
+        return Client(streamable_http_client(server, http_client=http), **options)
+
+    async def _sample(self, context: Any, params: Any) -> Any:
+        from mcp.types import ErrorData
+
+        if self._sampler is None or self.sampled is None:
+            return ErrorData(code=-1, message="ragbench: no tool call is on its way that this could belong to")
+        return await self._sampler.answer(self.sampled, params)
+
+    def _read_errors(self) -> str:
+        if self._errors is not None and not self._errors.closed:
+            self._errors.flush()
+            self._errors.seek(0)
+            lines = [line.strip() for line in self._errors.read()[-4000:].splitlines() if line.strip()]
+            self._last_words = lines[-1][:300] if lines else ""
+        return self._last_words
+
+
+def _leaf(exc: BaseException) -> BaseException:
+    """The first cause inside groups of exceptions, which is what a person can act on."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc
+
+
+def _result(result: CallToolResult) -> Any:
+    """The structured result of a call, else the JSON of its text, else its text; ToolError where the tool failed."""
+    text = "\n".join(block.text for block in result.content if block.type == "text")
+    if result.is_error:
+        raise ToolError(f"the tool failed: {text or 'it does not say why'}")
+    found = result.structured_content
+    if found is None:
+        with suppress(ValueError):
+            found = json.loads(text)
+        if not isinstance(found, dict | list):
+            return text
+    # Frameworks wrap what is no object.
+    return found["result"] if isinstance(found, dict) and found.keys() == {"result"} else found

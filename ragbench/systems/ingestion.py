@@ -1,0 +1,295 @@
+"""A corpus into the system under test before it is evaluated, once, and out of it again."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ragbench.errors import ConfigError, DataWarning, SystemsError
+from ragbench.systems.ledger import Ledger, digest
+from ragbench.systems.targets import Indexed, NotAdded, Target
+from ragbench.types import Dataset, Document
+
+T = TypeVar("T")
+
+_LAST_WAIT_S = 5.0  # after Ctrl-C, for what is on its way
+_HOPELESS = 10  # so many failures, and nothing that went well: the rest would fare alike
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What `ingest` did: how many documents it put there, how many were there before, which were refused and why.
+
+    `indexed` is the target's last word on its index, and `seconds` how long all of it took.
+    """
+
+    added: int
+    already: int
+    refused: Mapping[str, str] = field(default_factory=dict)
+    indexed: Indexed = field(default_factory=Indexed)
+    seconds: float = 0.0
+
+
+def ingest(
+    dataset: Dataset,
+    target: Target,
+    ledger: str | Path,
+    *,
+    ready_timeout_s: float = 600.0,
+    poll_s: float = 1.0,
+) -> Ingested:
+    """Put every document of the dataset's corpus into the target, and wait until its index has all of them.
+
+    What `ledger` (a file of this target, made at the first call) has as put there is not put there again. A call that
+    was interrupted, by Ctrl-C, by a kill or by the end of the server, is made again to go on: documents of which nobody
+    knows whether they arrived are looked for with the target's `find`, or sent again where it goes by our ids; where it
+    can do neither, nothing is sent, and the error names them.
+
+    Documents that the target refuses are in `refused`, with one DataWarning. The index has all when nothing is pending
+    and its count has grown by the number of documents since the first call, as far as the target's `status` says
+    either; without a `status` nothing is waited for.
+
+    Raises:
+        ConfigError: nothing to put there, or a number out of range.
+        SystemsError: the target failed in the middle, documents changed since they were sent, or the index did not have
+            all of them within `ready_timeout_s`; what is there is in the ledger, so call it again.
+
+    >>> import tempfile
+    >>> from ragbench.systems.targets import Target
+    >>> notes = []
+    >>> target = Target("notes", add=lambda documents: [notes.append(one) or len(notes) for one in documents])
+    >>> data = Dataset("demo", "test", {"a": Document("a", "Cats."), "b": Document("b", "Dogs.")}, [], {})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     first, again = (ingest(data, target, f"{folder}/notes.jsonl") for _ in range(2))
+    >>> first.added, again.added, again.already, len(notes)
+    (2, 0, 2, 2)
+    """
+    if not dataset.corpus:
+        raise ConfigError(f"{dataset.name!r} has no documents that could be put into {target.name}")
+    if not ready_timeout_s > 0 or not poll_s > 0:
+        raise ConfigError(f"ready_timeout_s {ready_timeout_s} and poll_s {poll_s} must be above 0")
+    start = time.monotonic()
+    with _locked(Path(ledger)) as book:
+        _check_unchanged(dataset, book)
+        _settle_unsure(dataset, target, book)
+        waiting = [document for document in dataset.corpus.values() if document.doc_id not in book.added]
+        already = len(dataset.corpus) - len(waiting)
+        if waiting:
+            book.begin(_status(target).held if target.status else None)
+        refused = _add(waiting, target, book)
+        there = sum(doc_id in book.added for doc_id in dataset.corpus)
+        if refused:
+            doc_id, reason = next(iter(refused.items()))
+            warnings.warn(
+                f"{target.name} refused {len(refused)} of {len(waiting)} documents, the first {doc_id!r}: {reason}",
+                DataWarning,
+                stacklevel=2,
+            )
+        indexed = _wait(target, book, ready_timeout_s, poll_s) if target.status and there else Indexed()
+    return Ingested(len(waiting) - len(refused), already, refused, indexed, time.monotonic() - start)
+
+
+def remove_ingested(target: Target, ledger: str | Path) -> int:
+    """Take out of the target what `ingest` put there, and delete the ledger: how many documents that were.
+
+    Interrupted, it is called again to go on.
+
+    Raises:
+        ConfigError: the target cannot remove, or there is no such ledger.
+        SystemsError: some could not be removed; they stay in the ledger.
+    """
+    path = Path(ledger)
+    if target.remove is None:
+        raise ConfigError(f"{target.name} says not how a document is removed; give it [ingest.remove]")
+    if not path.exists():
+        raise ConfigError(f"there is no ledger {path}; it is the file that `ingest` was given")
+    remove = target.remove
+    with _locked(path) as book:
+        theirs = dict(book.added)
+        unsure = list(book.unsure)
+        failures: dict[str, str] = {}
+        batches = [[doc_id] for doc_id in theirs]
+
+        def done(batch: list[str], found: Any) -> bool:
+            if isinstance(found, Exception):
+                failures[batch[0]] = str(found)
+            else:
+                book.removed(batch[0])
+            return len(failures) < _HOPELESS
+
+        _at_once(batches, lambda batch: remove(batch[0], theirs[batch[0]]), done, target, "removing")
+        if failures:
+            doc_id, reason = next(iter(failures.items()))
+            raise SystemsError(
+                f"{target.name}: {len(failures)} of {len(theirs)} documents could not be removed, the first "
+                f"{doc_id!r}: {reason}; call it again for these"
+            )
+        if unsure:
+            raise SystemsError(
+                f"{target.name}: of {len(unsure)} documents nobody knows whether they arrived, first {unsure[0]!r}; "
+                "run `ingest` again first, which settles that"
+            )
+        path.unlink()
+    return len(theirs)
+
+
+def _check_unchanged(dataset: Dataset, book: Ledger) -> None:
+    changed = [
+        doc_id
+        for doc_id, document in dataset.corpus.items()
+        if doc_id in book.added and book.digests.get(doc_id) not in (None, digest(document))
+    ]
+    if changed:
+        raise SystemsError(
+            f"{len(changed)} documents changed since they were put there, first {changed[0]!r}; take the old ones out "
+            "with `remove_ingested`, then put all there again"
+        )
+
+
+def _settle_unsure(dataset: Dataset, target: Target, book: Ledger) -> None:
+    """What was on its way when the last call ended: there or not?"""
+    open_ones = [dataset.corpus[doc_id] for doc_id in book.unsure if doc_id in dataset.corpus]
+    if not open_ones or target.same_ids:
+        return
+    if target.find is None:
+        raise SystemsError(
+            f"{len(open_ones)} documents were on their way to {target.name} when the last call ended, first "
+            f"{open_ones[0].doc_id!r}, and nobody knows whether they arrived. Let it be found out with [ingest.find], "
+            "say same_ids = true where the target goes by our ids, or empty the target and delete the ledger"
+        )
+    for document in open_ones:
+        try:
+            theirs = target.find(document)
+        except Exception as exc:  # whatever a target raises
+            raise SystemsError(f"{target.name} could not say whether it has {document.doc_id!r}: {exc}") from exc
+        if theirs is None:
+            book.refused([document.doc_id])
+        else:
+            book.arrived({document.doc_id: theirs})
+
+
+def _add(waiting: Sequence[Document], target: Target, book: Ledger) -> dict[str, str]:
+    """Send all, batch by batch; which were refused, and why."""
+    size = target.batch_size
+    batches = [list(waiting[start : start + size]) for start in range(0, len(waiting), size)]
+    refused: dict[str, str] = {}
+    lost: list[str] = []
+    arrived = 0
+
+    def done(batch: list[Document], found: Any) -> bool:
+        nonlocal arrived
+        ids = [document.doc_id for document in batch]
+        if isinstance(found, NotAdded):
+            book.refused(ids)
+            if not found.stop:
+                refused.update(dict.fromkeys(ids, str(found)))
+            if found.stop or (not arrived and len(refused) >= _HOPELESS * size):
+                lost.append(f"{ids[0]!r}: {found}")
+        elif isinstance(found, Exception):
+            lost.append(f"{ids[0]!r}: {found}")
+        else:
+            book.arrived(dict(zip(ids, found, strict=True)))
+            arrived += len(ids)
+        return not lost
+
+    _at_once(batches, target.add, done, target, "documents", before=book.sending)
+    if lost:
+        raise SystemsError(f"{target.name} failed at document {lost[0]}; call `ingest` again to go on")
+    return refused
+
+
+def _status(target: Target) -> Indexed:
+    try:
+        return target.status() if target.status else Indexed()
+    except Exception as exc:  # whatever a target raises
+        raise SystemsError(f"{target.name} could not say how far its index is: {exc}") from exc
+
+
+def _wait(target: Target, book: Ledger, ready_timeout_s: float, poll_s: float) -> Indexed:
+    """Until the index has all, or the time is over."""
+    end = time.monotonic() + ready_timeout_s
+    wanted = len(book.added) + (book.before or 0)
+    while True:
+        found = _status(target)
+        if not found.pending and (found.held is None or found.held >= wanted):
+            return found
+        if time.monotonic() + poll_s > end:
+            said = f"{found.held} of {wanted} indexed" if found.held is not None else "its index does not say how many"
+            more = f", {found.pending} pending" if found.pending is not None else ""
+            raise SystemsError(
+                f"{target.name} is not ready after {ready_timeout_s:g} s: {said}{more}; all documents are there, so "
+                "call `ingest` again to wait on, or raise ready_timeout_s"
+            )
+        time.sleep(poll_s)
+
+
+def _at_once(
+    batches: Sequence[list[T]],
+    call: Callable[[list[T]], Any],
+    done: Callable[[list[T], Any], bool],
+    target: Target,
+    label: str,
+    *,
+    before: Callable[[list[T]], None] = lambda batch: None,
+) -> None:
+    """Call each batch, side by side. `before` and `done`, with what the call gave or raised, run in this thread.
+
+    Once `done` says no, or Ctrl-C comes, nothing more is sent, and those on their way are waited for a little.
+    """
+    from tqdm import tqdm
+
+    came: queue.SimpleQueue[tuple[list[T], Any]] = queue.SimpleQueue()
+
+    def work(batch: list[T]) -> None:
+        try:
+            came.put((batch, call(batch)))
+        except BaseException as exc:
+            came.put((batch, exc))
+
+    left, under_way, going = list(batches)[::-1], 0, True
+    with tqdm(total=sum(map(len, batches)), desc=f"{target.name}: {label}", delay=2, leave=False) as bar:
+        try:
+            while (left and going) or under_way:
+                while left and going and under_way < target.concurrency:
+                    batch = left.pop()
+                    before(batch)
+                    threading.Thread(target=work, args=(batch,), name=target.name, daemon=True).start()
+                    under_way += 1
+                try:
+                    batch, found = came.get(timeout=0.2)  # a wait without end cannot be interrupted on every system
+                except queue.Empty:
+                    continue
+                under_way -= 1
+                bar.update(len(batch))
+                if isinstance(found, BaseException) and not isinstance(found, Exception):
+                    raise found
+                going = done(batch, found) and going
+        except BaseException:
+            end = time.monotonic() + _LAST_WAIT_S
+            with suppress(queue.Empty):
+                while under_way:
+                    batch, found = came.get(timeout=max(0.01, end - time.monotonic()))
+                    under_way -= 1
+                    done(batch, found)
+            raise
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[Ledger]:
+    """The ledger, for this process alone."""
+    from filelock import FileLock, Timeout
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(path.with_name(f"{path.name}.lock"))
+    try:
+        with lock.acquire(timeout=0):
+            yield Ledger(path)
+    except Timeout as exc:
+        raise SystemsError(f"another process is working on {path}; wait until it has ended") from exc

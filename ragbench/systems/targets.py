@@ -1,0 +1,250 @@
+"""Where documents are put before an evaluation: by requests or tool calls that a file describes."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, cast
+from urllib.parse import quote
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from ragbench.errors import ConfigError
+from ragbench.llms.failures import Failed
+from ragbench.llms.patience import Patience
+from ragbench.systems.connections import McpSpec, ToolError, Unreached
+from ragbench.systems.http import HttpSpec
+from ragbench.systems.loading import read_tables
+from ragbench.systems.mapping import check_path, entries, filled
+from ragbench.systems.mcp import McpSystem
+from ragbench.systems.reading import mistakes
+from ragbench.systems.sending import Limits, Sender
+from ragbench.types import Document
+
+
+class NotAdded(Exception):  # noqa: N818 - an outcome that `ingest` counts
+    """A document that the target does not hold, for sure; any other exception leaves that open.
+
+    `stop` says that any other document would fare alike.
+    """
+
+    def __init__(self, message: str, *, stop: bool = False) -> None:
+        super().__init__(message)
+        self.stop = stop
+
+
+class Indexed(NamedTuple):
+    """How many documents (or chunks) an index has, and how many still wait; None where the target does not say."""
+
+    held: int | None = None
+    pending: int | None = None
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where documents go: functions, so that anything can be one; `load_target` makes them from a file.
+
+    `add` takes a batch and gives the target's id of each document, in order; it raises `NotAdded` where the target
+    refused for sure. `find` gives the target's id of a document that may be there, or None. `status` says how far the
+    index is. `remove` takes a document's id and the target's id of it. With `same_ids` the target goes by our ids, so
+    that what is sent twice is there once.
+    """
+
+    name: str
+    add: Callable[[Sequence[Document]], Sequence[Any]]
+    find: Callable[[Document], Any] | None = None
+    status: Callable[[], Indexed] | None = None
+    remove: Callable[[str, Any], None] | None = None
+    close: Callable[[], None] = lambda: None
+    batch_size: int = 1
+    concurrency: int = 1
+    same_ids: bool = False
+
+
+class _Step(BaseModel):
+    """One request (url, method, body, params) or one tool call (tool, arguments)."""
+
+    model_config = ConfigDict(extra="forbid")
+    url: str = ""
+    method: Literal["POST", "PUT", "GET", "DELETE", "PATCH"] = "POST"
+    body: Any = None
+    params: dict[str, str] = {}
+    tool: str = ""
+    arguments: dict[str, Any] = {}
+    id: str = ""
+    count: str = ""
+    pending: str = ""
+
+    @field_validator("id", "count", "pending")
+    @classmethod
+    def _path(cls, path: str) -> str:
+        return check_path(path)
+
+
+class _IngestSpec(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    add: _Step
+    document: Any = {"id": "{doc_id}", "title": "{title}", "text": "{text}"}
+    find: _Step | None = None
+    status: _Step | None = None
+    remove: _Step | None = None
+    batch_size: Annotated[int, Field(ge=1)] = 1
+    concurrency: Annotated[int, Field(ge=1)] = 1
+    same_ids: bool = False
+
+
+_Call = Callable[[_Step, Mapping[str, Any]], Any]
+
+
+def target_of(name: str, tables: Mapping[str, Any]) -> Target:
+    """The target that the tables of a system's file describe: [ingest] beside [http] or [mcp].
+
+    `[ingest.add]` is what puts documents there: `tool` and `arguments`, or `url`, `method`, `body`, `params`. In them
+    "{doc_id}", "{title}", "{text}" and "{full_text}" stand for those of a document, "{documents}" for a batch, each as
+    `ingest.document` says; `id` is the JSONPath of the target's id (or ids) in the reply (left out: our own).
+    `[ingest.find]` finds one again, `[ingest.status]` has `count` and `pending`, `[ingest.remove]` takes "{id}".
+    Headers, variables and time limits are those of [http] or [mcp].
+
+    Raises:
+        ConfigError: every mistake at once.
+    """
+    if "ingest" not in tables:
+        raise ConfigError(f"{name} has no table [ingest], which says how documents are put there")
+    try:
+        spec = _IngestSpec.model_validate(tables["ingest"])
+    except ValidationError as exc:
+        raise ConfigError(f"{name}, [ingest]: {mistakes(exc)}") from None
+    if "http" not in tables and "mcp" not in tables:
+        raise ConfigError(f"{name}: [ingest] stands beside [http] or [mcp], which says how the system is reached")
+    kind = "mcp" if "mcp" in tables else "http"
+    wrong = [
+        step
+        for step in ("add", "find", "status", "remove")
+        if (found := getattr(spec, step)) and not (found.tool if kind == "mcp" else found.url)
+    ]
+    if wrong:
+        needed = "tool" if kind == "mcp" else "url"
+        raise ConfigError(f"{name}, [ingest.{wrong[0]}]: no {needed}; beside [{kind}] each step names one")
+    if kind == "mcp":
+        call, close = _mcp(name, tables[kind])
+    else:
+        call, close = _http(name, tables[kind], again=spec.same_ids)
+
+    def add(documents: Sequence[Document]) -> Sequence[Any]:
+        listed = [filled(spec.document, _values(document)) for document in documents]
+        reply = call(spec.add, {**_values(documents[0]), "documents": listed})
+        ids = entries(reply, spec.add.id) if spec.add.id else [document.doc_id for document in documents]
+        if len(ids) != len(documents):
+            raise ValueError(f"{len(ids)} ids at {spec.add.id!r} for {len(documents)} documents: {str(reply)[:200]}")
+        return ids
+
+    def find(document: Document) -> Any:
+        step = cast(_Step, spec.find)
+        found = entries(call(step, _values(document)), step.id or "$.id")
+        return found[0] if found else None
+
+    def status() -> Indexed:
+        step = cast(_Step, spec.status)
+        reply = call(step, {})
+        return Indexed(*(None if not path else _number(reply, path) for path in (step.count, step.pending)))
+
+    def remove(doc_id: str, theirs: Any) -> None:
+        call(cast(_Step, spec.remove), {"doc_id": doc_id, "id": theirs})
+
+    return Target(
+        name,
+        add,
+        find if spec.find else None,
+        status if spec.status else None,
+        remove if spec.remove else None,
+        close,
+        spec.batch_size,
+        spec.concurrency,
+        spec.same_ids,
+    )
+
+
+def _values(document: Document) -> dict[str, Any]:
+    return {
+        "doc_id": document.doc_id, "title": document.title, "text": document.text, "full_text": document.full_text,
+    }  # fmt: skip
+
+
+def _number(reply: Any, path: str) -> int:
+    found = entries(reply, path)
+    if len(found) != 1 or isinstance(found[0], bool) or not isinstance(found[0], int):
+        raise ValueError(f"{path!r} is no number of documents in the reply: {str(reply)[:200]}")
+    return found[0]
+
+
+def _http(name: str, table: Mapping[str, Any], *, again: bool) -> tuple[_Call, Callable[[], None]]:
+    try:
+        spec = HttpSpec.model_validate(table)
+    except ValidationError as exc:
+        raise ConfigError(f"{name}, [http]: {mistakes(exc)}") from None
+    limits = Limits(spec.timeout_s, spec.connect_timeout_s, spec.idle_timeout_s, spec.max_reply_mb)
+    sender = Sender(name, spec.headers, spec.headers_env, limits)
+    patience, stop = Patience(), threading.Event()
+
+    def call(step: _Step, values: Mapping[str, Any]) -> Any:
+        body = None if step.body is None else filled(step.body, values)
+        url = filled(step.url, {key: _in_address(value) for key, value in values.items() if key != "documents"})
+
+        def send() -> str:
+            try:
+                return sender.send(step.method, url, params=filled(step.params, values), body=body).text
+            except Failed as exc:
+                if not (again or _untouched(exc)):
+                    exc.tries = 1  # it may have arrived, and would be there twice
+                raise
+
+        try:
+            text = patience.ask(send, stop, most_tries=spec.tries)
+        except Failed as exc:
+            if _untouched(exc):
+                raise NotAdded(str(exc), stop=exc.stop) from None
+            raise ConnectionError(str(exc)) from None
+        with suppress(ValueError):
+            return json.loads(text)
+        return text
+
+    return call, sender.close
+
+
+def _untouched(exc: Failed) -> bool:
+    """Whether the server has surely not done what it was asked."""
+    return exc.status in (429, 503) or 400 <= exc.status < 500 or (not exc.status and not exc.paid)
+
+
+def _in_address(value: Any) -> str:
+    return quote(str(value), safe="")
+
+
+def _mcp(name: str, table: Mapping[str, Any]) -> tuple[_Call, Callable[[], None]]:
+    try:
+        spec = McpSpec.model_validate(table)
+    except ValidationError as exc:
+        raise ConfigError(f"{name}, [mcp]: {mistakes(exc)}") from None
+    known = ("server", "tool", "headers", "headers_env", "env", "cwd", "protocol", "timeout_s", "start_timeout_s")
+    given = spec.model_dump(include=set(known), exclude_unset=True)
+    system = McpSystem(**given, name=name)
+
+    def call(step: _Step, values: Mapping[str, Any]) -> Any:
+        try:
+            return system.call(step.tool, filled(step.arguments, values))
+        except Unreached as exc:
+            raise NotAdded(str(exc), stop=True) from None
+        except ToolError as exc:
+            raise (ConnectionError if exc.done else NotAdded)(str(exc)) from None
+
+    return call, system.close
+
+
+def load_target(path: str | Path) -> Target:
+    """The target that a system's TOML file describes; see `target_of`."""
+    path = Path(path).expanduser()
+    return target_of(path.stem, read_tables(path))
