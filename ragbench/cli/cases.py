@@ -20,6 +20,8 @@ ADD_EXAMPLE = 'Example: ragbench testset add my.yaml --query "How do I install i
 EDIT_EXAMPLE = "Example: ragbench testset edit my.jsonl q1 --set category=install --set 'relevant={\"setup_guide\": 2}'"
 REMOVE_EXAMPLE = "Example: ragbench testset remove my.yaml q1 --yes"
 
+_WIDE = ("query", "documents")
+
 TestSet = Annotated[Path, typer.Argument(metavar="TESTSET", help="A .yaml, .json or .jsonl file, or a folder.")]
 Force = Annotated[bool, typer.Option("--force", help="Write also where comments of a YAML file are lost.")]
 
@@ -46,11 +48,23 @@ def list_command(
             for case in dataset.cases
             if category in ("", case.category) and query_type in ("", case.query_type)
         ]  # fmt: skip
-        table = Table("id", "query", "category", "type", "outcome", "documents", box=None, pad_edge=False)
-        for case in cases:
-            documents = ", ".join(doc_id for doc_id, grade in dataset.qrels[case.query_id].items() if grade > 0)
-            cells = (case.query_id, case.text, case.category, case.query_type, case.expected_outcome or "", documents)
-            table.add_row(*(Text(_printable(cell)) for cell in cells))
+        rows = [
+            {
+                "id": case.query_id,
+                "query": case.text,
+                "category": case.category,
+                "type": case.query_type,
+                "outcome": case.expected_outcome or "",
+                "documents": ", ".join(d for d, grade in dataset.qrels[case.query_id].items() if grade > 0),
+            }
+            for case in cases
+        ]
+        names = [name for name in (rows[0] if rows else ()) if any(row[name] for row in rows)]
+        table = Table(box=None, pad_edge=False)
+        for name in names:
+            table.add_column(name, no_wrap=name not in _WIDE)  # the others give way where the line is too short
+        for row in rows:
+            table.add_row(*(Text(_printable(row[name]), no_wrap=True, overflow="ellipsis") for name in names))
         if cases:
             Console().print(table)
         typer.echo(f"{len(cases)} of {len(dataset.cases)} cases{_of_samples(dataset)}")

@@ -135,7 +135,7 @@ def convert_testset(
         dataset = load_testset(source, corpus=documents) if there else load_dataset(source)
         if documents is not None and not there:
             dataset = replace(dataset, corpus=documents)
-        if without_documents:
+        if without_documents and wanted in ("jsonl", "perspectives"):  # no other form holds any, or can do without
             dataset = replace(dataset, corpus={})
         saved = save_testset(dataset, target, wanted, force=force)
     typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({wanted})")

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from ragbench.cli import app
 from ragbench.datasets.testsets import load_testset
+from ragbench.errors import DataWarning
 
 runner = CliRunner()
 
@@ -55,8 +56,11 @@ def test_convert_locates_sections_in_the_documents(yaml_set: Path, tmp_path: Pat
     [span] = dataset.cases[0].evidence
     assert dataset.corpus["guide.md"].full_text[span.start : span.end] == "# Install\n\nUse pip."
     assert run("convert", yaml_set, tmp_path / "my.jsonl").exit_code == 2
-    done = run("convert", tmp_path / "my.jsonl", tmp_path / "again.yaml", "--without-documents")
-    assert done.exit_code == 0
+    with pytest.warns(DataWarning, match="1 documents are not in the file: give them when it is loaded"):
+        assert run("convert", tmp_path / "my.jsonl", tmp_path / "again.yaml").exit_code == 0
+    assert run("convert", tmp_path / "my.jsonl", tmp_path / "bare.jsonl", "--without-documents").exit_code == 0
+    assert load_testset(tmp_path / "bare.jsonl").corpus == {}
+    assert load_testset(tmp_path / "bare.jsonl").cases == dataset.cases
     again = load_testset(tmp_path / "again.yaml")
     assert (again.cases, again.qrels) == (load_testset(yaml_set).cases, load_testset(yaml_set).qrels)
 
@@ -71,6 +75,7 @@ def test_convert_a_dataset_by_name_and_say_what_is_lost(tmp_path: Path) -> None:
     assert len(load_testset(tmp_path / "my.yaml").cases) == 97
 
 
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
 def test_convert_to_forms_that_a_name_does_not_say(yaml_set: Path, tmp_path: Path) -> None:
     done = run("convert", yaml_set, tmp_path / "folder")
     assert done.exit_code == 2
@@ -104,13 +109,13 @@ def test_validate_lists_every_mistake(yaml_set: Path) -> None:
 def test_list_and_its_filters(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(
-        '{"query_id": "q1", "text": "How\\u001b[31m?", "category": "install", "query_type": "faq", "relevant": {"d": 1}}\n'
+        '{"query_id": "q1", "text": "How\\u001b[31m?", "category": "install", "query_type": "faq"}\n'
         '{"query_id": "q2", "text": "Why? [bold]", "category": "use"}\n'
         '{"sample_id": "s", "kind": "input", "text": "x", "label": 1}\n'
     )
     done = run("list", path)
     assert done.exit_code == 0
-    assert "q1" in done.output
+    assert "q1 " in done.output
     assert "[bold]" in done.output
     assert "\x1b[31m" not in done.output
     assert "2 of 2 cases; 1 safety inputs, 0 safety outputs" in done.output
@@ -180,7 +185,8 @@ def test_usage_and_data_errors_write_nothing(arguments: list[str], yaml_set: Pat
     assert yaml_set.read_text() == YAML
 
 
-def test_a_read_only_folder_is_an_error_in_one_line(yaml_set: Path, tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+def test_a_place_that_cannot_be_is_an_error_in_one_line(yaml_set: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     done = run("convert", yaml_set, blocked / "a.json")

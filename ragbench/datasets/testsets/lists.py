@@ -62,16 +62,15 @@ def derived_id(text: str) -> str:
     >>> derived_id("How do I install it?")
     'q-5d1c69e247'
     """
-    return f"q-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    return f"q-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:10]}"
 
 
 def _check_head(parsed: Parsed, form: CaseList, reading: Reading, file: str) -> None:
-    for name in ("name",):
-        value = parsed.value.get(name)
-        if value is not None and (not isinstance(value, str | int) or isinstance(value, bool)):
-            reading.mistakes.append(Mistake(parsed.line((name,)), name, shown(value), "a text", file))
-        elif value is not None:
-            reading.name = str(value)
+    title = parsed.value.get("name")
+    if title is not None and (not isinstance(title, str | int) or isinstance(title, bool)):
+        reading.mistakes.append(Mistake(parsed.line(("name",)), "name", shown(title), "a text", file))
+    elif title is not None:
+        reading.name = str(title)
     version = parsed.value.get("version")
     if isinstance(version, dict | list | bool):
         reading.mistakes.append(Mistake(parsed.line(("version",)), "version", shown(version), "a number", file))

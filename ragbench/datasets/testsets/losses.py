@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragbench.datasets.testsets.sections import locate
+from ragbench.datasets.testsets.sections import Heading, headings_of, locate
 from ragbench.errors import ConfigError, unknown
-from ragbench.types import Case, Dataset, Span
+from ragbench.types import Dataset
 
 FORMS = ("yaml", "json", "json-cases", "perspectives", "beir", "jsonl")
 
@@ -29,6 +29,7 @@ _LISTS = ("yaml", "json", "json-cases")
 def losses(dataset: Dataset, form: str) -> dict[str, list[str]]:
     """What this form cannot hold of a dataset: a sentence -> the ids of what loses it. Empty where nothing is lost.
 
+    >>> from ragbench.types import Case
     >>> case = Case("q1", "?", category="geo", user_roles=("admin",))
     >>> losses(Dataset("d", "test", {}, (case,), {}), "json")
     {'cases lose their user_roles': ['q1']}
@@ -39,9 +40,12 @@ def losses(dataset: Dataset, form: str) -> dict[str, list[str]]:
     if form not in FORMS:
         raise ConfigError(unknown("form", form, FORMS))
     found: dict[str, list[str]] = {}
-    for label in _LABELS:
-        ids = [case.query_id for case in dataset.cases if _has(case, label, dataset)]
-        if label not in _HELD[form] and ids:
+    for label in (label for label in _LABELS if label not in _HELD[form]):
+        if label == "evidence":
+            ids = _without_sections(dataset)
+        else:
+            ids = [case.query_id for case in dataset.cases if getattr(case, label) not in ("", None, (), {})]
+        if ids:
             found[f"cases lose their {label}"] = ids
     top = 1 if form in _LISTS else 3
     if form in (*_LISTS, "perspectives"):
@@ -73,14 +77,19 @@ def _unlike(grade: int, top: int) -> bool:
     return grade != 1 if top == 1 else not 0 <= grade <= top
 
 
-def _has(case: Case, label: str, dataset: Dataset) -> bool:
-    value = getattr(case, label)
-    if label == "evidence" and value:
-        return bool(set(value) - set(_of_sections(case, dataset)))
-    return value is not None and value not in ("", (), {})
-
-
-def _of_sections(case: Case, dataset: Dataset) -> list[Span]:
-    """Evidence that comes from the sections of a case, and will again."""
-    found = [locate(dataset.corpus[d], section) for d, section in case.expected_sections if d in dataset.corpus]
-    return [place.span for place in found if place is not None]
+def _without_sections(dataset: Dataset) -> list[str]:
+    """The cases with evidence that is not that of their sections, which come back where the documents are known."""
+    headings: dict[str, list[Heading]] = {}
+    found = []
+    for case in dataset.cases:
+        spans = set(case.evidence)
+        for doc_id, section in case.expected_sections if spans else ():
+            if doc_id not in dataset.corpus:
+                continue
+            if doc_id not in headings:
+                headings[doc_id] = headings_of(dataset.corpus[doc_id])
+            place = locate(dataset.corpus[doc_id], section, headings)
+            spans -= {place.span} if place is not None else set()
+        if spans:
+            found.append(case.query_id)
+    return found

@@ -48,8 +48,17 @@ def write_patched(
         mark = _BOM if raw.startswith(_BOM) else b""
         raw = raw.removeprefix(_BOM)
         if form == "jsonl":
-            corpus = single_file.read_raw(raw, place).documents
-            own = [] if case is None else [single_file.line(single_file.own_record(case, relevant, corpus))]
+            reading = single_file.read_raw(raw, place)
+            quotes = {
+                span: quote
+                for entry in reading.entries
+                if entry.case.query_id == query_id
+                for span, quote in zip(entry.case.evidence, entry.quotes, strict=True)
+                if quote
+            }
+            own = []
+            if case is not None:
+                own = [single_file.line(single_file.own_record(case, relevant, reading.documents, quotes))]
             changed = splicing.spliced_lines(raw, lambda line: _field(line, "query_id"), query_id, own)
         else:
             lists = {"yaml": yaml_form.YAML, "json": json_forms.JSON, "json-cases": json_forms.JSON_CASES}

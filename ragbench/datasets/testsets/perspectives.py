@@ -42,7 +42,7 @@ from ragbench.datasets.testsets.checking import (
 )
 from ragbench.datasets.testsets.mistakes import Mistake, meant
 from ragbench.datasets.testsets.parsing import Parsed, json_records, read_bytes
-from ragbench.datasets.testsets.safety import read_samples, sample_record
+from ragbench.datasets.testsets.safety import Kind, read_samples, sample_record
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Document
 
@@ -144,7 +144,7 @@ class PipelineLine(BaseModel):
 
 
 CASES = "cases.jsonl"
-SAFETY = ("safety_inputs.jsonl", "safety_outputs.jsonl")
+_SAFETY: dict[str, Kind] = {"safety_inputs.jsonl": "input", "safety_outputs.jsonl": "output"}
 _LABELS: dict[str, type[BaseModel]] = {
     "retrieval_labels.jsonl": RetrievalLine,
     "context_labels.jsonl": ContextLine,
@@ -188,10 +188,9 @@ def read_perspectives(folder: Path) -> Reading:
         )
         entries.append(Entry(case, relevant.get(case_id, {}), line, CASES))
     once(reading, entries)
-    for file, kind in zip(SAFETY, ("input", "output"), strict=True):
+    for file, kind in _SAFETY.items():
         if (folder / file).is_file():
-            lines = _good_lines(folder, file, reading)
-            read_samples(lines, "input" if kind == "input" else "output", reading, file)
+            read_samples(_good_lines(folder, file, reading), kind, reading, file)
     return reading
 
 

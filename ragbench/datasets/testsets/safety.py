@@ -78,7 +78,7 @@ def sample_record(sample: SafetySample, kind: Kind) -> dict[str, Any]:
 
 
 def _derived(kind: Kind, text: str, taken: Mapping[str, int]) -> str:
-    stem = f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    stem = f"{kind}-{hashlib.sha256(text.encode(errors='replace')).hexdigest()[:10]}"
     name, copy = stem, 1
     while name in taken:
         copy += 1

@@ -15,9 +15,9 @@ gone.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, model_validator
 
@@ -41,8 +41,8 @@ from ragbench.datasets.testsets.checking import (
 )
 from ragbench.datasets.testsets.mistakes import Mistake, meant
 from ragbench.datasets.testsets.parsing import Parsed, json_records, read_bytes
-from ragbench.datasets.testsets.safety import SampleLine, read_samples, sample_record
-from ragbench.types import Case, Dataset, Document, Span
+from ragbench.datasets.testsets.safety import Kind, SampleLine, read_samples, sample_record
+from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 
 class EvidenceItem(BaseModel):
@@ -102,7 +102,7 @@ class DocumentLine(BaseModel):
 class OwnSample(SampleLine):
     """A line with a `sample_id`."""
 
-    kind: Literal["input", "output"]
+    kind: Kind
 
 
 class HeadLine(BaseModel):
@@ -200,13 +200,18 @@ def own_entry(item: OwnCase) -> Entry:
     return Entry(case, item.relevant, quotes=tuple(piece.quote for piece in item.evidence))
 
 
-def own_record(case: Case, relevant: Mapping[str, int], corpus: Mapping[str, Document]) -> dict[str, Any]:
-    """The line of a case; labels that it does not have are left out."""
+def own_record(
+    case: Case,
+    relevant: Mapping[str, int],
+    corpus: Mapping[str, Document],
+    quotes: Mapping[Span, str] | None = None,
+) -> dict[str, Any]:
+    """The line of a case; labels that it does not have are left out. `quotes` are those of documents elsewhere."""
     record: dict[str, Any] = {}
     for name in CASE_FIELDS:
         value = relevant if name == "relevant" else getattr(case, name)
         if name == "evidence":
-            value = [_evidence_record(span, corpus) for span in case.evidence]
+            value = [_evidence_record(span, corpus, quotes or {}) for span in case.evidence]
         elif name == "gold_facts":
             value = [list(fact) for fact in case.gold_facts]
         elif name == "expected_sections":
@@ -224,10 +229,9 @@ def single_text(dataset: Dataset) -> str:
     """The whole file."""
     records: list[dict[str, Any]] = [{"testset": dataset.name, "split": dataset.split}]
     records += [own_record(case, dataset.qrels.get(case.query_id, {}), dataset.corpus) for case in dataset.cases]
-    for kind, samples in (("input", dataset.safety_inputs), ("output", dataset.safety_outputs)):
-        for sample in samples:
-            record = sample_record(sample, "input" if kind == "input" else "output")
-            records.append({"sample_id": record["sample_id"], "kind": kind, **record})
+    samples: dict[Kind, Sequence[SafetySample]] = {"input": dataset.safety_inputs, "output": dataset.safety_outputs}
+    for kind, own in samples.items():
+        records += [{"sample_id": sample.sample_id, "kind": kind, **sample_record(sample, kind)} for sample in own]
     for document in dataset.corpus.values():
         record = {"doc_id": document.doc_id, "text": document.text}
         record |= {"title": document.title} if document.title else {}
@@ -240,10 +244,12 @@ def line(record: Mapping[str, Any]) -> str:
     return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _evidence_record(span: Span, corpus: Mapping[str, Document]) -> dict[str, Any]:
+def _evidence_record(span: Span, corpus: Mapping[str, Document], quotes: Mapping[Span, str]) -> dict[str, Any]:
     record: dict[str, Any] = {"doc_id": span.doc_id, "start": span.start, "end": span.end}
     if span.doc_id in corpus:
         record["quote"] = corpus[span.doc_id].full_text[span.start : span.end]
+    elif span in quotes:
+        record["quote"] = quotes[span]
     return record
 
 

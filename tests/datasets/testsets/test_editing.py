@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.testsets import FORMS, load_testset, save_testset
@@ -243,6 +247,73 @@ def test_four_writers_lose_nothing(form: str, tmp_path: Path) -> None:
     assert len(ids) == len(set(ids)) == 3 + 4 * count
     for w in range(4):
         assert [query_id for query_id in ids if query_id.startswith(f"w{w}")] == [f"w{w}-{i}" for i in range(count)]
+
+
+def test_quotes_of_documents_elsewhere_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    evidence = [{"doc_id": "d", "start": 0, "end": 3, "quote": "abc"}]
+    path.write_text(json.dumps({"query_id": "q1", "text": "?", "evidence": evidence}) + "\n")
+    change_case(path, "q1", lambda record: {**record, "category": "c"})
+    assert json.loads(path.read_text())["evidence"] == evidence
+
+
+items = st.fixed_dictionaries(
+    {"query": st.sampled_from(["a?", "no", "x: #y", "two\nlines\n", "'q'", "é"])},
+    optional={"metadata": st.just({"n": [1, {"m": None}]}), "expected_answer_contains": st.just(["7", "- x"])},
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    cases=st.lists(items, min_size=1, max_size=3),
+    bare=st.booleans(),
+    flow=st.sampled_from([True, False, None]),
+    indent=st.sampled_from([2, 4, 7]),
+    width=st.sampled_from([10, 80]),
+    comment=st.none() | st.integers(0, 12),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_any_layout_of_yaml_changes_in_one_case_or_not_at_all(
+    cases: list[dict[str, object]],
+    bare: bool,
+    flow: bool | None,
+    indent: int,
+    width: int,
+    comment: int | None,
+    end: str,
+) -> None:
+    numbered = [{"id": f"q{number}", **case} for number, case in enumerate(cases)]
+    content = numbered if bare else {"cases": numbered, "name": "n"}
+    text = yaml.safe_dump(content, default_flow_style=flow, indent=indent, width=width, sort_keys=False)
+    lines = text.splitlines()
+    if comment is not None:
+        lines.insert(min(comment, len(lines)), "# why")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.yaml"
+        path.write_bytes("".join(line + end for line in lines).encode())
+        try:
+            before = load_testset(path).cases
+        except DataError:
+            return  # the comment broke the layout
+        if any("# why" in str(case) for case in before):
+            return  # it has become part of a text
+        for edit, after in (
+            (lambda: add_case(path, Case("new", "New?")), (*before, Case("new", "New?"))),
+            (
+                lambda: replace_case(path, Case("q0", "Other?")),
+                (Case("q0", "Other?"), *before[1:], Case("new", "New?")),
+            ),
+            (lambda: remove_case(path, "q0"), (*before[1:], Case("new", "New?"))),
+        ):
+            old = path.read_bytes()
+            try:
+                edit()
+            except DataError:
+                assert path.read_bytes() == old
+                assert b"# why" in old
+                return
+            assert load_testset(path).cases == after
+            assert (b"# why" in path.read_bytes()) == (b"# why" in old)
 
 
 def test_a_lock_file_or_an_interrupted_write_leaves_the_set_alone(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ RECORDS: dict[str, Any] = {
         {"sample_id": "s", "kind": "input", "text": "x", "label": "attack", "category": "c"},
     ],
 }
-JUNK = [None, True, 0, -1, 3.5, 10**30, "", " ", "no", [], {}, [[]], {"a": {"b": []}}, "\ud800", "x" * 300]
+JUNK: list[Any] = [None, True, 0, -1, 3.5, 10**30, "", " ", "no", [], {}, [[]], {"a": {"b": []}}, "\ud800", "x" * 300]
 
 
 def as_bytes(name: str, records: Any) -> bytes:
