@@ -79,7 +79,8 @@ def plot_latency(table: pd.DataFrame) -> Figure:
     axes.set_yticks(range(len(rows)), [f"{row['stage']} (n = {row['n']:,})" for row in rows.to_dict("records")])
     axes.set_ylim(-0.6, len(rows) - 0.4)
     axes.grid(axis="x", alpha=0.3)
-    axes.set_xlabel("milliseconds")
+    few = "; of fewer than 20 answers the 95th percentile is the slowest" if (rows["n"] < 20).any() else ""
+    axes.set_xlabel(f"milliseconds{few}")
     axes.set_title("Latency per stage", loc="left")
     _explain(figure, any_over=bool((rows["verdict"] == "over").any()), any_budget=bool(rows["budget"].notna().any()))
     return figure

@@ -18,6 +18,7 @@ from ragbench.metrics.overall import (
     weighted_overall,
 )
 from ragbench.metrics.pipeline import outcome_of
+from ragbench.prompts import read_outcome
 from ragbench.scoring.answers import answers_by_query, state_of, wording
 
 if TYPE_CHECKING:
@@ -204,9 +205,17 @@ def _wrong_outcome(case: Case, answer: Answer) -> list[str]:
     if case.expected_outcome not in {"blocked", "no_results", "uncertain"}:
         return []
     given = outcome_of(answer)
+    if given == case.expected_outcome == "no_results" and not stopped and _speaks_without_context(answer):
+        return ["answered without any context where no_results was expected"]
     if given == case.expected_outcome or (given == "uncertain" and state_of(answer) == "abstained"):
         return []
     return [f"outcome {given} where {case.expected_outcome} was expected"]
+
+
+def _speaks_without_context(answer: Answer) -> bool:
+    """Nothing was retrieved, or nothing is known of it, and an answer was given all the same."""
+    silent = state_of(answer) == "abstained" or read_outcome(answer.text) != "success"
+    return not (silent or answer.contexts or answer.passages)
 
 
 def _judged(case: Case, answer: Answer | None, parts: Mapping[str, float]) -> bool:

@@ -124,6 +124,14 @@ def test_content_stands_in_where_accuracy_is_missing() -> None:
         ),
         (Case("q", "?", expected_outcome="blocked"), Answer("q", "-", flags=("guardrail_blocked",)), {}, []),
         (
+            Case("q", "?", expected_outcome="no_results"),
+            Answer("q", "It is 42."),
+            {},
+            ["answered without any context where no_results was expected"],
+        ),
+        (Case("q", "?", expected_outcome="no_results"), Answer("q", "I don't know."), {}, []),
+        (Case("q", "?", expected_outcome="no_results"), Answer("q", "It is 42.", flags=("no_context",)), {}, []),
+        (
             Case("q", "?", expected_outcome="uncertain"),
             Answer("q", "Yes [1].", ("c",), ("c",)),
             {},

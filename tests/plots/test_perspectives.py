@@ -48,6 +48,12 @@ def test_latencies_stand_beside_their_budgets(budgets: dict[str, float]) -> None
     assert not any("generate" in text for text in written)
 
 
+def test_few_latencies_say_what_their_percentiles_are() -> None:
+    answers = [Answer(f"q{i}", "Yes.", latency_ms={"total": 10.0 * i}) for i in range(1, 20)]
+    written = texts(plot_latency(latency_table(answers)))
+    assert "milliseconds; of fewer than 20 answers the 95th percentile is the slowest" in written
+
+
 def test_latencies_of_nothing_say_so() -> None:
     written = texts(plot_latency(latency_table([], {"total": 100})))
     assert "No stage was measured: answers from the cache have no latency." in written
