@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.evaluation.answering import Answered
+from ragbench.evaluation.safety import score_leaks
 from ragbench.judges import judge as judge_answers
 from ragbench.scoring import score_answers, score_judgements, score_spans
 from ragbench.scoring.context import context_ceilings, score_context
@@ -39,7 +40,7 @@ def unmeasurable(perspective: str, answered: Answered) -> str:
 def unlabelled(perspective: str, dataset: Dataset) -> str:
     """Why the labels of a test set do not allow a perspective; "" where they do."""
     cases = dataset.cases
-    if perspective == "safety":
+    if perspective == "safety":  # of answers to questions, leaks can be told without a label
         return "" if dataset.safety_inputs or dataset.safety_outputs or cases else "no labels: there are no samples"
     if not cases:
         return "no labels: the test set has no questions"
@@ -188,9 +189,11 @@ def measure(
     if perspective == "pipeline":
         # What differs each time is no score of a case: latencies stand in a table of their own.
         frame = score_pipeline(answered.dataset, answered.answers)
-        return frame[~frame["measure"].str.fullmatch(r"latency_\w+_ms")]
+        return frame[~frame["measure"].str.fullmatch(r"latency_.+_ms")]
     if perspective == "answer":
         return score_answer(answered, embedder)
+    if perspective == "safety":
+        return score_leaks(answered.answers if answered.has_answers else ())
     if perspective == "judge":
         chunks = texts_of(answered)
         return score_judgements(
