@@ -11,6 +11,7 @@ from ragbench.evaluation.safety import score_leaks
 from ragbench.judges import judge as judge_answers
 from ragbench.scoring import score_answers, score_judgements, score_spans
 from ragbench.scoring.context import context_ceilings, score_context
+from ragbench.scoring.groundedness import claim_table, score_groundedness
 from ragbench.scoring.pipeline import score_pipeline
 from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_level, score_retrieval
 from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Run
@@ -121,7 +122,7 @@ def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
 
 def claim_model(embedder: str | Embedder) -> str:
     """What claims are held against their contexts with: no heavier a model than the embedder of the evaluation."""
-    return "minilm" if embedder == "minilm" else "lexical"
+    return "minilm" if getattr(embedder, "name", embedder) == "minilm" else "lexical"
 
 
 def texts_of(answered: Answered) -> list[Chunk]:
@@ -181,10 +182,6 @@ def measure(
         context = score_context(answered.dataset, answered.answers, texts_of(answered))
         return context[~context["measure"].isin(_REACHED)]
     if perspective == "groundedness":
-        try:  # SHIM until w-ground is complete
-            from ragbench.scoring.groundedness import score_groundedness
-        except ImportError:
-            return _frame([])
         return score_groundedness(answered.dataset, answered.answers, texts_of(answered), model=claim_model(embedder))
     if perspective == "pipeline":
         # What differs each time is no score of a case: latencies stand in a table of their own.
@@ -202,15 +199,12 @@ def measure(
     return _frame([])
 
 
-def claims_of(answered: Answered, query_ids: Sequence[str]) -> dict[str, list[dict[str, object]]]:
+def claims_of(answered: Answered, query_ids: Sequence[str], embedder: str) -> dict[str, list[dict[str, object]]]:
     """query_id -> the claims of its answer, each with its verdict and what it rests on."""
     chosen = answered.dataset.select(query_ids)
     answers = [answer for answer in answered.answers if answer.query_id in chosen.queries]
     claims: dict[str, list[dict[str, object]]] = {}
-    try:  # SHIM until w-ground is complete
-        from ragbench.scoring.groundedness import claim_table
-    except ImportError:
-        return {}
-    for row in claim_table(chosen, answers, texts_of(answered)).to_dict("records"):
+    model = claim_model(embedder)
+    for row in claim_table(chosen, answers, texts_of(answered), model=model).to_dict("records"):
         claims.setdefault(row.pop("query_id"), []).append({str(name): value for name, value in row.items()})
     return claims

@@ -1,4 +1,4 @@
-"""Safety samples: the figures of a detector of attacks and of the search for leaks, and each sample told right or not."""
+"""Safety samples: the figures of a detector of attacks and of the search for leaks; which samples are told right."""
 
 from __future__ import annotations
 
@@ -57,11 +57,10 @@ def safety_results(
     for figure in figures:
         name = _MEASURES[figure.kind].get(figure.measure)
         if name is not None and figure.part == "all":
-            total = len(inputs if figure.kind == "input" else outputs)
             ceiling = 0.0 if name.endswith("false_positive_rate") else 1.0
             rows.append(
                 MeasureResult(
-                    name, "safety", figure.value, figure.ci_low, figure.ci_high, figure.n, total, ceiling=ceiling
+                    name, "safety", figure.value, figure.ci_low, figure.ci_high, figure.n, figure.n, ceiling=ceiling
                 )
             )
     return tuple(figures), tuple(samples), rows

@@ -92,7 +92,9 @@ def _comparison(report: Report) -> list[str]:
     for flips in found.pass_fail:
         p = "" if flips.p_value is None else f", McNemar p = {flips.p_value:.3f}"
         counts = f"{len(flips.broken)} broken, {len(flips.mended)} mended of {flips.n}"
-        lines += ["", f"{_text(flips.what.capitalize())}: {counts}{p}: {_text(flips.verdict)}.", ""]
+        if lines[-1]:
+            lines.append("")
+        lines += [f"{_text(flips.what.capitalize())}: {counts}{p}: {_text(flips.verdict)}.", ""]
         for word, cases in (("broken", flips.broken), ("mended", flips.mended)):
             for one in cases[:_FLIPS]:
                 reasons = f" ({_text('; '.join(one.reasons))})" if one.reasons else ""
