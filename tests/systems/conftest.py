@@ -123,7 +123,8 @@ def web_service(real_data: tuple[str, Dataset], reader: Callable[[], rb.Scripted
 
         return StreamingResponse(events(), media_type="text/event-stream")
 
-    listening = socket.socket()
+    # named as TCP: else asyncio leaves Nagle's algorithm on, and each reply waits 40 ms for an acknowledgement
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
     thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listening])), daemon=True)

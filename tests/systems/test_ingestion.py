@@ -40,12 +40,13 @@ class Store:
         self.notes: dict[int, Document] = {}
         self.lock = threading.Lock()
         self.most = self.now = 0
+        self.takes_s = 0.0
 
     def add(self, documents: Sequence[Document]) -> list[int]:
         with self.lock:
             self.now += 1
             self.most = max(self.most, self.now)
-        time.sleep(0.005)
+        time.sleep(self.takes_s)
         with self.lock:
             self.now -= 1
             made = []
@@ -66,6 +67,7 @@ class Store:
 
 def test_each_document_is_put_there_once_in_batches_side_by_side(tmp_path: Path) -> None:
     store = Store()
+    store.takes_s = 0.1
     target = Target("notes", store.add, batch_size=3, concurrency=4)
     done = ingest(DATA, target, tmp_path / "l.jsonl")
     assert (done.added, done.already, done.refused) == (20, 0, {})
