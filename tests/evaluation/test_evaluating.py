@@ -6,13 +6,16 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.evaluation import Targets, answer_all, evaluate, failure_traces, load_targets, report_of, select_suite
-from ragbench.report.evaluation import Report, report_json
-from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
+from ragbench.llms import ScriptedLLM
+from ragbench.report.evaluation import Report, report_json, write_report
+from ragbench.systems import Pipeline
+from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample, Span
 
 CORPUS = {
     "cats": Document("cats", "Cats sleep most of the day. A cat has four paws."),
@@ -245,3 +248,80 @@ def test_smoke_keeps_every_category_and_does_not_depend_on_others() -> None:
     assert select_suite(data, "full") is data
     with pytest.raises(ConfigError, match="unknown suite 'smok'; did you mean 'smoke'"):
         select_suite(data, "smok")
+
+
+def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
+    key = "sk-" + "ant-api03-" + "Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7" * 2
+    leaking = Passage("dogs", f"Dogs guard the house. The key is {key} and mail goes to jo.lee@firm.com.", "dogs")
+    answer = Answer("q2", f"The key is {key}.", ("dogs",), outcome="success", passages=(leaking,), error=None)
+    broken = Answer("q3", "", outcome="failed", error=f"401 for {key}")
+    answered = answer_all(DATA, [ANSWERS[0], answer, broken, ANSWERS[3]])
+    report = report_of(answered, embedder="wordllama")
+    folder = write_report(report, tmp_path / "mine", traces=failure_traces(report, answered))
+    for file in folder.iterdir():
+        said = file.read_text(encoding="utf-8")
+        assert key not in said, file.name
+        assert "jo.lee@firm.com" not in said, file.name
+    assert report.cases[1].scores["answer_leak_free"] == 0.0
+    assert report.cases[0].scores["answer_leak_free"] == 1.0
+
+
+def test_a_judge_is_asked_and_stands_apart() -> None:
+    verdicts = '{"correctness": {"reason": "same", "verdict": "correct"}}'
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = light(judge=ScriptedLLM([verdicts] * 20))
+    judged = [one for one in report.perspectives if one.name == "judge"]
+    assert len(judged) == 1
+    assert all(row.measure.startswith("llm_") for row in report.measures if row.perspective == "judge")
+    assert report.settings["judge"].startswith("scripted")
+
+
+def test_safety_samples_give_figures_targets_and_rows() -> None:
+    attacks = [SafetySample(f"a{i}", "bad" if i < 8 else "good", harmful=i < 8, category="x") for i in range(16)]
+    leaks = [SafetySample("o1", "Card 4111 1111 1111 1111", True, "card"), SafetySample("o2", "Fine.", False)]
+    data = Dataset("safe", "test", {}, (), {}, safety_inputs=attacks, safety_outputs=leaks)
+    report = evaluate(data, [], detector=lambda text: 0.9 if text == "bad" else 0.1)
+    rows = {row.measure: row for row in report.measures}
+    assert (rows["attack_auc"].value, rows["attack_auc"].verdict) == (1.0, "passed")
+    assert rows["attack_false_positive_rate"].lower_is_better
+    assert rows["leak_detection"].value == 1.0
+    assert (len(report.samples), all(one.correct for one in report.samples)) == (18, True)
+    blind = evaluate(data, [], detector=lambda text: 0.5, baseline=report)
+    assert blind.comparison is not None
+    assert "safety inputs" in blind.comparison.regressions
+    assert "attack_auc" in blind.missed
+
+
+def test_the_detectors_error_names_the_sample() -> None:
+    data = Dataset("safe", "test", {}, (), {}, safety_inputs=[SafetySample("a1", "x", True)])
+    with pytest.raises(DataError, match=r"a1.*detector"):
+        evaluate(data, [], detector=lambda text: 2.0)
+
+
+def test_traces_of_a_language_model_hold_its_prompt() -> None:
+    pipeline = Pipeline(DATA, "bm25", llm=ScriptedLLM(["I bark. [1]"] * 20), k=2)
+    answered = answer_all(DATA, pipeline)
+    traces = failure_traces(report_of(answered, embedder="wordllama"), answered)
+    prompts = {trace["query_id"]: trace["prompt"] for trace in traces}
+    assert "How do fish breathe?" in prompts["q3"]
+    assert "Fish breathe under water" in prompts["q3"]
+    assert traces[0]["retrieved"][0]["score"] > 0
+
+
+def test_a_pipeline_of_a_file_is_measured_by_evidence_spans() -> None:
+    start = CORPUS["fish"].full_text.index("through gills")
+    case = replace(CASES[2], evidence=(Span("fish", start, start + 13),))
+    report = evaluate(replace(DATA, cases=(case,)).select(["q3"]), "bm25", perspectives=["retrieval"])
+    assert report.perspectives[0].note == "judged by evidence spans"
+    assert values(report)["Success@5"] == 1.0
+    assert values(report)["context_evidence_recall"] == 1.0
+
+
+def test_latency_budgets_are_held_per_question() -> None:
+    cases = (replace(CASES[0], latency_budget_ms={"total": 1e-6}), replace(CASES[1], latency_budget_ms={"total": 1e6}))
+    report = evaluate(replace(DATA, cases=cases).select(["q1", "q2"]), "bm25", perspectives=["pipeline"])
+    assert [case.scores["latency_in_budget"] for case in report.cases] == [0.0, 1.0]
+    assert [one.budget for one in report.made.latency if one.stage == "total"] == [
+        None
+    ]  # two budgets are no one budget

@@ -42,7 +42,8 @@ class Letters:
     def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
         counts = np.array([[text.lower().count(letter) for letter in "abcdefghijklmnopqrstuvwxyz"] for text in texts])
         lengths = np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1)
-        return (counts / lengths).astype(np.float32)
+        vectors: npt.NDArray[np.float32] = (counts / lengths).astype(np.float32)
+        return vectors
 
 
 def dataset() -> Dataset:
