@@ -8,6 +8,7 @@ from ragbench.metrics.groundedness.citations import parse_citations
 from ragbench.prompts import read_outcome, without_thoughts
 from ragbench.types import Answer, Chunk, Completion
 
+
 def read_reply(query_id: str, completion: Completion, contexts: Sequence[Chunk], cut: tuple[str, ...] = ()) -> Answer:
     """The answer that a completion holds.
 

@@ -96,7 +96,7 @@ def score_groundedness(
     values["claim_support_rate"] = {query_id: claim_support_rate(one.verdicts) for query_id, one in checked.items()}
     values["numeric_support"] = {query_id: numeric_support(one.text, one.texts) for query_id, one in checked.items()}
     values |= _labelled(checked, model) | _cited(checked, model)
-    values["expected_citations"] = {query_id: _expected(one, chunks) for query_id, one in checked.items()}
+    values["expected_citations"] = {query_id: _expected(one) for query_id, one in checked.items()}
     rows = [
         (case.query_id, measure, values[measure].get(case.query_id, math.nan))
         for measure in GROUNDEDNESS_MEASURES
@@ -141,13 +141,15 @@ def claim_table(
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """An answer beside its texts: `ids` name `texts`; `cited` holds, for each verdict, what its claim cites."""
+    """An answer beside its texts: `ids` name `texts`; `documents` tells the document of a chunk that is cited;
+    `cited` holds, for each verdict, what its claim cites."""
 
     case: Case
     text: str
     ids: tuple[str, ...]
     texts: list[str]
     citations: tuple[str, ...]
+    documents: dict[str, str]
     verdicts: list[Verdict]
     cited: list[tuple[str, ...]]
 
@@ -155,9 +157,7 @@ class _Checked:
 def _check(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk], model: str) -> dict[str, _Checked]:
     given = _answered(dataset, answers)
     texts = context_texts([answer for _, answer in given.values()], chunks)
-    verdicts = check_answers(
-        [(answer.text, texts[query_id]) for query_id, (_, answer) in given.items()], model=model
-    )
+    verdicts = check_answers([(answer.text, texts[query_id]) for query_id, (_, answer) in given.items()], model=model)
     checked = {}
     for (query_id, (case, answer)), own in zip(given.items(), verdicts, strict=True):
         ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)
@@ -166,7 +166,9 @@ def _check(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk],
             marked = [answer.citations] * len(own)  # given beside the text: they stand for all of it
         citations = answer.citations or parse_citations(answer.text, ids)
         text = without_citations(answer.text, ids)
-        checked[query_id] = _Checked(case, text, ids, texts[query_id], citations, own, marked)
+        documents = {chunk.chunk_id: chunk.doc_id for chunk in chunks if chunk.chunk_id in citations}
+        documents |= {passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id}
+        checked[query_id] = _Checked(case, text, ids, texts[query_id], citations, documents, own, marked)
     return checked
 
 
@@ -197,9 +199,8 @@ def _cited(checked: dict[str, _Checked], model: str) -> dict[str, dict[str, floa
     return values | {"citation_content": content, "citation_accuracy": accuracy, "citation_coverage": coverage}
 
 
-def _expected(one: _Checked, chunks: Sequence[Chunk]) -> float:
-    document_of = {chunk.chunk_id: chunk.doc_id for chunk in chunks}
-    cited = set(one.citations) | {document_of[i] for i in one.citations if i in document_of}
+def _expected(one: _Checked) -> float:
+    cited = set(one.citations) | {one.documents[i] for i in one.citations if i in one.documents}
     return _share([wanted in cited for wanted in one.case.expected_citations])
 
 

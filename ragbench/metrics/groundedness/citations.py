@@ -62,7 +62,9 @@ def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
     code = _blank_code(text)
     if code == text:
         return _BRACKETS.sub(blank, text)
-    return "".join(a if b != " " or c == " " else " " for a, b, c in zip(text, _BRACKETS.sub(blank, code), code, strict=True))
+    return "".join(
+        a if b != " " or c == " " else " " for a, b, c in zip(text, _BRACKETS.sub(blank, code), code, strict=True)
+    )
 
 
 def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:

@@ -83,7 +83,7 @@ def claims(answer: str) -> list[Claim]:
                 before = found.pop()
                 found.append(Claim(answer[before.start : end], before.start, end, before.kind))
             continue
-        if bare.rstrip(" \t\"'”’)*_").endswith("?") or _FILLER.fullmatch(bare.strip()):
+        if no_claim(bare):
             continue
         found.append(Claim(text, start, end, kind_of(bare)))
     return found
@@ -102,6 +102,17 @@ def kind_of(claim: str) -> str:
     return "general" if not specific and (_GENERAL.search(lower) or claim.rstrip().endswith(":")) else "assertion"
 
 
+def no_claim(sentence: str) -> bool:
+    """Whether a sentence claims nothing: a question, or a filler such as "Good question!".
+
+    >>> no_claim("Have you been there?"), no_claim("Sure, thanks!"), no_claim("I was there.")
+    (True, True, False)
+    """
+    return sentence.rstrip(" \t\"'”’)*_").endswith("?") or all(
+        _FILLER.fullmatch(part) for part in re.split(r"(?<=[,!.])\s+", sentence.strip())
+    )
+
+
 def _clauses(answer: str) -> Iterator[tuple[int, int]]:
     prose = _FENCE.sub(lambda code: re.sub(r"[^\n]", " ", code.group()), answer)
     for start, end in sentence_spans(prose):
@@ -115,7 +126,11 @@ def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     for match in re.finditer(r"\n", text[start:end]):
         following = text[start + match.end() : end]
         item = _MARKER.match(following)
-        if (item and item.group().strip()) or following.startswith("\n") or _NO_SENTENCE.match(following.split("\n")[0] or "x"):
+        if (
+            (item and item.group().strip())
+            or following.startswith("\n")
+            or _NO_SENTENCE.match(following.split("\n")[0] or "x")
+        ):
             yield from _bare(text, begin, start + match.start())
             begin = start + match.end()
     yield from _bare(text, begin, end)

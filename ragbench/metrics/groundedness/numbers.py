@@ -234,7 +234,7 @@ def _scale(scales: str) -> float:
 
 
 def _spoken(text: str) -> float:
-    """"two hundred and five thousand" -> 205000: groups below a thousand are added up, then multiplied."""
+    """ "two hundred and five thousand" -> 205000: groups below a thousand are added up, then multiplied."""
     total, group = 0.0, 0.0
     for word in re.findall(r"[a-z]+", text.lower()):
         singular = word.removesuffix("s")

@@ -38,12 +38,25 @@ def test_items_of_a_list_are_claims_without_their_marks() -> None:
 
 
 def test_marks_behind_the_full_stop_belong_to_the_claim_before() -> None:
-    assert texts("It opened in 1889. [1] It closed in 1890 [2].") == ["It opened in 1889. [1]", "It closed in 1890 [2]."]
+    assert texts("It opened in 1889. [1] It closed in 1890 [2].") == [
+        "It opened in 1889. [1]",
+        "It closed in 1890 [2].",
+    ]
 
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "  \n ", "Why is it so?", "# Heading", "```python\nx = 1\n```", "Good question!", "Sure!", "[1]", "| --- | --- |"],
+    [
+        "",
+        "  \n ",
+        "Why is it so?",
+        "# Heading",
+        "```python\nx = 1\n```",
+        "Good question!",
+        "Sure!",
+        "[1]",
+        "| --- | --- |",
+    ],
 )
 def test_what_claims_nothing(answer: str) -> None:
     assert claims(answer) == []

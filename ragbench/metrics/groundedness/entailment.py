@@ -1,0 +1,110 @@
+"""Support by a named NLI cross-encoder instead of the built-in evidence."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragbench.embedders import load_model
+from ragbench.errors import ConfigError, ModelError
+from ragbench.metrics.groundedness.pages import Page
+from ragbench.metrics.groundedness.words import words
+
+BUILT_IN = ("minilm", "lexical")
+"""The models of `claim_support` that come with the install; every other name is a cross-encoder."""
+
+_WINDOW = 3  # sentences
+_WINDOWS = 5  # per sentence of the answer
+
+
+def check_support_model(name: str) -> None:
+    """Raise ConfigError when `name` cannot be a model of `claim_support`, without loading anything.
+
+    >>> check_support_model("lexical")
+    >>> check_support_model("mini-lm")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown model 'mini-lm' for claim_support; did you mean 'minilm'? Known: minilm, \
+lexical (or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)
+    """
+    if isinstance(name, str) and (name in BUILT_IN or (name.strip() and Path(name).expanduser().is_dir())):
+        return
+    near = difflib.get_close_matches(str(name).lower(), BUILT_IN, n=1, cutoff=0.7)
+    path = isinstance(name, str) and (name.startswith(("/", "./", "../", "~")) or name.count("/") != 1)
+    if path or not str(name).strip() or not isinstance(name, str):
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ConfigError(
+            f"unknown model {name!r} for claim_support{hint} Known: {', '.join(BUILT_IN)} (or the folder or the hub "
+            "name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)"
+        )
+
+
+def entailment(asked: Sequence[tuple[Sequence[str], Page]], model: str) -> list[list[float]]:
+    """For each list of sentences and its page, the probability that the page entails each of them, in [0, 1].
+
+    It is the highest over up to five windows of three sentences of one context, those that share most of the
+    sentence's words by weight. All pairs go through the model in one call, each distinct one once.
+    """
+    windows = [[_windows(sentence, page) for sentence in sentences] for sentences, page in asked]
+    pairs = sorted(
+        {
+            (premise, sentence)
+            for (sentences, _), found in zip(asked, windows, strict=True)
+            for sentence, premises in zip(sentences, found, strict=True)
+            for premise in premises
+        },
+        key=lambda pair: (-len(pair[0]) - len(pair[1]), pair),
+    )
+    probability = dict(zip(pairs, _predict(pairs, model), strict=True))
+    return [
+        [
+            max(probability[premise, sentence] for premise in premises)
+            for sentence, premises in zip(sentences, found, strict=True)
+        ]
+        for (sentences, _), found in zip(asked, windows, strict=True)
+    ]
+
+
+def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
+    if not pairs:
+        return []
+    encoder = load_model(model, "CrossEncoder")
+    column = _entailment_column(encoder, model)
+    single = column is None
+    logits = encoder.predict(list(pairs), batch_size=16, show_progress_bar=False, apply_softmax=not single)
+    values = np.asarray(logits, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ModelError(f"{model} gave values that are not finite numbers; its weights are damaged")
+    chosen = values.reshape(len(pairs)) if column is None else values[:, column]
+    found: list[float] = np.clip(chosen, 0.0, 1.0).tolist()
+    return found
+
+
+def _entailment_column(encoder: Any, model: str) -> int | None:
+    """Which of the model's outputs is entailment; None for a model with one output, which is a probability of it."""
+    labels = {int(number): str(label) for number, label in encoder.model.config.id2label.items()}
+    if len(labels) == 1:
+        return None
+    for number, label in labels.items():
+        if label.lower().startswith(("entail", "supported", "consistent")):
+            return number
+    raise ConfigError(
+        f"the cross-encoder {model!r} has the labels {', '.join(labels.values())}, of which none is entailment; "
+        "expected a model for NLI whose config.json names 'entailment' in id2label"
+    )
+
+
+def _windows(sentence: str, page: Page) -> list[str]:
+    weight = {word.stem: word.weight for word in words(sentence)}
+    scored = []
+    for start in range(len(page.sentences)):
+        end = start + 1
+        while end < len(page.sentences) and end - start < _WINDOW and page.context_of[end] == page.context_of[start]:
+            end += 1
+        stems = frozenset().union(*(s.stems for s in page.sentences[start:end]))
+        scored.append((-sum(value for stem, value in weight.items() if stem in stems), start, end))
+    best = sorted(scored)[:_WINDOWS]
+    return [" ".join(s.text for s in page.sentences[start:end]) for _, start, end in best]

@@ -1,0 +1,194 @@
+"""What speaks for and against a sentence being supported by a page: one number per kind of evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ragbench.metrics.groundedness.alignment import vectors
+from ragbench.metrics.groundedness.numbers import numeric_support
+from ragbench.metrics.groundedness.polarity import denied, opposed
+from ragbench.metrics.groundedness.words import words
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ragbench.metrics.groundedness.pages import Page
+    from ragbench.metrics.groundedness.words import Word
+
+    Floats = npt.NDArray[np.float64]
+
+LEXICAL = (
+    "words_in_window",
+    "words_on_page",
+    "neighbours",
+    "word_pairs",
+    "longest_run",
+    "names_in_window",
+    "names_on_page",
+    "numbers",
+    "not_denied",
+    "not_opposed",
+)
+"""Evidence from the words alone. All of it lies in [0, 1], higher is better."""
+
+SEMANTIC = ("alignment", "lowest_quarter", "least_aligned", "no_stranger", "similarity")
+"""Evidence from vectors of sentences and words."""
+
+_TELLING = 0.35
+_LONGER_WINDOW = 0.02  # what a further sentence has to add to a window
+_SENTENCES = 3
+_MORE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A sentence beside a page: the evidence of its words, and the sentences of the page to compare vectors with."""
+
+    sentence: str
+    weight: Floats
+    lexical: dict[str, float]
+    window: tuple[str, ...]
+    others: tuple[str, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """Those whose vectors `semantic_evidence` asks for."""
+        return [self.sentence, *self.window, *self.others]
+
+
+def read_sentence(sentence: str, page: Page) -> Reading:
+    """How the words of a page bear on those of a sentence: LEXICAL, each value in [0, 1], higher is better.
+
+    A window is up to three sentences of one context; the best holds most of the sentence's words by weight.
+
+    - words_in_window, words_on_page: the share of the words, by weight, in the best window, and anywhere;
+    - neighbours: the share of pairs of words side by side that stand side by side on the page; longest_run: the longest
+      row of such pairs; word_pairs: of telling words that follow each other, the share that shares a sentence;
+    - names_in_window, names_on_page: the share of the names there; 1 without names. numbers: see `numeric_support`;
+    - not_denied, not_opposed: 0 where the best window denies what the sentence says or the reverse, or has a word that
+      excludes one of its words; else 1.
+
+    Vectors are later compared with the sentences of the best window, three that hold the rarest words, and up to two
+    that hold what is still missing: a page of 10,000 words costs as many as one of 500.
+    """
+    said = words(sentence)
+    weight = np.array([word.weight for word in said])
+    hits = np.zeros((len(said), len(page.sentences)), dtype=bool)
+    for row, stem in enumerate([page.find(word.stem) for word in said]):
+        if stem is not None:
+            hits[row, page.places[stem]] = True
+    window, share = _best_window(page, weight, hits)
+    lexical = {
+        "words_in_window": share,
+        "words_on_page": float(weight[hits.any(axis=1)].sum() / weight.sum()),
+        **_lexical(sentence, said, page, hits, window),
+    }
+    return Reading(
+        sentence,
+        weight,
+        lexical,
+        tuple(page.sentences[i].text for i in window),
+        tuple(page.sentences[i].text for i in _looked_at(weight, hits, window)),
+    )
+
+
+def _best_window(page: Page, weight: Floats, hits: npt.NDArray[np.bool_]) -> tuple[range, float]:
+    context_of = np.array(page.context_of)
+    covered = hits
+    best, best_value, best_share = range(0, 1), -1.0, 0.0
+    for size in (1, 2, 3):
+        if size > 1:
+            covered = covered[:, :-1] | hits[:, size - 1 :]
+        if covered.shape[1] == 0:
+            break
+        shares = weight @ covered / weight.sum()
+        inside = context_of[: covered.shape[1]] == context_of[size - 1 :]
+        values = np.where(inside, shares - _LONGER_WINDOW * (size - 1), -1.0)
+        place = int(values.argmax())
+        if values[place] > best_value + 1e-9:
+            best, best_value, best_share = range(place, place + size), float(values[place]), float(shares[place])
+    return best, best_share
+
+
+def _looked_at(weight: Floats, hits: npt.NDArray[np.bool_], window: range) -> list[int]:
+    """The sentences worth a vector: the best window, those with the rarest words, and what these leave out."""
+    frequency = hits.sum(axis=1)
+    rarity = np.log1p(hits.shape[1] / np.maximum(frequency, 1)) * (frequency > 0)
+    held = (weight * rarity) @ hits + 1e-6 * (weight @ hits)
+    chosen = list(dict.fromkeys([*np.argsort(-held, kind="stable")[:_SENTENCES].tolist(), *window]))
+    covered = hits[:, chosen].any(axis=1)
+    for _ in range(_MORE):
+        gain = (weight * ~covered) @ hits
+        place = int(gain.argmax())
+        if gain[place] <= 0.3:
+            break
+        chosen.append(place)
+        covered |= hits[:, place]
+    return list(dict.fromkeys(chosen))
+
+
+def _lexical(
+    sentence: str, said: Sequence[Word], page: Page, hits: npt.NDArray[np.bool_], window: range
+) -> dict[str, float]:
+    anywhere, near = hits.any(axis=1), hits[:, list(window)].any(axis=1)
+    side_by_side = [(a.stem, b.stem) in page.pairs for a, b in zip(said, said[1:], strict=False)]
+    heavier = [max(a.weight, b.weight) for a, b in zip(said, said[1:], strict=False)]
+    weight = np.array([word.weight for word in said])
+    words_on_page = float(weight[anywhere].sum() / weight.sum())
+    longest = run = 0
+    for beside in side_by_side:
+        run = run + 1 if beside else 0
+        longest = max(longest, run)
+    telling = [i for i, word in enumerate(said) if word.weight > _TELLING]
+    together = [bool((hits[a] & hits[b]).any()) for a, b in zip(telling, telling[1:], strict=False)]
+    names = [i for i, word in enumerate(said) if word.name]
+    held = numeric_support(sentence, [other.text for other in page.sentences])
+    text = " ".join(page.sentences[i].text for i in window)
+    own = denied(sentence, said)
+    there = frozenset().union(*(page.sentences[i].stems for i in window))
+    theirs = frozenset().union(*(page.sentences[i].denied for i in window))
+    differs = bool((own & there) - theirs) or bool(theirs & ({word.stem for word in said} - own))
+    return {
+        "neighbours": float(np.dot(side_by_side, heavier) / sum(heavier)) if heavier else words_on_page,
+        "longest_run": longest / len(side_by_side) if side_by_side else words_on_page,
+        "word_pairs": float(np.mean(together)) if together else words_on_page,
+        "names_in_window": float(near[names].mean()) if names else 1.0,
+        "names_on_page": float(anywhere[names].mean()) if names else 1.0,
+        "numbers": 1.0 if np.isnan(held) else held,
+        "not_denied": float(not differs),
+        "not_opposed": float(not opposed(sentence, text)),
+    }
+
+
+def semantic_evidence(reading: Reading) -> dict[str, float]:
+    """How the vectors of a page bear on those of a sentence: SEMANTIC, cosines in [-1, 1], higher is better.
+
+    - alignment: the cosine of each word to the nearest word of a sentence of the page, mean by weight, of the sentence
+      that does best; lowest_quarter: the same over all sentences that are looked at, for the quarter that does worst;
+      least_aligned: the telling word that does worst; no_stranger: 1 - the greatest weight times distance of a word;
+    - similarity: the cosine of the sentence to the best window.
+    """
+    weight = reading.weight
+    (own, own_words), *others = vectors([reading.sentence, *reading.others])
+    best = np.full(len(weight), -1.0)
+    alignment = -1.0
+    for _, other in others:
+        nearest = (own_words @ other.T).max(axis=1).astype(np.float64)
+        alignment = max(alignment, float(weight @ nearest / weight.sum()))
+        best = np.maximum(best, nearest)
+    worst_first = np.argsort(best, kind="stable")
+    mass = np.cumsum(weight[worst_first])
+    quarter = worst_first[mass <= max(0.25 * weight.sum(), mass[0])]
+    telling = weight > _TELLING
+    around = np.sum([vector for vector, _ in vectors(reading.window)], axis=0)
+    return {
+        "alignment": alignment,
+        "lowest_quarter": float(weight[quarter] @ best[quarter] / weight[quarter].sum()),
+        "least_aligned": float(best[telling].min()) if telling.any() else alignment,
+        "no_stranger": 1 - float((weight * (1 - best)).max()),
+        "similarity": float(own @ around / max(1e-9, float(np.linalg.norm(around)))),
+    }

@@ -1,0 +1,104 @@
+"""Contexts as groundedness reads them: sentences with their words, and where each word stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from ragbench.metrics.groundedness.polarity import denied
+from ragbench.metrics.groundedness.words import Word, words
+from ragbench.segments import sentence_spans
+
+_LONGEST = 60  # words: tables and lists without full stops are no sentences
+_PREFIX = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Sentence:
+    """A sentence of a context, or a piece of a long one."""
+
+    text: str
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        return tuple(words(self.text))
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return frozenset(word.stem for word in self.words)
+
+    @cached_property
+    def denied(self) -> frozenset[str]:
+        return denied(self.text, self.words)
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """Contexts read as one: `sentences` in their order, `context_of` says which context each is from."""
+
+    sentences: tuple[Sentence, ...]
+    context_of: tuple[int, ...]
+
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """stem -> the sentences that hold it."""
+        found: dict[str, list[int]] = {}
+        for place, sentence in enumerate(self.sentences):
+            for stem in sorted(sentence.stems):
+                found.setdefault(stem, []).append(place)
+        return found
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[str, str]]:
+        """The stems that stand side by side somewhere."""
+        return frozenset((a.stem, b.stem) for s in self.sentences for a, b in zip(s.words, s.words[1:], strict=False))
+
+    @cached_property
+    def _by_prefix(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for stem in sorted(self.places):
+            if len(stem) >= _PREFIX:
+                found.setdefault(stem[:_PREFIX], []).append(stem)
+        return found
+
+    def find(self, stem: str) -> str | None:
+        """The stem as the page has it: itself, or one that begins alike and is at most three letters off in length."""
+        if stem in self.places:
+            return stem
+        if len(stem) < _PREFIX or stem[0].isdigit():
+            return None
+        near = [other for other in self._by_prefix.get(stem[:_PREFIX], ()) if abs(len(other) - len(stem)) <= 3]
+        return near[0] if near else None
+
+
+def read_page(contexts: Sequence[str]) -> Page:
+    """The contexts as one page; the last hundreds are kept in memory."""
+    return _page(tuple(contexts))
+
+
+@lru_cache(maxsize=256)
+def _page(contexts: tuple[str, ...]) -> Page:
+    sentences: list[Sentence] = []
+    owner: list[int] = []
+    for place, context in enumerate(contexts):
+        found = _sentences(context)
+        sentences += found
+        owner += [place] * len(found)
+    return Page(tuple(sentences), tuple(owner))
+
+
+@lru_cache(maxsize=2_000)
+def _sentences(context: str) -> tuple[Sentence, ...]:
+    found = []
+    for start, end in sentence_spans(context):
+        for line in context[start:end].split("\n"):
+            parts = re.findall(r"\S+", line)
+            pieces = (
+                [line.strip()]
+                if len(parts) <= 1.5 * _LONGEST
+                else [" ".join(parts[i : i + _LONGEST]) for i in range(0, len(parts), _LONGEST)]
+            )
+            found += [sentence for sentence in map(Sentence, pieces) if sentence.words]
+    return tuple(found)

@@ -1,0 +1,74 @@
+"""Verdicts: strict, lenient, not at all; and what an answer states."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from ragbench.metrics.groundedness import (
+    check_answers,
+    check_claims,
+    claim_support_rate,
+    claims_stated,
+    states,
+    unsupported,
+)
+from ragbench.metrics.groundedness.checking import LENIENT, STRICT, Verdict
+from ragbench.metrics.groundedness.claims import Claim
+
+TOWER = ["The tower was opened on 31 March 1889 in Paris. It is 330 metres tall. In storms the tower is not safe."]
+
+
+def test_each_claim_has_its_verdict() -> None:
+    verdicts = check_claims("The tower was opened in 1889. Picasso painted it green. Please book early!", TOWER)
+    assert [verdict.supported for verdict in verdicts] == [True, False, None]
+    assert [claim.text for claim in unsupported(verdicts)] == ["Picasso painted it green."]
+    assert claim_support_rate(verdicts) == 0.5
+
+
+def test_a_fabricated_number_fails_an_assertion_however_similar_it_is() -> None:
+    (verdict,) = check_claims("The tower is 335 metres tall.", TOWER)
+    assert verdict.supported is False
+    assert [number.text for number in verdict.fabricated] == ["335 metres"]
+
+
+def test_an_inference_needs_less() -> None:
+    assert LENIENT < STRICT
+    (verdict,) = check_claims("Therefore, the tower might be closed to visitors in storms.", TOWER)
+    assert verdict.claim.kind == "inference"
+    assert verdict.supported is (verdict.support >= LENIENT)
+
+
+def test_the_rate_counts_checked_claims_only() -> None:
+    claim = Claim("x", 0, 1, "assertion")
+    assert claim_support_rate([Verdict(claim, 1.0, True), Verdict(claim, 0.0, False), Verdict(claim, 0.0, None)]) == 0.5
+    assert math.isnan(claim_support_rate([Verdict(claim, 0.0, None)]))
+    assert math.isnan(claim_support_rate([]))
+
+
+def test_many_answers_at_once_are_the_same() -> None:
+    answers = ["The tower is 330 metres tall.", "", "It is in Rome."]
+    assert check_answers([(answer, TOWER) for answer in answers]) == [check_claims(answer, TOWER) for answer in answers]
+
+
+@pytest.mark.parametrize(
+    ("claim", "stated"),
+    [
+        ("The tower is 330 metres tall.", True),
+        ("the tower was opened in 1889", True),
+        ("The tower is 331 metres tall.", False),
+        ("In storms the tower is safe.", False),
+        ("In storms the tower is not safe.", True),
+        ("The Danube flows into the Black Sea.", False),
+        ("", False),
+    ],
+)
+def test_what_an_answer_states(claim: str, stated: bool) -> None:
+    assert states(TOWER[0], claim) is stated
+
+
+def test_negation_in_the_answer_is_respected_too() -> None:
+    assert not states("The bridge is not safe.", "The bridge is safe.")
+    assert states("The bridge is safe.", "The bridge is safe.")
+    assert claims_stated("The bridge isn't safe.", ["The bridge is safe.", "The bridge is not safe."]) == [False, True]

@@ -1,0 +1,154 @@
+"""Does claim_support tell human answers with their own passage from the same answers with another one?
+
+Beside it stands plain n-gram overlap: the share of an answer's words and pairs of words that the passage holds. Needs
+../shared/data/clapnq (answers that people wrote from a passage).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from ragbench.metrics.groundedness import claim_support, claim_supports
+
+CLAPNQ = Path(__file__).parents[2] / "shared" / "data" / "clapnq"
+pytestmark = pytest.mark.skipif(not CLAPNQ.is_dir(), reason=f"{CLAPNQ} is not there")
+
+Pair = tuple[str, list[str]]
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def untokenised(text: str) -> str:
+    """CLAPNQ sets blanks around punctuation."""
+    return re.sub(r" ([,.;:?!)%]|'s\b|n't\b)", r"\1", text.replace("``", '"').replace("''", '"')).replace("( ", "(")
+
+
+@pytest.fixture(scope="module")
+def passages() -> dict[str, str]:
+    return {str(row["_id"]): untokenised(str(row["text"])) for row in lines(CLAPNQ / "corpus.jsonl")}
+
+
+@pytest.fixture(scope="module")
+def human(passages: dict[str, str]) -> list[tuple[str, str]]:
+    """(answer, id of its passage) of every answerable question."""
+    found = []
+    for row in lines(CLAPNQ / "answers.jsonl"):
+        if row["answerable"]:
+            answer = untokenised(row["answers"][0]["answer"]).strip()  # type: ignore[index]
+            if answer:
+                found.append((answer, str(row["passage_ids"][0])))  # type: ignore[index]
+    return found
+
+
+@pytest.fixture(scope="module")
+def nearest(human: list[tuple[str, str]], passages: dict[str, str]) -> list[str]:
+    """For each answer the most similar passage by BM25 that is not its own."""
+    import bm25s
+
+    ids = list(passages)
+    index = bm25s.BM25()
+    index.index(bm25s.tokenize(list(passages.values()), show_progress=False), show_progress=False)
+    queries = bm25s.tokenize([answer for answer, _ in human], show_progress=False)
+    places, _ = index.retrieve(queries, k=2, show_progress=False)
+    return [next(ids[place] for place in row if ids[place] != own) for row, (_, own) in zip(places, human, strict=True)]
+
+
+def overlap(answer: str, contexts: Sequence[str]) -> float:
+    """The mean share of the answer's words and pairs of words that stand in the contexts."""
+
+    def grams(text: str, size: int) -> list[tuple[str, ...]]:
+        found = re.findall(r"\w+", text.lower())
+        return [tuple(found[i : i + size]) for i in range(len(found) - size + 1)]
+
+    shares = []
+    for size in (1, 2):
+        own = grams(answer, size)
+        there = {gram for context in contexts for gram in grams(context, size)}
+        shares.append(sum(gram in there for gram in own) / max(1, len(own)))
+    return sum(shares) / 2
+
+
+def auc(scores: Callable[[list[Pair]], list[float]], good: list[Pair], bad: list[Pair]) -> tuple[float, list[float]]:
+    from sklearn.metrics import roc_auc_score
+
+    values = scores([*good, *bad])
+    return float(roc_auc_score([1] * len(good) + [0] * len(bad), values)), values
+
+
+SCORES: dict[str, Callable[[list[Pair]], list[float]]] = {
+    "n-gram overlap": lambda pairs: [overlap(*pair) for pair in pairs],
+    "lexical": lambda pairs: claim_supports(pairs, model="lexical"),
+    "minilm": claim_supports,
+}
+
+
+@pytest.mark.benchmark
+def test_own_passage_against_another(
+    human: list[tuple[str, str]], passages: dict[str, str], nearest: list[str]
+) -> None:
+    shuffled = [own for _, own in human]
+    random.Random(1).shuffle(shuffled)
+    good = [(answer, [passages[own]]) for answer, own in human]
+    kept = [(answer, own, other) for (answer, own), other in zip(human, shuffled, strict=True) if own != other]
+    random_pairs: list[Pair] = [(answer, [passages[other]]) for answer, _, other in kept]
+    hard: list[Pair] = [(answer, [passages[other]]) for (answer, _), other in zip(human, nearest, strict=True)]
+    print(f"\nAUC, {len(good)} human answers of CLAPNQ        random passage   nearest by BM25")
+    found = {}
+    for name, scores in SCORES.items():
+        (easy, values), (difficult, _) = auc(scores, good, random_pairs), auc(scores, good, hard)
+        found[name] = easy, difficult
+        own = values[: len(good)]
+        share = sum(value >= 0.5 for value in own) / len(own)
+        print(f"{name:<40}{easy:>12.4f}{difficult:>18.4f}   own: mean {sum(own) / len(own):.3f}, >= 0.5 {share:.3f}")
+    assert found["minilm"][0] >= 0.95
+    assert found["minilm"][1] >= 0.95
+    assert found["minilm"][1] > found["n-gram overlap"][1]
+
+
+@pytest.mark.benchmark
+def test_own_passage_among_nineteen_others(
+    human: list[tuple[str, str]], passages: dict[str, str], nearest: list[str]
+) -> None:
+    """Long contexts: the own passage is among nineteen others, or the nearest other one takes its place."""
+    draw = random.Random(2)
+    good: list[Pair] = []
+    bad: list[Pair] = []
+    for (answer, own), near in list(zip(human, nearest, strict=True))[:150]:
+        others = [text for name, text in draw.sample(sorted(passages.items()), 21) if name not in (own, near)][:19]
+        place = draw.randrange(20)
+        good.append((answer, [*others[:place], passages[own], *others[place:]]))
+        bad.append((answer, [*others[:place], passages[near], *others[place:]]))
+    found = {name: auc(scores, good, bad)[0] for name, scores in SCORES.items()}
+    print("\nAUC among 20 passages:", "  ".join(f"{name} {value:.4f}" for name, value in found.items()))
+    assert found["minilm"] >= 0.95
+    assert found["minilm"] > found["n-gram overlap"]
+
+
+@pytest.mark.benchmark
+def test_time_of_one_answer(human: list[tuple[str, str]], passages: dict[str, str]) -> None:
+    claim_support("Warm.", ["It is warm."])
+    texts = list(passages.values())
+    print()
+    for words, bound in ((1_000, 1.0), (10_000, 5.0)):
+        spent = []
+        for number, (answer, own) in enumerate(human[:15]):
+            page, first = [passages[own]], 37 * number
+            while sum(len(text.split()) for text in page) < words:
+                first += 1
+                page.append(texts[first % len(texts)])
+            sentence = answer.split(". ")[0]
+            start = time.perf_counter()
+            claim_support(sentence, page)
+            spent.append(time.perf_counter() - start)
+        median = sorted(spent)[len(spent) // 2]
+        print(f"one sentence, {words} words of context: median {median * 1000:.0f} ms")
+        assert median < bound
