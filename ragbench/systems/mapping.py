@@ -35,7 +35,8 @@ class ContextPaths(BaseModel):
 class ReplyPaths(BaseModel):
     """Where the parts of an answer stand in a reply: what has no path is not read.
 
-    Without any path the reply is read by the usual names (`read_answer`).
+    Without any path the reply is read by the usual names (`read_answer`). An answer that carries one of `failed_flags`
+    has failed, whatever its text: that is how systems say that they fell back on something else.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -51,6 +52,7 @@ class ReplyPaths(BaseModel):
     output_tokens: str = ""
     latency_ms: str = ""
     error: str = ""
+    failed_flags: list[str] = []
 
     @field_validator("*")
     @classmethod
@@ -68,7 +70,7 @@ def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
     >>> to_record({"data": {"text": "Yes.", "hits": [{"id": 7, "body": "So."}]}, "weak": True}, paths)
     {'answer': 'Yes.', 'contexts': [{'id': 7, 'body': 'So.', 'text': 'So.'}], 'flags': ['weak']}
     """
-    if not any(getattr(paths, name) for name in ReplyPaths.model_fields if name != "context"):
+    if not any(getattr(paths, name) for name in ReplyPaths.model_fields if name not in ("context", "failed_flags")):
         if isinstance(reply, Mapping):
             return dict(reply)
         raise DataError(f"the reply is {_shown(reply)}; expected an object, or paths that say what it holds")
@@ -84,7 +86,9 @@ def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
         record["citations"] = [_cited(entry, paths.context) for entry in entries(reply, paths.citations)]
     if paths.flags:
         record["flags"] = _flags(reply, paths.flags)
-    for name in ("outcome", "confidence", "latency_ms", "error"):
+        if wrong := [flag for flag in record["flags"] if flag in paths.failed_flags]:
+            record["error"] = f"the system flags its answer as {wrong[0]!r}"
+    for name in ("error", "outcome", "confidence", "latency_ms"):
         path = getattr(paths, name)
         if path and (found := _all(reply, path)):
             record[name] = found[0]

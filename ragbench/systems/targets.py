@@ -106,8 +106,9 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
     `[ingest.add]` is what puts documents there: `tool` and `arguments`, or `url`, `method`, `body`, `params`. In them
     "{doc_id}", "{title}", "{text}" and "{full_text}" stand for those of a document, "{documents}" for a batch, each as
     `ingest.document` says; `id` is the JSONPath of the target's id (or ids) in the reply (left out: our own).
-    `[ingest.find]` finds one again, `[ingest.status]` has `count` and `pending`, `[ingest.remove]` takes "{id}".
-    Headers, variables and time limits are those of [http] or [mcp].
+    `[ingest.find]` finds one again (its `id` may hold "{doc_id}", to tell it among several: a path such as
+    '$.results[?(@.category == "{doc_id}")].id'), `[ingest.status]` has `count` and `pending`, `[ingest.remove]` takes
+    "{id}". Headers, variables and time limits are those of [http] or [mcp].
 
     Raises:
         ConfigError: every mistake at once.
@@ -144,7 +145,8 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
 
     def find(document: Document) -> Any:
         step = cast(_Step, spec.find)
-        found = entries(call(step, _values(document)), step.id or "$.id")
+        inside_quotes = document.doc_id.replace("\\", "\\\\").replace('"', '\\"').replace("'", "\\'")
+        found = entries(call(step, _values(document)), filled(step.id or "$.id", {"doc_id": inside_quotes}))
         return found[0] if found else None
 
     def status() -> Indexed:

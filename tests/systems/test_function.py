@@ -79,7 +79,7 @@ def test_asynchronous_functions_share_one_loop_and_run_beside_each_other() -> No
         loops.add(asyncio.get_running_loop())
         at_once += 1
         most = max(most, at_once)
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.2)
         at_once -= 1
         return question.upper()
 

@@ -182,8 +182,8 @@ def test_a_busy_server_is_waited_for_as_long_as_it_says(serve: Any, wire: Any) -
     start = time.perf_counter()
     answer = HttpSystem(server.url, **ASKED).answer("q1", "?")
     assert answer.text == "Yes."
-    assert time.perf_counter() - start >= 0.3
-    assert answer.latency_ms["total"] < 250  # of the try that gave the answer
+    waited = time.perf_counter() - start - answer.latency_ms["total"] / 1000  # which is that of the good try alone
+    assert waited >= 0.3
 
 
 def test_tries_are_counted(serve: Any, wire: Any) -> None:
@@ -194,10 +194,10 @@ def test_tries_are_counted(serve: Any, wire: Any) -> None:
 
 
 def test_a_reply_that_is_late_has_failed_and_is_not_asked_for_again(serve: Any, wire: Any) -> None:
-    server = serve(wire.Answered({"answer": "Yes."}, delay_s=1.0))
+    server = serve(wire.Answered({"answer": "Yes."}, delay_s=4.0))
     start = time.perf_counter()
     answer = HttpSystem(server.url, timeout_s=0.2, **ASKED).answer("q1", "?")
-    assert time.perf_counter() - start < 0.9
+    assert time.perf_counter() - start < 3.5
     assert "no reply within 0.2 s" in (answer.error or "")
     assert len(server.asked) == 1
 
@@ -248,7 +248,7 @@ def test_redirects_are_said_and_not_followed(serve: Any, wire: Any) -> None:
 
 
 def test_concurrency_of_the_system_is_kept_whatever_ask_allows(serve: Any, wire: Any) -> None:
-    server = serve(wire.Answered({"answer": "Yes."}, delay_s=0.02))
+    server = serve(wire.Answered({"answer": "Yes."}, delay_s=0.05))
     ask(HttpSystem(server.url, concurrency=2, **ASKED), DATA, concurrency=12)
     assert server.most_at_once == 2
 
@@ -257,7 +257,7 @@ def test_requests_are_spaced(serve: Any) -> None:
     server = serve({"answer": "Yes."})
     start = time.perf_counter()
     ask(HttpSystem(server.url, requests_per_s=40, **ASKED), DATA, concurrency=12)
-    assert 11 / 40 <= time.perf_counter() - start < 3
+    assert 11 / 40 <= time.perf_counter() - start < 10
 
 
 # --- secrets and specs ------------------------------------------------------------------------------------------------

@@ -172,15 +172,17 @@ def test_ctrl_c_waits_for_what_is_on_its_way_and_the_next_call_goes_on(tmp_path:
     store = Store()
 
     def slowly(documents: Sequence[Document]) -> list[int]:
+        if documents[0].doc_id == "d5":
+            os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.1)
         return store.add(documents)
 
     target = Target("notes", slowly, concurrency=2)
-    threading.Timer(0.35, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         ingest(DATA, target, tmp_path / "l.jsonl")
     before = len(store.notes)
     assert 0 < before < 20
+    target = Target("notes", store.add)
     assert ingest(DATA, target, tmp_path / "l.jsonl").already == before  # without asking: all is known
     assert store.held() == Counter(list(CORPUS))
 
@@ -357,6 +359,20 @@ def test_the_targets_ids_lead_back_to_the_datasets(tmp_path: Path) -> None:
 
 
 # --- MCP --------------------------------------------------------------------------------------------------------------
+
+
+def test_one_of_several_is_told_by_our_id_in_the_path(loopback: Any, wire: Any, tmp_path: Path) -> None:
+    notes = [{"id": number, "category": f"ours {doc_id}"} for number, doc_id in enumerate(['d"1', "d'2", "d1"], 7)]
+    server = loopback(lambda asked: wire.Answered({"results": notes}))
+    spec = SPEC.replace("URL", server.url).replace(
+        'id = "$.found"', """id = '$.results[?(@.category == "ours {doc_id}")].id'"""
+    )
+    (tmp_path / "notes.toml").write_text(spec)
+    target = load_target(tmp_path / "notes.toml")
+    assert target.find is not None
+    assert [target.find(Document(doc_id, "x")) for doc_id in ("d1", "d'2", "d9")] == [9, 8, None]
+    target.close()
+
 
 MCP = """
 [mcp]

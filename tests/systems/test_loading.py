@@ -8,8 +8,12 @@ import pytest
 
 import ragbench as rb
 from ragbench.errors import ConfigError, DataError
-from ragbench.systems import Pipeline, RecordedSystem, ask, load_system
+from ragbench.systems import McpSystem, Pipeline, RecordedSystem, ask, load_system, load_target, read_answer
+from ragbench.systems.loading import read_tables
+from ragbench.systems.mapping import ReplyPaths, to_record
 from ragbench.types import Dataset
+
+NOTES = Path(__file__).parents[2] / "notebooks" / "notes_app.toml"
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +64,31 @@ def test_nothing_of_that_name(pydoc: Dataset, tmp_path: Path) -> None:
         load_system("my_rag:answer", pydoc)
     with pytest.raises(ConfigError, match="there is no file"):
         load_system(tmp_path / "gone.toml", pydoc)
+
+
+def test_the_example_of_a_notes_application_is_right(pydoc: Dataset) -> None:
+    pytest.importorskip("mcp")
+    system = load_system(NOTES, pydoc)
+    assert isinstance(system, McpSystem)
+    assert system.name == "notes_app"
+    target = load_target(NOTES)
+    assert target.status is not None
+    assert target.remove is not None
+    system.close()
+    target.close()
+
+
+def test_what_its_server_replies_is_read_as_the_example_says() -> None:
+    """A reply in the form of that server's documentation, and one where it could not ask a model."""
+    paths = ReplyPaths.model_validate(read_tables(NOTES)["mcp"]["reply"])
+    source = {"id": 7, "doc_type": "note", "title": "Rail", "excerpt": "It opened in 1881.", "score": 0.03}
+    reply = {
+        "query": "When?", "generated_answer": "In 1881 [1].", "search_method": "semantic_sampling", "total_found": 2,
+        "sources": [source, {**source, "excerpt": "It was rebuilt."}],
+    }  # fmt: skip
+    answer = read_answer("q1", to_record(reply, paths))
+    assert (answer.text, answer.outcome, answer.contexts) == ("In 1881 [1].", "success", ("7", "7~2"))
+    assert answer.citations == ("7",)
+    fallen = {**reply, "generated_answer": "[Sampling request timed out]", "search_method": "semantic_sampling_timeout"}
+    answer = read_answer("q1", to_record(fallen, paths))
+    assert (answer.outcome, answer.error) == ("failed", "the system flags its answer as 'semantic_sampling_timeout'")

@@ -127,16 +127,16 @@ def test_a_tool_that_fails_and_one_that_is_not_there(once: Any) -> None:
 
 
 def test_an_answer_after_the_time_limit_has_failed_and_the_next_is_fine(notes_url: str) -> None:
-    with McpSystem(notes_url, tool="slow", timeout_s=0.5) as system:
+    with McpSystem(notes_url, tool="slow", timeout_s=1.5) as system:
         start = time.perf_counter()
-        assert "no result within 0.5 s" in (system.answer("q1", "long").error or "")
-        assert time.perf_counter() - start < 5
+        assert "no result within 1.5 s" in (system.answer("q1", "long").error or "")
+        assert time.perf_counter() - start < 10
         assert system.answer("q2", "quick").text == "quick"
 
 
 def test_calls_wait_beside_each_other(notes_url: str) -> None:
     def slowly(prompt: str) -> str:
-        time.sleep(0.3)
+        time.sleep(0.5)
         return prompt
 
     llm = rb.ScriptedLLM(slowly)
@@ -144,7 +144,7 @@ def test_calls_wait_beside_each_other(notes_url: str) -> None:
         ask(system, DATA, concurrency=6)  # the connections are made
         start = time.perf_counter()
         answers = ask(system, DATA, concurrency=6)
-        assert time.perf_counter() - start < 6 * 0.3
+        assert time.perf_counter() - start < 6 * 0.5
     assert [answer.text for answer in answers] == list(DATA.queries.values())
 
 
