@@ -177,6 +177,7 @@ def test_one_question_is_only_shown(place: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "Question: How do fish breathe?" in done.output
     assert "Expected: fish.md; its first one stands at rank 1" in done.output
+    assert "PASSED: fish.md is among the first 5 documents retrieved." in done.output
     assert not (place / "results").exists()
     done = runner.invoke(app, [*asked, "--expected-doc", "fihs.md"])
     assert done.exit_code == 2
@@ -184,6 +185,7 @@ def test_one_question_is_only_shown(place: Path) -> None:
     done = runner.invoke(app, ["eval", "--query", "xyzzy", "--corpus", "docs", "--expected-doc", "dogs.md", *asked[5:]])
     assert done.exit_code == 1
     assert "none of them was retrieved" in done.output
+    assert "FAILED: dogs.md is not among the first 5 documents retrieved." in done.output
 
 
 def test_a_rehearsal_sends_and_writes_nothing(place: Path) -> None:
