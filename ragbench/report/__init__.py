@@ -16,6 +16,16 @@ from ragbench.report.configuration import (
     main_measure,
     question_table,
 )
+from ragbench.report.decisions import (
+    COSTS,
+    compare_sweeps,
+    front_table,
+    held_out_choice,
+    known_costs,
+    margin_decisions,
+    sweep_health,
+    variance_table,
+)
 from ragbench.report.failures import (
     PARTS,
     arm_measure,
@@ -67,6 +77,7 @@ from ragbench.report.sweep import (
 )
 
 __all__ = [
+    "COSTS",
     "HEADLINE",
     "PARTS",
     "agreement_table",
@@ -85,6 +96,7 @@ __all__ = [
     "cause_shares",
     "check_comparable",
     "chunk_tokens",
+    "compare_sweeps",
     "conclusion",
     "configurations",
     "dataset_table",
@@ -95,15 +107,19 @@ __all__ = [
     "failure_details",
     "failure_links",
     "findings",
+    "front_table",
     "gap_sentences",
     "gap_table",
     "generation_facts",
     "generation_table",
     "heatmap_table",
+    "held_out_choice",
+    "known_costs",
     "leaderboard",
     "leaderboard_markdown",
     "machines",
     "main_measure",
+    "margin_decisions",
     "order_changes",
     "origin_table",
     "plain",
@@ -113,8 +129,10 @@ __all__ = [
     "reference_table",
     "source_table",
     "spread_table",
+    "sweep_health",
     "topic_points",
     "unscored_table",
+    "variance_table",
     "with_language_model",
     "worst_failures",
 ]

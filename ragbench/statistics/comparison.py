@@ -190,7 +190,7 @@ def _units(pair: Pairs, cluster: Mapping[str, Hashable] | pd.Series | None) -> _
     if cluster is None:
         return _Units(difference, np.ones(len(difference)), False)
     codes = group_codes(pair.query_ids, cluster)
-    return _Units(np.bincount(codes, difference), np.bincount(codes).astype(np.float64), True)
+    return _Units(np.bincount(codes, difference).astype(np.float64), np.bincount(codes).astype(np.float64), True)
 
 
 def _intervals(
@@ -215,9 +215,7 @@ def _intervals(
     return low, high, kinds
 
 
-def _p_values(
-    pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int, seed: int
-) -> tuple[Floats, list[str]]:
+def _p_values(pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int, seed: int) -> tuple[Floats, list[str]]:
     p_values = np.full(len(units), math.nan)
     tests = ["none"] * len(units)
     flipped = []

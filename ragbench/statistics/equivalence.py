@@ -72,10 +72,8 @@ def equivalent(
         if n < 2:
             p = p_one = math.nan
         center = mean(d)
-        rows.append(
-            (measure, mean(pairs.before), mean(pairs.after), center, center - reach, center + reach, margin, p)
-            + (p < alpha, p_one, p_one < alpha, n)
-        )
+        means = (mean(pairs.before), mean(pairs.after), center, center - reach, center + reach)
+        rows.append((measure, *means, margin, p, p < alpha, p_one, p_one < alpha, n))
     columns = ["measure", "baseline", "contender", "difference", "ci_low", "ci_high", "margin", "p_value"]
     columns += ["equivalent", "p_non_inferior", "non_inferior", "n"]
     table = pd.DataFrame(rows, columns=columns)
@@ -167,7 +165,7 @@ def within_margin(
     if lacking := [name for name in scores_by_name if name not in costs]:
         raise ConfigError(f"costs has no entry for {', '.join(map(repr, lacking))}; give None where it is unknown")
     values = matrix.to_numpy() if higher_is_better(measure) else -matrix.to_numpy()
-    n, names = len(matrix), list(matrix)
+    n, names = len(matrix), [str(name) for name in matrix]
     best = names[int(values.mean(axis=0).round(12).argmax())]
     cost = [math.nan if pd.isna(costs[name]) else float(costs[name]) for name in names]
     p_values = [

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,26 +27,27 @@ class HeldOut:
 
     `chosen` is best on the `n_choosing` queries, with a mean of `mean_choosing` there. On the `n_held_out` others its
     mean is `mean`, with the interval `ci_low` to `ci_high`; `difference` is that from `runner_up` (second on the
-    choosing half), with its interval and `p_value`. `optimism` is how much better the choice looks where it was chosen,
-    averaged over both directions (choose on one half, measure on the other, and the reverse); `same_choice` says
-    whether both halves choose the same. With too few queries all numbers are None and `sentence` says so.
+    choosing half), with its interval and `p_value`. `optimism` is how much better the choice looks where it was
+    chosen, averaged over both directions (choose on one half, measure on the other, and the reverse), so 0 where both
+    choose the same; `same_choice` says whether they do. With too few queries all numbers are None and `sentence` says
+    so.
     """
 
-    chosen: str | None
-    runner_up: str | None
+    sentence: str
     n_choosing: int
     n_held_out: int
-    mean_choosing: float | None
-    mean: float | None
-    ci_low: float | None
-    ci_high: float | None
-    difference: float | None
-    difference_low: float | None
-    difference_high: float | None
-    p_value: float | None
-    optimism: float | None
-    same_choice: bool | None
-    sentence: str
+    chosen: str | None = None
+    runner_up: str | None = None
+    mean_choosing: float | None = None
+    mean: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    p_value: float | None = None
+    optimism: float | None = None
+    same_choice: bool | None = None
 
 
 def held_out(
@@ -79,15 +79,19 @@ def held_out(
 
     Raises:
         ConfigError: fewer than two configurations, a measure that is not there, a setting out of range.
-        ComparisonError: other queries, or none that all have scored.
+        ComparisonError: the configurations do not hold the same queries.
     """
     check_settings(n_resamples, alpha, seed)
-    matrix = matrix_of(scores_by_name, measure)
+    matrix = matrix_of(scores_by_name, measure, may_be_empty=True)
     n = len(matrix)
     order = np.random.default_rng([seed, 2]).permutation(n)
     choosing, others = matrix.iloc[np.sort(order[: n // 2])], matrix.iloc[np.sort(order[n // 2 :])]
     if n < 2 * LEAST_HALF:
-        return _too_few(n, matrix.shape[1], len(choosing), len(others))
+        sentence = (
+            f"Too few queries to hold half of them out: {n} that all {matrix.shape[1]} configurations scored, "
+            f"and {2 * LEAST_HALF} are needed."
+        )
+        return HeldOut(sentence, len(choosing), len(others))
     chosen, runner_up = _two_best(choosing, measure)
     reverse = _two_best(others, measure)[0]
     tidy = {name: _tidy(others[name], measure) for name in (chosen, runner_up)}
@@ -108,10 +112,22 @@ def held_out(
         else f"The other half would have chosen {reverse}: these queries do not settle which is best."
     )
     return HeldOut(
-        chosen, runner_up, len(choosing), len(others), there, here, float(own["ci_low"]), float(own["ci_high"]),
-        float(pair["difference"]), float(pair["ci_low"]), float(pair["ci_high"]), float(pair["p_value"]),
-        optimism, same, sentence,
-    )  # fmt: skip
+        sentence,
+        len(choosing),
+        len(others),
+        chosen=chosen,
+        runner_up=runner_up,
+        mean_choosing=there,
+        mean=here,
+        ci_low=float(own["ci_low"]),
+        ci_high=float(own["ci_high"]),
+        difference=float(pair["difference"]),
+        difference_low=float(pair["ci_low"]),
+        difference_high=float(pair["ci_high"]),
+        p_value=float(pair["p_value"]),
+        optimism=optimism,
+        same_choice=same,
+    )
 
 
 def _two_best(matrix: pd.DataFrame, measure: str) -> tuple[str, str]:
@@ -126,11 +142,3 @@ def _tidy(values: pd.Series[float], measure: str) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame({"query_id": values.index, "measure": measure, "value": values.to_numpy()})
-
-
-def _too_few(n: int, configurations: int, n_choosing: int, n_held_out: int) -> HeldOut:
-    sentence = (
-        f"Too few queries to hold half of them out: {n} that all {configurations} configurations scored, "
-        f"and {math.ceil(2 * LEAST_HALF)} are needed."
-    )
-    return HeldOut(None, None, n_choosing, n_held_out, *[None] * 10, sentence)

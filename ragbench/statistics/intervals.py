@@ -29,8 +29,9 @@ def wilson_interval(values: Floats, alpha: float) -> tuple[float, float]:
     """
     from statsmodels.stats.proportion import proportion_confint
 
-    low, high = proportion_confint(int(values.sum()), len(values), alpha=alpha, method="wilson")
-    return float(low), float(high)
+    right, n = int(values.sum()), len(values)
+    low, high = proportion_confint(right, n, alpha=alpha, method="wilson")
+    return min(float(low), right / n), max(float(high), right / n)  # for none or all it misses 0 or 1 by a bit
 
 
 def adjusted_interval(differences: Floats, alpha: float, *, binary: bool) -> tuple[float, float]:

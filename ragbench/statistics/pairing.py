@@ -88,17 +88,17 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
     return Pairs(left[both], right[both], before.index[both].tolist(), int((~both).sum()))
 
 
-def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str, *, least: int = 2) -> pd.DataFrame:
+def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str, *, may_be_empty: bool = False) -> pd.DataFrame:
     """Values of one measure: queries down (only those that all scored), configurations across.
 
     Raises:
         ComparisonError: the configurations do not hold the same queries, or none that all of them scored.
-        ConfigError: fewer than `least` configurations, or a measure that one of them lacks.
+        ConfigError: fewer than two configurations, or a measure that one of them lacks.
     """
     import pandas as pd
 
-    if len(scores_by_name) < least:
-        raise ConfigError(f"{len(scores_by_name)} configurations; this needs the scores of at least {least}")
+    if len(scores_by_name) < 2:
+        raise ConfigError(f"{len(scores_by_name)} configurations; this needs the scores of at least 2")
     if not isinstance(measure, str):
         raise ConfigError(f"measure is the name of one measure such as 'nDCG@10', not {measure!r}")
     tables = tables_of(scores_by_name)
@@ -108,7 +108,7 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str, *, least
         paired(tables, first, name, measure)
     order = tables[first][measure].index
     matrix = pd.DataFrame({name: table[measure].reindex(order) for name, table in tables.items()}).dropna()
-    if matrix.empty:
+    if matrix.empty and not may_be_empty:
         raise ComparisonError(f"{measure}: no query that all {len(tables)} configurations have scored")
     return matrix
 

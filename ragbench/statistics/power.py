@@ -70,10 +70,10 @@ def required_queries(
     columns = ["measure", "effect", "deviation", "required", "n"]
     table = pd.DataFrame(rows, columns=columns)
     detectable = [_detectable(row["deviation"], row["n"], alpha, power) for row in table.to_dict("records")]
-    table.insert(4, "detectable", nullable(detectable))
+    table["detectable"] = nullable(detectable)
     table["deviation"] = nullable(table["deviation"].to_numpy(dtype=float))
     table["required"] = table["required"].astype("Int64")
-    return table
+    return table[["measure", "effect", "deviation", "required", "detectable", "n"]]
 
 
 def t_test_power(effect: float, deviation: float, n: int, alpha: float) -> float:

@@ -154,8 +154,8 @@ def narrowing_options(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
     parts = summary.components.set_index("source")
     variance = {source: _float(parts["variance"].get(source)) for source in (*LEVELS, "judge")}
     queries = float(summary.n_queries)
-    answers, verdicts = float(parts.loc["generation", "per_query"]), float(parts.loc["judge sample", "per_query"])
-    judges = float(parts.loc["judge", "per_query"]) if "judge" in parts.index else 1.0
+    draws = {str(source): float(number) for source, number in parts["per_query"].items()}
+    answers, verdicts, judges = draws["generation"], draws["judge sample"], draws.get("judge", 1.0)
     options = {
         "as it is": (1, 1, 1, 0),
         "twice the queries": (2, 1, 1, 0),
@@ -185,7 +185,9 @@ def narrowing_options(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
         table[f"narrower_per_{unit.removesuffix('s')}"] = (table["narrower"] / price).astype("Float64")
     table["_last"] = table["option"] == "as it is"
     keys = ["_last", "narrower_per_usd", "narrower"]
-    table = table.sort_values(keys, ascending=[True, False, False], ignore_index=True, kind="stable", na_position="last")
+    table = table.sort_values(
+        keys, ascending=[True, False, False], ignore_index=True, kind="stable", na_position="last"
+    )
     for name in ("half_width", "narrower"):
         table[name] = nullable(table[name].to_numpy(dtype=float))
     return table.drop(columns="_last")
@@ -224,10 +226,10 @@ def _checked(samples: pd.DataFrame) -> pd.DataFrame:
         raise DataError(f"samples: {twice} stands there twice")
     frame = samples[[*key, "value"]].copy()
     frame["value"] = pd.to_numeric(frame["value"], errors="coerce").astype(float)
-    frame = frame[np.isfinite(frame["value"])]
-    if frame.empty:
+    scored: pd.DataFrame = frame[np.isfinite(frame["value"])].copy()
+    if scored.empty:
         raise DataError("samples: no value is scored")
-    return frame
+    return scored
 
 
 def _moments(frame: pd.DataFrame) -> _Nested:
