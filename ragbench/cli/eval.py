@@ -58,7 +58,7 @@ def eval_command(
     folder. Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline, 2 nothing could
     be evaluated, 130 interrupted.
     """
-    from ragbench.cli.evaltable import say_answer, say_report
+    from ragbench.cli.evaltable import say_answer, say_found, say_report
 
     with asking(max_cost, no_cache, offline):
         from ragbench.evaluation import (
@@ -114,11 +114,11 @@ def eval_command(
         if query:
             say_answer(report)
         say_report(report, verbose=verbose)
+        found = say_found(report, expected_doc or []) if query else True
         if folder is not None:
             typer.echo(f"Report: {shown(folder / 'report.html')} (also report.md, report.json)")
         check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
-    wrong = bool(query) and report.cases[0].passed is False
-    raise typer.Exit(0 if report.passed and not wrong else 1)
+    raise typer.Exit(0 if report.passed and found else 1)
 
 
 def _load(test_set: str, corpus: str) -> Dataset:
@@ -127,9 +127,11 @@ def _load(test_set: str, corpus: str) -> Dataset:
     if not corpus:
         return load_dataset(test_set)
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.testsets import form_of, load_testset
+    from ragbench.datasets.testsets import SUFFIXES, form_of, load_testset
 
-    if not Path(test_set).expanduser().exists() or form_of(test_set) == "beir":
+    path = Path(test_set).expanduser()
+    named = not path.exists() and path.suffix.lower() not in SUFFIXES
+    if named or form_of(test_set) == "beir":
         raise ConfigError(
             f"--corpus gives the documents of a test-set file, but {test_set!r} has its own; leave it out"
         )

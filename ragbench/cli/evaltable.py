@@ -19,6 +19,8 @@ from ragbench.report.evaluation import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
 _COLOURS = {"passed": "green", "missed": "red", "unreachable": "magenta", "unscored": "yellow"}
@@ -34,7 +36,10 @@ def console_of() -> Console:
 
 
 def say_report(report: Report, *, verbose: bool = False, console: Console | None = None) -> None:
-    """The table by perspective, what got worse, failed cases, advice, and the verdict last, where eyes are."""
+    """The table by perspective, what got worse, failed cases, advice, and the verdict last, where eyes are.
+
+    Without any target or baseline there is no verdict, and no line for it.
+    """
     from rich.text import Text
 
     out = console or console_of()
@@ -58,6 +63,23 @@ def say_report(report: Report, *, verbose: bool = False, console: Console | None
             out.print(Text(f"  likely cause: {advice.cause}", style="dim"))
             out.print(Text(f"  rests on: {'; '.join(advice.evidence)}", style="dim"))
     word, sentence = banner(report)
+    if word != "no verdict" or len(report.cases) != 1:
+        _say_verdict(word, sentence, out)
+
+
+def say_found(report: Report, expected: Sequence[str], console: Console | None = None) -> bool:
+    """Whether a single question found what was expected among the first 5, in a sentence; True without expectation."""
+    found = not expected or report.cases[0].scores.get("Success@5") != 0
+    if expected:
+        where = "is" if found else "is not"
+        sentence = f"{' or '.join(expected)} {where} among the first 5 documents retrieved."
+        _say_verdict("passed" if found else "failed", sentence, console or console_of())
+    return found
+
+
+def _say_verdict(word: str, sentence: str, out: Console) -> None:
+    from rich.text import Text
+
     colour = {"passed": "green", "failed": "red"}.get(word, "yellow")
     out.print(Text.assemble((word.upper(), f"bold {colour}"), f": {sentence}"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,7 +121,7 @@ def _given(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
             raise ConfigError(f"the system is a list that holds {answer!r}; expected answers, a system, or its name")
     by_query = {answer.query_id: answer for answer in answers}
     if len(by_query) < len(answers):
-        twice = next(a.query_id for i, a in enumerate(answers) if by_query[a.query_id] is not answers[i])
+        [(twice, _)] = Counter(answer.query_id for answer in answers).most_common(1)
         raise DataError(f"two answers to query {twice!r}; evaluate repeated runs one by one")
     if answers and not by_query.keys() & dataset.queries.keys():
         raise DataError(

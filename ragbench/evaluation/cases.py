@@ -74,5 +74,10 @@ def _by_retrieval(answered: Answered, scores: pd.DataFrame) -> Decided:
     for case in answered.dataset.cases:
         value = found.get(case.query_id, math.nan)
         passed[case.query_id] = None if math.isnan(value) else value > 0
-    reasons = {one: (_NOTHING_FOUND,) for one, good in passed.items() if good is False}
+    failed = {answer.query_id: answer.error for answer in answered.answers if answer.error is not None}
+    reasons = {
+        one: (f"failed: {failed[one]}" if one in failed else _NOTHING_FOUND,)
+        for one, good in passed.items()
+        if good is False
+    }
     return Decided(passed, reasons, scores.iloc[:0])

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation.answering import Answered, answer_all
-from ragbench.evaluation.cases import Decided, decide
+from ragbench.evaluation.assembling import (
+    advice_for,
+    aimed,
+    bound_of,
+    cases_of,
+    categories_of,
+    latency_of,
+    overall_frame,
+    overall_state,
+    rows_of,
+    scores_by_case,
+)
+from ragbench.evaluation.cases import decide
 from ragbench.evaluation.perspectives import ceilings_of, document_ceilings, level_of, measure, unlabelled, unmeasurable
 from ragbench.evaluation.safety import safety_results
-from ragbench.evaluation.targets import Targets, check_reachable, load_targets, reaches, verdict
-from ragbench.metrics import higher_is_better
-from ragbench.metrics.pipeline import outcome_of
+from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.report.environment import environment
 from ragbench.report.evaluation import (
-    HEADLINE,
     PERSPECTIVES,
-    Advice,
-    CaseResult,
-    CategoryResult,
-    Latency,
     Made,
     MeasureResult,
     Perspective,
@@ -36,17 +40,12 @@ from ragbench.report.evaluation import (
     compare_reports,
     perspective_of,
 )
-from ragbench.scoring import abstention_table
-from ragbench.scoring.pipeline import latency_table
-from ragbench.statistics import summarise
 from ragbench.types import LLM, Answer, Dataset, Embedder, System
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "overall"))
-# Not bounded by 1, or by something that depends on the chunks.
-_NO_CEILING = ("span_precision", "span_iou")
 CRITERIA = ("correctness", "faithfulness", "relevance")
 """What a judge is asked about each answer."""
 
@@ -82,14 +81,13 @@ def evaluate(
     Returns:
         The report: `summary` is its table, `passed` its verdict. `write_report` keeps it.
 
-    >>> import warnings
     >>> from ragbench.types import Case, Document
     >>> corpus = {"cats": Document("cats", "Cats sleep most of the day."), "dogs": Document("dogs", "Dogs bark.")}
     >>> case = Case("q1", "How long do cats sleep each day?", gold_facts=(("most of the day",),))
     >>> data = Dataset("pets", "test", corpus, [case], {"q1": {"cats": 1}})
     >>> report = evaluate(data, "bm25", perspectives=["retrieval"])
-    >>> report.summary.set_index("measure").loc["nDCG@5", ["value", "verdict"]].tolist()
-    [1.0, 'passed']
+    >>> report.summary.set_index("measure").loc["nDCG@5", "verdict"]
+    'passed'
 
     Raises:
         ConfigError: an unknown perspective or system, a gate (`fail_under`) that cannot be reached or measured.
@@ -150,7 +148,7 @@ def check_evaluation(
             raise ConfigError(f"--fail-under names {gate}, which this test set cannot show: {reason}")
     best = document_ceilings(dataset)
     gates = [name for name in targets.gates if perspective_of(name) != "retrieval"]
-    check_reachable(targets, {**best, **{name: top for name in gates if (top := _bound(name)) is not None}})
+    check_reachable(targets, {**best, **{name: top for name in gates if (top := bound_of(name)) is not None}})
     if baseline is not None:
         query_ids = [case.query_id for case in dataset.cases]
         settings = _settings(perspectives, targets, embedder, judge)
@@ -188,7 +186,7 @@ def report_of(
                 frames[one] = measure(one, answered, embedder=embedder, judge=judge, criteria=CRITERIA)
                 if one == "safety":
                     figures, samples, safety_rows = safety_results(dataset, detector)
-                    rows += [_aimed(row, aims) for row in safety_rows]
+                    rows += [aimed(row, aims) for row in safety_rows]
                 if not frames[one]["value"].notna().any() and not (one == "safety" and figures):
                     reason = _nothing_scored(one, answered)
             level = level_of(answered) if one == "retrieval" and not reason else ""
@@ -197,14 +195,14 @@ def report_of(
             bar.update()
     measured = {one.name: frames[one.name] for one in states if one.measured and one.name in frames}
     decided = decide(answered, measured, aims.cases)
-    states.append(_overall_state(decided))
-    frames["overall"] = _overall_frame(decided)
+    states.append(overall_state(decided))
+    frames["overall"] = overall_frame(decided)
     best = ceilings_of(answered)
     check_reachable(aims, best)
-    rows = [*(row for part in frames.values() for row in _rows(part, aims, best)), *rows]
+    rows = [*(row for part in frames.values() for row in rows_of(part, aims, best)), *rows]
     rows = [row for row in rows if any(one.name == row.perspective and one.measured for one in states)]
-    cases = _cases(answered, _by_case(dataset, frames), decided)
-    latency = _latency(answered) if "pipeline" in chosen else ()
+    cases = cases_of(answered, scores_by_case(dataset, frames), decided)
+    latency = latency_of(answered) if "pipeline" in chosen else ()
     report = Report(
         name=name or f"{dataset.name}-{answered.system['name']}",
         test_set=_test_set(dataset),
@@ -213,12 +211,12 @@ def report_of(
         perspectives=tuple(states),
         measures=tuple(rows),
         cases=cases,
-        categories=_categories(cases),
+        categories=categories_of(cases),
         safety=figures,
         samples=samples,
         made=Made(_now(), seconds, environment(), latency),
     )
-    return replace(report, advice=_advice(report, answered))
+    return replace(report, advice=advice_for(report, answered))
 
 
 def _settings(
@@ -248,169 +246,5 @@ def _nothing_scored(perspective: str, answered: Answered) -> str:
     return "nothing to score: no question has both the labels and an answer for any of its measures"
 
 
-def _by_case(dataset: Dataset, frames: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, float | None]]:
-    """query_id -> measure -> value; every case has every measure, None where it is unscored."""
-    names = [name for frame in frames.values() for name in dict.fromkeys(frame["measure"])]
-    scores: dict[str, dict[str, float | None]] = {case.query_id: dict.fromkeys(names) for case in dataset.cases}
-    for frame in frames.values():
-        for query_id, name, value in frame[["query_id", "measure", "value"]].itertuples(index=False, name=None):
-            if query_id in scores and value is not None and math.isfinite(value):
-                scores[query_id][name] = float(value)
-    return scores
-
-
-def _overall_frame(decided: Decided) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = [(one, "pass_rate", math.nan if good is None else float(good)) for one, good in decided.passed.items()]
-    passed = pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
-    return pd.concat([decided.scores, passed], ignore_index=True) if len(decided.scores) else passed
-
-
-def _overall_state(decided: Decided) -> Perspective:
-    known = any(passed is not None for passed in decided.passed.values())
-    return Perspective("overall", known, "" if known else "nothing decides whether a question passes")
-
-
-def _rows(frame: pd.DataFrame, targets: Targets, best: Mapping[str, float]) -> list[MeasureResult]:
-    if frame.empty:
-        return []
-    rows = []
-    for row in summarise(frame).to_dict("records"):
-        name = row["measure"]
-        plain = MeasureResult(
-            measure=name,
-            perspective=perspective_of(name) or "answer",
-            value=_number(row["mean"]),
-            ci_low=_number(row["ci_low"]),
-            ci_high=_number(row["ci_high"]),
-            n_scored=int(row["n_scored"]),
-            n=int(row["n"]),
-            ceiling=best.get(name, _bound(name)),
-        )
-        rows.append(_aimed(plain, targets))
-    return rows
-
-
-def _aimed(row: MeasureResult, targets: Targets) -> MeasureResult:
-    """The row with its target and what that says of it."""
-    lower, target = not higher_is_better(row.measure), targets.measures.get(row.measure)
-    said = verdict(row.value, target, ceiling=row.ceiling, lower_is_better=lower)
-    sure = None
-    if target is not None and row.ci_low is not None and row.ci_high is not None and said in ("passed", "missed"):
-        sure = reaches(row.ci_low, target, lower) == reaches(row.ci_high, target, lower)
-    return replace(row, target=target, verdict=said, sure=sure, lower_is_better=lower)
-
-
-def _bound(measure: str) -> float | None:
-    """The best value of a measure whatever the test set: 1, or 0 where lower is better; None where it is not known."""
-    if measure == "fact_dispersion":
-        return 1.0
-    if not higher_is_better(measure):
-        return 0.0 if "latency" not in measure else None
-    return None if measure.startswith(_NO_CEILING) else 1.0
-
-
-def _cases(
-    answered: Answered,
-    scores: Mapping[str, Mapping[str, float | None]],
-    decided: Decided,
-) -> tuple[CaseResult, ...]:
-    from ragbench.evaluation.masking import masked
-
-    given = {answer.query_id: answer for answer in answered.answers}
-    rows = []
-    for case in answered.dataset.cases:
-        answer = given.get(case.query_id) or Answer(case.query_id, "", outcome="failed", error="no answer")
-        grades = answered.dataset.qrels.get(case.query_id, {})
-        rows.append(
-            CaseResult(
-                query_id=case.query_id,
-                question=case.text,
-                category=case.category,
-                query_type=case.query_type,
-                passed=decided.passed.get(case.query_id),
-                reasons=tuple(masked(reason) for reason in decided.reasons.get(case.query_id, ())),
-                outcome=outcome_of(answer),
-                expected_outcome=case.expected_outcome,
-                answer=masked(answer.text),
-                retrieved=answer.contexts,
-                relevant=tuple(
-                    sorted((one for one, grade in grades.items() if grade > 0), key=lambda one: -grades[one])
-                ),
-                scores=scores[case.query_id],
-            )
-        )
-    return tuple(rows)
-
-
-def _categories(cases: Sequence[CaseResult]) -> tuple[CategoryResult, ...]:
-    names = list(dict.fromkeys(case.category for case in cases))
-    if not any(names):
-        return ()
-    import numpy as np
-
-    from ragbench.statistics.intervals import wilson_interval
-
-    rows = []
-    for name in names:
-        own = [case for case in cases if case.category == name]
-        passed = [case.passed for case in own if case.passed is not None]
-        low, high = wilson_interval(np.array(passed, dtype=float), 0.05) if passed else (None, None)
-        means = {
-            measure: _mean([case.scores[measure] for case in own]) for measure in own[0].scores if measure in HEADLINE
-        }
-        rate = sum(passed) / len(passed) if passed else None
-        rows.append(CategoryResult(name, len(own), len(passed), rate, _number(low), _number(high), means))
-    return tuple(rows)
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
-
-
 def _now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-def _number(value: Any) -> float | None:
-    import pandas as pd
-
-    return None if value is None or pd.isna(value) else float(value)
-
-
-def _latency(answered: Answered) -> tuple[Latency, ...]:
-    budgets: dict[str, set[float]] = {}
-    for case in answered.dataset.cases:
-        for stage, budget in case.latency_budget_ms.items():
-            budgets.setdefault(stage, set()).add(budget)
-    # Percentiles over questions of different budgets can be held against none of them.
-    shared = {stage: min(values) for stage, values in budgets.items() if len(values) == 1}
-    rows = latency_table(answered.latency, shared).to_dict("records")
-    return tuple(
-        Latency(
-            stage=row["stage"],
-            n=int(row["n"]),
-            **{name: _number(row[name]) for name in ("p50", "p95", "p99", "budget")},
-            verdict=row["verdict"],
-        )
-        for row in rows
-    )
-
-
-def _advice(report: Report, answered: Answered) -> tuple[Advice, ...]:
-    try:  # SHIM until w-context is complete
-        from ragbench.diagnosis import recommend
-    except ImportError:
-        return ()
-    summary = report.summary.rename(columns={"value": "mean"})
-    best = {row.measure: row.ceiling for row in report.measures if row.ceiling is not None}
-    asked = answered.has_answers and bool(answered.dataset.cases)
-    found = recommend(
-        summary[["measure", "mean", "ci_low", "ci_high", "n_scored", "n"]],
-        {row.measure: row.target for row in report.measures if row.target is not None},
-        ceilings=best,
-        abstentions=abstention_table(answered.dataset, answered.answers) if asked else None,
-    )
-    return tuple(Advice(one.title, one.cause, one.action, one.evidence) for one in found)

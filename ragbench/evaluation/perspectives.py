@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.evaluation.answering import Answered
+from ragbench.evaluation.safety import score_leaks
 from ragbench.judges import judge as judge_answers
 from ragbench.scoring import score_answers, score_judgements, score_spans
 from ragbench.scoring.context import context_ceilings, score_context
+from ragbench.scoring.groundedness import claim_table, score_groundedness
 from ragbench.scoring.pipeline import score_pipeline
 from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_level, score_retrieval
 from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Run
@@ -39,7 +41,7 @@ def unmeasurable(perspective: str, answered: Answered) -> str:
 def unlabelled(perspective: str, dataset: Dataset) -> str:
     """Why the labels of a test set do not allow a perspective; "" where they do."""
     cases = dataset.cases
-    if perspective == "safety":
+    if perspective == "safety":  # of answers to questions, leaks can be told without a label
         return "" if dataset.safety_inputs or dataset.safety_outputs or cases else "no labels: there are no samples"
     if not cases:
         return "no labels: the test set has no questions"
@@ -120,7 +122,7 @@ def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
 
 def claim_model(embedder: str | Embedder) -> str:
     """What claims are held against their contexts with: no heavier a model than the embedder of the evaluation."""
-    return "minilm" if embedder == "minilm" else "lexical"
+    return "minilm" if getattr(embedder, "name", embedder) == "minilm" else "lexical"
 
 
 def texts_of(answered: Answered) -> list[Chunk]:
@@ -180,17 +182,15 @@ def measure(
         context = score_context(answered.dataset, answered.answers, texts_of(answered))
         return context[~context["measure"].isin(_REACHED)]
     if perspective == "groundedness":
-        try:  # SHIM until w-ground is complete
-            from ragbench.scoring.groundedness import score_groundedness
-        except ImportError:
-            return _frame([])
         return score_groundedness(answered.dataset, answered.answers, texts_of(answered), model=claim_model(embedder))
     if perspective == "pipeline":
         # What differs each time is no score of a case: latencies stand in a table of their own.
         frame = score_pipeline(answered.dataset, answered.answers)
-        return frame[~frame["measure"].str.fullmatch(r"latency_\w+_ms")]
+        return frame[~frame["measure"].str.fullmatch(r"latency_.+_ms")]
     if perspective == "answer":
         return score_answer(answered, embedder)
+    if perspective == "safety":
+        return score_leaks(answered.answers if answered.has_answers else ())
     if perspective == "judge":
         chunks = texts_of(answered)
         return score_judgements(
@@ -199,15 +199,12 @@ def measure(
     return _frame([])
 
 
-def claims_of(answered: Answered, query_ids: Sequence[str]) -> dict[str, list[dict[str, object]]]:
+def claims_of(answered: Answered, query_ids: Sequence[str], embedder: str) -> dict[str, list[dict[str, object]]]:
     """query_id -> the claims of its answer, each with its verdict and what it rests on."""
     chosen = answered.dataset.select(query_ids)
     answers = [answer for answer in answered.answers if answer.query_id in chosen.queries]
     claims: dict[str, list[dict[str, object]]] = {}
-    try:  # SHIM until w-ground is complete
-        from ragbench.scoring.groundedness import claim_table
-    except ImportError:
-        return {}
-    for row in claim_table(chosen, answers, texts_of(answered)).to_dict("records"):
+    model = claim_model(embedder)
+    for row in claim_table(chosen, answers, texts_of(answered), model=model).to_dict("records"):
         claims.setdefault(row.pop("query_id"), []).append({str(name): value for name, value in row.items()})
     return claims

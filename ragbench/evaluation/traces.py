@@ -26,7 +26,9 @@ def failure_traces(report: Report, answered: Answered) -> list[dict[str, Any]]:
     if not failed:
         return []
     given = {answer.query_id: answer for answer in answered.answers}
-    claims = claims_of(answered, list(failed)) if "groundedness" in report.settings["perspectives"] else {}
+    claims: dict[str, list[dict[str, object]]] = {}
+    if any(one.name == "groundedness" and one.measured for one in report.perspectives):
+        claims = claims_of(answered, list(failed), report.settings["embedder"])
     traces = []
     for case in answered.dataset.cases:
         if (result := failed.get(case.query_id)) is None:

@@ -9,10 +9,12 @@ import re
 
 LOWER_IS_BETTER = frozenset(
     {
+        "attack_false_positive_rate",
         "boundary_cuts",
         "cost_usd",
         "fact_dispersion",
         "false_positive_rate",
+        "leak_false_positive_rate",
         "ngram_redundancy",
         "overall_hallucination",
         "tfidf_redundancy",

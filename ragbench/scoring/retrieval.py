@@ -123,6 +123,14 @@ def retrieval_ceilings(
     """The best value that any system could reach on each query, by the judgements that `score_retrieval` goes by.
 
     Columns query_id, measure, value, as from `ceilings`.
+
+    >>> from ragbench.types import Case, Chunk, Dataset, Span
+    >>> case = Case("q", "?", evidence=(Span("d", 0, 9), Span("d", 20, 30)))
+    >>> chunks = [Chunk("d#0", "d", 0, 15, "x" * 15), Chunk("d#1", "d", 15, 30, "x" * 15)]
+    >>> dataset = Dataset("mine", "test", {}, [case], {"q": {"d": 1}})
+    >>> best = retrieval_ceilings(dataset, chunk_run={"q": {"d#0": 1.0}}, chunks=chunks, measures=["R@1", "RR"])
+    >>> best["value"].tolist()
+    [0.5, 1.0]
     """
     level = retrieval_level(dataset, chunk_run=chunk_run, chunks=chunks)
     if level == "documents" or chunk_run is None:

@@ -41,9 +41,7 @@ def test_gates_come_last(tmp_path: Path) -> None:
     targets = load_targets(file, " nDCG@5 = 0.4 , claim_support=.9,")
     assert (targets.measures["nDCG@5"], targets.measures["claim_support"]) == (0.4, 0.9)
     assert targets.gates == {"nDCG@5", "claim_support"}
-    assert load_targets(fail_under={"MRR": 0.5}).gates == {"MRR"} or load_targets(fail_under={"MRR": 0.5}).gates == {
-        "RR"
-    }
+    assert load_targets(fail_under={"MRR": 0.5}).gates == {"RR"}
 
 
 @pytest.mark.parametrize(
@@ -82,10 +80,12 @@ def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
 def test_any_file_gives_targets_or_one_clear_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     file = tmp_path_factory.mktemp("targets") / "fuzzed.toml"
     file.write_bytes(content)
+    said = ""
     try:
-        assert load_targets(file).cases
+        targets = load_targets(file)
     except ConfigError as exc:
-        assert "fuzzed.toml" in str(exc)
+        said = str(exc)
+    assert said.count("fuzzed.toml") == 1 if said else targets.cases
 
 
 @pytest.mark.parametrize("missing", ["none.toml", "."])
@@ -114,10 +114,12 @@ def test_mistakes_of_gates(gates: str, said: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=40))
 def test_any_gates_give_targets_or_one_clear_error(text: str) -> None:
+    said = ""
     try:
-        load_targets(fail_under=text)
+        targets = load_targets(fail_under=text)
     except ConfigError as exc:
-        assert "--fail-under" in str(exc) or "measure" in str(exc)
+        said = str(exc)
+    assert ("--fail-under" in said or "measure" in said) if said else targets.gates <= set(targets.measures)
 
 
 def test_verdicts() -> None:

@@ -92,7 +92,9 @@ def _comparison(report: Report) -> list[str]:
     for flips in found.pass_fail:
         p = "" if flips.p_value is None else f", McNemar p = {flips.p_value:.3f}"
         counts = f"{len(flips.broken)} broken, {len(flips.mended)} mended of {flips.n}"
-        lines += ["", f"{_text(flips.what.capitalize())}: {counts}{p}: {flips.verdict}.", ""]
+        if lines[-1]:
+            lines.append("")
+        lines += [f"{_text(flips.what.capitalize())}: {counts}{p}: {_text(flips.verdict)}.", ""]
         for word, cases in (("broken", flips.broken), ("mended", flips.mended)):
             for one in cases[:_FLIPS]:
                 reasons = f" ({_text('; '.join(one.reasons))})" if one.reasons else ""
@@ -148,7 +150,7 @@ def _failed(report: Report) -> list[str]:
 
 def _latency(report: Report) -> list[str]:
     rows = [
-        (_text(one.stage), str(one.n), *map(number, (one.p50, one.p95, one.p99, one.budget)), one.verdict or "–")
+        (_text(one.stage), str(one.n), *map(number, (one.p50, one.p95, one.p99, one.budget)), _text(one.verdict) or "–")
         for one in report.made.latency
     ]
     heads = ("stage", "timed", "p50", "p95", "p99", "budget", "verdict")

@@ -158,7 +158,7 @@ every measure of a test set
     except ConfigError:
         pass
     known = {measure.casefold(): measure for part in _MEANING.values() for measure in (*part, *more)}
-    known |= {f"{other.casefold()}@5": f"{other}@5" for other in ALIASES}
+    known |= {f"{other.casefold()}@5": f"{own}@5" for other, own in ALIASES.items() if own not in ("RR", "AP")}
     near = difflib.get_close_matches(name.casefold(), known, n=1, cutoff=0.5)
     hint = f"; did you mean '{known[near[0]]}'?" if near else "."
     raise ConfigError(f"unknown measure {name!r}{hint} ragbench eval -v shows every measure of a test set")

@@ -105,8 +105,8 @@ def test_no_text_becomes_markdown(attack: str) -> None:
     lines = report_markdown(full_report(attack)).splitlines()
     assert len(lines) == len(report_markdown(full_report("harmless")).splitlines())
     said = "\n".join(lines)
-    assert "<script" not in said
-    assert "](javascript" not in said
+    assert not re.search(r"(?<!\\)<script", said)
+    assert not re.search(r"(?<!\\)\](?=\(javascript)", said)
     cells = {line.count("|") - line.count("\\|") for line in lines if line.startswith("| retrieval")}
     assert cells == {9}
 

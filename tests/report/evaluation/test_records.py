@@ -112,7 +112,7 @@ def test_many_mistakes_are_counted() -> None:
 
 
 def test_the_schema_names_every_field() -> None:
-    assert set(report_schema()["properties"]) == {name for name in Report.__dataclass_fields__}
+    assert set(report_schema()["properties"]) == set(Report.__dataclass_fields__)
 
 
 def test_nothing_is_half_written_or_overwritten(tmp_path: Path) -> None:

@@ -1,0 +1,108 @@
+"""Keys, tokens and passwords in a text: detect-secrets' forms, those of newer services, and named values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+# Entropy alone also finds hashes, UUIDs and commit ids; addresses have a kind of their own; its keyword detector
+# expects source code.
+_LEFT_OUT = frozenset({"Base64 High Entropy String", "Hex High Entropy String", "Public IP (ipv4)", "Secret Keyword"})
+
+# Forms as the services document them.
+_NEWER = {
+    "Anthropic key": r"\bsk-ant-[\w-]{20,}",
+    "OpenAI key": r"\bsk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,}",
+    "Google API key": r"\bAIza[\w-]{35}",
+    "Hugging Face token": r"\bhf_[A-Za-z0-9]{30,}",
+    "GitHub token": r"\b(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,})",
+    "Stripe key": r"\b[srp]k_(?:live|test)_[A-Za-z0-9]{16,}",
+    "AWS access key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    "Slack token": r"\bxox[abeoprs]-[\w-]{10,}",
+    "JSON Web Token": r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
+    "bearer token": r"(?i)\bbearer\s+[\w.~+/-]{24,}=*",
+}
+_NEWER_COMPILED = {name: re.compile(pattern) for name, pattern in _NEWER.items()}
+_PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:[\s\S]{0,8000}?-----END[^-]*-----)?")
+_IN_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,64}:([^\s/@]{3,128})@[\w.-]+")
+_NAMED = re.compile(
+    r"(?i)\b(?:pass(?:word|wd|phrase|code)|pwd|kennwort|passwort|contrasena|contraseña|mot de passe|(?:api|access|secret|private"
+    r"|encryption|signing|license|account|storage|client|auth)[ _-]?(?:key|token|secret)|secret|credentials?|\w{0,20}_(?:key|token"
+    r"|secret|password)|pin)\b[\"'`*]{0,3}(?:\s{0,2}(?:[:=]|=>|:=|->|→)\s{0,2}|\s(?:for [\w .@-]{1,40} )?(?:is|was|ist|lautet|es"
+    r"|est)(?: set to| now|:)?\s{1,2})[\"'`*]{0,3}([^\s\"'`<>,;()\[\]{}]{4,200})"
+)
+_TEMPLATE = re.compile(
+    r"(?i)^(?:your|my|the|some|enter|insert|replace|put|example|sample|dummy|fake|placeholder|change_?me|redacted|hidden|none|null"
+    r"|true|false|undefined|xxx|abc123?|test|os\.|env\.|process\.|config\.|self\.|settings\.|https?:|\$|%|\*|#|\.{2,}|-{3,}|_{3,})"
+    r"|[x*•.]{4,}|(?:_here|_key|_token|-here|-key|placeholder)$"
+)
+
+
+def secrets(text: str) -> Iterator[tuple[int, int, str]]:
+    """(start, end, what it is known by) of every key, token or password; the same place may come twice.
+
+    >>> [name for _, _, name in secrets("password = 'Tr0ub4dor&3', token = your_token_here")]
+    ['a value named as password or key']
+    >>> list(secrets("the password is required; sha256 " + "0a" * 32))
+    []
+    """
+    for match in _PRIVATE_KEY.finditer(text):
+        yield match.start(), match.end(), "a private key"
+    for name, pattern in _NEWER_COMPILED.items():
+        for match in pattern.finditer(text):
+            if _varied(match.group()):
+                yield match.start(), match.end(), f"the form of a {name}"
+    for match in _IN_URL.finditer(text):
+        if not _TEMPLATE.search(match.group(1)) and match.group(1).casefold() not in {"password", "pass", "pwd", "secret"}:
+            yield match.start(1), match.end(1), "a password in a URL"
+    for start, end, name in _known_forms(text):
+        yield start, end, f"the form of: {name}"
+    for match in _NAMED.finditer(text):
+        value = match.group(1).rstrip(".!?:*_")
+        if _like_a_password(value):
+            yield match.start(1), match.start(1) + len(value), "a value named as password or key"
+
+
+def _known_forms(text: str) -> Iterator[tuple[int, int, str]]:
+    offset = 0
+    for line in text.splitlines(keepends=True):
+        if len(line) < 20_000 and re.search(r"[\w+/=-]{12}", line):
+            for plugin in _plugins():
+                for found in plugin.analyze_string(line):
+                    value = found if isinstance(found, str) else ""
+                    place = line.find(value)
+                    if value and place >= 0 and _varied(value):
+                        yield offset + place, offset + place + len(value), plugin.secret_type
+        offset += len(line)
+
+
+@lru_cache(maxsize=1)
+def _plugins() -> tuple[Any, ...]:
+    import logging
+
+    from detect_secrets.core.log import log
+    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+
+    log.setLevel(logging.CRITICAL)
+    kinds = get_mapping_from_secret_type_to_class()
+    # those already covered above by the same form
+    skipped = _LEFT_OUT | {"Private Key", "Basic Auth Credentials"}
+    return tuple(kinds[kind]() for kind in sorted(kinds) if kind not in skipped)
+
+
+def _varied(value: str) -> bool:
+    """Not "sk-xxxxxxxx" nor "hf_your_token_here"."""
+    return len(set(value)) >= 8 and not re.search(r"(?i)x{5,}|\*{3,}|your|0{8}|<", value)
+
+
+def _like_a_password(value: str) -> bool:
+    if len(value) < 4 or _TEMPLATE.search(value) or "://" in value or re.search(r"[=:(]$|\(\)|\.\w+\(", value):
+        return False
+    letters, digits = any(c.isalpha() for c in value), any(c.isdigit() for c in value)
+    symbols = any(not c.isalnum() for c in value[:-1]) and not re.fullmatch(r"[A-Za-z]+(?:[-_./'’][A-Za-z]+)*", value)
+    mixed = value.lower() != value and value.upper() != value and not value.istitle()
+    if digits and not letters and not symbols:
+        return len(value) >= 4 and len(set(value)) > 1  # a PIN
+    return len(value) >= 6 and ((letters and digits) or symbols or (mixed and len(value) >= 10))

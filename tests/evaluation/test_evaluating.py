@@ -1,0 +1,327 @@
+"""evaluate: every perspective of scripted systems, and what cannot be measured."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
+from ragbench.evaluation import Targets, answer_all, evaluate, failure_traces, load_targets, report_of, select_suite
+from ragbench.llms import ScriptedLLM
+from ragbench.report.evaluation import Report, report_json, write_report
+from ragbench.systems import Pipeline
+from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample, Span
+
+CORPUS = {
+    "cats": Document("cats", "Cats sleep most of the day. A cat has four paws."),
+    "dogs": Document("dogs", "Dogs bark at strangers. A dog guards the house."),
+    "fish": Document("fish", "Fish breathe under water through gills."),
+}
+CASES = (
+    Case("q1", "How long do cats sleep?", "cats", reference_answer="Most of the day.", expected_outcome="success"),
+    Case("q2", "What do dogs guard?", "dogs", reference_answer="The house.", required_keywords=("house",)),
+    Case("q3", "How do fish breathe?", "fish", reference_answer="Through gills.", expected_outcome="success"),
+    Case("q4", "Who is the president of the moon?", "nobody", expected_outcome="no_results"),
+)
+QRELS = {"q1": {"cats": 1}, "q2": {"dogs": 1}, "q3": {"fish": 1}, "q4": {}}
+DATA = Dataset("pets", "test", CORPUS, CASES, QRELS)
+
+
+def passage(doc_id: str) -> Passage:
+    return Passage(doc_id, CORPUS[doc_id].text, doc_id)
+
+
+ANSWERS = (
+    Answer("q1", "Most of the day [1].", ("cats",), ("cats",), outcome="success", passages=(passage("cats"),)),
+    Answer("q2", "They bark.", ("cats", "dogs"), outcome="success", passages=(passage("cats"), passage("dogs"))),
+    Answer("q3", "", outcome="failed", error="the server said 500"),
+    Answer("q4", "no answer found in the documents", outcome="no_results"),
+)
+
+
+def light(
+    dataset: Dataset = DATA, answers: Sequence[Answer] = ANSWERS, perspectives: Sequence[str] = (), **options: object
+) -> Report:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return evaluate(dataset, answers, perspectives=perspectives, embedder="wordllama", **options)  # type: ignore[arg-type]
+
+
+def values(report: Report) -> dict[str, float | None]:
+    return {row.measure: row.value for row in report.measures}
+
+
+def test_retrieval_by_hand() -> None:
+    found = values(light(perspectives=["retrieval"]))
+    assert found["RR"] == pytest.approx((1 + 0.5 + 0) / 3)  # q3 failed, so found nothing; q4 has nothing to find
+    assert found["Success@5"] == pytest.approx(2 / 3)
+    assert found["nDCG@5"] == pytest.approx((1 + 1 / math.log2(3) + 0) / 3, abs=1e-6)
+
+
+def test_every_case_has_every_measure_and_what_is_unscored_is_none() -> None:
+    report = light()
+    names = {tuple(case.scores) for case in report.cases}
+    assert len(names) == 1
+    assert report.cases[2].scores["semantic_similarity"] is None
+    assert all(value is None or math.isfinite(value) for case in report.cases for value in case.scores.values())
+
+
+def test_coverage_stands_beside_each_mean() -> None:
+    rows = {row.measure: row for row in light().measures}
+    assert (rows["semantic_similarity"].n_scored, rows["semantic_similarity"].n) == (2, 4)
+    assert rows["answered"].value == pytest.approx(2 / 3)
+    assert rows["answered"].n_scored == 3
+    assert (rows["RR"].n_scored, rows["RR"].n) == (3, 4)
+
+
+def test_failed_cases_have_their_reasons_in_words() -> None:
+    report = light()
+    why = {case.query_id: case.reasons for case in report.cases if case.passed is False}
+    assert why["q3"] == ("failed: the server said 500",)
+    assert "missing keywords: house" in why["q2"]
+    assert "q4" not in why
+    assert values(report)["pass_rate"] is not None
+
+
+def test_categories_and_retrieved_stand_in_the_report() -> None:
+    report = light()
+    assert [one.category for one in report.categories] == ["cats", "dogs", "fish", "nobody"]
+    assert report.cases[1].retrieved == ("cats", "dogs")
+    assert report.cases[1].relevant == ("dogs",)
+
+
+def test_the_same_inputs_give_the_same_bytes_but_for_made() -> None:
+    one, two = (replace(light(), made=replace(light().made, at="", seconds={}, latency=())) for _ in range(2))
+    assert report_json(one) == report_json(two)
+
+
+def test_no_labels_is_not_measured_and_never_zero() -> None:
+    bare = Dataset("bare", "test", CORPUS, (Case("q1", "How long do cats sleep?"),), {"q1": {}})
+    report = light(bare, ANSWERS[:1])
+    reasons = {one.name: one.reason for one in report.perspectives if not one.measured}
+    assert reasons["retrieval"].startswith("no labels: no question names a relevant document")
+    assert reasons["answer"].startswith("no labels: no question has a reference answer")
+    assert reasons["pipeline"].startswith("no labels: no question has an expected outcome")
+    assert not {"nDCG@5", "semantic_similarity", "outcome_correct"} & set(values(report))
+    assert report.passed
+
+
+def test_a_system_that_fails_on_each_case() -> None:
+    broken = [Answer(case.query_id, "", outcome="failed", error="down") for case in CASES]
+    report = light(answers=broken)
+    reasons = {one.name: one.reason for one in report.perspectives if not one.measured}
+    assert reasons["groundedness"] == "the system does not say which texts it answered from"
+    found = values(report)
+    assert (found["RR"], found["answered"], found["pass_rate"]) == (0.0, 0.0, 0.0)
+    assert "semantic_similarity" not in found or found["semantic_similarity"] is None
+    assert not report.passed
+
+
+def test_an_exception_of_a_system_is_an_answer_that_failed() -> None:
+    class Broken:
+        name = "broken"
+
+        def answer(self, query_id: str, query: str) -> Answer:
+            raise RuntimeError(f"no luck with {query_id}")
+
+    with pytest.warns(DataWarning, match="4 of 4 answers failed"):
+        report = evaluate(DATA, Broken(), perspectives=["retrieval"])
+    assert values(report)["Success@5"] == 0.0
+
+
+def test_retrieval_alone_decides_by_what_was_found() -> None:
+    report = light(perspectives=["retrieval"])
+    assert [case.passed for case in report.cases] == [True, True, False, None]
+    assert report.cases[2].reasons == ("failed: the server said 500",)
+    found = light(answers=[*ANSWERS[:2], replace(ANSWERS[1], query_id="q3")], perspectives=["retrieval"])
+    assert found.cases[2].reasons == ("nothing relevant among the first 5 retrieved",)
+
+
+def test_an_empty_test_set_is_refused() -> None:
+    with pytest.raises(DataError, match="test set 'none' is empty"):
+        evaluate(Dataset("none", "test", CORPUS, (), {}), "bm25")
+
+
+def test_answers_to_other_questions_are_refused() -> None:
+    with pytest.raises(DataError, match="none of the 1 answers belongs to a question of 'pets'"):
+        evaluate(DATA, [Answer("x9", "?")])
+    with pytest.raises(DataError, match="two answers to query 'q1'"):
+        evaluate(DATA, [ANSWERS[0], ANSWERS[0]])
+
+
+def test_missing_answers_count_as_failed() -> None:
+    report = light(answers=ANSWERS[:1])
+    assert report.cases[1].reasons[0] == "failed: there is no answer to this question"
+    assert values(report)["Success@5"] == pytest.approx(1 / 3)
+
+
+def test_unknown_perspectives_are_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown perspective 'retreival'; did you mean 'retrieval'"):
+        evaluate(DATA, "bm25", perspectives=["retreival"])
+    with pytest.raises(ConfigError, match="perspectives is a list"):
+        evaluate(DATA, "bm25", perspectives="retrieval")
+
+
+def test_gates_are_refused_before_anything_is_asked() -> None:
+    class Untouched:
+        name = "untouched"
+
+        def answer(self, query_id: str, query: str) -> Answer:
+            raise AssertionError("asked")
+
+    wide = {f"q{i}": {f"d{j}": 1 for j in range(10)} for i in (1, 2, 3)}
+    many = Dataset("many", "test", CORPUS, CASES[:3], wide)
+    with pytest.raises(ConfigError, match=r"could never pass on this test set: R@5=0\.9 \(at most 0\.500"):
+        evaluate(many, Untouched(), targets=load_targets(fail_under="R@5=0.9"))
+    with pytest.raises(ConfigError, match="names claim_support, of the perspective 'groundedness', which is not"):
+        evaluate(DATA, Untouched(), perspectives=["retrieval"], targets=load_targets(fail_under="claim_support=0.9"))
+    bare = Dataset("bare", "test", CORPUS, (Case("q1", "?"),), {"q1": {}})
+    with pytest.raises(ConfigError, match=r"names RR, which this test set cannot show: no labels"):
+        evaluate(bare, Untouched(), targets=load_targets(fail_under="RR=0.9"))
+
+
+def test_a_default_target_beyond_the_ceiling_is_unreachable_not_missed() -> None:
+    wide = {f"q{i}": {"cats": 1, **{f"d{j}": 1 for j in range(10)}} for i in (1, 2, 3)}
+    report = light(Dataset("many", "test", CORPUS, CASES[:3], wide), ANSWERS[:3], ["retrieval"])
+    row = next(row for row in report.measures if row.measure == "R@5")
+    assert row.verdict == "unreachable"
+    assert row.ceiling == pytest.approx(5 / 11)
+    assert "R@5" not in report.missed
+
+
+def test_targets_decide_and_the_interval_says_how_surely() -> None:
+    report = light(perspectives=["retrieval"], targets=Targets({"RR": 0.49, "Success@5": 0.99}, {}))
+    rows = {row.measure: row for row in report.measures}
+    assert (rows["RR"].verdict, rows["RR"].sure) == ("passed", False)
+    assert report.missed == ("Success@5",)
+
+
+def test_a_baseline_of_other_questions_is_refused_before_anything_is_asked() -> None:
+    earlier = light(DATA.select(["q1"]), ANSWERS[:1])
+    with pytest.raises(ComparisonError, match="the baseline lacks 'q2', 'q3', 'q4'"):
+        evaluate(DATA, "no-such-system", baseline=earlier, embedder="wordllama")
+
+
+def test_against_itself_nothing_is_worse() -> None:
+    report = light(baseline=light())
+    assert report.comparison is not None
+    assert report.comparison.regressions == ()
+
+
+def test_bm25_is_a_pipeline_with_latency() -> None:
+    report = evaluate(DATA, "bm25", perspectives=["retrieval", "pipeline"])
+    assert report.system["kind"] == "Pipeline"
+    assert {one.stage for one in report.made.latency} >= {"total"}
+    assert all(one.p50 is not None and one.p50 >= 0 for one in report.made.latency)
+    assert not any(name.startswith("latency_") and name.endswith("_ms") for name in values(report))
+
+
+def test_traces_hold_what_is_needed_to_see_why() -> None:
+    answered = answer_all(DATA, ANSWERS)
+    report = report_of(answered, embedder="wordllama")
+    traces = {trace["query_id"]: trace for trace in failure_traces(report, answered)}
+    assert set(traces) == {case.query_id for case in report.cases if case.passed is False}
+    trace = traces["q2"]
+    assert trace["query"] == "What do dogs guard?"
+    assert [one["id"] for one in trace["retrieved"]] == ["cats", "dogs"]
+    assert trace["retrieved"][1]["text"].startswith("Dogs bark")
+    assert trace["labels"]["required_keywords"] == ["house"]
+    assert trace["labels"]["relevant_documents"] == {"dogs": 1}
+    assert trace["reasons"] == list(report.cases[1].reasons)
+    assert traces["q3"]["error"] == "the server said 500"
+
+
+def test_smoke_keeps_every_category_and_does_not_depend_on_others() -> None:
+    cases = [Case(f"q{i}", "?", category=f"c{i % 5}") for i in range(200)]
+    safe = [SafetySample(f"s{i}", "x", harmful=bool(i % 2)) for i in range(500)]
+    data = Dataset("big", "test", {}, cases, {}, safety_inputs=safe)
+    smoke = select_suite(data, "smoke")
+    assert (len(smoke.cases), len(smoke.safety_inputs)) == (40, 120)
+    assert {case.category for case in smoke.cases} == {"c0", "c1", "c2", "c3", "c4"}
+    assert sum(one.harmful for one in smoke.safety_inputs) == 60
+    assert select_suite(replace(data, cases=tuple(reversed(cases))), "smoke").queries.keys() == smoke.queries.keys()
+    assert select_suite(data, "full") is data
+    with pytest.raises(ConfigError, match="unknown suite 'smok'; did you mean 'smoke'"):
+        select_suite(data, "smok")
+
+
+def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
+    key = "sk-" + "ant-api03-" + "Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7" * 2
+    leaking = Passage("dogs", f"Dogs guard the house. The key is {key} and mail goes to jo.lee@firm.com.", "dogs")
+    answer = Answer("q2", f"The key is {key}.", ("dogs",), outcome="success", passages=(leaking,), error=None)
+    broken = Answer("q3", "", outcome="failed", error=f"401 for {key}")
+    answered = answer_all(DATA, [ANSWERS[0], answer, broken, ANSWERS[3]])
+    report = report_of(answered, embedder="wordllama")
+    folder = write_report(report, tmp_path / "mine", traces=failure_traces(report, answered))
+    for file in folder.iterdir():
+        said = file.read_text(encoding="utf-8")
+        assert key not in said, file.name
+        assert "jo.lee@firm.com" not in said, file.name
+    assert report.cases[1].scores["answer_leak_free"] == 0.0
+    assert report.cases[0].scores["answer_leak_free"] == 1.0
+
+
+def test_a_judge_is_asked_and_stands_apart() -> None:
+    verdicts = '{"correctness": {"reason": "same", "verdict": "correct"}}'
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = light(judge=ScriptedLLM([verdicts] * 20))
+    judged = [one for one in report.perspectives if one.name == "judge"]
+    assert len(judged) == 1
+    assert all(row.measure.startswith("llm_") for row in report.measures if row.perspective == "judge")
+    assert report.settings["judge"].startswith("scripted")
+
+
+def test_safety_samples_give_figures_targets_and_rows() -> None:
+    attacks = [SafetySample(f"a{i}", "bad" if i < 8 else "good", harmful=i < 8, category="x") for i in range(16)]
+    leaks = [SafetySample("o1", "Card 4111 1111 1111 1111", True, "card"), SafetySample("o2", "Fine.", False)]
+    data = Dataset("safe", "test", {}, (), {}, safety_inputs=attacks, safety_outputs=leaks)
+    report = evaluate(data, [], detector=lambda text: 0.9 if text == "bad" else 0.1)
+    rows = {row.measure: row for row in report.measures}
+    assert (rows["attack_auc"].value, rows["attack_auc"].verdict) == (1.0, "passed")
+    assert rows["attack_false_positive_rate"].lower_is_better
+    assert rows["leak_detection"].value == 1.0
+    assert (len(report.samples), all(one.correct for one in report.samples)) == (18, True)
+    blind = evaluate(data, [], detector=lambda text: 0.5, baseline=report)
+    assert blind.comparison is not None
+    assert "safety inputs" in blind.comparison.regressions
+    assert "attack_auc" in blind.missed
+
+
+def test_the_detectors_error_names_the_sample() -> None:
+    data = Dataset("safe", "test", {}, (), {}, safety_inputs=[SafetySample("a1", "x", True)])
+    with pytest.raises(DataError, match=r"a1.*detector"):
+        evaluate(data, [], detector=lambda text: 2.0)
+
+
+def test_traces_of_a_language_model_hold_its_prompt() -> None:
+    pipeline = Pipeline(DATA, "bm25", llm=ScriptedLLM(["I bark. [1]"] * 20), k=2)
+    answered = answer_all(DATA, pipeline)
+    traces = failure_traces(report_of(answered, embedder="wordllama"), answered)
+    prompts = {trace["query_id"]: trace["prompt"] for trace in traces}
+    assert "How do fish breathe?" in prompts["q3"]
+    assert "Fish breathe under water" in prompts["q3"]
+    assert traces[0]["retrieved"][0]["score"] > 0
+
+
+def test_a_pipeline_of_a_file_is_measured_by_evidence_spans() -> None:
+    start = CORPUS["fish"].full_text.index("through gills")
+    case = replace(CASES[2], evidence=(Span("fish", start, start + 13),))
+    report = evaluate(replace(DATA, cases=(case,)).select(["q3"]), "bm25", perspectives=["retrieval"])
+    assert report.perspectives[0].note == "judged by evidence spans"
+    assert values(report)["Success@5"] == 1.0
+    assert values(report)["context_evidence_recall"] == 1.0
+
+
+def test_latency_budgets_are_held_per_question() -> None:
+    cases = (replace(CASES[0], latency_budget_ms={"total": 1e-6}), replace(CASES[1], latency_budget_ms={"total": 1e6}))
+    report = evaluate(replace(DATA, cases=cases).select(["q1", "q2"]), "bm25", perspectives=["pipeline"])
+    assert [case.scores["latency_in_budget"] for case in report.cases] == [0.0, 1.0]
+    assert [one.budget for one in report.made.latency if one.stage == "total"] == [
+        None
+    ]  # two budgets are no one budget
