@@ -135,8 +135,8 @@ def _looked_at(weight: Floats, hits: npt.NDArray[np.bool_], window: range) -> li
 def _lexical(
     sentence: str, said: Sequence[Word], page: Page, hits: npt.NDArray[np.bool_], window: range
 ) -> dict[str, float]:
-    anywhere: list[bool] = hits.any(axis=1).tolist()
-    near: list[bool] = hits[:, list(window)].any(axis=1).tolist()
+    anywhere = [bool(row.any()) for row in hits]
+    near = [bool(row.any()) for row in hits[:, list(window)]]
     side_by_side = [(a.stem, b.stem) in page.pairs for a, b in itertools.pairwise(said)]
     heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(said)]
     weight = np.array([word.weight for word in said])
