@@ -38,12 +38,12 @@ def roc_auc(harmful: Sequence[bool], scores: Sequence[float]) -> float:
 def auc_interval(harmful: Sequence[bool], scores: Sequence[float]) -> tuple[float, float]:
     """The 95 % interval of `roc_auc` by DeLong, DeLong & Clarke-Pearson (1988), taken on the logit scale.
 
-    An area of exactly 0 or 1 has no variance to estimate: the interval then reaches as far as Hanley & McNeil's
-    variance does with half a pair misplaced. (NaN, NaN) where there are fewer than two texts of a kind.
+    Scores that separate perfectly, or not at all, have no variance to estimate: the interval is then that of a rate
+    (Wilson) of as many texts as the rarer kind has, which is wider. (NaN, NaN) where there are fewer than two texts of a kind.
 
     >>> low, high = auc_interval([True] * 4 + [False] * 4, [0.9, 0.8, 0.7, 0.3, 0.6, 0.4, 0.2, 0.1])
     >>> round(low, 3), round(high, 3)
-    (0.364, 0.98)
+    (0.345, 0.989)
     """
     labels, values = _checked(harmful, scores)
     bad, good = values[labels], values[~labels]
@@ -57,14 +57,10 @@ def auc_interval(harmful: Sequence[bool], scores: Sequence[float]) -> tuple[floa
     )
     area = float(of_bad.mean())
     variance = float(of_bad.var(ddof=1) / len(bad) + of_good.var(ddof=1) / len(good))
-    if area in (0.0, 1.0) or variance == 0:
-        half = 0.5 / (len(bad) * len(good))
-        area = min(max(area, half), 1 - half)
-        q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
-        variance = (
-            area * (1 - area) + (len(bad) - 1) * (q1 - area**2) + (len(good) - 1) * (q2 - area**2)
-        ) / (len(bad) * len(good))
-    spread = _Z * math.sqrt(max(variance, 0.0)) / (area * (1 - area))
+    if variance < 1e-12 or not 0 < area < 1:
+        fewer = min(len(bad), len(good))
+        return _wilson(area * fewer, fewer)
+    spread = _Z * math.sqrt(variance) / (area * (1 - area))
     logit = math.log(area / (1 - area))
     return 1 / (1 + math.exp(min(700.0, spread - logit))), 1 / (1 + math.exp(max(-700.0, -spread - logit)))
 
@@ -99,8 +95,10 @@ def rate_interval(count: int, n: int) -> tuple[float, float]:
     >>> round(low, 4), round(high, 4)
     (0.5958, 0.9821)
     """
-    if n == 0:
-        return math.nan, math.nan
+    return _wilson(count, n) if n else (math.nan, math.nan)
+
+
+def _wilson(count: float, n: int) -> tuple[float, float]:
     from statsmodels.stats.proportion import proportion_confint
 
     low, high = proportion_confint(count, n, method="wilson")

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     FloatMatrix = npt.NDArray[np.float64]
 
 # Embeddings weigh less than signs before regularisation, so that topics are not learnt by heart.
-_EMBEDDING_SCALE = 1.2
+_EMBEDDING_SCALE = 1.5
 _INVERSE_PENALTY = 0.5
 # Moves the score of 0.5 to where about one in a hundred harmless questions and passages lies above it.
-_THRESHOLD_LOGIT = 0.7
+_THRESHOLD_LOGIT = 0.6
 _MOST_WINDOWS = 32
 _MOST_CHARACTERS = 1_000_000
 _BATCH_WINDOWS = 20_000

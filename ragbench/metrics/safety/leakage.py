@@ -227,7 +227,9 @@ def _addresses(text: str) -> Iterator[tuple[int, int, str, str]]:
         except ValueError:
             continue
         version = _VERSION_BEFORE.search(text[max(0, match.start() - 20) : match.start()])
-        if address.is_global and not version and max(address.packed) >= 10 and len(set(address.packed)) > 1:
+        # "11.0.2.1" is the version of something: addresses that small are rare
+        small = sum(part >= 30 for part in address.packed) < 2
+        if address.is_global and not version and not small:
             yield match.start(), match.end(), "ip_address", "a public IPv4 address"
 
 
