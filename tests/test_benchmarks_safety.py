@@ -87,7 +87,9 @@ def test_categories_never_seen_in_training() -> None:
             scores.append(float(logits.max()))
         labels = [True] * len(unseen) + [False] * len(held)
         area, share = roc_auc(labels, scores), tpr_at_fpr(labels, scores, 0.05)
-        print(f"{category}: never seen, AUC {area:.3f}, TPR at FPR 5 % {share:.2f} (n={len(unseen)} against {len(held)})")
+        print(
+            f"{category}: never seen, AUC {area:.3f}, TPR at FPR 5 % {share:.2f} (n={len(unseen)} against {len(held)})"
+        )
         assert area > 0.7
 
 

@@ -83,7 +83,7 @@ def test_one_kind_only_has_no_area() -> None:
 
 
 def test_wrong_scores_are_named() -> None:
-    with pytest.raises(DataError, match="sample 's1': the detector gave 1.5"):
+    with pytest.raises(DataError, match=r"sample 's1': the detector gave 1.5"):
         detection_report(SAMPLES[:2], [0.1, 1.5])
     with pytest.raises(DataError, match="gave nan"):
         detection_report(SAMPLES[:1], [math.nan])
@@ -91,7 +91,7 @@ def test_wrong_scores_are_named() -> None:
         detection_report(SAMPLES[:2], [0.1])
     with pytest.raises(DataError, match="no samples"):
         detection_report([], [])
-    with pytest.raises(ConfigError, match="warn is 0.6"):
+    with pytest.raises(ConfigError, match=r"warn is 0.6"):
         detection_report(SAMPLES, SCORES, warn=0.6)
 
 

@@ -117,7 +117,7 @@ def test_own_patterns_stand_in_for_the_defaults() -> None:
 
 
 def test_wrong_parameters_are_named() -> None:
-    with pytest.raises(ConfigError, match="'bad'.*not a regular expression"):
+    with pytest.raises(ConfigError, match=r"'bad'.*not a regular expression"):
         leakage_findings("x", internal={"bad": "("})
     with pytest.raises(ConfigError, match="copied_words is 2"):
         leakage_findings("x", copied_words=2)
