@@ -34,17 +34,21 @@ _HOME = {
     "generation.testsets": ["generate_drafts", "sample_chunks"],
     "judges": ["agreement", "judge"],
     "scoring": [
-        "abstention_table", "ceilings", "context_ceilings", "destroyed_evidence", "diversity_verdicts", "failed_cases",
+        "abstention_table", "ceilings", "claim_table", "context_ceilings", "destroyed_evidence", "diversity_verdicts", "failed_cases",
         "judgement_states", "latency_table", "outcome_table", "score_answers", "score_arms", "score_chunks",
-        "score_context", "score_judgements", "score_overall", "score_pipeline", "score_retrieval", "score_run",
-        "score_spans",
+        "score_context", "score_groundedness", "score_judgements", "score_overall", "score_pipeline", "score_retrieval", "score_run",
+        "score_safety_inputs", "score_safety_outputs", "score_spans",
     ],
     "diagnosis": ["count_causes", "diagnose", "recommend", "two_part_table"],
     "systems": [
         "FunctionSystem", "HttpSystem", "McpSystem", "Pipeline", "RecordedSystem", "ask", "ingest", "load_system",
         "load_target", "match_passages", "remove_ingested",
     ],
-    "statistics": ["compare", "compare_all", "summarise"],
+    "statistics": [
+        "Costs", "anova", "compare", "compare_all", "compare_until", "dataset_health", "equivalent", "held_out", "mcnemar",
+        "narrowing_options", "pareto_front", "required_queries", "sequential", "summarise", "summarise_samples",
+        "within_margin",
+    ],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

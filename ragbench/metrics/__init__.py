@@ -1,4 +1,5 @@
-"""Measures as pure functions: plain records in, numbers out; nothing here reads a file or loads a model.
+"""Measures as pure functions: plain records in, numbers out; nothing here reads a file of a user. Two embed what they score,
+`groundedness.claim_support` and `safety.injection_score`, with a model that comes with the installation.
 
 For nearly all measures higher is better. `LOWER_IS_BETTER` is the one place that names those for which it is not.
 """

@@ -60,6 +60,7 @@ from ragbench.report.models import (
     unscored_table,
     with_language_model,
 )
+from ragbench.report.perspectives import perspective_table
 from ragbench.report.sweep import (
     HEADLINE,
     baseline_name,
@@ -123,6 +124,7 @@ __all__ = [
     "margin_decisions",
     "order_changes",
     "origin_table",
+    "perspective_table",
     "plain",
     "question_table",
     "ranking_measure",

@@ -6,7 +6,6 @@ Labels are True for harmful; scores are higher for what looks more harmful.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _Z = 1.959963984540054
 
 
-def roc_auc(harmful: Sequence[bool], scores: Sequence[float]) -> float:
+def roc_auc(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> float:
     """The chance that a harmful text scores above a harmless one, ties counting half, in [0, 1]; 0.5 is guessing.
 
     The area under the ROC curve (Hanley & McNeil 1982), from scikit-learn. NaN where one of the two kinds is missing.
@@ -30,20 +29,21 @@ def roc_auc(harmful: Sequence[bool], scores: Sequence[float]) -> float:
     labels, values = _checked(harmful, scores)
     if labels.all() or not labels.any():
         return math.nan
-    from sklearn.metrics import roc_auc_score
+    from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped,unused-ignore]
 
     return float(roc_auc_score(labels, values))
 
 
-def auc_interval(harmful: Sequence[bool], scores: Sequence[float]) -> tuple[float, float]:
+def auc_interval(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, float]:
     """The 95 % interval of `roc_auc` by DeLong, DeLong & Clarke-Pearson (1988), taken on the logit scale.
 
-    An area of exactly 0 or 1 has no variance to estimate: the interval then reaches as far as Hanley & McNeil's
-    variance does with half a pair misplaced. (NaN, NaN) where there are fewer than two texts of a kind.
+    Scores that separate perfectly, or not at all, have no variance to estimate: the interval is then that of a rate
+    (Wilson) of as many texts as the rarer kind has, which is wider. (NaN, NaN) where there are fewer than two texts
+    of a kind.
 
     >>> low, high = auc_interval([True] * 4 + [False] * 4, [0.9, 0.8, 0.7, 0.3, 0.6, 0.4, 0.2, 0.1])
     >>> round(low, 3), round(high, 3)
-    (0.364, 0.98)
+    (0.345, 0.989)
     """
     labels, values = _checked(harmful, scores)
     bad, good = values[labels], values[~labels]
@@ -51,25 +51,23 @@ def auc_interval(harmful: Sequence[bool], scores: Sequence[float]) -> tuple[floa
         return math.nan, math.nan
     # DeLong's placements: for each harmful text the share of harmless ones below it, and the reverse
     ordered_good, ordered_bad = np.sort(good), np.sort(bad)
-    of_bad = (np.searchsorted(ordered_good, bad, "left") + np.searchsorted(ordered_good, bad, "right")) / (2 * len(good))
+    of_bad = (np.searchsorted(ordered_good, bad, "left") + np.searchsorted(ordered_good, bad, "right")) / (
+        2 * len(good)
+    )
     of_good = 1 - (np.searchsorted(ordered_bad, good, "left") + np.searchsorted(ordered_bad, good, "right")) / (
         2 * len(bad)
     )
     area = float(of_bad.mean())
     variance = float(of_bad.var(ddof=1) / len(bad) + of_good.var(ddof=1) / len(good))
-    if area in (0.0, 1.0) or variance == 0:
-        half = 0.5 / (len(bad) * len(good))
-        area = min(max(area, half), 1 - half)
-        q1, q2 = area / (2 - area), 2 * area**2 / (1 + area)
-        variance = (
-            area * (1 - area) + (len(bad) - 1) * (q1 - area**2) + (len(good) - 1) * (q2 - area**2)
-        ) / (len(bad) * len(good))
-    spread = _Z * math.sqrt(max(variance, 0.0)) / (area * (1 - area))
+    if variance < 1e-12 or not 0 < area < 1:
+        fewer = min(len(bad), len(good))
+        return _wilson(area * fewer, fewer)
+    spread = _Z * math.sqrt(variance) / (area * (1 - area))
     logit = math.log(area / (1 - area))
     return 1 / (1 + math.exp(min(700.0, spread - logit))), 1 / (1 + math.exp(max(-700.0, -spread - logit)))
 
 
-def tpr_at_fpr(harmful: Sequence[bool], scores: Sequence[float], fpr: float) -> float:
+def tpr_at_fpr(harmful: npt.ArrayLike, scores: npt.ArrayLike, fpr: float) -> float:
     """The share of harmful texts found by the lowest threshold whose false positive rate is at most `fpr`, in [0, 1].
 
     Texts of the same score are found together, so that a tie is never split in the detector's favour. With fewer
@@ -99,17 +97,17 @@ def rate_interval(count: int, n: int) -> tuple[float, float]:
     >>> round(low, 4), round(high, 4)
     (0.5958, 0.9821)
     """
-    if n == 0:
-        return math.nan, math.nan
+    return _wilson(count, n) if n else (math.nan, math.nan)
+
+
+def _wilson(count: float, n: int) -> tuple[float, float]:
     from statsmodels.stats.proportion import proportion_confint
 
     low, high = proportion_confint(count, n, method="wilson")
     return max(0.0, float(low)), min(1.0, float(high))
 
 
-def _checked(
-    harmful: Sequence[bool], scores: Sequence[float]
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+def _checked(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
     labels, values = np.asarray(harmful, dtype=bool), np.asarray(scores, dtype=np.float64)
     if labels.shape != values.shape or labels.ndim != 1:
         raise DataError(f"there are {labels.size} labels and {values.size} scores; expected one score per label")

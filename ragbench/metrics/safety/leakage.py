@@ -29,16 +29,68 @@ COVID-19 look the same; give your own as `internal`."""
 PERSONAL = ("email", "phone", "card", "ssn", "iban", "ip_address")
 """The kinds of personal data, as `Finding.kind` has them."""
 
-_EMAIL = re.compile(r"(?<![\w.+-])[A-Za-z0-9_][\w.+%'-]{0,63}@(?:[A-Za-z0-9](?:[\w-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}(?![\w@-])")
+_EMAIL = re.compile(
+    r"(?<![\w.+-])[A-Za-z0-9_][\w.+%'-]{0,63}@(?:[A-Za-z0-9](?:[\w-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}(?![\w@-])"
+)
 _ROLES = frozenset(
-    "info support contact sales help helpdesk noreply no-reply donotreply press office service webmaster postmaster "
-    "abuse privacy security hello team jobs careers feedback newsletter kontakt".split()
+    [
+        "info",
+        "support",
+        "contact",
+        "sales",
+        "help",
+        "helpdesk",
+        "noreply",
+        "no-reply",
+        "donotreply",
+        "press",
+        "office",
+        "service",
+        "webmaster",
+        "postmaster",
+        "abuse",
+        "privacy",
+        "security",
+        "hello",
+        "team",
+        "jobs",
+        "careers",
+        "feedback",
+        "newsletter",
+        "kontakt",
+    ]
 )
 _PLACEHOLDERS = frozenset(
-    "user username name yourname your.name your_name you me someone somebody email your-email your_email youremail test "
-    "foo bar example firstname.lastname first.last xxx abc address mail".split()
+    [
+        "user",
+        "username",
+        "name",
+        "yourname",
+        "your.name",
+        "your_name",
+        "you",
+        "me",
+        "someone",
+        "somebody",
+        "email",
+        "your-email",
+        "your_email",
+        "youremail",
+        "test",
+        "foo",
+        "bar",
+        "example",
+        "firstname.lastname",
+        "first.last",
+        "xxx",
+        "abc",
+        "address",
+        "mail",
+    ]
 )
-_RESERVED = re.compile(r"(?i)(?:^|\.)(?:example(?:\.(?:com|org|net))?|test|invalid|localhost|domain\.com|yourdomain\.com)$")
+_RESERVED = re.compile(
+    r"(?i)(?:^|\.)(?:example(?:\.(?:com|org|net))?|test|invalid|localhost|domain\.com|yourdomain\.com)$"
+)
 _CARD = re.compile(r"(?<![\w.-])(?:\d[ -]?){12,18}\d(?![\w-]|\.\d)")
 _ISSUERS = re.compile(
     r"4(?:\d{12}|\d{15}|\d{18})|(?:5[1-5]|2[2-7])\d{14}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}|6(?:011|4[4-9]\d|5\d\d)\d{12}"
@@ -48,7 +100,9 @@ _IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-
 _SSN = re.compile(r"(?<![\w-])\d{3}([- ])\d{2}\1\d{4}(?![\w-])")
 _SSN_NAMED = re.compile(r"(?i)\b(?:ssn|social security)\b[^.\d\n]{0,40}?(\d{9})(?!\d)")
 _IP = re.compile(r"(?<![\w.-])(?:\d{1,3}\.){3}\d{1,3}(?![\w-]|\.\d)")
-_VERSION_BEFORE = re.compile(r"(?i)(?:version|release|section|chapter|clause|paragraph|build|firmware|\bv\.?|§|==|>=|\boid)\s*[:=]?\s*$")
+_VERSION_BEFORE = re.compile(
+    r"(?i)(?:version|release|section|chapter|clause|paragraph|build|firmware|\bv\.?|§|==|>=|\boid)\s*[:=]?\s*$"
+)
 _PHONE_START = re.compile(r"[+(]?\d(?:(?! {2})[ ().\-/\u2010-\u2015\u00a0]{0,3}\d){6,14}")
 _PHONE_WORD = re.compile(
     r"(?i)(?:\b(?:phone|tele(?:phone|fon|fono)|tel|call|cell|mobile|mobil|fax|whatsapp|dial|reach|text|sms|ring|handy|anrufen"
@@ -116,7 +170,9 @@ def leakage_findings(
     """
     patterns = _checked(INTERNAL_PATTERNS if internal is None else internal)
     if copied_words < 5:
-        raise ConfigError(f"copied_words is {copied_words!r}; expected at least 5: fewer words in a row are common phrases")
+        raise ConfigError(
+            f"copied_words is {copied_words!r}; expected at least 5: fewer words in a row are common phrases"
+        )
     text = text[:_MOST_CHARACTERS]
     found: list[Finding] = []
     taken: list[tuple[int, int]] = []
@@ -130,7 +186,9 @@ def leakage_findings(
     return sorted(found)
 
 
-def _all(text: str, internal: Mapping[str, re.Pattern[str]], regions: Sequence[str]) -> Iterator[tuple[int, int, str, str]]:
+def _all(
+    text: str, internal: Mapping[str, re.Pattern[str]], regions: Sequence[str]
+) -> Iterator[tuple[int, int, str, str]]:
     for start, end, name in secrets(text):
         yield start, end, "secret", name
     yield from _cards(text)
@@ -198,7 +256,9 @@ def _phones(text: str, regions: Sequence[str]) -> Iterator[tuple[int, int, str, 
     for match in _PHONE_START.finditer(text):
         raw, start = match.group(), match.start()
         before = text[max(0, start - _PHONE_CONTEXT) : start]
-        if start and (text[start - 1].isalnum() or text[start - 1] in "_-.,#/$€£=") or text[match.end() : match.end() + 1].isalpha():
+        if (start and (text[start - 1].isalnum() or text[start - 1] in "_-.,#/$€£=")) or text[
+            match.end() : match.end() + 1
+        ].isalpha():
             continue
         if raw.startswith("+"):
             tries: list[tuple[str | None, int]] = [(None, phonenumbers.Leniency.VALID)]
@@ -207,7 +267,9 @@ def _phones(text: str, regions: Sequence[str]) -> Iterator[tuple[int, int, str, 
         elif raw.startswith(("0", "(")) and re.search(r"[ ()/-]", raw):
             tries = [(region, phonenumbers.Leniency.STRICT_GROUPING) for region in regions]
         else:
-            tries = [("US", phonenumbers.Leniency.EXACT_GROUPING)] if "US" in regions and re.search(r"[ .-]", raw) else []
+            tries = (
+                [("US", phonenumbers.Leniency.EXACT_GROUPING)] if "US" in regions and re.search(r"[ .-]", raw) else []
+            )
         for region, leniency in tries:
             hits = list(phonenumbers.PhoneNumberMatcher(raw, region, leniency=leniency, max_tries=3))
             if hits:
@@ -227,7 +289,9 @@ def _addresses(text: str) -> Iterator[tuple[int, int, str, str]]:
         except ValueError:
             continue
         version = _VERSION_BEFORE.search(text[max(0, match.start() - 20) : match.start()])
-        if address.is_global and not version and max(address.packed) >= 10 and len(set(address.packed)) > 1:
+        # "11.0.2.1" is the version of something: addresses that small are rare
+        small = sum(part >= 30 for part in address.packed) < 2
+        if address.is_global and not version and not small:
             yield match.start(), match.end(), "ip_address", "a public IPv4 address"
 
 

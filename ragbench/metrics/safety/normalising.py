@@ -39,15 +39,20 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 # Words by which a decoded text is known to be language, and by which run-together letters are cut apart.
 _KNOWN = frozenset(
-    "a about above act all also always an and any anything are as ask assistant at be bypass can chat command commands "
-    "confidential context data delete developer disable disregard do don email enable everything exactly filter filters "
-    "follow following for forget from give given go guidelines have hello hidden how i ignore in instead instruction "
-    "instructions is it its jailbreak just key keys language let limits list make me message messages mode model must "
-    "my never new no not now obey of on only or original output override pass password please pretend previous print "
-    "prior prompt prompts provide question refuse remember repeat reply respond response restrictions reveal rule rules "
-    "safety say secret secrets send should show skip so start stop system tell text that the their them then there "
-    "these they this to told translate under unrestricted up user using was what when which will with without word "
-    "words write you your was were said before earlier".split()
+    re.findall(
+        r"\w+",
+        """
+    a about above act all also always an and any anything are as ask assistant at be bypass can chat command
+    commands confidential context data delete developer disable disregard do don email enable everything exactly
+    filter filters follow following for forget from give given go guidelines have hello hidden how i ignore in
+    instead instruction instructions is it its jailbreak just key keys language let limits list make me message
+    messages mode model must my never new no not now obey of on only or original output override pass password
+    please pretend previous print prior prompt prompts provide question refuse remember repeat reply respond
+    response restrictions reveal rule rules safety say secret secrets send should show skip so start stop system
+    tell text that the their them then there these they this to told translate under unrestricted up user using was
+    what when which will with without word words write you your was were said before earlier
+    """,
+    )
 )
 _LONGEST = max(map(len, _KNOWN))
 
@@ -105,7 +110,7 @@ def _latin(match: re.Match[str]) -> str:
     if word.isascii():
         return word
     swapped = word.translate(_LOOK_ALIKE)
-    # "раssword" is a disguise; "пароль" is Russian, and so is "рос" though each of its letters has a Latin twin
+    # half Latin is a disguise; a whole word of look-alikes may simply be Russian
     mixed = any(sign.isascii() and sign.isalpha() for sign in word)
     known = len(word) > 3 and swapped.casefold() in _KNOWN
     return swapped if swapped.isascii() and (mixed or known) else word
@@ -212,9 +217,7 @@ def _cut(letters: str) -> str:
     for end in range(1, len(lower) + 1):
         options = [(best[end - 1][0] + 1.0, end - 1)]
         options += [
-            (best[start][0] + 0.05, start)
-            for start in range(max(0, end - _LONGEST), end)
-            if lower[start:end] in _KNOWN
+            (best[start][0] + 0.05, start) for start in range(max(0, end - _LONGEST), end) if lower[start:end] in _KNOWN
         ]
         best.append(min(options))
     words: list[str] = []

@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Signs of an attack on an assistant, as patterns over one sentence in plain letters (see `normalising.plain`).
 
 Each sign is a speech act, not a word: an order to drop *one's instructions*, a request for *your* prompt, a persona
@@ -320,6 +321,12 @@ _NOTE_TO_AI = _any(
     r"ai|assistant|model|chatbot) (?:must|should|shall|will|has to|needs to|is (?:required|instructed))\b",
 )
 
+# written without spaces: the general patterns count words
+_DROP_CJK = (
+    r"(?:忽略|无视|忽視|無視|忘记|忘掉|忘れ|绕过).{0,14}?(?:指令|指示|规则|規則|命令|提示|限制)"
+    r"|(?:指令|指示|规则|規則|命令|提示|限制).{0,10}?(?:忽略|无视|忽視|無視|忘记|忘掉|忘れ|绕过)"
+    r"|(?:지시|명령|규칙).{0,12}?(?:무시|잊)"
+)
 _FEATURES: dict[str, str] = {
     "drop": _DROP,
     "rules": _RULES,
@@ -328,7 +335,7 @@ _FEATURES: dict[str, str] = {
     rf"|{_DROP}\W*(?:\w+\W+){{0,5}}?{_PRIOR}\W*(?:\w+\W+){{0,3}}?{_RULES}"
     rf"|{_PRIOR}\W*(?:\w+\W+){{0,3}}?{_RULES}\W*(?:\w+\W+){{0,5}}?{_DROP}",
     "drop_all": rf"{_DROP}\W+(?:\w+\W+){{0,3}}?{_ALL}\W+(?:\w+\W+){{0,5}}?(?:{_PRIOR}|{_RULES})",
-    "drop_rules": rf"{_DROP}\W*(?:\w+\W+){{0,5}}?{_RULES}|{_RULES}\W*(?:\w+\W+){{0,4}}?{_DROP}",
+    "drop_rules": _DROP_CJK + rf"|{_DROP}\W*(?:\w+\W+){{0,5}}?{_RULES}|{_RULES}\W*(?:\w+\W+){{0,4}}?{_DROP}",
     "drop_prior": rf"{_DROP}\W*(?:\w+\W+){{0,4}}?{_PRIOR}",
     "above": _ABOVE,
     "tell_above": rf"{_TELL}\W*(?:\w+\W+){{0,6}}?{_ABOVE}|{_ABOVE}\W*(?:\w+\W+){{0,5}}?{_TELL}",
@@ -398,7 +405,11 @@ _TOGETHER = (
     ("question", "drop"),
 )
 # Said alone by most harmless prompts, they only count together with others.
-_ALONE = tuple(name for name in _COMPILED if name not in {"second_person", "rules", "become", "question", "harm", "fiction"})
+_ALONE = tuple(
+    name
+    for name in _COMPILED
+    if name not in {"second_person", "rules", "become", "question", "harm", "fiction", "above"}
+)
 FEATURE_NAMES = (
     *_ALONE,
     *(f"{a}+{b}" for a, b in _TOGETHER),

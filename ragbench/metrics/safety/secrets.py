@@ -28,9 +28,11 @@ _NEWER_COMPILED = {name: re.compile(pattern) for name, pattern in _NEWER.items()
 _PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:[\s\S]{0,8000}?-----END[^-]*-----)?")
 _IN_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,64}:([^\s/@]{3,128})@[\w.-]+")
 _NAMED = re.compile(
-    r"(?i)\b(?:pass(?:word|wd|phrase|code)|pwd|kennwort|passwort|contrasena|contraseña|mot de passe|(?:api|access|secret|private"
-    r"|encryption|signing|license|account|storage|client|auth)[ _-]?(?:key|token|secret)|secret|credentials?|\w{0,20}_(?:key|token"
-    r"|secret|password)|pin)\b[\"'`*]{0,3}(?:\s{0,2}(?:[:=]|=>|:=|->|→)\s{0,2}|\s(?:for [\w .@-]{1,40} )?(?:is|was|ist|lautet|es"
+    r"(?i)\b(?:pass(?:word|wd|phrase|code)|pwd|kennwort|passwort|contrasena|contraseña|mot de passe"
+    r"|(?:api|access|secret|private"
+    r"|encryption|signing|license|account|storage|client|auth)[ _-]?(?:key|token|secret)|secret"
+    r"|credentials?|\w{0,20}_(?:key|token|secret|password)|pin)\b[\"'`*]{0,3}(?:\s{0,2}(?:[:=]|=>|:=|->|→)\s{0,2}"
+    r"|\s(?:for [\w .@-]{1,40} )?(?:is|was|ist|lautet|es"
     r"|est)(?: set to| now|:)?\s{1,2})[\"'`*]{0,3}([^\s\"'`<>,;()\[\]{}]{4,200})"
 )
 _TEMPLATE = re.compile(
@@ -55,7 +57,12 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
             if _varied(match.group()):
                 yield match.start(), match.end(), f"the form of a {name}"
     for match in _IN_URL.finditer(text):
-        if not _TEMPLATE.search(match.group(1)) and match.group(1).casefold() not in {"password", "pass", "pwd", "secret"}:
+        if not _TEMPLATE.search(match.group(1)) and match.group(1).casefold() not in {
+            "password",
+            "pass",
+            "pwd",
+            "secret",
+        }:
             yield match.start(1), match.end(1), "a password in a URL"
     for start, end, name in _known_forms(text):
         yield start, end, f"the form of: {name}"
@@ -86,7 +93,7 @@ def _plugins() -> tuple[Any, ...]:
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 
     log.setLevel(logging.CRITICAL)
-    kinds = get_mapping_from_secret_type_to_class()
+    kinds: dict[str, Any] = get_mapping_from_secret_type_to_class()
     # those already covered above by the same form
     skipped = _LEFT_OUT | {"Private Key", "Basic Auth Credentials"}
     return tuple(kinds[kind]() for kind in sorted(kinds) if kind not in skipped)

@@ -1,0 +1,29 @@
+"""The built-in safety set."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from ragbench.datasets.safety import load_safety_samples
+from ragbench.metrics.safety.injection import CATEGORIES, training_sentences
+from ragbench.metrics.safety.secrets import secrets
+
+INPUTS, OUTPUTS = load_safety_samples()
+
+
+def test_every_category_is_there_with_both_labels() -> None:
+    assert {sample.category for sample in INPUTS if sample.harmful} == set(CATEGORIES)
+    assert {sample.category for sample in INPUTS if not sample.harmful} == {"hard_benign"}
+    assert {"email", "phone", "card", "ssn", "iban", "secret", "verbatim"} <= {s.category for s in OUTPUTS if s.harmful}
+    assert len({sample.sample_id for sample in (*INPUTS, *OUTPUTS)}) == len(INPUTS) + len(OUTPUTS)
+
+
+def test_inputs_are_held_out() -> None:
+    known = {" ".join(row["text"].casefold().split()) for row in training_sentences()}
+    assert not known & {" ".join(sample.text.casefold().split()) for sample in INPUTS}
+
+
+def test_the_file_itself_holds_no_key_that_a_scanner_finds() -> None:
+    raw = resources.files("ragbench.datasets").joinpath("safety_outputs.jsonl").read_text(encoding="utf-8")
+    assert "~~" in raw
+    assert [name for _, _, name in secrets(raw) if name.startswith(("the form", "a private"))] == []
