@@ -119,7 +119,7 @@ class HttpSystem:
 
     Redirects are not followed: headers must not go where nobody sent them. `latency_ms` has "first_byte" and "total" of
     the try that gave the answer. What fails is a failed answer that says why. Keys stand in no message. Threads may
-    share it; `close` ends its connections, and so does the end of its use.
+    share it; `close`, the end of a `with` block, or the end of its use ends its connections.
     """
 
     def __init__(
@@ -166,6 +166,12 @@ class HttpSystem:
 
     def __repr__(self) -> str:
         return f"HttpSystem({self.name!r})"
+
+    def __enter__(self) -> HttpSystem:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close its connections; a question that waits for another try gives up."""

@@ -245,39 +245,50 @@ def _at_once(
     """
     from tqdm import tqdm
 
-    came: queue.SimpleQueue[tuple[list[T], Any]] = queue.SimpleQueue()
+    came: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+    begun: set[int] = set()
+    guard, over = threading.Lock(), False
 
-    def work(batch: list[T]) -> None:
+    def work(number: int) -> None:
+        with guard:
+            if over:
+                return
+            begun.add(number)
         try:
-            came.put((batch, call(batch)))
+            came.put((number, call(batches[number])))
         except BaseException as exc:
-            came.put((batch, exc))
+            came.put((number, exc))
 
-    left, under_way, going = list(batches)[::-1], 0, True
+    left, flying, going = list(range(len(batches)))[::-1], set[int](), True
     with tqdm(total=sum(map(len, batches)), desc=f"{target.name}: {label}", delay=2, leave=False) as bar:
         try:
-            while (left and going) or under_way:
-                while left and going and under_way < target.concurrency:
-                    batch = left.pop()
-                    before(batch)
-                    threading.Thread(target=work, args=(batch,), name=target.name, daemon=True).start()
-                    under_way += 1
+            while (left and going) or flying:
+                while left and going and len(flying) < target.concurrency:
+                    number = left.pop()
+                    flying.add(number)
+                    before(batches[number])
+                    threading.Thread(target=work, args=(number,), name=target.name, daemon=True).start()
                 try:
-                    batch, found = came.get(timeout=0.2)  # a wait without end cannot be interrupted on every system
+                    number, found = came.get(timeout=0.2)  # a wait without end cannot be interrupted on every system
                 except queue.Empty:
                     continue
-                under_way -= 1
-                bar.update(len(batch))
+                flying.remove(number)
+                bar.update(len(batches[number]))
                 if isinstance(found, BaseException) and not isinstance(found, Exception):
                     raise found
-                going = done(batch, found) and going
+                going = done(batches[number], found) and going
         except BaseException:
+            with guard:
+                over = True
+            for number in flying - begun:
+                done(batches[number], NotAdded("interrupted before it was sent"))
+            flying &= begun
             end = time.monotonic() + _LAST_WAIT_S
             with suppress(queue.Empty):
-                while under_way:
-                    batch, found = came.get(timeout=max(0.01, end - time.monotonic()))
-                    under_way -= 1
-                    done(batch, found)
+                while flying:
+                    number, found = came.get(timeout=max(0.01, end - time.monotonic()))
+                    flying.discard(number)
+                    done(batches[number], found)
             raise
 
 

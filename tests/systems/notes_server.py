@@ -12,7 +12,6 @@ import socket
 import sys
 from typing import Annotated, Any
 
-import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resolve import Resolve, Sample
@@ -196,6 +195,8 @@ def main() -> None:
     if not options.http:
         server.run("stdio")
         return
+    import uvicorn
+
     # named as TCP: else asyncio leaves Nagle's algorithm on, and each reply waits 40 ms for an acknowledgement
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))

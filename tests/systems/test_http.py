@@ -344,6 +344,6 @@ def test_what_cannot_work_is_refused(options: dict[str, Any], said: str) -> None
 
 
 def test_a_closed_system_says_so(serve: Any) -> None:
-    system = HttpSystem(serve({"answer": "Yes."}).url, **ASKED)
-    system.close()
+    with HttpSystem(serve({"answer": "Yes."}).url, **ASKED) as system:
+        assert system.answer("q1", "?").text == "Yes."
     assert system.answer("q1", "?") == Answer("q1", "", outcome="failed", error=f"{system.name} was closed")
