@@ -34,21 +34,26 @@ _HOME = {
     "generation.testsets": ["generate_drafts", "sample_chunks"],
     "judges": ["agreement", "judge"],
     "scoring": [
-        "abstention_table", "ceilings", "claim_table", "context_ceilings", "destroyed_evidence", "diversity_verdicts", "failed_cases",
-        "judgement_states", "latency_table", "outcome_table", "score_answers", "score_arms", "score_chunks",
-        "score_context", "score_groundedness", "score_judgements", "score_overall", "score_pipeline", "score_retrieval", "score_run",
+        "abstention_table", "ceilings", "claim_table", "context_ceilings", "destroyed_evidence",
+        "diversity_verdicts", "failed_cases", "judgement_states", "latency_table", "outcome_table",
+        "score_answers", "score_arms", "score_chunks", "score_context", "score_groundedness",
+        "score_judgements", "score_overall", "score_pipeline", "score_retrieval", "score_run",
         "score_safety_inputs", "score_safety_outputs", "score_spans",
     ],
     "diagnosis": ["count_causes", "diagnose", "recommend", "two_part_table"],
     "systems": [
-        "FunctionSystem", "HttpSystem", "McpSystem", "Pipeline", "RecordedSystem", "ask", "ingest", "load_system",
-        "load_target", "match_passages", "remove_ingested",
+        "FunctionSystem", "HttpSystem", "McpSystem", "Pipeline", "RecordedSystem", "ask", "documents_of",
+        "ingest", "load_system", "load_target", "match_passages", "remove_ingested",
     ],
     "statistics": [
-        "Costs", "anova", "compare", "compare_all", "compare_until", "dataset_health", "equivalent", "held_out", "mcnemar",
-        "narrowing_options", "pareto_front", "required_queries", "sequential", "summarise", "summarise_samples",
-        "within_margin",
+        "Costs", "anova", "compare", "compare_all", "compare_until", "dataset_health", "equivalent", "held_out",
+        "mcnemar", "narrowing_options", "pareto_front", "required_queries", "sequential", "summarise",
+        "summarise_samples", "within_margin",
     ],
+    "metrics.safety": ["injection_score", "leakage_findings"],
+    "metrics.groundedness": ["claim_support"],
+    "evaluation": ["evaluate"],
+    "report.evaluation": ["compare_reports", "read_report", "write_report"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
