@@ -7,7 +7,21 @@ pd.NA, never NaN, where a number cannot be had (nothing scored; an interval from
 
 from __future__ import annotations
 
+from ragbench.statistics.agreement import judge_agreement, krippendorff_alpha
+from ragbench.statistics.calibration import calibrate, calibrate_difference, ppi_mean
 from ragbench.statistics.comparison import CORRECTIONS, POWER, compare, compare_all
+from ragbench.statistics.preference import bradley_terry, preference_table
 from ragbench.statistics.summary import summarise
 
-__all__ = ["CORRECTIONS", "POWER", "compare", "compare_all", "summarise"]
+__all__ = [
+    "CORRECTIONS",
+    "POWER",
+    "calibrate",
+    "calibrate_difference",
+    "compare",
+    "compare_all",
+    "judge_agreement",
+    "krippendorff_alpha",
+    "ppi_mean",
+    "summarise",
+]
