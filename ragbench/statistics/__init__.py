@@ -16,6 +16,7 @@ from ragbench.statistics.summary import summarise
 __all__ = [
     "CORRECTIONS",
     "POWER",
+    "bradley_terry",
     "calibrate",
     "calibrate_difference",
     "compare",
@@ -23,5 +24,6 @@ __all__ = [
     "judge_agreement",
     "krippendorff_alpha",
     "ppi_mean",
+    "preference_table",
     "summarise",
 ]

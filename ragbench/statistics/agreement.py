@@ -59,9 +59,9 @@ def judge_agreement(
     - "interval" (any share): `alpha`, `spearman`, `kendall`. Equality means nothing there.
 
     All are at most 1; but for accuracy 0 is chance and below 0 is worse. Rows of two kinds (`between`): "judge-human"
-    pairs the judge with each label of each person; "human-human" pairs people who labelled the same answer, in the order
-    of their names. This is the ceiling: no judge can be expected to agree with people more than they do. Accuracy
-    without kappa flatters: where 95 % of the answers are right, a judge that always says so has 0.95.
+    pairs the judge with each label of each person; "human-human" pairs people who labelled the same answer, in the
+    order of their names. This is the ceiling: no judge can be expected to agree with people more than they do.
+    Accuracy without kappa flatters: where 95 % of the answers are right, a judge that always says so has 0.95.
 
     Groups (`by`): "all", then each "category" and "configuration" where the labels have several of them.
 

@@ -62,11 +62,9 @@ def human_frame(human: Human) -> pd.DataFrame:
         frame = pd.DataFrame(
             [(j.query_id, j.criterion, j.value) for j in human], columns=["query_id", "criterion", "human"]
         )
-    frame = frame.assign(
-        **{name: frame[name] if name in frame else "" for name in ("configuration", "annotator", "category", "picked")}
-    )
     for name in ("configuration", "annotator", "category", "picked"):
-        frame[name] = frame[name].astype(object).where(frame[name].notna(), "").astype(str)
+        texts = frame[name].astype(object) if name in frame else pd.Series("", index=frame.index, dtype=object)
+        frame = frame.assign(**{name: texts.where(texts.notna(), "").astype(str)})
     try:
         frame["human"] = pd.to_numeric(frame["human"]).astype("Float64")
     except (TypeError, ValueError) as exc:
