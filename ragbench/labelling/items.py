@@ -41,7 +41,10 @@ LABELLED: Mapping[str, Scale] = {
 }
 """Criterion -> what a labeller is asked. The values are on the scale of the judge of that name."""
 
+DRAWS = ("questions", "answers")
+
 _BY_DOCUMENTS = {"faithfulness"}
+_MOST_PER_QUESTION = 2
 _SPREAD_OF = ("semantic_similarity", "token_f1")  # where no judge has spoken
 
 
@@ -71,14 +74,16 @@ def choose_items(
     chunks: Mapping[str, Sequence[Chunk]] | None = None,
     n: int = 40,
     random_share: float = 0.5,
+    draw: str = "questions",
     seed: int = 0,
 ) -> list[LabelItem]:
     """Answers to label: a part drawn at random, which `calibrate` needs, and the most informative of the rest.
 
-    Random are questions: all of them are equally likely, and of each drawn one all configurations' answers are taken,
-    so that both means and paired differences can be calibrated. Informative are answers on which the judge's samples
-    differ, to questions on which the configurations do: by the judge's values, or where there are none by semantic
-    similarity or token F1. They come by turns, an informative question first, so whoever stops early has some of both.
+    Drawn at random are whole questions with the answers of all configurations, so that paired differences can be
+    calibrated, or single answers, which tell more about the means of many configurations; all are equally likely.
+    Informative are answers on which the judge's samples differ, to questions on which the configurations do (by the
+    judge's values, or where there are none by semantic similarity or token F1); of one question the two answers that
+    are furthest apart. Both come by turns, informative first, so whoever stops early has some of each.
 
     Configurations that answered with the same text share one item (for faithfulness also the documents must be the
     same). Failed answers, abstentions and empty ones are not asked about: `judge` does not judge them either. Nor, for
@@ -89,8 +94,9 @@ def choose_items(
         criterion: "correctness", "relevance" or "faithfulness".
         dataset: the questions, with reference answers and categories.
         chunks: configuration -> what its answers were made from, shown as context; None shows none.
-        n: how many items, about: whole questions are drawn.
+        n: how many items; a few more where whole questions are drawn.
         random_share: the share of items that are drawn at random, in [0, 1].
+        draw: "questions" or "answers": what is drawn at random.
 
     Raises:
         ConfigError: an unknown criterion, a number out of range; faithfulness without `chunks`.
@@ -102,6 +108,8 @@ def choose_items(
         raise ConfigError(
             f"n is {n}, random_share {random_share}, seed {seed}; expected 1 or more, a share from 0 to 1, 0 or more"
         )
+    if draw not in DRAWS:
+        raise ConfigError(unknown("draw", draw, DRAWS))
     if criterion in _BY_DOCUMENTS and chunks is None and not any(a.passages for r in results for a in r.answers):
         raise ConfigError(f"{criterion} is judged by the documents; pass chunks={{configuration: its chunks}}")
     _check_same_data(results, dataset)
@@ -111,15 +119,14 @@ def choose_items(
             f"no answer of {len(results)} results can be labelled by {criterion}: all failed, abstained, or lack a "
             "reference answer"
         )
-    drawn, taken = [], 0
-    order = [list(by_query)[i] for i in np.random.default_rng(seed).permutation(len(by_query))]
-    for query_id in order:
-        if taken >= round(n * random_share):
-            break
-        drawn.append(by_query[query_id])
-        taken += len(by_query[query_id])
-    rest = {query_id: by_query[query_id] for query_id in order[len(drawn) :]}
-    informative = _informative(rest, results, criterion, max(0, n - taken))
+    groups = list(by_query.values()) if draw == "questions" else [[item] for own in by_query.values() for item in own]
+    order = [groups[i] for i in np.random.default_rng(seed).permutation(len(groups))]
+    drawn: list[list[LabelItem]] = []
+    while len(drawn) < len(order) and sum(map(len, drawn)) < round(n * random_share):
+        drawn.append(order[len(drawn)])
+    taken = {item.item_id for group in drawn for item in group}
+    rest = {query_id: [item for item in own if item.item_id not in taken] for query_id, own in by_query.items()}
+    informative = _informative(rest, results, criterion, max(0, n - len(taken)))
     by_turns: list[LabelItem] = []
     for i in range(max(len(informative), len(drawn))):
         for part in (informative, drawn):
@@ -206,20 +213,22 @@ def _informative(
 ) -> list[list[LabelItem]]:
     """The items that a label would tell most about, grouped by question, best first; those without a reason last."""
     values, samples = _values(results, criterion), _samples(results, criterion)
+    names = [result.name for result in results]
     ranked: list[tuple[float, LabelItem]] = []
     for query_id, items in by_query.items():
-        own = [
-            value
-            for name in {s for i in items for s in i.sources}
-            if (value := values.get((name, query_id))) is not None
-        ]
-        apart = max(own) - min(own) if own else 0.0
+        known = [values[name, query_id] for name in names if (name, query_id) in values]
+        apart = max(known) - min(known) if known else 0.0
+        middle = statistics.fmean(known) if known else 0.0
+        own: list[tuple[float, LabelItem]] = []
         for item in items:
-            unsure = max((samples.get((name, query_id), 0.0) for name in item.sources), default=0.0)
+            unsure = max(samples.get((name, query_id), 0.0) for name in item.sources)
+            off = max(abs(values.get((name, query_id), middle) - middle) for name in item.sources)
             reasons = [f"configurations differ by {apart:.2f}"] if apart > 0 else []
             reasons += [f"the judge's samples by {unsure:.2f}"] if unsure > 0 else []
             why = "; ".join(reasons) or "nothing tells it apart"
-            ranked.append((apart + unsure, replace(item, picked="informative", why=why)))
+            own.append((off + unsure, replace(item, picked="informative", why=why)))
+        own.sort(key=lambda pair: -pair[0])
+        ranked += [(apart + score, item) for score, item in own[:_MOST_PER_QUESTION]]
     ranked.sort(key=lambda pair: -pair[0])
     groups: dict[str, list[LabelItem]] = {}
     for _, item in ranked[:n]:

@@ -11,14 +11,16 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.files import write_durably
 from ragbench.labelling.items import LABELLED, LabelItem
+from ragbench.types import Answer
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,26 +112,28 @@ def save_label(
 
 
 def load_labels(
-    paths: str | Path | Sequence[str | Path], *, configurations: Iterable[str] | None = None
+    paths: str | Path | Sequence[str | Path], *, answers: Mapping[str, Sequence[Answer]] | None = None
 ) -> pd.DataFrame:
     """People's verdicts from one or several sheets, for `judge_agreement` and `calibrate`.
 
     Args:
         paths: of sheets, such as one for each annotator.
-        configurations: the names that the codes in the column `source` stand for; others are left out. None keeps the
-            codes, which will do where the judgements are of one system.
+        answers: configuration -> its answers. Their names take the place of the codes in the column `source`; labels
+            of other configurations are left out, and so are, with a warning, those of texts that a configuration no
+            longer answers with. None keeps the codes, which will do where the judgements are of one system.
 
     Returns:
         configuration, query_id, criterion, value, annotator, category, picked, note; one row per label and
         configuration that gave the labelled answer. What is not labelled has no row.
 
     Raises:
-        DataError: as `read_sheet`; a person labelled an item twice; or no label is of one of `configurations`.
+        DataError: as `read_sheet`; a person labelled an item twice; or no label is of one of the configurations.
     """
     import pandas as pd
 
-    names = None if configurations is None else {source_code(name): name for name in configurations}
-    rows, seen, labelled = [], set(), 0
+    names = None if answers is None else {source_code(name): name for name in answers}
+    texts = {(name, a.query_id): _normal(a.text) for name, own in (answers or {}).items() for a in own}
+    rows, seen, changed = [], set(), []
     for path in [paths] if isinstance(paths, str | Path) else paths:
         sheet = read_sheet(path)
         for row in sheet[sheet["value"].notna()].to_dict("records"):
@@ -137,16 +141,35 @@ def load_labels(
             if key in seen:
                 raise DataError(f"{row['annotator']!r} labelled {row['item']!r} twice; keep one of the two rows")
             seen.add(key)
-            labelled += 1
             for code in row["source"].split() or [""]:
-                if names is None or code in names:
-                    name = code if names is None else names[code]
-                    about = [row.get(column, "") for column in ("annotator", "category", "picked", "note")]
-                    rows.append([name, row["query_id"], row["criterion"], float(row["value"]), *about])
-    if labelled and not rows:
-        raise DataError(f"none of {labelled} labels is of {', '.join(map(repr, names or ()))}; name the runs labelled")
+                if names is not None and code not in names:
+                    continue
+                name = code if names is None else names[code]
+                if names is not None and texts.get((name, row["query_id"])) != _normal(row["answer"]):
+                    changed.append(f"{row['query_id']!r} of {name!r}")
+                    continue
+                about = [row.get(column, "") for column in ("annotator", "category", "picked", "note")]
+                rows.append([name, row["query_id"], row["criterion"], float(row["value"]), *about])
+    if changed and rows:
+        warnings.warn(
+            f"{len(changed)} labels are of texts that are no longer the answer, first to {changed[0]}; they are left "
+            "out. Label the new answers",
+            DataWarning,
+            stacklevel=2,
+        )
+    if seen and not rows:
+        raise DataError(
+            f"none of {len(seen)} labels is of an answer of {', '.join(map(repr, (answers or {})))}"
+            + (f"; {len(changed)} are of texts that have changed since" if changed else "")
+            + "; pass the results that were labelled, or label these"
+        )
     columns = ["configuration", "query_id", "criterion", "value", "annotator", "category", "picked", "note"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def _normal(text: str) -> str:
+    """The part of a text that survives a spreadsheet."""
+    return " ".join(text.replace("\x00", "").split())[: LONGEST_CELL // 2]
 
 
 def progress_table(path: str | Path) -> pd.DataFrame:

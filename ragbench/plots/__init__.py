@@ -24,6 +24,8 @@ from ragbench.plots.drawing import (
     new_axes,
     nothing_to_draw,
 )
+from ragbench.plots.judges import plot_calibration as plot_calibration
+from ragbench.plots.judges import plot_judge_audit as plot_judge_audit
 from ragbench.plots.labels import plot_draft_states as plot_draft_states
 from ragbench.plots.labels import plot_support as plot_support
 from ragbench.plots.labels import plot_topic_map as plot_topic_map

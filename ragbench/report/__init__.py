@@ -16,6 +16,12 @@ from ragbench.report.configuration import (
     main_measure,
     question_table,
 )
+from ragbench.report.judging import (
+    calibration_table,
+    judge_findings,
+    label_findings,
+    people_table,
+)
 from ragbench.report.labels import (
     draft_findings,
     draft_table,
@@ -64,6 +70,7 @@ __all__ = [
     "budget_curve",
     "budget_curves",
     "busiest_document",
+    "calibration_table",
     "category_table",
     "check_comparable",
     "chunk_tokens",
@@ -78,12 +85,15 @@ __all__ = [
     "generation_facts",
     "generation_table",
     "heatmap_table",
+    "judge_findings",
+    "label_findings",
     "leaderboard",
     "leaderboard_markdown",
     "machines",
     "main_measure",
     "order_changes",
     "origin_table",
+    "people_table",
     "question_table",
     "ranking_measure",
     "reference_findings",
