@@ -83,7 +83,7 @@ def choose_items(
     calibrated, or single answers, which tell more about the means of many configurations; all are equally likely.
     Informative are answers on which the judge's samples differ, to questions on which the configurations do (by the
     judge's values, or where there are none by semantic similarity or token F1); of one question the two answers that
-    are furthest apart. Both come by turns, informative first, so whoever stops early has some of each.
+    are furthest from the others. Both come by turns, informative first, so whoever stops early has some of each.
 
     Configurations that answered with the same text share one item (for faithfulness also the documents must be the
     same). Failed answers, abstentions and empty ones are not asked about: `judge` does not judge them either. Nor, for
