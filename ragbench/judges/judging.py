@@ -206,13 +206,14 @@ def materials_of(answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[C
                 f"there is an answer to query {answer.query_id!r}, which is none of the {len(cases)} of {dataset!r}; "
                 "pass the dataset that was answered"
             )
-        if missing := [chunk_id for chunk_id in answer.contexts if chunk_id not in texts]:
+        own = {passage.passage_id: passage.text for passage in answer.passages} or texts
+        if missing := [chunk_id for chunk_id in answer.contexts if chunk_id not in own]:
             raise DataError(
                 f"the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is no id among the "
-                f"{len(texts)} chunks; pass the chunks that it was answered from"
+                f"{len(own)} chunks; pass the chunks that it was answered from"
             )
         case = cases[answer.query_id]
-        documents = tuple(texts[chunk_id] for chunk_id in answer.contexts)
+        documents = tuple(own[chunk_id] for chunk_id in answer.contexts)
         reference = case.reference_answer if (case.reference_answer or "").strip() else None
         materials.append(Material(case.text, answer.text, reference, documents, answer.contexts))
     return materials

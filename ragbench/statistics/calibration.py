@@ -86,10 +86,11 @@ def calibrate(judgements: Judgements, human: Human, *, target: str = "questions"
     _check(target, alpha)
     judged, labels = side_by_side(judgements, human)
     labels, picked = _random_ones(labels)
+    of_group = dict(list(labels.groupby(["criterion", "configuration"], sort=False)))
     rows = []
     for (criterion, configuration), answers in judged.groupby(["criterion", "configuration"], sort=False):
-        own = labels[(labels["criterion"] == criterion) & (labels["configuration"] == configuration)]
-        if len(own):
+        own = of_group.get((criterion, configuration))
+        if own is not None:
             about = {"criterion": criterion, "configuration": configuration}
             left_out = ((picked["criterion"] == criterion) & (picked["configuration"] == configuration)).sum()
             rows.append({**about, **_row(_joined(answers, own), target, alpha, 1.0, left_out)})
@@ -167,7 +168,9 @@ def calibrate_difference(
     return _table(pd.DataFrame(rows)[["criterion", "baseline", "contender", *_COLUMNS]])
 
 
-def ppi_mean(labels: Sequence[float], judged: Sequence[float], others: Sequence[float]) -> tuple[float, float, float]:
+def ppi_mean(
+    labels: Sequence[float] | Floats, judged: Sequence[float] | Floats, others: Sequence[float] | Floats
+) -> tuple[float, float, float]:
     """The estimate of PPI++ for a mean, its standard error, and the weight of the judge: the formulas by themselves.
 
     Args:
