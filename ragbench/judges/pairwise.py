@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragbench import llms
 from ragbench.errors import ComparisonError, ConfigError, DataWarning
@@ -69,7 +69,7 @@ def pairwise(
     Args:
         answers_a, answers_b: of two systems, one per question; the same questions.
         llm: the judge, as in `judge`.
-        chunks: what the answers' contexts name; () where the judge shall see no documents.
+        chunks: what the answers' contexts name; () shows no documents but the passages that answers bring along.
         names: of the two systems, for `Preference.a` and `.b`.
         allow_same_model: no warning where the judge also wrote some of the answers.
 
@@ -219,7 +219,8 @@ def _pairs(
             f"{len(alone)} by one of them only ({', '.join(map(repr, alone[:3]))}); compare answers to the same ones"
         )
     shown = [
-        answers if chunks else [_without_contexts(answer) for answer in answers] for answers in (answers_a, answers_b)
+        [answer if chunks or answer.passages else replace(answer, contexts=()) for answer in answers]
+        for answers in (answers_a, answers_b)
     ]
     a_materials, b_materials = (materials_of(answers, dataset, chunks) for answers in shown)
     of_b = dict(zip([answer.query_id for answer in answers_b], b_materials, strict=True))
@@ -243,12 +244,6 @@ def _by_query(answers: Sequence[Answer], name: str) -> Mapping[str, Answer]:
             raise ComparisonError(f"{name!r} has two answers to query {answer.query_id!r}; pass one of each question")
         found[answer.query_id] = answer
     return found
-
-
-def _without_contexts(answer: Answer) -> Answer:
-    from dataclasses import replace
-
-    return replace(answer, contexts=(), passages=())
 
 
 def _documents(one: Material, other: Material) -> tuple[str, ...]:

@@ -24,11 +24,16 @@ from ragbench.plots.drawing import (
     new_axes,
     nothing_to_draw,
 )
+from ragbench.plots.failures import plot_causes as plot_causes
+from ragbench.plots.failures import plot_causes_by_configuration as plot_causes_by_configuration
+from ragbench.plots.failures import plot_gaps as plot_gaps
 from ragbench.plots.judges import plot_calibration as plot_calibration
 from ragbench.plots.judges import plot_judge_audit as plot_judge_audit
 from ragbench.plots.labels import plot_draft_states as plot_draft_states
 from ragbench.plots.labels import plot_support as plot_support
 from ragbench.plots.labels import plot_topic_map as plot_topic_map
+from ragbench.plots.perspectives import plot_latency as plot_latency
+from ragbench.plots.perspectives import plot_outcomes as plot_outcomes
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:

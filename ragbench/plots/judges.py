@@ -40,6 +40,7 @@ def plot_judge_audit(audit: pd.DataFrame) -> Figure:
     labels = [f"{row['probe']} (n = {row['n']})" for row in rows.to_dict("records")]
     axes.set_yticks(range(len(rows)), labels)
     axes.axvline(0, color="black", linewidth=0.8)
+    axes.margins(x=0.03)
     axes.set_xlabel("change of the verdict, or the verdict itself, on the scale of verdicts (0 to 1)")
     legend_below(axes, [("tolerated", "#D9D9D9"), ("passes", GREEN), ("fails", VERMILLION)])
     return figure
@@ -71,6 +72,6 @@ def plot_calibration(calibrated: pd.DataFrame) -> Figure:
         for row in rows.to_dict("records")
     ]
     axes.set_yticks(range(len(rows)), labels)
-    axes.set(xlim=(-0.02, 1.02), xlabel="mean verdict, with 95 % interval")
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.5, len(rows) - 0.5), xlabel="mean verdict, with 95 % interval")
     legend_below(axes, [("people, of all answers", BLUE), ("people, labels alone", GREY), ("judge", ORANGE)])
     return figure

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from ragbench.prompts.auditing import AUTHOR, INSTRUCTION, PADDING
 from ragbench.prompts.fences import fence, fence_code, numbered
-from ragbench.prompts.generating import CITED, CONCISE, GENERATION_SYSTEM, PLAIN, PROMPTS, check_prompt, fill
+from ragbench.prompts.generating import (
+    CITED,
+    CLOSED_BOOK,
+    CONCISE,
+    GENERATION_SYSTEM,
+    PLAIN,
+    PROMPTS,
+    check_prompt,
+    closed_book,
+    fill,
+)
 from ragbench.prompts.judging import (
     CONTEXT_PRECISION,
     CONTEXT_RECALL,
@@ -38,6 +48,7 @@ from ragbench.prompts.preferring import PREFERENCE, PREFERENCE_SCHEMA, ask_for_p
 __all__ = [
     "AUTHOR",
     "CITED",
+    "CLOSED_BOOK",
     "CONCISE",
     "CONTEXT_PRECISION",
     "CONTEXT_RECALL",
@@ -67,6 +78,7 @@ __all__ = [
     "ask_for_questions",
     "ask_for_support",
     "check_prompt",
+    "closed_book",
     "fence",
     "fence_code",
     "fill",

@@ -16,6 +16,19 @@ from ragbench.report.configuration import (
     main_measure,
     question_table,
 )
+from ragbench.report.failures import (
+    PARTS,
+    arm_measure,
+    arm_table,
+    as_markdown,
+    cause_shares,
+    failure_details,
+    failure_links,
+    gap_sentences,
+    gap_table,
+    plain,
+    worst_failures,
+)
 from ragbench.report.judging import (
     calibration_table,
     judge_findings,
@@ -61,10 +74,14 @@ from ragbench.report.sweep import (
 
 __all__ = [
     "HEADLINE",
+    "PARTS",
     "agreement_table",
     "answer_measure",
     "answer_scores",
     "answer_table",
+    "arm_measure",
+    "arm_table",
+    "as_markdown",
     "baseline_name",
     "best_two",
     "budget_curve",
@@ -72,6 +89,7 @@ __all__ = [
     "busiest_document",
     "calibration_table",
     "category_table",
+    "cause_shares",
     "check_comparable",
     "chunk_tokens",
     "conclusion",
@@ -81,7 +99,11 @@ __all__ = [
     "draft_findings",
     "draft_table",
     "estimate_table",
+    "failure_details",
+    "failure_links",
     "findings",
+    "gap_sentences",
+    "gap_table",
     "generation_facts",
     "generation_table",
     "heatmap_table",
@@ -94,6 +116,7 @@ __all__ = [
     "order_changes",
     "origin_table",
     "people_table",
+    "plain",
     "question_table",
     "ranking_measure",
     "reference_findings",
@@ -103,4 +126,5 @@ __all__ = [
     "topic_points",
     "unscored_table",
     "with_language_model",
+    "worst_failures",
 ]

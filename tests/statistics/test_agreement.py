@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, spearmanr
-from sklearn.metrics import cohen_kappa_score  # type: ignore[import-untyped]
+from sklearn.metrics import cohen_kappa_score
 
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.statistics import judge_agreement, krippendorff_alpha
