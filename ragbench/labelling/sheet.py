@@ -63,9 +63,14 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         raise ConfigError("there is nothing to label; choose some items first")
     with _locked(path):
         sheet = _read(path) if path.exists() else _Sheet(list(COLUMNS), [], ",")
-        there = {(row["item"], row["annotator"]) for row in sheet.rows}
-        added = [_row(item, annotator) for item in items if (item.item_id, annotator) not in there]
-        if added:
+        there = {row["item"]: row for row in sheet.rows if row["annotator"] == annotator}
+        added = [_row(item, annotator) for item in items if item.item_id not in there]
+        drawn = [there[i.item_id] for i in items if i.item_id in there and i.picked == "random"]
+        # What was informative in an earlier choice and is drawn now is one of the drawn; without it they are no sample.
+        changed = [row for row in drawn if row["picked"] != "random"]
+        for row in changed:
+            row["picked"] = "random"
+        if added or changed:
             _write(path, sheet.columns, [*sheet.rows, *added], sheet.delimiter)
     return path
 

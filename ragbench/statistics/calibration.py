@@ -144,12 +144,13 @@ def calibrate_difference(
     pair = {name: judgements[name] for name in (baseline, contender)}
     judged, labels = side_by_side(pair, human, others=set(judgements) - set(pair))
     labels, picked = _random_ones(labels)
+    of_group = dict(list(labels.groupby(["criterion", "configuration"], sort=False)))
     rows = []
     for criterion, answers in judged.groupby("criterion", sort=False):
-        sides = {}
-        for name in (baseline, contender):
-            own = labels[(labels["criterion"] == criterion) & (labels["configuration"] == name)]
-            sides[name] = _joined(answers[answers["configuration"] == name], own)
+        sides = {
+            name: _joined(answers[answers["configuration"] == name], of_group.get((criterion, name), labels[:0]))
+            for name in (baseline, contender)
+        }
         both = sides[baseline].index.intersection(sides[contender].index)
         if not len(both):
             raise ComparisonError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,15 @@ def test_writing_again_adds_and_never_loses(tmp_path: Path) -> None:
     assert sheet[["item", "annotator"]].to_numpy().tolist() == [["item-a", "me"], ["item-b", "me"], ["item-b", "bob"]]
     assert sheet["value"].tolist()[0] == 1.0
     assert progress_table(path).to_numpy().tolist() == [["me", "random", 1, 2], ["bob", "random", 0, 1]]
+
+
+def test_what_was_informative_before_and_is_drawn_now_is_drawn(tmp_path: Path) -> None:
+    path = label_sheet([replace(ITEMS[0], picked="informative"), ITEMS[1]], tmp_path / "labels.csv")
+    save_label(path, "item-a", 1.0)
+    label_sheet([ITEMS[0], replace(ITEMS[1], picked="informative")], path)
+    sheet = read_sheet(path)
+    assert sheet["picked"].tolist() == ["random", "random"]
+    assert sheet["value"].tolist()[0] == 1.0
 
 
 @pytest.mark.parametrize("delimiter", [";", "\t"])

@@ -80,17 +80,21 @@ def test_no_error_seen_is_no_proof_of_none() -> None:
     assert row["ci_high"] - row["ci_low"] > 0.1
 
 
+RUNS = 150  # simulations; each is a criterion of its own, so that one call does them all
+
+
 @pytest.mark.parametrize("target", ["questions", "answers"])
 @pytest.mark.parametrize("n", [15, 60])
 def test_coverage_under_a_judge_that_is_far_too_kind(n: int, target: str) -> None:
     rng = np.random.default_rng(n)
-    hits, runs = 0, 120
-    for _ in range(runs):
-        human, judge = simulated(rng, 400, 0.7, 0.7, 0.02)
-        row = calibrate(judged(judge), people(human, range(n)), target=target).iloc[0]
-        hits += row["ci_low"] <= (0.7 if target == "questions" else human.mean()) <= row["ci_high"]
-        assert judge.mean() > 0.8, "its own mean is far off"
-    assert hits / runs > 0.9
+    runs = [simulated(rng, 300, 0.7, 0.7, 0.02) for _ in range(RUNS)]
+    verdicts = [one for r, (_, judge) in enumerate(runs) for one in judged(judge, f"run {r}")]
+    labels = {(f"q{i}", f"run {r}"): human[i] for r, (human, _) in enumerate(runs) for i in range(n)}
+    rows = calibrate(verdicts, labels, target=target)
+    truth = [0.7 if target == "questions" else human.mean() for human, _ in runs]
+    held = (rows["ci_low"] <= truth) & (truth <= rows["ci_high"])
+    assert held.mean() > 0.92
+    assert (rows["judge_mean"] > 0.8).all(), "its own mean is far off"
 
 
 def test_narrower_than_labels_alone_with_a_good_judge_and_hardly_wider_with_a_bad_one() -> None:
@@ -158,16 +162,17 @@ def test_the_difference_is_paired_by_question() -> None:
 
 def test_coverage_of_the_difference() -> None:
     rng = np.random.default_rng(4)
-    hits, runs = 0, 120
-    for _ in range(runs):
-        human_a, judge_a = simulated(rng, 200, 0.5, 0.1, 0.1)
-        human_b, judge_b = simulated(rng, 200, 0.6, 0.6, 0.0)  # the judge favours b
-        labels = pd.concat(
-            [people(human_a, range(40), configuration="a"), people(human_b, range(40), configuration="b")]
-        )
-        row = calibrate_difference({"a": judged(judge_a), "b": judged(judge_b)}, labels, "a", "b").iloc[0]
-        hits += row["ci_low"] <= 0.1 <= row["ci_high"]
-    assert hits / runs > 0.9
+    judge: dict[str, list[Judgement]] = {"a": [], "b": []}
+    labels = []
+    for run in range(RUNS):
+        # the judge favours b
+        for name, errs in (("a", (0.5, 0.1, 0.1)), ("b", (0.6, 0.6, 0.0))):
+            human, values = simulated(rng, 150, *errs)
+            judge[name] += judged(values, f"run {run}")
+            labels += [(name, f"q{i}", f"run {run}", human[i]) for i in range(40)]
+    people = pd.DataFrame(labels, columns=["configuration", "query_id", "criterion", "value"])
+    rows = calibrate_difference(judge, people, "a", "b")
+    assert ((rows["ci_low"] <= 0.1) & (rows["ci_high"] >= 0.1)).mean() > 0.91
 
 
 def test_differences_that_cannot_be_had_are_refused() -> None:
