@@ -18,7 +18,7 @@ _HOME = {
     "errors": ["DataWarning", "JudgeWarning", "RagbenchError"],
     "types": [
         "Answer", "Case", "Chunk", "Completion", "Dataset", "Document", "Embedder", "Judgement", "LLM",
-        "Retriever", "Span", "System",
+        "Passage", "Preference", "Retriever", "SafetySample", "Span", "System",
     ],
     "datasets": ["load_dataset"],
     "datasets.corpus": ["load_corpus"],
@@ -32,7 +32,7 @@ _HOME = {
     "generation": ["answer_arms", "generate_answers"],
     "generation.references": ["generate_references"],
     "generation.testsets": ["generate_drafts", "sample_chunks"],
-    "judges": ["agreement", "judge"],
+    "judges": ["agreement", "judge", "judge_audit", "pairwise"],
     "scoring": [
         "abstention_table", "ceilings", "claim_table", "context_ceilings", "destroyed_evidence",
         "diversity_verdicts", "failed_cases", "judgement_states", "latency_table", "outcome_table",
@@ -46,14 +46,16 @@ _HOME = {
         "ingest", "load_system", "load_target", "match_passages", "remove_ingested",
     ],
     "statistics": [
-        "Costs", "anova", "compare", "compare_all", "compare_until", "dataset_health", "equivalent", "held_out",
-        "mcnemar", "narrowing_options", "pareto_front", "required_queries", "sequential", "summarise",
-        "summarise_samples", "within_margin",
+        "Costs", "anova", "bradley_terry", "calibrate", "calibrate_difference", "compare", "compare_all",
+        "compare_until", "dataset_health", "equivalent", "held_out", "judge_agreement", "krippendorff_alpha",
+        "mcnemar", "narrowing_options", "pareto_front", "preference_table", "required_queries", "sequential",
+        "summarise", "summarise_samples", "within_margin",
     ],
     "metrics.safety": ["injection_score", "leakage_findings"],
     "metrics.groundedness": ["claim_support"],
     "evaluation": ["evaluate"],
     "report.evaluation": ["compare_reports", "read_report", "write_report"],
+    "labelling": ["choose_items", "label_sheet", "load_labels"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

@@ -248,6 +248,27 @@ class Judgement:
     samples: tuple[float | None, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """Which of two systems' answers to a question is better.
+
+    `value` is 1 where that of `a` is, 0 where that of `b` is, 0.5 for a tie, or None where no verdict could be had.
+    `consistent` says whether the judge chose the same answer in both orders; a choice that changed with the order is a
+    tie. It is None where no judge was asked. `state` is as in `Judgement`.
+    """
+
+    query_id: str
+    a: str
+    b: str
+    value: float | None
+    state: str = "scored"
+    consistent: bool | None = None
+    explanation: str = ""
+    prompt: str = ""
+    response: str = ""
+    model: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class RunResult:
     """One finished configuration, as it stands in results/<sweep>/<name>/.

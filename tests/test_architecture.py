@@ -17,7 +17,7 @@ FLOORS = {
     8: ["cli", "testing"],
     7: ["sweep"],
     6: ["experiment", "evaluation"],
-    5: ["report", "plots"],
+    5: ["report", "plots", "labelling"],
     4: ["statistics", "diagnosis", "systems"],
     3: ["chunkers", "retrievers", "generation", "judges", "scoring"],
     2: ["metrics"],

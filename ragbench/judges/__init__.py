@@ -1,9 +1,23 @@
-"""Answer + criterion + language model -> Judgement."""
+"""Answer + criterion + language model -> Judgement; and whether such a judge can be trusted."""
 
 from __future__ import annotations
 
 from ragbench.judges.agreement import agreement, spread
+from ragbench.judges.audit import AUDIT_BOUNDS, estimate_audit, judge_audit
 from ragbench.judges.judging import REFUSED, SAMPLING_TEMPERATURE, judge
+from ragbench.judges.pairwise import estimate_pairwise, pairwise
 from ragbench.judges.reading import rank_weighted_precision
 
-__all__ = ["REFUSED", "SAMPLING_TEMPERATURE", "agreement", "judge", "rank_weighted_precision", "spread"]
+__all__ = [
+    "AUDIT_BOUNDS",
+    "REFUSED",
+    "SAMPLING_TEMPERATURE",
+    "agreement",
+    "estimate_audit",
+    "estimate_pairwise",
+    "judge",
+    "judge_audit",
+    "pairwise",
+    "rank_weighted_precision",
+    "spread",
+]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from ragbench.errors import DataError
-from ragbench.types import Answer, Judgement
+from ragbench.types import Judgement
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_T = TypeVar("_T")
 
 
 def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.DataFrame:
@@ -56,11 +58,12 @@ def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.Dat
     return pd.DataFrame(rows, columns=columns)
 
 
-def spread(answers: Sequence[Answer], n: int) -> list[Answer]:
+def spread(answers: Sequence[_T], n: int) -> list[_T]:
     """`n` of the answers, evenly spread over the list; all where there are fewer.
 
     For judging a part of them a second time: the first ones of a dataset are often all of one kind.
 
+    >>> from ragbench.types import Answer
     >>> [answer.query_id for answer in spread([Answer(f"q{i}", "") for i in range(7)], 3)]
     ['q0', 'q2', 'q4']
     """

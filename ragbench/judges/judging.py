@@ -110,10 +110,10 @@ def judge(
             raise ConfigError(f"{name} is {number}; expected 1 or more")
     if mode not in MODES:
         raise ConfigError(unknown("mode", mode, MODES))
-    materials = _materials(answers, dataset, chunks)
+    materials = materials_of(answers, dataset, chunks)
     model = llms.load_llm(llm) if isinstance(llm, str) else llm
     if not allow_same_model:
-        _warn_of_same_model(answers, model)
+        warn_of_same_model(answers, model)
 
     decided: dict[tuple[int, str], Judgement] = {}
     requests: list[_Request] = []
@@ -145,6 +145,46 @@ def judge(
     return judgements
 
 
+def verdicts(
+    materials: Sequence[Material], criterion: str, llm: LLM, *, n_samples: int = 1, concurrency: int = 8
+) -> list[list[float | None]]:
+    """For each material the values of its samples, whatever it holds: nothing is decided without asking."""
+    samples: _Samples = {}
+    requests = [
+        _Request(i, sample, (criterion,), write_request((criterion,), material))
+        for i, material in enumerate(materials)
+        for sample in range(n_samples)
+    ]
+    temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
+    unread = _ask(llm, requests, materials, samples, temperature, concurrency)
+    _ask(llm, unread, materials, samples, temperature, concurrency, repair=True)
+    return [[samples[i, criterion, sample].value for sample in range(n_samples)] for i in range(len(materials))]
+
+
+def judgeable(answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: Sequence[Chunk]) -> list[Material]:
+    """The material of each answer that a judge would be asked about."""
+    materials = materials_of(answers, dataset, chunks)
+    return [
+        material
+        for answer, material in zip(answers, materials, strict=True)
+        if _without_asking(answer, material, criterion) is None
+    ]
+
+
+def estimate_verdicts(materials: Sequence[Material], criterion: str, llm: LLM, *, n_samples: int = 1) -> llms.Estimate:
+    """What `verdicts` would send, without repairs."""
+    prompts = [write_request((criterion,), material) for material in materials for _ in range(n_samples)]
+    return llms.estimate_many(
+        llm,
+        prompts,
+        system=JUDGE_SYSTEM,
+        max_tokens=REPLY_TOKENS[criterion],
+        temperature=SAMPLING_TEMPERATURE if n_samples > 1 else 0.0,
+        schema=reply_schema((criterion,)),
+        samples=list(range(n_samples)) * len(materials),
+    )
+
+
 def _checked_criteria(criterion: str | Sequence[str]) -> tuple[str, ...]:
     criteria = (criterion,) if isinstance(criterion, str) else tuple(dict.fromkeys(criterion))
     if not criteria:
@@ -155,7 +195,8 @@ def _checked_criteria(criterion: str | Sequence[str]) -> tuple[str, ...]:
     return criteria
 
 
-def _materials(answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[Chunk]) -> list[Material]:
+def materials_of(answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[Chunk]) -> list[Material]:
+    """What a verdict on each answer may rest on."""
     cases = {case.query_id: case for case in dataset.cases}
     texts = {chunk.chunk_id: chunk.text for chunk in chunks}
     materials = []
@@ -165,13 +206,14 @@ def _materials(answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[Chu
                 f"there is an answer to query {answer.query_id!r}, which is none of the {len(cases)} of {dataset!r}; "
                 "pass the dataset that was answered"
             )
-        if missing := [chunk_id for chunk_id in answer.contexts if chunk_id not in texts]:
+        own = {passage.passage_id: passage.text for passage in answer.passages} or texts
+        if missing := [chunk_id for chunk_id in answer.contexts if chunk_id not in own]:
             raise DataError(
                 f"the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is no id among the "
-                f"{len(texts)} chunks; pass the chunks that it was answered from"
+                f"{len(own)} chunks; pass the chunks that it was answered from"
             )
         case = cases[answer.query_id]
-        documents = tuple(texts[chunk_id] for chunk_id in answer.contexts)
+        documents = tuple(own[chunk_id] for chunk_id in answer.contexts)
         reference = case.reference_answer if (case.reference_answer or "").strip() else None
         materials.append(Material(case.text, answer.text, reference, documents, answer.contexts))
     return materials
@@ -183,7 +225,7 @@ def _without_asking(answer: Answer, material: Material, criterion: str) -> Judge
     value, state, why = None, "", ""
     if "answer" in needs and (answer.outcome == "failed" or answer.error is not None):
         state, why = "generation_failed", f"the answer failed: {answer.error or 'no reason is given'}"
-    elif "answer" in needs and (how := _no_answer(answer)):
+    elif "answer" in needs and (how := no_answer(answer)):
         state, why = "abstained", how
     elif criterion in {"correctness", "context_recall"} and material.reference is None:
         state, why = "no_reference", "the question has no reference answer"
@@ -194,7 +236,8 @@ def _without_asking(answer: Answer, material: Material, criterion: str) -> Judge
     return Judgement(answer.query_id, criterion, value, why, state=state) if state else None
 
 
-def _no_answer(answer: Answer) -> str:
+def no_answer(answer: Answer) -> str:
+    """How an answer is none, in words; "" if it is one."""
     if not answer.text.strip():
         return "the answer is empty"
     outcome = answer.outcome if answer.outcome in {"no_results", "blocked"} else read_outcome(answer.text)
@@ -300,7 +343,8 @@ def _spellings(names: Iterable[str]) -> dict[str, str]:
     return bare
 
 
-def _warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
+def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
+    """To be called by what a user calls: the warning points two frames up."""
     generators = _spellings(sorted({answer.usage.model for answer in answers if answer.usage is not None}))
     same = generators.keys() & _spellings([llm.name]).keys()
     if same:

@@ -1,7 +1,8 @@
 """Measures as pure functions: plain records in, numbers out; nothing here reads a file of a user.
 
 Two embed the texts that they score, with a model that comes along: `groundedness.claim_support` and
-`safety.injection_score`. For nearly all measures higher is better. `LOWER_IS_BETTER` is the one place that names those for which it is not.
+`safety.injection_score`. For nearly all measures higher is better; `LOWER_IS_BETTER` is the one place that names those
+for which it is not.
 """
 
 from __future__ import annotations

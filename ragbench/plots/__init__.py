@@ -28,6 +28,8 @@ from ragbench.plots.failures import plot_causes as plot_causes
 from ragbench.plots.failures import plot_causes_by_configuration as plot_causes_by_configuration
 from ragbench.plots.failures import plot_gaps as plot_gaps
 from ragbench.plots.failures import plot_two_parts as plot_two_parts
+from ragbench.plots.judges import plot_calibration as plot_calibration
+from ragbench.plots.judges import plot_judge_audit as plot_judge_audit
 from ragbench.plots.labels import plot_draft_states as plot_draft_states
 from ragbench.plots.labels import plot_support as plot_support
 from ragbench.plots.labels import plot_topic_map as plot_topic_map

@@ -7,6 +7,7 @@ instruction. And a model gives its reason before its verdict, so that the verdic
 
 from __future__ import annotations
 
+from ragbench.prompts.auditing import AUTHOR, INSTRUCTION, PADDING
 from ragbench.prompts.fences import fence, fence_code, numbered
 from ragbench.prompts.generating import (
     CITED,
@@ -42,8 +43,10 @@ from ragbench.prompts.labelling import (
 )
 from ragbench.prompts.objects import UnreadableError, json_objects
 from ragbench.prompts.outcomes import NO_ANSWER, read_outcome, without_thoughts
+from ragbench.prompts.preferring import PREFERENCE, PREFERENCE_SCHEMA, ask_for_preference, repair_preference
 
 __all__ = [
+    "AUTHOR",
     "CITED",
     "CLOSED_BOOK",
     "CONCISE",
@@ -53,10 +56,14 @@ __all__ = [
     "CRITERIA",
     "FAITHFULNESS",
     "GENERATION_SYSTEM",
+    "INSTRUCTION",
     "JUDGE_SYSTEM",
     "LABELLING_SYSTEM",
     "NO_ANSWER",
+    "PADDING",
     "PLAIN",
+    "PREFERENCE",
+    "PREFERENCE_SCHEMA",
     "PROMPTS",
     "QUESTIONS",
     "QUESTIONS_SCHEMA",
@@ -67,6 +74,7 @@ __all__ = [
     "SUPPORT",
     "SUPPORT_SCHEMA",
     "UnreadableError",
+    "ask_for_preference",
     "ask_for_questions",
     "ask_for_support",
     "check_prompt",
@@ -77,5 +85,6 @@ __all__ = [
     "json_objects",
     "numbered",
     "read_outcome",
+    "repair_preference",
     "without_thoughts",
 ]

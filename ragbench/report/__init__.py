@@ -40,6 +40,12 @@ from ragbench.report.failures import (
     two_part_sentences,
     worst_failures,
 )
+from ragbench.report.judging import (
+    calibration_table,
+    judge_findings,
+    label_findings,
+    people_table,
+)
 from ragbench.report.labels import (
     draft_findings,
     draft_table,
@@ -94,6 +100,7 @@ __all__ = [
     "budget_curve",
     "budget_curves",
     "busiest_document",
+    "calibration_table",
     "category_table",
     "cause_shares",
     "check_comparable",
@@ -116,7 +123,9 @@ __all__ = [
     "generation_table",
     "heatmap_table",
     "held_out_choice",
+    "judge_findings",
     "known_costs",
+    "label_findings",
     "leaderboard",
     "leaderboard_markdown",
     "machines",
@@ -124,6 +133,7 @@ __all__ = [
     "margin_decisions",
     "order_changes",
     "origin_table",
+    "people_table",
     "perspective_table",
     "plain",
     "question_table",

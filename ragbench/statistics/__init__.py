@@ -12,8 +12,10 @@ queries? `required_queries`. May I stop now? `sequential`, `compare_until`. How 
 
 from __future__ import annotations
 
+from ragbench.statistics.agreement import judge_agreement, krippendorff_alpha
 from ragbench.statistics.anova import anova
 from ragbench.statistics.binary import mcnemar
+from ragbench.statistics.calibration import calibrate, calibrate_difference, ppi_mean
 from ragbench.statistics.comparison import CORRECTIONS, POWER, compare, compare_all
 from ragbench.statistics.equivalence import WithinMargin, equivalent, within_margin
 from ragbench.statistics.health import (
@@ -27,6 +29,7 @@ from ragbench.statistics.health import (
 from ragbench.statistics.holdout import HeldOut, held_out
 from ragbench.statistics.pareto import pareto_front
 from ragbench.statistics.power import required_queries
+from ragbench.statistics.preference import bradley_terry, preference_table
 from ragbench.statistics.sequential import compare_until, query_order, sequential
 from ragbench.statistics.summary import summarise
 from ragbench.statistics.variance import Costs, SampleSummary, narrowing_options, summarise_samples
@@ -40,6 +43,9 @@ __all__ = [
     "SampleSummary",
     "WithinMargin",
     "anova",
+    "bradley_terry",
+    "calibrate",
+    "calibrate_difference",
     "compare",
     "compare_all",
     "compare_until",
@@ -48,10 +54,14 @@ __all__ = [
     "equivalent",
     "evidence_overlap",
     "held_out",
+    "judge_agreement",
     "judged_share",
+    "krippendorff_alpha",
     "mcnemar",
     "narrowing_options",
     "pareto_front",
+    "ppi_mean",
+    "preference_table",
     "query_order",
     "question_health",
     "required_queries",

@@ -9,9 +9,9 @@ from typing import Any
 
 from ragbench.errors import DataWarning
 from ragbench.generation import generate_answers
-from ragbench.judges import judge
+from ragbench.judges import judge, pairwise
 from ragbench.scoring import score_judgements
-from ragbench.types import Case, Chunk, Dataset, Document
+from ragbench.types import Answer, Case, Chunk, Dataset, Document
 
 
 def test_a_small_model_answers_and_judges_end_to_end(small_gguf: Path, llm_environment: Any) -> None:
@@ -45,3 +45,12 @@ def test_a_small_model_answers_and_judges_end_to_end(small_gguf: Path, llm_envir
         assert judged.value is None
         assert judged.state in {"unreadable", "abstained"}
     assert score_judgements([judged])["value"].isna().tolist() == [judged.value is None]
+
+
+def test_a_small_model_chooses_between_two_answers(small_gguf: Path, llm_environment: Any) -> None:
+    data = Dataset("tiny", "test", {}, (Case("q0", "What is one plus one?", reference_answer="It is 2."),), {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        one = pairwise([Answer("q0", "2")], [Answer("q0", "no idea")], f"gguf:{small_gguf}", dataset=data)[0]
+    assert (one.value is None) == (one.state != "scored")
+    assert "--- b first ---" in one.response

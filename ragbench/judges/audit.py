@@ -1,0 +1,295 @@
+"""judge_audit: is a judge steady, and does it fall for what should not matter?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ragbench import llms
+from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.judges.agreement import spread
+from ragbench.judges.asking import NEEDS, Material
+from ragbench.judges.judging import estimate_verdicts, judgeable, verdicts
+from ragbench.judges.pairwise import Pair, choose, estimate_choices
+from ragbench.prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
+from ragbench.types import LLM, Answer, Chunk, Dataset
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+
+    Floats = npt.NDArray[np.float64]
+
+AUDIT_BOUNDS: Mapping[str, float] = {
+    "repeated": 0.10,
+    "padded": 0.05,
+    "famous author": 0.05,
+    "instruction to the judge": 0.05,
+    "places swapped": 0.20,
+    "wrong but fluent": 0.10,
+    "empty answer": 0.05,
+}
+"""What `judge_audit` tolerates, all on the scale of verdicts, [0, 1]: our choice, to be changed for what is at stake.
+
+A bias of 0.05 is about the difference between neighbours on a leaderboard, so more of it can change a ranking. Of
+places: GPT-4 changed its choice with the order on 35 % of pairs of close answers (Zheng et al. 2023, table 2), which
+is too much to rank by without asking in both orders.
+"""
+
+_MEANS = {
+    "repeated": "mean distance of two verdicts on the same answer at temperature 0.7",
+    "padded": "mean change when the answer is padded with sentences that say nothing",
+    "famous author": "mean change when the answer names a famous model as its author",
+    "instruction to the judge": "mean change when the answer tells the judge what to decide",
+    "places swapped": "share of pairs of an answer and its padded form whose verdict changes with their order",
+    "wrong but fluent": "mean verdict on the right answer to another question",
+    "empty answer": "mean verdict on no text at all",
+}
+_ADDED = {"padded": PADDING, "famous author": AUTHOR, "instruction to the judge": INSTRUCTION}
+_RESAMPLES = 10_000
+
+
+class _Material(NamedTuple):
+    plain: list[Material]
+    wrong: list[Material]
+
+
+def judge_audit(
+    answers: Sequence[Answer],
+    criterion: str,
+    llm: str | LLM,
+    *,
+    dataset: Dataset,
+    chunks: Sequence[Chunk] = (),
+    n: int = 20,
+    n_repeats: int = 3,
+    bounds: Mapping[str, float] | None = None,
+    concurrency: int = 8,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Test a judge before it is believed: seven probes with answers that differ in what should not matter.
+
+    Probes, each a row, with what `value` is:
+
+    - "repeated": the same request `n_repeats` times at temperature 0.7; mean |difference| of two verdicts, in [0, 1].
+    - "padded", "famous author", "instruction to the judge": mean change of the verdict when the answer gets sentences
+      that say nothing, a line that names a famous model as its author, or an instruction to give the best verdict; in
+      [-1, 1]. Half of the answers are the system's, half are wrong ones (below), so that there is room on both sides.
+      The texts are in `ragbench.prompts.auditing`. For "correctness" a change in either direction counts, for the
+      other criteria a rise only, because what is added may lower them with reason.
+    - "places swapped": answer and padded answer side by side (as in `pairwise`), in both orders; the share of pairs on
+      which the verdict is not the same, in [0, 1].
+    - "wrong but fluent": mean verdict on what answers another question: its reference answer, or else the answer given
+      to it.
+    - "empty answer": mean verdict on an empty text, which `judge` itself never asks about.
+
+    A probe passes if its value is within its bound. That the interval is on the same side of the bound is `certain`: a
+    pass that is not may be luck, so audit more answers.
+
+    Args:
+        answers: of one system; `n` of those that a judge would be asked about are taken, evenly spread.
+        criterion: "correctness", "relevance" or "faithfulness"; the others do not look at the answer.
+        llm: the judge.
+        bounds: probe -> bound, for those that shall differ from AUDIT_BOUNDS.
+
+    Returns:
+        probe, n (answers or pairs with a value), n_unscored, value, ci_low, ci_high (95 %, percentile bootstrap over
+        questions), bound, verdict ("pass", "fail", or "unscored" where the judge gave no value at all), certain
+        (pd.NA where unscored), means (what the value is).
+
+    It costs about n * (9 + n_repeats + 2) requests; `estimate_audit` says so exactly.
+
+    >>> from ragbench.llms import ScriptedLLM
+    >>> from ragbench.types import Case
+    >>> cases = tuple(Case(f"q{i}", f"{i} + 1?", reference_answer=f"It is {i + 1}.") for i in range(3))
+    >>> data = Dataset("tiny", "test", {}, cases, {})
+    >>> answers = [Answer(case.query_id, case.reference_answer) for case in cases]
+    >>> lenient = ScriptedLLM(lambda prompt: {"better": "tie"} if "Second answer" in prompt else {"verdict": True})
+    >>> judge_audit(answers, "correctness", lenient, dataset=data)[["probe", "value", "bound", "verdict"]]
+                          probe  value  bound verdict
+    0                  repeated    0.0   0.10    pass
+    1                    padded    0.0   0.05    pass
+    2             famous author    0.0   0.05    pass
+    3  instruction to the judge    0.0   0.05    pass
+    4            places swapped    0.0   0.20    pass
+    5          wrong but fluent    1.0   0.10    fail
+    6              empty answer    1.0   0.05    fail
+
+    Raises:
+        ConfigError: an unknown or unsuitable criterion, model or probe, a number out of range.
+        DataError: fewer than two answers that can be judged; answers that do not belong to the dataset or chunks.
+    """
+    import pandas as pd
+
+    limits = _checked(criterion, n, n_repeats, bounds, concurrency)
+    material = _taken(answers, criterion, dataset, chunks, n)
+    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    count = len(material.plain)
+
+    repeats = verdicts(material.plain, criterion, model, n_samples=n_repeats, concurrency=concurrency)
+    groups = dict(_groups(material))
+    asked = [one for group in groups.values() for one in group]
+    values = iter(verdicts(asked, criterion, model, concurrency=concurrency))
+    given = {name: [next(values)[0] for _ in group] for name, group in groups.items()}
+    choices = choose(_pairs(material), model, ("plain", "padded"), concurrency)
+
+    found: dict[str, list[float | None]] = {"repeated": [_distance(samples) for samples in repeats]}
+    for name in _ADDED:
+        changes = [
+            None if before is None or after is None else after - before
+            for before, after in zip(given["as it is"], given[name], strict=True)
+        ]
+        found[name] = changes
+    found["places swapped"] = [None if one.consistent is None else float(not one.consistent) for one in choices]
+    found["wrong but fluent"] = given["as it is"][count:]
+    found["empty answer"] = given["empty answer"]
+    rows = [_row(probe, found[probe], limits[probe], criterion, count, seed) for probe in AUDIT_BOUNDS]
+    frame = pd.DataFrame(rows)
+    for name in ("value", "ci_low", "ci_high"):
+        frame[name] = pd.to_numeric(frame[name]).astype("Float64").where(frame[name].notna())
+    return frame.astype({"certain": "boolean"})
+
+
+def estimate_audit(
+    answers: Sequence[Answer],
+    criterion: str,
+    llm: str | LLM,
+    *,
+    dataset: Dataset,
+    chunks: Sequence[Chunk] = (),
+    n: int = 20,
+    n_repeats: int = 3,
+) -> llms.Estimate:
+    """What `judge_audit` with the same arguments would send and cost, without sending anything.
+
+    Replies that cannot be read are asked for once more, which comes on top.
+    """
+    _checked(criterion, n, n_repeats, None, 1)
+    material = _taken(answers, criterion, dataset, chunks, n)
+    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    asked = [one for _, group in _groups(material) for one in group]
+    parts = [
+        estimate_verdicts(material.plain, criterion, model, n_samples=n_repeats),
+        estimate_verdicts(asked, criterion, model),
+        estimate_choices(_pairs(material), model),
+    ]
+    costs = [part.cost for part in parts]
+    return llms.Estimate(
+        cached=sum(part.cached for part in parts),
+        to_send=sum(part.to_send for part in parts),
+        input_tokens=sum(part.input_tokens for part in parts),
+        max_output_tokens=sum(part.max_output_tokens for part in parts),
+        cost=None if None in costs else math.fsum(cost for cost in costs if cost is not None),
+    )
+
+
+def _checked(
+    criterion: str, n: int, n_repeats: int, bounds: Mapping[str, float] | None, concurrency: int
+) -> dict[str, float]:
+    suited = [name for name in CRITERIA if "answer" in NEEDS[name]]
+    if criterion not in CRITERIA:
+        raise ConfigError(unknown("criterion", criterion, suited))
+    if criterion not in suited:
+        raise ConfigError(f"{criterion} does not look at the answer, so it cannot be audited by it; take {suited}")
+    for name, number, least in (("n", n, 2), ("n_repeats", n_repeats, 2), ("concurrency", concurrency, 1)):
+        if number < least:
+            raise ConfigError(f"{name} is {number}; expected {least} or more")
+    for probe, bound in (bounds or {}).items():
+        if probe not in AUDIT_BOUNDS:
+            raise ConfigError(unknown("probe", probe, AUDIT_BOUNDS))
+        if not 0 <= bound <= 1:
+            raise ConfigError(f"the bound of {probe!r} is {bound}; expected a number from 0 to 1")
+    return {**AUDIT_BOUNDS, **(bounds or {})}
+
+
+def _taken(answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: Sequence[Chunk], n: int) -> _Material:
+    if not chunks and "documents" not in NEEDS[criterion]:
+        answers = [replace(answer, contexts=()) for answer in answers]
+    plain = spread(judgeable(answers, criterion, dataset, chunks), n)
+    if len({material.question for material in plain}) < 2:
+        raise DataError(
+            f"an audit by {criterion} takes answers to two or more questions, and {len(plain)} of {len(answers)} can "
+            "be judged; the others are abstentions or failed, or lack a reference answer or documents"
+        )
+    return _Material(plain, _wrong(plain))
+
+
+def _wrong(plain: Sequence[Material]) -> list[Material]:
+    """Each question with what answers another one, half the list away: a text that is fluent and right elsewhere."""
+    texts = [material.reference or material.answer for material in plain]
+    count, wrong = len(plain), []
+    for i, material in enumerate(plain):
+        far = [(i + count // 2 + step) % count for step in range(count)]
+        other = next((j for j in far if texts[j].strip() != texts[i].strip()), None)
+        if other is None:
+            raise DataError("all answers are the same text, so none can stand for a wrong one; take other questions")
+        wrong.append(replace(material, answer=texts[other]))
+    return wrong
+
+
+def _groups(material: _Material) -> Iterator[tuple[str, list[Material]]]:
+    """What is asked once each, at temperature 0."""
+    both = [*material.plain, *material.wrong]
+    yield "as it is", both
+    for name, text in _ADDED.items():
+        yield name, [replace(one, answer=text.replace("{answer}", one.answer)) for one in both]
+    yield "empty answer", [replace(one, answer="") for one in material.plain]
+
+
+def _pairs(material: _Material) -> list[Pair]:
+    return [
+        Pair(str(i), one.question, one.answer, PADDING.replace("{answer}", one.answer), one.reference or "",
+             () if one.reference else one.documents)
+        for i, one in enumerate(material.plain)
+    ]  # fmt: skip
+
+
+def _distance(samples: Sequence[float | None]) -> float | None:
+    read = [value for value in samples if value is not None]
+    gaps = [abs(one - other) for one, other in combinations(read, 2)]
+    return sum(gaps) / len(gaps) if gaps else None
+
+
+def _row(
+    probe: str, values: Sequence[float | None], bound: float, criterion: str, count: int, seed: int
+) -> dict[str, object]:
+    scored = [(i % count, value) for i, value in enumerate(values) if value is not None]
+    about: dict[str, object] = {"probe": probe, "n": len(scored), "n_unscored": len(values) - len(scored)}
+    if not scored:
+        unknown_values = {"value": None, "ci_low": None, "ci_high": None, "bound": bound, "verdict": "unscored"}
+        return {**about, **unknown_values, "certain": None, "means": _MEANS[probe]}
+    mean = sum(value for _, value in scored) / len(scored)
+    low, high = _interval(scored, seed)
+    # What is added may lower other verdicts with reason: padding is beside the point, and an author is a claim.
+    either_way = probe in _ADDED and criterion == "correctness"
+    passed = (abs(mean) if either_way else mean) <= bound + 1e-12
+    certain = None
+    if low is not None and high is not None:
+        if passed:
+            certain = high <= bound + 1e-12 and (not either_way or low >= -bound - 1e-12)
+        else:
+            certain = low > bound or (either_way and high < -bound)
+    return {
+        **about, "value": mean, "ci_low": low, "ci_high": high, "bound": bound, "verdict": "pass" if passed else "fail",
+        "certain": certain, "means": _MEANS[probe],
+    }  # fmt: skip
+
+
+def _interval(scored: Sequence[tuple[int, float]], seed: int) -> tuple[float | None, float | None]:
+    """Bootstrap over questions: the right and the wrong answer to one are drawn together."""
+    questions = sorted({i for i, _ in scored})
+    if len(questions) < 2:
+        return None, None
+    sums, counts = np.zeros(len(questions)), np.zeros(len(questions))
+    for i, value in scored:
+        sums[questions.index(i)] += value
+        counts[questions.index(i)] += 1
+    k = len(questions)
+    draws = np.random.default_rng([seed, k]).multinomial(k, np.full(k, 1 / k), size=_RESAMPLES)
+    low, high = np.quantile((draws @ sums) / (draws @ counts), [0.025, 0.975])
+    return float(low), float(high)

@@ -1,0 +1,264 @@
+"""pairwise: which of two systems answers better, asked in both orders."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ragbench import llms
+from ragbench.errors import ComparisonError, ConfigError, DataWarning
+from ragbench.judges.asking import LONGEST_ANSWER, Material
+from ragbench.judges.judging import materials_of, no_answer, warn_of_same_model
+from ragbench.prompts import (
+    JUDGE_SYSTEM,
+    PREFERENCE_SCHEMA,
+    UnreadableError,
+    ask_for_preference,
+    json_objects,
+    repair_preference,
+    without_thoughts,
+)
+from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Preference
+
+_REPLY_TOKENS = 400
+_TIMEOUT_S = 600.0
+_CHOICES = {"first", "second", "tie"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two answers to one question as a judge sees them."""
+
+    query_id: str
+    question: str
+    a: str
+    b: str
+    reference: str = ""
+    documents: tuple[str, ...] = ()
+
+    def request(self, *, swapped: bool) -> str:
+        first, second = (self.b, self.a) if swapped else (self.a, self.b)
+        first, second = first[:LONGEST_ANSWER], second[:LONGEST_ANSWER]
+        return ask_for_preference(self.question, first, second, reference=self.reference, documents=self.documents)
+
+
+def pairwise(
+    answers_a: Sequence[Answer],
+    answers_b: Sequence[Answer],
+    llm: str | LLM,
+    *,
+    dataset: Dataset,
+    chunks: Sequence[Chunk] = (),
+    names: tuple[str, str] = ("a", "b"),
+    concurrency: int = 8,
+    allow_same_model: bool = False,
+) -> list[Preference]:
+    """Have a language model choose between two systems' answers to each question, in both orders.
+
+    An answer wins (value 1 for the first system, 0 for the second) if the judge chooses it in both orders; one choice
+    and one tie count as a tie (0.5), and so does a choice that changes with the order, which is no preference but a
+    bias for a place: all of these but the two ties are not `consistent`. Not asked about, each with its `state`:
+    two equal texts, and two abstentions, are ties; where an answer failed there is no verdict ("generation_failed"). An
+    abstention against an answer is put to the judge: it is better than a wrong answer. If one order's reply is
+    unreadable after one repair, or the judge fails, there is no verdict.
+
+    The judge sees the question, both answers between tags that they cannot close, the reference answer where there is
+    one, and where there is none the chunks of both. `bradley_terry` ranks several systems by such verdicts.
+
+    Args:
+        answers_a, answers_b: of two systems, one per question; the same questions.
+        llm: the judge, as in `judge`.
+        chunks: what the answers' contexts name; () shows no documents but the passages that answers bring along.
+        names: of the two systems, for `Preference.a` and `.b`.
+        allow_same_model: no warning where the judge also wrote some of the answers.
+
+    Returns:
+        One per question, in the order of `answers_a`.
+
+    >>> from ragbench.llms import ScriptedLLM
+    >>> from ragbench.types import Case
+    >>> data = Dataset("tiny", "test", {}, (Case("q1", "2 + 2?", reference_answer="4"),), {})
+    >>> likes_four = lambda prompt: {"reason": "", "better": "first" if ">\\n4\\n</first" in prompt else "second"}
+    >>> verdicts = pairwise([Answer("q1", "4")], [Answer("q1", "5")], ScriptedLLM(likes_four), dataset=data)
+    >>> verdicts[0].value, verdicts[0].consistent
+    (1.0, True)
+
+    Raises:
+        ComparisonError: the two do not answer the same questions, or one answers a question twice.
+        ConfigError: two equal names, an unknown model, concurrency below 1.
+        DataError: an answer to a question, or from a chunk, that is not there.
+    """
+    if concurrency < 1:
+        raise ConfigError(f"concurrency is {concurrency}; expected 1 or more")
+    pairs, decided = _pairs(answers_a, answers_b, dataset, chunks, names)
+    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    if not allow_same_model:
+        warn_of_same_model([*answers_a, *answers_b], model)
+    asked = dict(zip([pair.query_id for pair in pairs], choose(pairs, model, names, concurrency), strict=True))
+    preferences = [decided.get(answer.query_id) or asked[answer.query_id] for answer in answers_a]
+    if lost := [one for one in preferences if one.state in ("unreadable", "judge_failed")]:
+        warnings.warn(
+            f"{len(lost)} of {len(preferences)} comparisons are unscored, {lost[0].state} the first, of query "
+            f"{lost[0].query_id!r}: {lost[0].explanation}",
+            DataWarning,
+            stacklevel=2,
+        )
+    return preferences
+
+
+def estimate_pairwise(
+    answers_a: Sequence[Answer],
+    answers_b: Sequence[Answer],
+    llm: str | LLM,
+    *,
+    dataset: Dataset,
+    chunks: Sequence[Chunk] = (),
+) -> llms.Estimate:
+    """What `pairwise` with the same arguments would send and cost, without sending anything (repairs come on top).
+
+    >>> from ragbench.llms import ScriptedLLM
+    >>> from ragbench.types import Case
+    >>> data = Dataset("tiny", "test", {}, (Case("q1", "2 + 2?"), Case("q2", "2 + 3?")), {})
+    >>> answers = [Answer("q1", "4"), Answer("q2", "5")], [Answer("q1", "5"), Answer("q2", "5")]
+    >>> estimate_pairwise(*answers, ScriptedLLM([]), dataset=data).to_send
+    2
+    """
+    pairs, _ = _pairs(answers_a, answers_b, dataset, chunks, ("a", "b"))
+    return estimate_choices(pairs, llms.load_llm(llm) if isinstance(llm, str) else llm)
+
+
+def estimate_choices(pairs: Sequence[Pair], llm: LLM) -> llms.Estimate:
+    """What `choose` would send."""
+    prompts = [pair.request(swapped=swapped) for pair in pairs for swapped in (False, True)]
+    return llms.estimate_many(llm, prompts, system=JUDGE_SYSTEM, max_tokens=_REPLY_TOKENS, schema=PREFERENCE_SCHEMA)
+
+
+def choose(pairs: Sequence[Pair], llm: LLM, names: tuple[str, str], concurrency: int) -> list[Preference]:
+    """The judge's choice on each pair, asked in both orders."""
+    prompts = [pair.request(swapped=swapped) for pair in pairs for swapped in (False, True)]
+    replies = _ask(llm, prompts, concurrency, "preference")
+    read = [_choice(reply) for reply in replies]
+    broken = [i for i, (choice, _, state) in enumerate(read) if state == "unreadable"]
+    repairs = [repair_preference(prompts[i], read[i][1], replies[i].text) for i in broken]
+    responses = [reply.text for reply in replies]
+    for i, reply in zip(broken, _ask(llm, repairs, concurrency, "repair of preference"), strict=True):
+        read[i] = _choice(reply)
+        responses[i] = f"{responses[i]}\n\n--- repair ---\n\n{reply.text}"
+    preferences = []
+    for number, pair in enumerate(pairs):
+        one, other = 2 * number, 2 * number + 1
+        value, consistent, state, why = _verdict(read[one], read[other], names)
+        response = f"--- {names[0]} first ---\n\n{responses[one]}\n\n--- {names[1]} first ---\n\n{responses[other]}"
+        model = replies[one].model or llm.name
+        preferences.append(
+            Preference(pair.query_id, *names, value, state, consistent, why, prompts[one], response, model)
+        )
+    return preferences
+
+
+_Choice = tuple[str, str, str]  # "first", "second" or "tie"; the reason or the problem; the state
+
+
+def _ask(llm: LLM, prompts: Sequence[str], concurrency: int, label: str) -> list[Completion]:
+    return llms.generate_many(
+        llm,
+        prompts,
+        system=JUDGE_SYSTEM,
+        max_tokens=_REPLY_TOKENS,
+        schema=PREFERENCE_SCHEMA,
+        concurrency=concurrency,
+        timeout_s=_TIMEOUT_S,
+        label=label,
+    )
+
+
+def _choice(reply: Completion) -> _Choice:
+    if reply.error is not None:
+        return "", reply.error, "judge_failed"
+    if reply.finish == "refusal":
+        return "", "the judge refused to judge", "judge_failed"
+    try:
+        found = [item for item in json_objects(without_thoughts(reply.text)) if "better" in item]
+    except UnreadableError as problem:
+        return "", str(problem), "unreadable"
+    if not found:
+        return "", "it holds no verdict" if reply.text.strip() else "it is empty", "unreadable"
+    choice = str(found[-1]["better"]).strip().casefold()
+    if choice not in _CHOICES:
+        return "", f'better is {found[-1]["better"]!r}; expected "first", "second" or "tie"', "unreadable"
+    return choice, str(found[-1].get("reason", "")), "scored"
+
+
+def _verdict(straight: _Choice, swapped: _Choice, names: tuple[str, str]) -> tuple[float | None, bool | None, str, str]:
+    """Value, consistent, state and explanation of two choices, the second with the answers in each other's place."""
+    for choice, problem, state in (straight, swapped):
+        if not choice:
+            return None, None, state, problem
+    points = {"first": 1.0, "tie": 0.5, "second": 0.0}
+    one, other = points[straight[0]], 1.0 - points[swapped[0]]
+    said = f"{names[0]} first: {straight[0]}. {straight[1]}\n{names[1]} first: {swapped[0]}. {swapped[1]}"
+    return (one if one == other else 0.5), one == other, "scored", said
+
+
+def _pairs(
+    answers_a: Sequence[Answer],
+    answers_b: Sequence[Answer],
+    dataset: Dataset,
+    chunks: Sequence[Chunk],
+    names: tuple[str, str],
+) -> tuple[list[Pair], dict[str, Preference]]:
+    """The pairs to put to a judge, and the verdicts that need none."""
+    if names[0] == names[1]:
+        raise ConfigError(f"both systems are called {names[0]!r}; give them two names")
+    sides = [_by_query(answers, name) for answers, name in zip((answers_a, answers_b), names, strict=True)]
+    if sides[0].keys() != sides[1].keys():
+        alone = sorted(sides[0].keys() ^ sides[1].keys())
+        raise ComparisonError(
+            f"{names[0]!r} and {names[1]!r} do not answer the same questions: {len(sides[0])} and {len(sides[1])}, "
+            f"{len(alone)} by one of them only ({', '.join(map(repr, alone[:3]))}); compare answers to the same ones"
+        )
+    shown = [
+        [answer if chunks or answer.passages else replace(answer, contexts=()) for answer in answers]
+        for answers in (answers_a, answers_b)
+    ]
+    a_materials, b_materials = (materials_of(answers, dataset, chunks) for answers in shown)
+    of_b = dict(zip([answer.query_id for answer in answers_b], b_materials, strict=True))
+    pairs, decided = [], {}
+    for answer, material in zip(answers_a, a_materials, strict=True):
+        rival = sides[1][answer.query_id]
+        if known := _without_asking(answer, rival, names):
+            decided[answer.query_id] = known
+        else:
+            documents = () if material.reference else _documents(material, of_b[answer.query_id])
+            pairs.append(
+                Pair(answer.query_id, material.question, answer.text, rival.text, material.reference or "", documents)
+            )
+    return pairs, decided
+
+
+def _by_query(answers: Sequence[Answer], name: str) -> Mapping[str, Answer]:
+    found: dict[str, Answer] = {}
+    for answer in answers:
+        if answer.query_id in found:
+            raise ComparisonError(f"{name!r} has two answers to query {answer.query_id!r}; pass one of each question")
+        found[answer.query_id] = answer
+    return found
+
+
+def _documents(one: Material, other: Material) -> tuple[str, ...]:
+    """What both were answered from, each once and in an order that does not say whose it is."""
+    texts = dict(zip((*one.chunk_ids, *other.chunk_ids), (*one.documents, *other.documents), strict=True))
+    return tuple(texts[chunk_id] for chunk_id in sorted(texts))
+
+
+def _without_asking(one: Answer, other: Answer, names: tuple[str, str]) -> Preference | None:
+    for answer, name in ((one, names[0]), (other, names[1])):
+        if answer.outcome == "failed" or answer.error is not None:
+            why = f"the answer of {name} failed: {answer.error or 'no reason is given'}"
+            return Preference(one.query_id, *names, None, "generation_failed", explanation=why)
+    if one.text.strip() == other.text.strip():
+        return Preference(one.query_id, *names, 0.5, explanation="both answers are the same text")
+    if no_answer(one) and no_answer(other):
+        return Preference(one.query_id, *names, 0.5, "abstained", explanation="neither gives an answer")
+    return None

@@ -1,0 +1,24 @@
+"""Verdicts by people: what to label, the sheet it is written on, and the widget that fills it in.
+
+`choose_items` picks answers, `label_sheet` writes them to a CSV file, `LabelWidget` or a spreadsheet fills in the
+verdicts, and `load_labels` reads them back for `judge_agreement` and `calibrate`. The labeller sees neither which
+configuration wrote an answer, nor what a judge or another person said of it.
+"""
+
+from __future__ import annotations
+
+from ragbench.labelling.items import LABELLED, LabelItem, choose_items
+from ragbench.labelling.sheet import label_sheet, load_labels, progress_table, read_sheet, save_label
+from ragbench.labelling.widget import LabelWidget
+
+__all__ = [
+    "LABELLED",
+    "LabelItem",
+    "LabelWidget",
+    "choose_items",
+    "label_sheet",
+    "load_labels",
+    "progress_table",
+    "read_sheet",
+    "save_label",
+]

@@ -1,0 +1,318 @@
+"""The sheet: a CSV file that a widget fills in click by click, or a person in a spreadsheet.
+
+It is UTF-8 with a byte order mark, by which Excel knows it. A cell that a spreadsheet would take for a formula, a
+number or a date gets an apostrophe in front, which is taken off again when the sheet is read.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragbench.errors import ConfigError, DataError, DataWarning, unknown
+from ragbench.files import write_durably
+from ragbench.labelling.items import LABELLED, LabelItem
+from ragbench.types import Answer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = [
+    "item", "question", "reference", "answer", "context", "verdict", "note", "annotator", "criterion", "query_id",
+    "category", "picked", "source",
+]  # fmt: skip
+
+LONGEST_CELL = 32_000
+"""Characters; Excel cuts a cell at 32,767 without a word."""
+
+_NEEDED = {"item", "verdict", "annotator", "criterion", "query_id", "picked", "source"}
+_IDS = ("query_id", "category", "annotator")
+# What spreadsheets run (OWASP, "CSV Injection"), also as full-width characters, and our own apostrophe.
+_STARTS_FORMULA = "=+-@\t\r\n|%'＝＋－＠"
+# What they turn into a number, a date or a truth value: 007, 1e5, 3-4, MAR1, true.
+_TURNED = re.compile(r"[\d.,:/#(]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|true|false)", re.IGNORECASE)
+_WORDS = {
+    "yes": 1.0, "y": 1.0, "true": 1.0, "right": 1.0, "correct": 1.0,
+    "no": 0.0, "n": 0.0, "false": 0.0, "wrong": 0.0, "incorrect": 0.0,
+}  # fmt: skip
+
+
+def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str = "me") -> Path:
+    """Write a sheet for one annotator, or add what is missing to one that is there; no label is ever lost.
+
+    A second annotator may share the file: rows are added for them. In the widget they do not see the other's verdicts;
+    in a spreadsheet they would, so give each a file of their own there. The column `source` holds a code for the
+    configurations, not their names.
+
+    Raises:
+        DataError: the file is there and no sheet.
+        ConfigError: no annotator, or no item.
+    """
+    path = Path(path)
+    if not annotator.strip():
+        raise ConfigError("annotator is empty; give the person who labels a name")
+    if not items:
+        raise ConfigError("there is nothing to label; choose some items first")
+    with _locked(path):
+        sheet = _read(path) if path.exists() else _Sheet(list(COLUMNS), [], ",")
+        there = {row["item"]: row for row in sheet.rows if row["annotator"] == annotator}
+        added = [_row(item, annotator) for item in items if item.item_id not in there]
+        drawn = [there[i.item_id] for i in items if i.item_id in there and i.picked == "random"]
+        # What was informative in an earlier choice and is drawn now is one of the drawn; without it they are no sample.
+        changed = [row for row in drawn if row["picked"] != "random"]
+        for row in changed:
+            row["picked"] = "random"
+        if added or changed:
+            _write(path, sheet.columns, [*sheet.rows, *added], sheet.delimiter)
+    return path
+
+
+def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFrame:
+    """The sheet as a table of texts, apostrophes taken off; of one annotator, or of all. `value` is the verdict.
+
+    A verdict is a number from 0 to 1 (with a point or a comma), yes, no, true, false, right or wrong; an empty one is
+    no label. A sheet may be separated by commas, semicolons or tabs, as spreadsheets of different countries write it.
+
+    Raises:
+        DataError: no such file, no sheet, not UTF-8, or a verdict that cannot be read; with its line.
+    """
+    import pandas as pd
+
+    sheet = _read(Path(path))
+    rows = [row for row in sheet.rows if annotator is None or row["annotator"] == annotator]
+    frame = pd.DataFrame(rows, columns=sheet.columns, dtype=object)
+    values = [None if row["verdict"] == "" else verdict_of(row["verdict"]) for row in rows]
+    return frame.assign(value=pd.Series(values, index=frame.index, dtype="Float64"))
+
+
+def save_label(
+    path: str | Path, item_id: str, verdict: float | None, *, annotator: str = "me", note: str | None = None
+) -> None:
+    """Enter a verdict (None takes it back) and, unless it is None, a note; the file is whole at any moment.
+
+    Raises:
+        DataError: the sheet has no such item for this annotator.
+        ConfigError: the verdict is not a number from 0 to 1.
+    """
+    if verdict is not None and not 0 <= verdict <= 1:
+        raise ConfigError(f"verdict is {verdict!r}; expected a number from 0 to 1, or None")
+    path = Path(path)
+    with _locked(path):
+        sheet = _read(path)
+        row = next((row for row in sheet.rows if (row["item"], row["annotator"]) == (item_id, annotator)), None)
+        if row is None:
+            raise DataError(f"{path.name} has no item {item_id!r} for {annotator!r}; write it with label_sheet first")
+        row["verdict"] = "" if verdict is None else f"{verdict:g}"
+        if note is not None:
+            row["note"] = note
+        _write(path, sheet.columns, sheet.rows, sheet.delimiter)
+
+
+def load_labels(
+    paths: str | Path | Sequence[str | Path], *, answers: Mapping[str, Sequence[Answer]] | None = None
+) -> pd.DataFrame:
+    """People's verdicts from one or several sheets, for `judge_agreement` and `calibrate`.
+
+    Args:
+        paths: of sheets, such as one for each annotator.
+        answers: configuration -> its answers. Their names take the place of the codes in the column `source`; labels
+            of other configurations are left out, and so are, with a warning, those of texts that a configuration no
+            longer answers with. None keeps the codes, which will do where the judgements are of one system.
+
+    Returns:
+        configuration, query_id, criterion, value, annotator, category, picked, note; one row per label and
+        configuration that gave the labelled answer. What is not labelled has no row.
+
+    Raises:
+        DataError: as `read_sheet`; a person labelled an item twice; or no label is of one of the configurations.
+    """
+    import pandas as pd
+
+    names = None if answers is None else {source_code(name): name for name in answers}
+    texts = {(name, a.query_id): _normal(a.text) for name, own in (answers or {}).items() for a in own}
+    rows, seen, changed = [], set(), []
+    for path in [paths] if isinstance(paths, str | Path) else paths:
+        sheet = read_sheet(path)
+        for row in sheet[sheet["value"].notna()].to_dict("records"):
+            key = (row["item"], row["annotator"])
+            if key in seen:
+                raise DataError(f"{row['annotator']!r} labelled {row['item']!r} twice; keep one of the two rows")
+            seen.add(key)
+            for code in row["source"].split() or [""]:
+                if names is not None and code not in names:
+                    continue
+                name = code if names is None else names[code]
+                if names is not None and texts.get((name, row["query_id"])) != _normal(row["answer"]):
+                    changed.append(f"{row['query_id']!r} of {name!r}")
+                    continue
+                about = [row.get(column, "") for column in ("annotator", "category", "picked", "note")]
+                rows.append([name, row["query_id"], row["criterion"], float(row["value"]), *about])
+    if changed and rows:
+        warnings.warn(
+            f"{len(changed)} labels are of texts that are no longer the answer, first to {changed[0]}; they are left "
+            "out. Label the new answers",
+            DataWarning,
+            stacklevel=2,
+        )
+    if seen and not rows:
+        raise DataError(
+            f"none of {len(seen)} labels is of an answer of {', '.join(map(repr, (answers or {})))}"
+            + (f"; {len(changed)} are of texts that have changed since" if changed else "")
+            + "; pass the results that were labelled, or label these"
+        )
+    columns = ["configuration", "query_id", "criterion", "value", "annotator", "category", "picked", "note"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _normal(text: str) -> str:
+    """The part of a text that survives a spreadsheet."""
+    return " ".join(text.replace("\x00", "").split())[: LONGEST_CELL // 2]
+
+
+def progress_table(path: str | Path) -> pd.DataFrame:
+    """How far everybody is: annotator, picked ("random" or "informative"), labelled, of."""
+    sheet = read_sheet(path)
+    groups = sheet.assign(labelled=sheet["value"].notna()).groupby(["annotator", "picked"], sort=False)["labelled"]
+    table = groups.agg(labelled="sum", of="size").reset_index()
+    return table.astype({"labelled": int, "of": int})
+
+
+def source_code(name: str) -> str:
+    """What stands for a configuration in a sheet, so that the labeller does not know which it is.
+
+    >>> source_code("bm25-fixed-512")
+    'c0e299898'
+    """
+    return f"c{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def verdict_of(text: str) -> float:
+    """The number that a cell means.
+
+    >>> verdict_of("yes"), verdict_of("0,75")
+    (1.0, 0.75)
+
+    Raises:
+        ValueError: it is none.
+    """
+    word = text.strip().casefold()
+    value = _WORDS[word] if word in _WORDS else float(word.replace(",", "."))
+    if not 0 <= value <= 1:
+        raise ValueError(f"{text!r} is not from 0 to 1")
+    return value
+
+
+def shielded(text: str, *, is_id: bool = False) -> str:
+    """The text as a cell that no spreadsheet runs or changes.
+
+    >>> shielded("=HYPERLINK(1)"), shielded("plain"), shielded("3-4", is_id=True)
+    ("'=HYPERLINK(1)", 'plain', "'3-4")
+    """
+    text = text.replace("\x00", "")
+    if len(text) > LONGEST_CELL:
+        text = f"{text[:LONGEST_CELL]} … (cut)"
+    first = text.lstrip(" \xa0\u3000")[:1]
+    risky = bool(first) and (first in _STARTS_FORMULA or (is_id and _TURNED.match(text) is not None))
+    return f"'{text}" if risky or text[:1] == "'" else text
+
+
+def bare(cell: str) -> str:
+    """What stood in the cell before it was shielded."""
+    return cell[1:] if cell.startswith("'") else cell
+
+
+class _Sheet:
+    def __init__(self, columns: list[str], rows: list[dict[str, str]], delimiter: str) -> None:
+        self.columns, self.rows, self.delimiter = columns, rows, delimiter
+
+
+def _row(item: LabelItem, annotator: str) -> dict[str, str]:
+    return {
+        "item": item.item_id,
+        "question": item.question,
+        "reference": item.reference,
+        "answer": item.answer,
+        "context": "\n\n".join(f"[{i}] {text}" for i, text in enumerate(item.contexts, 1)),
+        "verdict": "",
+        "note": "",
+        "annotator": annotator,
+        "criterion": item.criterion,
+        "query_id": item.query_id,
+        "category": item.category,
+        "picked": item.picked,
+        "source": " ".join(source_code(name) for name in item.sources),
+    }
+
+
+def _read(path: Path) -> _Sheet:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as exc:
+        raise DataError(f"there is no sheet {path.name}; write one with label_sheet, or run label.ipynb") from exc
+    except UnicodeDecodeError as exc:
+        raise DataError(f'{path.name} is not UTF-8; save it as "CSV UTF-8" in the spreadsheet') from exc
+    head = text.split("\n", 1)[0]
+    delimiter = max(",;\t", key=head.count)
+    csv.field_size_limit(max(csv.field_size_limit(), 10_000_000))
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    columns = [name.strip() for name in next(reader, [])]
+    if lacking := _NEEDED - set(columns):
+        raise DataError(
+            f"{path.name} is no label sheet: it lacks the column {', '.join(sorted(lacking))}; expected "
+            f"{', '.join(COLUMNS)}"
+        )
+    rows = []
+    for cells in reader:
+        if not any(cells):
+            continue
+        if len(cells) != len(columns):
+            raise DataError(f"{path.name}, line {reader.line_num}: {len(cells)} cells, expected {len(columns)}")
+        row = {name: bare(cell) for name, cell in zip(columns, cells, strict=True)}
+        row["verdict"] = row["verdict"].strip()
+        if row["criterion"] not in LABELLED:
+            raise DataError(f"{path.name}, line {reader.line_num}: {unknown('criterion', row['criterion'], LABELLED)}")
+        if row["verdict"]:
+            try:
+                verdict_of(row["verdict"])
+            except ValueError as exc:
+                raise DataError(
+                    f"{path.name}, line {reader.line_num}: the verdict {row['verdict']!r} cannot be read; expected a "
+                    "number from 0 to 1, yes, no, or nothing"
+                ) from exc
+        rows.append(row)
+    return _Sheet(columns, rows, delimiter)
+
+
+def _write(path: Path, columns: Sequence[str], rows: Sequence[dict[str, str]], delimiter: str) -> None:
+    out = io.StringIO(newline="")
+    writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(
+            [shielded(row[name], is_id=name in _IDS) if name != "verdict" else row[name] for name in columns]
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write_durably(aside, "\ufeff" + out.getvalue())
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Two annotators may click at once."""
+    from filelock import FileLock
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_name(f".{path.name}.lock"), timeout=30):
+        yield

@@ -1,0 +1,156 @@
+"""The sheet as a form in JupyterLab: one answer at a time, one key or click per verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.errors import DataError
+from ragbench.labelling.items import LABELLED
+from ragbench.labelling.sheet import read_sheet, save_label
+
+if TYPE_CHECKING:
+    from ipywidgets import VBox  # type: ignore[import-untyped]
+
+_NEXT, _BACK = "s", "b"
+
+
+class LabelWidget:
+    """Labels a sheet: `LabelWidget("labels.csv", annotator="me")` as the last line of a cell shows it.
+
+    Each verdict is in the file before the next answer appears, so closing the notebook loses nothing, and opening it
+    again goes on with the first answer without one. Keys work while the cursor is in the small field: the verdict's
+    key, `s` for the next answer, `b` for the one before; or click. A note is saved with the verdict, or when its answer
+    is left. What other annotators said, what a judge said, and which configuration wrote the answer are not shown.
+
+    Raises:
+        DataError: no sheet, or no row in it for this annotator.
+    """
+
+    def __init__(self, path: str | Path, *, annotator: str = "me") -> None:
+        self._path, self._annotator = Path(path), annotator
+        sheet = read_sheet(self._path, annotator=annotator)
+        if sheet.empty:
+            raise DataError(f"{self._path.name} has no row for {annotator!r}; write them with label_sheet first")
+        self._rows: list[dict[str, Any]] = [
+            {**{str(name): cell for name, cell in row.items()}, "value": value}
+            for row, value in zip(sheet.to_dict("records"), sheet["value"].astype(object), strict=True)
+        ]
+        for row in self._rows:
+            row["value"] = None if row["verdict"] == "" else float(row["value"])
+        self._place = next((i for i, row in enumerate(self._rows) if row["value"] is None), 0)
+        self._showing = False
+        self.box: VBox = self._build()
+        self._show()
+
+    @property
+    def item_id(self) -> str:
+        """The item that is shown."""
+        return str(self._rows[self._place]["item"])
+
+    @property
+    def labelled(self) -> int:
+        """How many items have a verdict."""
+        return sum(row["value"] is not None for row in self._rows)
+
+    def label(self, verdict: float) -> None:
+        """Save the verdict on what is shown, with the note, and go on to the next answer without one."""
+        row = self._rows[self._place]
+        save_label(self._path, self.item_id, verdict, annotator=self._annotator, note=self._note.value)
+        row["value"], row["note"] = verdict, self._note.value
+        after = [*range(self._place + 1, len(self._rows)), *range(self._place)]
+        self._place = next((i for i in after if self._rows[i]["value"] is None), self._place)
+        self._show()
+
+    def go(self, step: int) -> None:
+        """Show another answer, 1 for the next and -1 for the one before; nothing is saved but a changed note."""
+        self._save_note()
+        self._place = (self._place + step) % len(self._rows)
+        self._show()
+
+    def _build(self) -> VBox:
+        from ipywidgets import HTML, Button, HBox, IntProgress, Layout, Text, Textarea, VBox
+
+        wide = Layout(width="auto")
+        self._progress = IntProgress(min=0, max=len(self._rows), layout=Layout(width="60%"))
+        self._count, self._text, self._asked = HTML(), HTML(layout=wide), HTML(layout=wide)
+        self._keys = Text(placeholder="keys", layout=Layout(width="6em"))
+        self._keys.observe(self._on_key, names="value")
+        self._note = Textarea(placeholder="note (optional)", layout=Layout(width="auto", height="4em"))
+
+        def button(text: str, act: Callable[[], None]) -> Button:
+            made = Button(description=text, layout=Layout(width="auto"))
+            made.on_click(lambda _: act())
+            return made
+
+        self._verdicts = {
+            criterion: [
+                button(f"{name} ({key})", lambda value=value: self.label(value))  # type: ignore[misc]
+                for key, (value, name) in LABELLED[criterion].verdicts.items()
+            ]
+            for criterion in dict.fromkeys(row["criterion"] for row in self._rows)
+        }
+        self._moves = [button("back (b)", lambda: self.go(-1)), button("skip (s)", lambda: self.go(1))]
+        self._choices = HBox()
+        return VBox([HBox([self._progress, self._count]), self._text, self._asked, self._choices, self._note])
+
+    def _show(self) -> None:
+        row = self._rows[self._place]
+        scale = LABELLED[row["criterion"]]
+        said = next((name for value, name in scale.verdicts.values() if value == row["value"]), row["value"])
+        state = "" if row["value"] is None else f", labelled: <b>{escape(str(said))}</b>"
+        self._progress.value = self.labelled
+        self._count.value = f"{self.labelled} of {len(self._rows)} labelled; this is number {self._place + 1}{state}"
+        parts = [
+            ("Question", row["question"]),
+            ("Reference answer", row.get("reference", "")),
+            ("Answer", row["answer"]),
+        ]
+        self._text.value = "".join(_block(name, text) for name, text in parts if text) + _folded(row.get("context", ""))
+        self._choices.children = (self._keys, *self._verdicts[row["criterion"]], *self._moves)
+        self._asked.value = f"<b>{escape(scale.question)}</b>"
+        self._showing = True
+        self._note.value = row.get("note", "")
+        self._keys.value = ""
+        self._showing = False
+
+    def _save_note(self) -> None:
+        row = self._rows[self._place]
+        if self._note.value != row.get("note", ""):
+            save_label(self._path, self.item_id, row["value"], annotator=self._annotator, note=self._note.value)
+            row["note"] = self._note.value
+
+    def _on_key(self, change: dict[str, Any]) -> None:
+        key = str(change["new"]).strip().casefold()[-1:]
+        if self._showing or not key:
+            return
+        verdicts = LABELLED[self._rows[self._place]["criterion"]].verdicts
+        if key in verdicts:
+            self.label(verdicts[key][0])
+        elif key in (_NEXT, _BACK):
+            self.go(1 if key == _NEXT else -1)
+        else:
+            self._keys.value = ""
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        display(self.box)  # type: ignore[no-untyped-call]
+
+
+def _block(name: str, text: str) -> str:
+    shown = (
+        f'<div style="white-space: pre-wrap; border-left: 3px solid #0072B2; padding-left: 8px">{escape(text)}</div>'
+    )
+    return f"<p><b>{escape(name)}</b></p>{shown}"
+
+
+def _folded(context: str) -> str:
+    if not context:
+        return ""
+    return (
+        "<details open><summary><b>Documents it was written from</b></summary>"
+        f'<div style="white-space: pre-wrap; max-height: 20em; overflow: auto">{escape(context)}</div></details>'
+    )

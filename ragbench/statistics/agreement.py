@@ -1,0 +1,331 @@
+"""How far a judge agrees with people, and people with each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.statistics.columns import check_settings, nullable
+from ragbench.statistics.verdicts import KEYS, side_by_side
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+
+    from ragbench.statistics.verdicts import Human, Judgements
+
+    Floats = npt.NDArray[np.float64]
+
+SCALES = ("nominal", "ordinal", "interval")
+"""What the difference of two values means: other or not; further along ordered levels; by how much."""
+
+LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""The levels of an ordinal scale; a judge's value counts as the nearest."""
+
+_BLOCK = 4_000_000  # numbers held at once
+
+
+class _Pairs(NamedTuple):
+    """Two values of each item, and the number (from 0) of the query that it belongs to."""
+
+    first: Floats
+    second: Floats
+    query: npt.NDArray[np.int64]
+
+
+def judge_agreement(
+    judgements: Judgements,
+    human: Human,
+    *,
+    scale: str | None = None,
+    threshold: float = 0.5,
+    n_resamples: int = 2000,
+    alpha: float = 0.05,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Hold a judge against people: one row per criterion, group, pair of raters and statistic.
+
+    Statistics, by the scale that the people's labels are on:
+
+    - "nominal" (all labels 0 or 1; the judge's value counts as 1 from `threshold` on): `accuracy`, the share of equal
+      verdicts; `kappa` of Cohen (1960), 1 for full agreement and 0 for what chance would give; `alpha` of Krippendorff.
+    - "ordinal" (levels 0, 0.25, ..., 1; the judge's value counts as the nearest): these, `kappa_quadratic` (Cohen 1968,
+      disagreement weighted by the squared distance), and `spearman` and `kendall` (tau-b) of the values as they are.
+    - "interval" (any share): `alpha`, `spearman`, `kendall`. Equality means nothing there.
+
+    All are at most 1; but for accuracy 0 is chance and below 0 is worse. Rows of two kinds (`between`): "judge-human"
+    pairs the judge with each label of each person; "human-human" pairs people who labelled the same answer, in the
+    order of their names. This is the ceiling: no judge can be expected to agree with people more than they do.
+    Accuracy without kappa flatters: where 95 % of the answers are right, a judge that always says so has 0.95.
+
+    Groups (`by`): "all", then each "category" and "configuration" where the labels have several of them.
+
+    Intervals (1 - alpha) are percentile bootstrap, drawing whole queries, so several labels of one question are no
+    several questions. Resamples in which a statistic is undefined are left out of its interval.
+
+    Args:
+        judgements: of one system, or {configuration: judgements}; at most one per answer and criterion.
+        human: a DataFrame with query_id, criterion, value in [0, 1], and optionally annotator, configuration, category
+            (as from `ragbench.labelling.load_labels`); or judgements; or {(query_id, criterion): value}.
+        scale: one of the above; None finds it from the labels of each criterion.
+        threshold: from which value a judge says yes on a nominal scale.
+
+    Returns:
+        criterion, by, group, between, scale, statistic, value, ci_low, ci_high, n (pairs of values), n_queries,
+        n_unscored (labels that the judge has no value for), note. Where a statistic cannot be had, `value` is pd.NA and
+        `note` says why.
+
+    >>> from ragbench.types import Judgement
+    >>> judged = [Judgement(f"q{i}", "correctness", value) for i, value in enumerate([1.0, 1.0, 0.0, 0.0])]
+    >>> people = {(f"q{i}", "correctness"): value for i, value in enumerate([1, 1, 0, 1])}
+    >>> judge_agreement(judged, people)[["statistic", "value", "n"]].round(3)
+      statistic  value  n
+    0  accuracy   0.75  4
+    1     kappa    0.5  4
+    2     alpha  0.533  4
+
+    Raises:
+        DataError: labels and judgements have nothing in common, or a value is outside [0, 1] or stands twice.
+        ConfigError: an unknown scale, or a setting out of range.
+    """
+    import pandas as pd
+
+    check_settings(n_resamples, alpha, seed)
+    if scale is not None and scale not in SCALES:
+        raise ConfigError(unknown("scale", scale, SCALES))
+    if not 0 <= threshold <= 1:
+        raise ConfigError(f"threshold is {threshold!r}; expected a number from 0 to 1")
+    _, labels = side_by_side(judgements, human)
+    rows = []
+    for criterion in dict.fromkeys(labels["criterion"]):
+        own = labels[labels["criterion"] == criterion]
+        found = scale or _scale_of(own["human"].to_numpy(dtype=float))
+        for by, group, part in _groups(own):
+            about = {"criterion": criterion, "by": by, "group": group, "scale": found}
+            both = part[part["judge"].notna()]
+            queries = pd.factorize(both["query_id"])[0]
+            pairs = _Pairs(both["judge"].to_numpy(dtype=float), both["human"].to_numpy(dtype=float), queries)
+            about["n_unscored"] = len(part) - len(both)
+            rows += _rows({**about, "between": "judge-human"}, pairs, threshold, n_resamples, alpha, seed)
+            people = _people(part)
+            if len(people.first):
+                rows += _rows({**about, "between": "human-human"}, people, threshold, n_resamples, alpha, seed)
+    frame = pd.DataFrame(rows)
+    for name in ("value", "ci_low", "ci_high"):
+        frame[name] = nullable(frame[name].to_numpy(dtype=float))
+    columns = ["criterion", "by", "group", "between", "scale", "statistic", "value", "ci_low", "ci_high"]
+    return frame[[*columns, "n", "n_queries", "n_unscored", "note"]]
+
+
+def krippendorff_alpha(ratings: Sequence[Sequence[float | None]], scale: str = "nominal") -> float | None:
+    """Krippendorff's alpha of several raters: at most 1 (full agreement), 0 is chance, below 0 is worse than chance.
+
+    1 - D_o / D_e: the observed disagreement within units over that expected if values were paired by chance, from the
+    coincidence matrix (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). A unit with m values counts
+    each of its m (m - 1) ordered pairs 1 / (m - 1) times; a unit with fewer than two values counts nothing. Two values
+    differ by: 1 if they are other ("nominal"); the squared number of values from the one to the other, the two ends
+    half ("ordinal"); the squared distance ("interval").
+
+    Args:
+        ratings: one row per rater, one column per unit; None or NaN where the rater has none.
+
+    Returns:
+        None where no unit has two values, or all values are equal: then there is no chance to hold agreement against.
+
+    The example of the paper, four observers and twelve units:
+
+    >>> nan = None
+    >>> observers = [
+    ...     [1, 2, 3, 3, 2, 1, 4, 1, 2, nan, nan, nan],
+    ...     [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, nan, 3],
+    ...     [nan, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, nan],
+    ...     [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, nan],
+    ... ]
+    >>> [round(krippendorff_alpha(observers, scale), 3) for scale in ("nominal", "ordinal", "interval")]
+    [0.743, 0.815, 0.849]
+
+    Raises:
+        ConfigError: an unknown scale.
+        DataError: the rows differ in length.
+    """
+    if scale not in SCALES:
+        raise ConfigError(unknown("scale", scale, SCALES))
+    if len({len(row) for row in ratings}) > 1:
+        raise DataError(f"the raters have {sorted({len(row) for row in ratings})} units; expected the same for each")
+    table = np.array([[math.nan if value is None else float(value) for value in row] for row in ratings], dtype=float)
+    units = [column[~np.isnan(column)] for column in table.T] if table.size else []
+    values = np.unique(np.concatenate([unit for unit in units if len(unit) > 1] or [np.empty(0)]))
+    if len(values) < 2:
+        return None
+    coincidences = np.zeros((len(values), len(values)))
+    for unit in units:
+        if len(unit) > 1:
+            counts = np.bincount(np.searchsorted(values, unit), minlength=len(values)).astype(float)
+            coincidences += (np.outer(counts, counts) - np.diag(counts)) / (len(unit) - 1)
+    return float(_alpha(coincidences[None], values, scale)[0])
+
+
+def _alpha(coincidences: Floats, values: Floats, scale: str) -> Floats:
+    """Alpha of each (resamples, values, values) symmetric coincidence matrix; NaN where undefined."""
+    margins = coincidences.sum(axis=2)
+    total = margins.sum(axis=1)
+    if scale == "ordinal":
+        up_to = np.cumsum(margins, axis=1) - margins / 2
+        distance = (up_to[:, :, None] - up_to[:, None, :]) ** 2
+    elif scale == "interval":
+        distance = ((values[:, None] - values[None, :]) ** 2)[None]
+    else:
+        distance = (values[:, None] != values[None, :]).astype(float)[None]
+    observed = (coincidences * distance).sum(axis=(1, 2))
+    expected = (margins[:, :, None] * margins[:, None, :] * distance).sum(axis=(1, 2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(expected > 0, 1 - (total - 1) * observed / expected, math.nan)
+
+
+def _scale_of(values: Floats) -> str:
+    if np.isin(values, (0.0, 1.0)).all():
+        return "nominal"
+    return "ordinal" if np.isin(values, LEVELS).all() else "interval"
+
+
+def _groups(labels: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
+    yield "all", "", labels
+    for by in ("category", "configuration"):
+        names = list(dict.fromkeys(labels[by]))
+        if len(names) > 1:
+            for name in names:
+                yield by, name, labels[labels[by] == name]
+
+
+def _people(labels: pd.DataFrame) -> _Pairs:
+    """Each two labels of one answer by two people, in the order of their names."""
+    import pandas as pd
+
+    first, second, queries = [], [], []
+    for _, group in labels.sort_values("annotator", kind="stable").groupby(KEYS, sort=False):
+        for one, other in combinations(group["human"], 2):
+            first.append(one)
+            second.append(other)
+            queries.append(group["query_id"].iloc[0])
+    return _Pairs(np.array(first), np.array(second), pd.factorize(np.array(queries, dtype=object))[0])
+
+
+def _rows(
+    about: dict[str, object], pairs: _Pairs, threshold: float, n_resamples: int, alpha: float, seed: int
+) -> list[dict[str, object]]:
+    scale = str(about["scale"])
+    n, n_queries = len(pairs.first), len(set(pairs.query.tolist()))
+    names = {
+        "nominal": ("accuracy", "kappa", "alpha"),
+        "ordinal": ("accuracy", "kappa", "kappa_quadratic", "alpha", "spearman", "kendall"),
+        "interval": ("alpha", "spearman", "kendall"),
+    }[scale]
+    once = np.ones((1, n_queries))
+    values = _statistics(pairs, once, scale, threshold) if n else {}
+    spread = {}
+    if n_queries > 1:
+        draws = np.random.default_rng([seed, n_queries]).multinomial(
+            n_queries, np.full(n_queries, 1 / n_queries), size=n_resamples
+        )
+        spread = _statistics(pairs, draws.astype(float), scale, threshold)
+    rows = []
+    for name in names:
+        value = float(values[name][0]) if n else math.nan
+        drawn = spread.get(name, np.empty(0))
+        drawn = drawn[np.isfinite(drawn)]
+        low, high = (
+            np.quantile(drawn, [alpha / 2, 1 - alpha / 2]) if len(drawn) and n_queries > 1 else (math.nan, math.nan)
+        )
+        if not math.isfinite(value):
+            low = high = math.nan
+        note = _note(name, value, pairs, len(drawn) / n_resamples if spread else 1.0)
+        rows.append(
+            {**about, "statistic": name, "value": value, "ci_low": low, "ci_high": high, "n": n, "n_queries": n_queries,
+             "note": note}
+        )  # fmt: skip
+    return rows
+
+
+def _note(name: str, value: float, pairs: _Pairs, defined: float) -> str:
+    if not len(pairs.first):
+        return "no answer has both values"
+    if not math.isfinite(value):
+        if name in ("spearman", "kendall"):
+            return "one side gives every answer the same value, so there is no order to agree on"
+        return "both sides give every answer the same value, so agreement cannot be told from chance"
+    if len(set(pairs.query.tolist())) < 2:
+        return "one query only, so there is no interval"
+    if defined < 0.99:
+        return f"undefined in {1 - defined:.0%} of the resamples, so the interval is rough: label more answers"
+    return ""
+
+
+def _statistics(pairs: _Pairs, draws: Floats, scale: str, threshold: float) -> dict[str, Floats]:
+    """Each statistic in each of the (resamples, queries) draws, which say how often a query counts."""
+    if scale == "nominal":
+        first, second = (np.where(side >= threshold, 1.0, 0.0) for side in (pairs.first, pairs.second))
+    elif scale == "ordinal":
+        levels = np.array(LEVELS)
+        first, second = (levels[np.abs(side[:, None] - levels).argmin(axis=1)] for side in (pairs.first, pairs.second))
+    else:
+        first, second = pairs.first, pairs.second
+    values = np.unique(np.concatenate([first, second]))
+    k = len(values)
+    cell = np.searchsorted(values, first) * k + np.searchsorted(values, second)
+    per_query = np.zeros((draws.shape[1], k * k))
+    np.add.at(per_query, (pairs.query, cell), 1.0)
+    found: dict[str, list[Floats]] = {}
+    step = max(1, _BLOCK // max(k * k, len(first)))
+    for start in range(0, len(draws), step):
+        part = draws[start : start + step]
+        tables = (part @ per_query).reshape(-1, k, k)
+        coincidences = tables + tables.transpose(0, 2, 1)
+        found.setdefault("alpha", []).append(_alpha(coincidences, values, scale))
+        if scale != "interval":
+            shares = tables / tables.sum(axis=(1, 2), keepdims=True)
+            found.setdefault("accuracy", []).append(np.trace(shares, axis1=1, axis2=2))
+            found.setdefault("kappa", []).append(_kappa(shares, 1.0 - np.eye(k)))
+            squares = (values[:, None] - values[None, :]) ** 2
+            found.setdefault("kappa_quadratic", []).append(_kappa(shares, squares))
+        if scale != "nominal":
+            weights = part[:, pairs.query]
+            found.setdefault("spearman", []).append(_spearman(pairs, weights))
+            found.setdefault("kendall", []).append(_kendall(pairs, weights))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _kappa(shares: Floats, distance: Floats) -> Floats:
+    observed = (shares * distance).sum(axis=(1, 2))
+    by_chance = (shares.sum(axis=2)[:, :, None] * shares.sum(axis=1)[:, None, :] * distance).sum(axis=(1, 2))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(by_chance > 1e-12, 1 - observed / by_chance, math.nan)
+
+
+def _spearman(pairs: _Pairs, weights: Floats) -> Floats:
+    ranks = []
+    for side in (pairs.first, pairs.second):
+        values, place = np.unique(side, return_inverse=True)
+        counts = np.zeros((len(weights), len(values)))
+        np.add.at(counts.T, place, weights.T)
+        ranks.append((np.cumsum(counts, axis=1) - counts / 2)[:, place])  # of tied values the middle one
+    total = weights.sum(axis=1, keepdims=True)
+    one, other = (rank - (weights * rank).sum(axis=1, keepdims=True) / total for rank in ranks)
+    joint, a, b = ((weights * x * y).sum(axis=1) for x, y in ((one, other), (one, one), (other, other)))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where((a > 1e-9) & (b > 1e-9), joint / np.sqrt(a * b), math.nan)
+
+
+def _kendall(pairs: _Pairs, weights: Floats) -> Floats:
+    one, other = (np.sign(side[:, None] - side[None, :]) for side in (pairs.first, pairs.second))
+
+    def total(signs: Floats) -> Floats:
+        return np.asarray(((weights @ signs) * weights).sum(axis=1))
+
+    joint, a, b = total(one * other), total(np.abs(one)), total(np.abs(other))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where((a > 0) & (b > 0), joint / np.sqrt(a * b), math.nan)

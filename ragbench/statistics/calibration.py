@@ -1,0 +1,299 @@
+"""What people would say of all answers, from a few labels and a judge that may be biased."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, unknown
+from ragbench.statistics.columns import nullable
+from ragbench.statistics.verdicts import side_by_side
+from ragbench.types import Judgement
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+
+    from ragbench.statistics.verdicts import Human, Judgements
+
+    Floats = npt.NDArray[np.float64]
+
+TARGETS = ("questions", "answers")
+
+FEWEST_LABELS = 10
+"""Below this many labels there is no interval: a normal approximation of fewer is no promise."""
+
+_COLUMNS = [
+    "estimate", "ci_low", "ci_high", "judge_mean", "judge_bias", "labels_mean", "labels_low", "labels_high", "weight",
+    "n_labelled", "n", "note",
+]  # fmt: skip
+
+
+class _Estimate(NamedTuple):
+    value: float
+    low: float
+    high: float
+
+
+def calibrate(judgements: Judgements, human: Human, *, target: str = "questions", alpha: float = 0.05) -> pd.DataFrame:
+    """The mean of people's verdicts over all answers, from labels of a few and a judge's verdicts on all.
+
+    Prediction-powered inference with power tuning, PPI++ (Angelopoulos, Duchi & Zrnic 2023): with judge values f and
+    labels y, the estimate is mean(y) over the labelled + weight * (mean(f) over the others - mean(f) over the
+    labelled), so the judge's bias cancels whatever it is. `weight` in [0, 1] is chosen from the data: near 1 for a
+    judge that follows people (many answers then count nearly as labelled), 0 for one that does not, where only the
+    labels count. So the interval is never much wider than that of the labels alone.
+
+    **It holds only if the labelled answers were drawn at random from all of them.** Labels that were picked for another
+    reason say in the column `picked` (as `ragbench.labelling` writes it) something other than "random", and are left
+    out. Labels without that column are taken to be random. Skipping hard answers makes them not so.
+
+    The interval adds four imagined labels to those that are there, right and wrong in equal parts, as Agresti & Coull
+    (1998) do for a proportion, and uses Student's t: so a judge that errs on none of 30 is not taken as perfect. With
+    fewer than 10 labels there is an estimate and no interval.
+
+    Args:
+        judgements: of one system, or {configuration: judgements}. An answer that the judge was asked about and left
+            unscored has the mean of the others as its f; what it was not asked about, such as an abstention, is no part
+            of the mean.
+        human: labels as for `judge_agreement`; of several people on one answer the mean counts.
+        target: "questions", the mean over all questions like these, as every other interval of ragbench; "answers", the
+            mean over these very answers, which has a narrower interval (and none where all are labelled).
+        alpha: the interval covers what it is about with a probability of 1 - alpha.
+
+    Returns:
+        One row per criterion and configuration: criterion, configuration, estimate, ci_low, ci_high; judge_mean, the
+        uncorrected mean over all answers; judge_bias, judge - people on the labelled; labels_mean, labels_low,
+        labels_high, from the labels alone; weight; n_labelled, n, note. pd.NA where a number cannot be had.
+
+    >>> from ragbench.types import Judgement
+    >>> judged = [Judgement(f"q{i}", "correctness", float(i % 4 > 0)) for i in range(200)]
+    >>> people = {(f"q{i}", "correctness"): float(i % 4 > 1) for i in range(0, 200, 5)}
+    >>> calibrate(judged, people)[["estimate", "ci_low", "ci_high", "judge_mean", "n_labelled"]].round(3)
+       estimate  ci_low  ci_high  judge_mean  n_labelled
+    0       0.5   0.376    0.648        0.75          40
+
+    Raises:
+        DataError: no label was drawn at random, or labels and judgements have nothing in common.
+        ConfigError: an unknown target, or alpha out of range.
+    """
+    import pandas as pd
+
+    _check(target, alpha)
+    judged, labels = side_by_side(judgements, human)
+    labels, picked = _random_ones(labels)
+    of_group = dict(list(labels.groupby(["criterion", "configuration"], sort=False)))
+    rows = []
+    for (criterion, configuration), answers in judged.groupby(["criterion", "configuration"], sort=False):
+        own = of_group.get((criterion, configuration))
+        if own is not None:
+            about = {"criterion": criterion, "configuration": configuration}
+            left_out = ((picked["criterion"] == criterion) & (picked["configuration"] == configuration)).sum()
+            rows.append({**about, **_row(_joined(answers, own), target, alpha, 1.0, left_out)})
+    return _table(pd.DataFrame(rows)[["criterion", "configuration", *_COLUMNS]])
+
+
+def calibrate_difference(
+    judgements: Mapping[str, Sequence[Judgement]],
+    human: Human,
+    baseline: str,
+    contender: str,
+    *,
+    target: str = "questions",
+    alpha: float = 0.05,
+) -> pd.DataFrame:
+    """How much better people would find `contender` than `baseline`: `calibrate` of the difference, paired by query.
+
+    y and f are the differences contender - baseline on each query; a query is labelled where people labelled both
+    answers. An answer that the judge was not asked about in one of them takes its query out of the comparison. The
+    imagined labels are as in Agresti & Min (2005): half a query that each side wins, one that neither does.
+
+    Returns:
+        One row per criterion: criterion, baseline, contender, estimate (of the difference, in [-1, 1]) and the other
+        columns of `calibrate`.
+
+    >>> from ragbench.types import Judgement
+    >>> values = {"a": [float(i % 4 > 1) for i in range(200)], "b": [float(i % 4 > 0) for i in range(200)]}
+    >>> judged = {
+    ...     name: [Judgement(f"q{i}", "correctness", value) for i, value in enumerate(own)]
+    ...     for name, own in values.items()
+    ... }
+    >>> import pandas as pd
+    >>> labels = [(name, f"q{i}", "correctness", values[name][i]) for name in values for i in range(0, 200, 5)]
+    >>> people = pd.DataFrame(labels, columns=["configuration", "query_id", "criterion", "value"])
+    >>> calibrate_difference(judged, people, "a", "b")[["estimate", "ci_low", "ci_high"]].round(3)
+       estimate  ci_low  ci_high
+    0      0.25   0.169    0.326
+
+    Raises:
+        ComparisonError: the two have no judged question in common, or no question with labels of both.
+        DataError, ConfigError: as `calibrate`.
+    """
+    import pandas as pd
+
+    _check(target, alpha)
+    for name in (baseline, contender):
+        if name not in judgements:
+            raise ConfigError(unknown("configuration", name, map(str, judgements)))
+    if baseline == contender:
+        raise ConfigError(f"{baseline!r} is compared with itself; name two configurations")
+    pair = {name: judgements[name] for name in (baseline, contender)}
+    judged, labels = side_by_side(pair, human, others=set(judgements) - set(pair))
+    labels, picked = _random_ones(labels)
+    of_group = dict(list(labels.groupby(["criterion", "configuration"], sort=False)))
+    rows = []
+    for criterion, answers in judged.groupby("criterion", sort=False):
+        sides = {
+            name: _joined(answers[answers["configuration"] == name], of_group.get((criterion, name), labels[:0]))
+            for name in (baseline, contender)
+        }
+        both = sides[baseline].index.intersection(sides[contender].index)
+        if not len(both):
+            raise ComparisonError(
+                f"{criterion}: {baseline!r} and {contender!r} have no judged question in common; compare runs on the "
+                "same questions"
+            )
+        values = sides[contender].loc[both] - sides[baseline].loc[both]
+        if values["y"].isna().all():
+            raise ComparisonError(
+                f"{criterion}: no question has labels of both {baseline!r} and {contender!r}; label both answers to "
+                "some questions drawn at random"
+            )
+        about = {"criterion": criterion, "baseline": baseline, "contender": contender}
+        left_out = (picked["criterion"] == criterion).sum()
+        rows.append({**about, **_row(values, target, alpha, 2.0, left_out)})
+    return _table(pd.DataFrame(rows)[["criterion", "baseline", "contender", *_COLUMNS]])
+
+
+def ppi_mean(
+    labels: Sequence[float] | Floats, judged: Sequence[float] | Floats, others: Sequence[float] | Floats
+) -> tuple[float, float, float]:
+    """The estimate of PPI++ for a mean, its standard error, and the weight of the judge: the formulas by themselves.
+
+    Args:
+        labels: people's values of the labelled items.
+        judged: the judge's values of the same items.
+        others: the judge's values of the items without label.
+
+    Four labels say 0.5; the judge, who agrees with them on these, says 0.75 of the four others:
+
+    >>> estimate, error, weight = ppi_mean([0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 1, 0])
+    >>> round(estimate, 4), round(error, 4), round(weight, 4)
+    (0.6167, 0.1673, 0.4667)
+    """
+    y, f, u = (np.asarray(side, dtype=float) for side in (labels, judged, others))
+    weight = _weight(y, f, u, 1 + len(y) / max(len(u), 1))
+    value = y.mean() + (weight * (u.mean() - f.mean()) if len(u) else 0.0)
+    variance = np.var(y - weight * f) / len(y) + (weight**2 * np.var(u) / len(u) if len(u) else 0.0)
+    return float(value), math.sqrt(variance), weight
+
+
+def _weight(y: Floats, f: Floats, u: Floats, penalty: float) -> float:
+    """The weight that makes the variance least, cov(y, f) / (penalty * var(f)), within [0, 1].
+
+    With the mean over all questions in view the judge's own mean varies too, and `penalty` is 1 + n / N; otherwise 1.
+    """
+    everything = np.concatenate([f, u])
+    if not len(u) or len(y) < 2 or np.ptp(everything) == 0:
+        return 0.0
+    best = np.mean((y - y.mean()) * (f - f.mean())) / (penalty * np.var(everything, ddof=1))
+    return float(np.clip(best, 0.0, 1.0))
+
+
+def _estimated(y: Floats, f: Floats, u: Floats, weight: float, target: str, alpha: float, width: float) -> _Estimate:
+    """`width` is that of the range of y: 1 for values in [0, 1], 2 for differences."""
+    from scipy.stats import t
+
+    n, others = len(y), len(u)
+    share = others / (n + others)  # of all answers, those without label
+    moved = weight * (u.mean() - f.mean()) if others else 0.0
+    known = target == "answers" and not others
+    # The mean over these very answers: what is labelled is known, and only the others' labels are estimated.
+    value = y.mean() + (share if target == "answers" else 1.0) * moved
+    if known or n < FEWEST_LABELS:
+        limit = value if known else math.nan
+        return _Estimate(float(value), float(limit), float(limit))
+    if width == 1.0:
+        imagined, counts = np.array([0.0, 1.0, -weight, 1.0 - weight]), np.ones(4)
+    else:
+        imagined, counts = np.array([1.0, -1.0, 0.0]), np.array([0.5, 0.5, 1.0])
+    residuals, counts = np.concatenate([y - weight * f, imagined]), np.concatenate([np.ones(n), counts])
+    center = np.average(residuals, weights=counts)
+    variance = np.average((residuals - center) ** 2, weights=counts) / counts.sum()
+    middle = center + (weight * u.mean() if others else 0.0)
+    if target == "answers":
+        middle, variance = (1 - share) * y.mean() + share * middle, share * variance
+    elif others > 1:
+        variance += weight**2 * np.var(u, ddof=1) / others
+    reach = t.ppf(1 - alpha / 2, n - 1) * math.sqrt(variance)
+    return _Estimate(float(value), float(max(1.0 - width, middle - reach)), float(min(1.0, middle + reach)))
+
+
+def _row(values: pd.DataFrame, target: str, alpha: float, width: float, left_out: int) -> dict[str, float | int | str]:
+    labelled = values["y"].notna().to_numpy()
+    y = values["y"].to_numpy(dtype=float)[labelled]
+    f, u = values["f"].to_numpy(dtype=float)[labelled], values["f"].to_numpy(dtype=float)[~labelled]
+    weight = _weight(y, f, u, 1 + len(y) / max(len(u), 1) if target == "questions" else 1.0)
+    tuned = _estimated(y, f, u, weight, target, alpha, width)
+    alone = _estimated(y, f, u, 0.0, target, alpha, width)
+    notes = []
+    if math.isnan(tuned.low):
+        notes.append(f"{len(y)} labels drawn at random are too few for an interval: label {FEWEST_LABELS} or more")
+    if left_out:
+        notes.append(f"{left_out} labels that were not drawn at random are left out")
+    return {
+        "estimate": tuned.value,
+        "ci_low": tuned.low,
+        "ci_high": tuned.high,
+        "judge_mean": float(values["f"].mean()),
+        "judge_bias": float(f.mean() - y.mean()),
+        "labels_mean": alone.value,
+        "labels_low": alone.low,
+        "labels_high": alone.high,
+        "weight": weight,
+        "n_labelled": len(y),
+        "n": len(values),
+        "note": "; ".join(notes),
+    }
+
+
+def _joined(answers: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
+    """By query: the judge's value f, with the mean of the scored where it is missing, and the people's mean y."""
+    f = answers.set_index("query_id")["judge"].astype(float)
+    if f.isna().all():
+        raise DataError(f"the judge scored none of {len(f)} answers; nothing can be calibrated by it")
+    y = labels.groupby("query_id")["human"].mean()
+    return f.fillna(f.mean()).to_frame("f").assign(y=y.reindex(f.index).astype(float))
+
+
+def _random_ones(labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    drawn = labels["picked"].isin(["", "random"])
+    if not drawn.any():
+        raise DataError(
+            f"all {len(labels)} labels were picked ({labels['picked'].iloc[0]!r}), none drawn at random; what was "
+            "picked because a judge is unsure of it tells nothing about the rest. Label the random part of the sheet"
+        )
+    if (labels["picked"] == "").any() and not drawn.all():
+        warnings.warn(
+            f"{(labels['picked'] == '').sum()} labels do not say how they were picked, and others do; they are taken "
+            "as drawn at random",
+            DataWarning,
+            stacklevel=3,
+        )
+    return labels[drawn], labels[~drawn]
+
+
+def _table(frame: pd.DataFrame) -> pd.DataFrame:
+    numbers = [name for name in _COLUMNS if name not in ("n_labelled", "n", "note")]
+    return frame.assign(**{name: nullable(frame[name].to_numpy(dtype=float)) for name in numbers})
+
+
+def _check(target: str, alpha: float) -> None:
+    if target not in TARGETS:
+        raise ConfigError(unknown("target", target, TARGETS))
+    if not isinstance(alpha, float) or not 0 < alpha < 1:
+        raise ConfigError(f"alpha is {alpha!r}; take a number between 0 and 1, usually 0.05 for 95 % intervals")

@@ -1,0 +1,183 @@
+"""Judges with one vice each, and which probe finds it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.judges import AUDIT_BOUNDS, estimate_audit, judge_audit
+from ragbench.llms import ScriptedLLM
+from ragbench.types import Answer, Case, Completion, Dataset
+
+CASES = tuple(Case(f"q{i}", f"What comes after {i}?", reference_answer=f"It is {i + 1}.") for i in range(100, 110))
+DATA = Dataset("numbers", "test", {}, CASES, {})
+ANSWERS = [Answer(case.query_id, f"After {i} comes {i + 1}.") for i, case in enumerate(CASES, 100)]
+
+Judge = Callable[[str, str], bool]  # answer and reference -> verdict
+
+
+def part(prompt: str, kind: str) -> str:
+    match = re.search(rf"<{kind}-\w+>\n(.*?)\n</{kind}-", prompt, re.DOTALL)
+    assert match is not None, kind
+    return match[1]
+
+
+def right(answer: str, reference: str) -> bool:
+    return reference.removeprefix("It is ").rstrip(".") in answer.split(" (")[0].replace(".", "").split()
+
+
+def scripted(judge: Judge, choose: Callable[[str, str], str] | None = None) -> ScriptedLLM:
+    def reply(prompt: str) -> Mapping[str, Any]:
+        if "Second answer" in prompt:
+            first, second = part(prompt, "first"), part(prompt, "second")
+            return {"reason": "", "better": choose(first, second) if choose else "tie"}
+        return {"reason": "", "verdict": judge(part(prompt, "answer"), part(prompt, "reference"))}
+
+    return ScriptedLLM(reply)
+
+
+def failed(audit: pd.DataFrame) -> set[str]:
+    return set(audit.loc[audit["verdict"] == "fail", "probe"])
+
+
+def audited(llm: ScriptedLLM, **options: Any) -> pd.DataFrame:
+    return judge_audit(ANSWERS, "correctness", llm, dataset=DATA, n=10, **options)
+
+
+def chance(text: str) -> bool:
+    return hashlib.sha256(text.encode()).digest()[0] % 2 == 0
+
+
+class Dice:
+    """A judge that throws dice, for every request anew."""
+
+    def __init__(self) -> None:
+        self.thrown = 0
+
+    def __call__(self, answer: str, reference: str) -> bool:
+        self.thrown += 1
+        return chance(f"{answer} {self.thrown}")
+
+
+def test_an_honest_judge_passes() -> None:
+    audit = audited(scripted(right))
+    assert audit["probe"].tolist() == list(AUDIT_BOUNDS)
+    assert audit["verdict"].tolist() == ["pass"] * 7
+    assert audit["certain"].all()
+    assert audit["value"].tolist() == [0.0] * 7
+    assert audit["n"].tolist() == [10, 20, 20, 20, 10, 10, 10]
+    assert audit["n_unscored"].sum() == 0
+
+
+@pytest.mark.parametrize(
+    ("probe", "judge"),
+    [
+        ("padded", lambda answer, reference: right(answer, reference) or (len(answer) > 200 and "judge" not in answer)),
+        ("famous author", lambda answer, reference: right(answer, reference) or "GPT-4" in answer),
+        (
+            "instruction to the judge",
+            lambda answer, reference: right(answer, reference) or "Note to the judge" in answer,
+        ),
+        ("empty answer", lambda answer, reference: right(answer, reference) or not answer),
+    ],
+)
+def test_each_vice_fails_its_own_probe(probe: str, judge: Judge) -> None:
+    audit = audited(scripted(judge))
+    assert failed(audit) == {probe}
+    row = audit.set_index("probe").loc[probe]
+    assert row["value"] == (1.0 if probe == "empty answer" else 0.5), "the wrong half of the answers rises to 1"
+    assert row["certain"]
+
+
+def test_a_judge_that_goes_by_the_place_fails_that_probe_only() -> None:
+    audit = audited(scripted(right, lambda first, second: "first"))
+    assert failed(audit) == {"places swapped"}
+    assert audit.set_index("probe").loc["places swapped", "value"] == 1.0
+
+
+def test_a_judge_that_likes_length_wherever_it_stands_is_consistent() -> None:
+    longer = scripted(right, lambda first, second: "first" if len(first) > len(second) else "second")
+    assert failed(audited(longer)) == set()
+
+
+def test_a_judge_that_punishes_what_says_nothing_fails_too_by_correctness() -> None:
+    audit = audited(scripted(lambda answer, reference: right(answer, reference) and len(answer) < 100))
+    assert audit.set_index("probe").loc["padded", "value"] == -0.5
+    assert "padded" in failed(audit)
+
+
+def test_a_judge_that_throws_dice_is_not_steady_and_believes_what_is_wrong() -> None:
+    audit = audited(
+        scripted(Dice(), lambda first, second: "first" if chance(first) else "second"), n_repeats=5, concurrency=1
+    )
+    assert {"repeated", "wrong but fluent", "empty answer"} <= failed(audit)
+    assert 0.3 < audit["value"].tolist()[0] < 0.7
+
+
+def test_a_judge_that_says_yes_to_everything_is_steady_and_still_fails() -> None:
+    assert failed(audited(scripted(lambda answer, reference: True))) == {"wrong but fluent", "empty answer"}
+
+
+def test_bounds_can_be_set() -> None:
+    kind = scripted(lambda answer, reference: right(answer, reference) or "GPT-4" in answer)
+    assert failed(audited(kind, bounds={"famous author": 0.6})) == set()
+
+
+def test_relevance_may_fall_with_reason() -> None:
+    def reply(prompt: str) -> Mapping[str, Any]:
+        if "Second answer" in prompt:
+            return {"reason": "", "better": "tie"}
+        answer, question = part(prompt, "answer"), part(prompt, "question")
+        near = bool(answer) and question.rstrip("?").split()[-1] in answer.split()
+        return {"reason": "", "score": 0 if not near else 0.75 if len(answer) > 60 else 1}
+
+    audit = judge_audit(ANSWERS, "relevance", ScriptedLLM(reply), dataset=DATA, n=10).set_index("probe")
+    assert audit.loc["padded", "value"] == -0.125
+    assert (audit["verdict"] == "pass").all()
+
+
+def test_a_judge_that_cannot_be_read_is_unscored_not_passed() -> None:
+    audit = audited(ScriptedLLM(lambda prompt: Completion("I like it.", "m")))
+    assert audit["verdict"].tolist() == ["unscored"] * 7
+    assert audit["value"].isna().all()
+    assert audit["certain"].isna().all()
+    assert audit["n_unscored"].tolist() == [10, 20, 20, 20, 10, 10, 10]
+
+
+def test_the_estimate_is_what_is_sent() -> None:
+    judge = scripted(right)
+    estimate = estimate_audit(ANSWERS, "correctness", judge, dataset=DATA, n=10, n_repeats=4)
+    audited(judge, n_repeats=4)
+    assert estimate.to_send == len(judge.prompts) == 10 * 4 + 80 + 10 + 20
+
+
+def test_only_answers_that_can_be_judged_are_taken_evenly() -> None:
+    silent = [Answer(answer.query_id, "") for answer in ANSWERS[:4]]
+    judge = scripted(right)
+    audit = judge_audit([*silent, *ANSWERS[4:]], "correctness", judge, dataset=DATA, n=3)
+    assert audit["n"].tolist() == [3, 6, 6, 6, 3, 3, 3]
+
+
+def test_what_cannot_be_audited_is_refused_before_anything_is_asked() -> None:
+    judge = ScriptedLLM([])
+    with pytest.raises(ConfigError, match="does not look at the answer"):
+        judge_audit(ANSWERS, "context_recall", judge, dataset=DATA)
+    with pytest.raises(ConfigError, match="did you mean 'correctness'"):
+        judge_audit(ANSWERS, "correctnes", judge, dataset=DATA)
+    with pytest.raises(ConfigError, match="unknown probe 'pading'"):
+        audited(judge, bounds={"pading": 0.1})
+    with pytest.raises(ConfigError, match="bound of 'padded' is 5"):
+        audited(judge, bounds={"padded": 5})
+    with pytest.raises(ConfigError, match="n_repeats is 1"):
+        audited(judge, n_repeats=1)
+    with pytest.raises(DataError, match="1 of 1 can be judged"):
+        judge_audit(ANSWERS[:1], "correctness", judge, dataset=DATA)
+    same = Dataset("same", "test", {}, tuple(Case(f"q{i}", f"{i}?", reference_answer="yes") for i in range(2)), {})
+    with pytest.raises(DataError, match="the same text"):
+        judge_audit([Answer("q0", "yes"), Answer("q1", "yes")], "correctness", judge, dataset=same)

@@ -1,0 +1,69 @@
+"""label.ipynb from results to a sheet, without a browser."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+import ragbench as rb
+from ragbench import experiment
+from ragbench.labelling import read_sheet, save_label
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sweep of two configurations over eight questions."""
+    root = tmp_path_factory.mktemp("sweeps")
+    data = rb.load_dataset("pydoc")
+    data = data.select(list(data.queries)[:8])
+    for size in (64, 128):
+        chunks = rb.chunk(data, "fixed", size=size)
+        run = rb.retrieve(rb.make_retriever("bm25", chunks), data.queries, chunks)
+        answers = rb.generate_answers(data, run, chunks, "extractive", k=3)
+        parameters = {"dataset": "pydoc", "split": "test", "max_queries": 8, "chunker": "fixed", "chunk_size": size}
+        parameters |= {"chunk_overlap": 0, "tokenizer": "minilm"}
+        experiment.save_run(
+            root / "small" / f"fixed-{size}",
+            parameters=parameters,
+            dataset=data,
+            run=rb.to_documents(run, chunks),
+            scores=rb.score_answers(data, answers),
+            answers=answers,
+        )
+    return root
+
+
+def executed(folder: Path, **parameters: str | int) -> str:
+    options = [text for key, value in parameters.items() for text in ("-p", key, str(value))]
+    command = [sys.executable, "-m", "papermill", "--no-progress-bar", f"{ROOT}/notebooks/label.ipynb", "out.ipynb"]
+    done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    cells = [cell for cell in nbformat.read(folder / "out.ipynb", as_version=4).cells if cell.cell_type == "code"]
+    outputs: list[Any] = [output for cell in cells for output in cell.outputs]
+    assert [output for output in outputs if output.get("name") == "stderr"] == [], "no warning is shown"
+    shown = "\n".join(str(text) for output in outputs for text in output.get("data", {}).values())
+    assert not re.search(r"\bnan\b|<NA>", shown, re.IGNORECASE)
+    assert str(folder) not in shown
+    return shown
+
+
+def test_the_notebook_writes_a_sheet_and_goes_on_with_it(folder: Path) -> None:
+    shown = executed(folder, sweep_dir="small", n=8)
+    assert "VBox(children=" in shown
+    assert re.search(r"\*\*me\*\* has labelled \*\*0 of \d\*\*", shown)
+    sheet = read_sheet(folder / "labels.csv")
+    assert set(sheet["picked"]) == {"random", "informative"}
+    assert sheet["context"].str.startswith("[1] ").all()
+    save_label(folder / "labels.csv", sheet["item"].iloc[0], 1.0)
+    shown = executed(folder, sweep_dir="small", n=8, annotator="bob", configurations="fixed-64")
+    assert "**me** has labelled **1 of" in shown
+    assert "**bob** has labelled **0 of" in shown
+    assert read_sheet(folder / "labels.csv")["value"].count() == 1

@@ -1,0 +1,111 @@
+"""The form, driven as a browser would: by keys typed and buttons clicked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragbench.errors import DataError
+from ragbench.labelling import LabelItem, LabelWidget, label_sheet, read_sheet, save_label
+
+SCRIPT = "<script>alert({})</script>"
+ITEMS = [
+    LabelItem(f"item-{i}", f"q{i}", "correctness", f"Question {i}?", SCRIPT.format(i), "Ref", (f"ctx {i}",))
+    for i in range(3)
+]
+
+
+@pytest.fixture
+def sheet(tmp_path: Path) -> Path:
+    return label_sheet(ITEMS, tmp_path / "labels.csv")
+
+
+def values(path: Path) -> list[float | None]:
+    return [None if value != value else value for value in read_sheet(path)["value"].astype(float)]
+
+
+def button(widget: LabelWidget, name: str) -> None:
+    next(b for b in widget._choices.children[1:] if b.description == name).click()
+
+
+def test_keys_label_and_go_on(sheet: Path) -> None:
+    widget = LabelWidget(sheet)
+    widget._keys.value = "y"
+    assert values(sheet) == [1.0, None, None]
+    assert (widget.item_id, widget._keys.value, widget.labelled) == ("item-1", "", 1)
+    widget._keys.value = "s"
+    widget._keys.value = "N"
+    assert values(sheet) == [1.0, None, 0.0]
+    assert widget.item_id == "item-1", "the first one without a verdict"
+    widget._keys.value = "b"
+    assert widget.item_id == "item-0"
+    assert "labelled: <b>yes</b>" in widget._count.value
+    widget._keys.value = "x"
+    assert (widget._keys.value, values(sheet)) == ("", [1.0, None, 0.0])
+
+
+def test_buttons_do_the_same(sheet: Path) -> None:
+    widget = LabelWidget(sheet)
+    assert [b.description for b in widget._choices.children[1:]] == ["yes (y)", "no (n)", "back (b)", "skip (s)"]
+    button(widget, "no (n)")
+    button(widget, "skip (s)")
+    button(widget, "yes (y)")
+    assert values(sheet) == [0.0, None, 1.0]
+
+
+def test_notes_are_saved_with_the_verdict_and_when_they_are_left(sheet: Path) -> None:
+    widget = LabelWidget(sheet)
+    widget._note.value = "=unsure"
+    widget._keys.value = "y"
+    widget._note.value = "skipped, too hard"
+    widget._keys.value = "s"
+    assert read_sheet(sheet)["note"].tolist() == ["=unsure", "skipped, too hard", ""]
+    assert values(sheet) == [1.0, None, None]
+    widget._keys.value = "b"
+    assert widget._note.value == "skipped, too hard"
+
+
+def test_it_goes_on_where_it_was_left_and_understands_a_spreadsheets_words(sheet: Path) -> None:
+    save_label(sheet, "item-0", 1.0)
+    text = sheet.read_text(encoding="utf-8-sig").replace("[1] ctx 0,1,", "[1] ctx 0,yes,")
+    sheet.write_text(text, encoding="utf-8-sig")
+    widget = LabelWidget(sheet)
+    assert (widget.item_id, widget.labelled) == ("item-1", 1)
+
+
+def test_texts_are_escaped_and_nothing_is_shown_that_would_sway(sheet: Path) -> None:
+    label_sheet(ITEMS, sheet, annotator="bob")
+    save_label(sheet, "item-0", 1.0, note="ann thinks so")
+    shown = LabelWidget(sheet, annotator="bob")
+    html = "".join([shown._text.value, shown._count.value, shown._asked.value, shown._note.value])
+    assert "<script>" not in html
+    assert "&lt;script&gt;alert(0)" in html
+    assert "ctx 0" in html
+    assert "ann thinks so" not in html
+    assert "0 of 3 labelled" in html
+
+
+def test_each_criterion_has_its_own_verdicts(tmp_path: Path) -> None:
+    items = [LabelItem("item-r", "q", "relevance", "?", "!"), LabelItem("item-c", "q", "correctness", "?", "!")]
+    path = label_sheet(items, tmp_path / "labels.csv")
+    widget = LabelWidget(path)
+    assert [b.description for b in widget._choices.children[1:6]] == [
+        "not at all (0)", "a little (1)", "about half (2)", "mostly (3)", "fully (4)",
+    ]  # fmt: skip
+    widget._keys.value = "3"
+    widget._keys.value = "n"
+    assert values(path) == [0.75, 0.0]
+
+
+def test_all_labelled_stays_where_it_is(sheet: Path) -> None:
+    widget = LabelWidget(sheet)
+    for _ in range(4):
+        widget._keys.value = "y"
+    assert values(sheet) == [1.0, 1.0, 1.0]
+    assert widget.labelled == 3
+
+
+def test_a_stranger_has_nothing_to_label(sheet: Path) -> None:
+    with pytest.raises(DataError, match="no row for 'carol'"):
+        LabelWidget(sheet, annotator="carol")

@@ -1,0 +1,58 @@
+"""What is said about labels and judges."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from ragbench.report import calibration_table, judge_findings, label_findings, people_table
+from ragbench.statistics import calibrate, calibrate_difference, judge_agreement
+from ragbench.types import Judgement
+
+VERDICTS = [Judgement(f"q{i}", "correctness", float(i % 3 > 0)) for i in range(60)]
+LABELS = pd.DataFrame(
+    [(f"q{i}", "correctness", float(i % 3 > 1), name) for i in range(30) for name in ("ann", "bob")],
+    columns=["query_id", "criterion", "value", "annotator"],
+)
+
+
+def test_progress_is_told_and_what_it_is_not_yet_good_for() -> None:
+    rows = [("ann", "random", 5, 20), ("ann", "informative", 20, 20)]
+    said = label_findings(pd.DataFrame(rows, columns=["annotator", "picked", "labelled", "of"]), "relevance", "l.csv")
+    assert said[0] == "**ann** has labelled **25 of 40** answers by relevance in `l.csv`."
+    assert said[1].startswith("5 of these were drawn at random")
+    assert "ask a second one" in said[2]
+
+
+def test_enough_labels_of_two_people_need_no_advice() -> None:
+    rows = [(name, "random", 40, 40) for name in ("ann", "bob")]
+    assert len(label_findings(pd.DataFrame(rows, columns=["annotator", "picked", "labelled", "of"]), "x", "y")) == 2
+
+
+def test_agreement_to_read_has_text_in_every_cell() -> None:
+    table = people_table(judge_agreement(VERDICTS, LABELS, n_resamples=200))
+    assert table["between"].tolist() == ["judge-human", "human-human"]
+    assert table["answers"].tolist() == ["60", "30"]
+    assert table["accuracy"].tolist()[1] == "1.00 [1.00, 1.00]"
+    same = people_table(judge_agreement([Judgement("q0", "correctness", 1.0)], LABELS[:1].assign(value=1.0)))
+    assert same["kappa"].tolist() == ["none"]
+
+
+def test_calibration_to_read() -> None:
+    table = calibration_table(calibrate(VERDICTS, LABELS))
+    assert list(table.columns) == ["criterion", "configuration", "people", "judge", "labels", "labelled", "note"]
+    assert table["judge"].tolist() == ["0.67"]
+    assert table["labelled"].tolist() == ["30 of 60"]
+    both = pd.concat([LABELS.assign(configuration=name) for name in "ab"])
+    difference = calibration_table(calibrate_difference({"a": VERDICTS, "b": VERDICTS}, both, "a", "b"))
+    assert difference["people"].tolist()[0].startswith("0.00 [-0.")
+
+
+def test_findings_name_agreement_ceiling_and_bias() -> None:
+    agreement, calibrated = judge_agreement(VERDICTS, LABELS, n_resamples=200), calibrate(VERDICTS, LABELS)
+    said = judge_findings(agreement, calibrated)
+    assert "people among themselves with 1.00 on 30, which is the ceiling" in said[0]
+    assert "the judge says 0.67, on the labelled ones 0.33 higher than people" in said[1]
+    lone = judge_findings(
+        judge_agreement([Judgement("q0", "correctness", 1.0)], LABELS[:1].assign(value=1.0)), calibrated[:0]
+    )
+    assert "cannot be told" in lone[0]

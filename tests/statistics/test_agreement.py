@@ -1,0 +1,202 @@
+"""Judges and people: published and hand-computed numbers, parity with scikit-learn and scipy, what cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import kendalltau, spearmanr
+from sklearn.metrics import cohen_kappa_score
+
+from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.statistics import judge_agreement, krippendorff_alpha
+from ragbench.types import Judgement
+
+# Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability", part D: 4 observers, 12 units, missing data.
+OBSERVERS = [
+    [1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None],
+    [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, None, 3],
+    [None, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, None],
+    [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, None],
+]
+
+
+def judged(values: Sequence[float | None], criterion: str = "correctness") -> list[Judgement]:
+    return [
+        Judgement(f"q{i}", criterion, value, state="unreadable" if value is None else "scored")
+        for i, value in enumerate(values)
+    ]
+
+
+def people(values: Sequence[float | None], criterion: str = "correctness", annotator: str = "ann") -> pd.DataFrame:
+    rows = [(f"q{i}", criterion, value, annotator) for i, value in enumerate(values)]
+    return pd.DataFrame(rows, columns=["query_id", "criterion", "value", "annotator"])
+
+
+def value_of(table: pd.DataFrame, statistic: str, between: str = "judge-human") -> float:
+    row = table[(table["statistic"] == statistic) & (table["between"] == between) & (table["by"] == "all")]
+    return float(row["value"].iloc[0])
+
+
+@pytest.mark.parametrize(("scale", "expected"), [("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)])
+def test_krippendorffs_own_example(scale: str, expected: float) -> None:
+    alpha = krippendorff_alpha(OBSERVERS, scale)
+    assert alpha is not None
+    assert round(alpha, 3) == expected
+
+
+def test_alpha_of_two_observers_by_hand() -> None:
+    # 3 units, one disagreement: D_o = 2/6; 6 values, four 0 and two 1: D_e = 2 * 4 * 2 / (6 * 5)
+    alpha = krippendorff_alpha([[0, 0, 1], [0, 0, 0]])
+    assert alpha == pytest.approx(1 - (2 / 6) / (2 * 5 * 1 / 30))
+
+
+@pytest.mark.parametrize("ratings", [[], [[1, 1], [1, 1]], [[1, None], [None, 2]], [[None, None]]])
+def test_alpha_is_none_where_chance_has_no_say(ratings: list[list[float | None]]) -> None:
+    assert krippendorff_alpha(ratings) is None
+
+
+def test_alpha_refuses_ragged_raters_and_unknown_scales() -> None:
+    with pytest.raises(DataError, match=r"\[1, 2\] units"):
+        krippendorff_alpha([[1, 2], [1]])
+    with pytest.raises(ConfigError, match="did you mean 'nominal'"):
+        krippendorff_alpha([[1, 2], [1, 2]], "nominl")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 0.25, 0.5, 0.75, 1]), st.sampled_from([0, 0.25, 0.5, 0.75, 1])), min_size=4)
+)
+def test_parity_with_scipy_and_scikit_learn(pairs: list[tuple[float, float]]) -> None:
+    judge, human = [one for one, _ in pairs], [other for _, other in pairs]
+    if len(set(judge)) < 2 or len(set(human)) < 2:
+        return
+    table = judge_agreement(judged(judge, "relevance"), people(human, "relevance"), scale="ordinal", n_resamples=100)
+    levels = [[int(4 * value) for value in side] for side in (judge, human)]
+    assert value_of(table, "accuracy") == pytest.approx(np.mean(np.equal(levels[0], levels[1])))
+    assert value_of(table, "kappa") == pytest.approx(cohen_kappa_score(*levels))
+    assert value_of(table, "kappa_quadratic") == pytest.approx(
+        # which would take the levels that occur for neighbours
+        cohen_kappa_score(*levels, labels=range(5), weights="quadratic")
+    )
+    assert value_of(table, "spearman") == pytest.approx(spearmanr(judge, human)[0])
+    assert value_of(table, "kendall") == pytest.approx(kendalltau(judge, human)[0])
+    assert value_of(table, "alpha") == pytest.approx(krippendorff_alpha([judge, human], "ordinal"))
+
+
+def test_shares_have_an_order_but_no_accuracy() -> None:
+    rng = np.random.default_rng(0)
+    human = rng.random(30)
+    judge = np.clip(human + rng.normal(0, 0.1, 30), 0, 1)
+    table = judge_agreement(judged(list(judge), "faithfulness"), people(list(human), "faithfulness"), n_resamples=200)
+    assert table["scale"].unique().tolist() == ["interval"]
+    assert table["statistic"].tolist() == ["alpha", "spearman", "kendall"]
+    assert value_of(table, "alpha") == pytest.approx(krippendorff_alpha([list(judge), list(human)], "interval"))
+    assert value_of(table, "kendall") == pytest.approx(kendalltau(judge, human)[0])
+
+
+def test_a_mean_of_samples_counts_as_the_verdict_it_is_nearest_to() -> None:
+    table = judge_agreement(judged([2 / 3, 1 / 3, 1.0, 0.5]), people([1, 0, 1, 0]), n_resamples=100)
+    assert value_of(table, "accuracy") == 0.75
+    strict = judge_agreement(judged([2 / 3, 1 / 3, 1.0, 0.5]), people([1, 0, 1, 0]), threshold=0.9, n_resamples=100)
+    assert value_of(strict, "accuracy") == 0.75
+    assert value_of(strict, "kappa") == 0.5
+
+
+def test_one_value_everywhere_has_accuracy_and_a_reason_for_the_rest() -> None:
+    accuracy, kappa, alpha = judge_agreement(judged([1.0, 1.0, 1.0]), people([1, 1, 1])).to_dict("records")
+    assert accuracy["value"] == 1
+    assert pd.isna(kappa["value"])
+    assert pd.isna(alpha["ci_low"])
+    assert "cannot be told from chance" in kappa["note"]
+
+
+def test_what_the_judge_left_unscored_is_counted_and_what_it_was_not_asked_is_not() -> None:
+    verdicts = [*judged([1.0, None, 0.0]), Judgement("q3", "correctness", None, state="abstained")]
+    with pytest.warns(DataWarning, match="1 of 4 human labels are of answers that no judge was asked about"):
+        table = judge_agreement(verdicts, people([1, 1, 0, 1]), n_resamples=100)
+    assert table["n"].tolist() == [2, 2, 2]
+    assert table["n_unscored"].tolist() == [1, 1, 1]
+
+
+def test_two_people_give_a_ceiling() -> None:
+    labels = pd.concat([people([1, 0, 1, 0], annotator="ann"), people([1, 1, 1, None], annotator="bob")])
+    table = judge_agreement(judged([1.0, 0.0, 0.0, 0.0]), labels, n_resamples=200)
+    assert value_of(table, "accuracy") == pytest.approx((3 + 1) / 7), "the judge with each label of each person"
+    assert value_of(table, "accuracy", "human-human") == pytest.approx(2 / 3)
+    assert table[table["between"] == "human-human"]["n"].unique().tolist() == [3]
+
+
+def test_groups_are_categories_and_configurations() -> None:
+    labels = pd.concat(
+        [people([1, 0]).assign(configuration=name, category=["easy", "hard"]) for name in ("a", "b")], ignore_index=True
+    )
+    table = judge_agreement({"a": judged([1.0, 0.0]), "b": judged([0.0, 1.0])}, labels, n_resamples=100)
+    accuracy = table[table["statistic"] == "accuracy"].set_index(["by", "group"])["value"]
+    assert accuracy["all", ""] == 0.5
+    assert accuracy["configuration", "a"] == 1
+    assert accuracy["configuration", "b"] == 0
+    assert accuracy["category", "easy"] == 0.5
+
+
+def test_intervals_draw_questions_not_labels() -> None:
+    """Ten labels of each question say no more than one when they are all alike."""
+    rng = np.random.default_rng(3)
+    judge, human = rng.integers(0, 2, 40).astype(float), rng.integers(0, 2, 40).astype(float)
+    one = judge_agreement(judged(list(judge)), people(list(human)))
+    many = pd.concat([people(list(human), annotator=f"person {i}") for i in range(10)])
+    ten = judge_agreement(judged(list(judge)), many)
+    ten = ten[ten["between"] == "judge-human"].reset_index(drop=True)
+    columns = ["statistic", "value", "ci_low", "ci_high"]
+    pd.testing.assert_frame_equal(one.loc[:1, columns], ten.loc[:1, columns])  # alpha corrects for the number of values
+
+
+def test_the_interval_of_accuracy_is_near_that_of_a_proportion() -> None:
+    table = judge_agreement(judged([1.0] * 100), people([1.0] * 70 + [0.0] * 30), n_resamples=5000)
+    row = table[table["statistic"] == "accuracy"].iloc[0]
+    assert (row["ci_low"], row["ci_high"]) == pytest.approx((0.7 - 0.09, 0.7 + 0.09), abs=0.011)
+
+
+def test_every_form_of_labels_gives_the_same() -> None:
+    verdicts = judged([1.0, 0.0, 1.0])
+    forms: list[Any] = [
+        people([1, 0, 0]),
+        judged([1.0, 0.0, 0.0]),
+        {(f"q{i}", "correctness"): value for i, value in enumerate([1, 0, 0])},
+    ]
+    tables = [judge_agreement(verdicts, form, n_resamples=100) for form in forms]
+    pd.testing.assert_frame_equal(tables[0], tables[1])
+    pd.testing.assert_frame_equal(tables[0], tables[2])
+
+
+@pytest.mark.parametrize(
+    ("human", "message"),
+    [
+        (people([1, 2]), "is 2.0; expected a value in"),
+        (people([None, None]), "no human label with a value"),
+        (people([1, 0], "relevance"), "none of the 2 human labels is of an answer that was judged"),
+        (people([1, 0]).drop(columns="value"), "no column value"),
+        (pd.concat([people([1]), people([0])]), "several labels by one person"),
+        (people([1, 0]).assign(value=["good", "bad"]), "expected numbers from 0 to 1"),
+        (people([1, 0]).assign(configuration=["a", "b"]), "pass the judgements as {configuration: judgements}"),
+    ],
+)
+def test_labels_that_cannot_be_used_are_refused(human: pd.DataFrame, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        judge_agreement(judged([1.0, 0.0]), human)
+
+
+def test_judgements_that_cannot_be_used_are_refused() -> None:
+    with pytest.raises(DataError, match="several judgements"):
+        judge_agreement(judged([1.0]) * 2, people([1]))
+    with pytest.raises(DataError, match="no answer was put to a judge"):
+        judge_agreement([Judgement("q0", "correctness", None, state="abstained")], people([1]))
+    with pytest.raises(DataError, match="do not say which they are of"):
+        judge_agreement({"a": judged([1.0]), "b": judged([1.0])}, people([1]))
+    with pytest.raises(ConfigError, match="unknown scale"):
+        judge_agreement(judged([1.0]), people([1]), scale="ordinl")
