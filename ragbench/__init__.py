@@ -27,14 +27,15 @@ _HOME = {
     "llms": ["ScriptedLLM", "cost_of", "generate_many", "load_llm"],
     "chunkers": ["chunk"],
     "retrievers": ["BM25", "Dense", "Hybrid", "make_retriever", "rerank", "retrieve", "search_latency", "to_documents"],
-    "generation": ["generate_answers"],
+    "generation": ["answer_arms", "generate_answers"],
     "generation.references": ["generate_references"],
     "generation.testsets": ["generate_drafts", "sample_chunks"],
     "judges": ["agreement", "judge"],
     "scoring": [
-        "abstention_table", "ceilings", "destroyed_evidence", "judgement_states", "score_answers", "score_chunks",
-        "score_judgements", "score_run", "score_spans",
+        "abstention_table", "ceilings", "destroyed_evidence", "judgement_states", "score_answers", "score_arms",
+        "score_chunks", "score_judgements", "score_run", "score_spans",
     ],
+    "diagnosis": ["count_causes", "diagnose"],
     "statistics": ["compare", "compare_all", "summarise"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

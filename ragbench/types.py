@@ -254,7 +254,8 @@ class RunResult:
 
     `config` is config.json: "parameters", "dataset" (name, split, fingerprint), "facts" (such as "chunks", their
     number), "environment". `run` ranks documents. `scores` has the columns query_id, measure, value.
-    `questions` is query_id -> text. `timings` holds seconds per stage.
+    `questions` is query_id -> text. `timings` holds seconds per stage. `diagnosis`, where it was made, has a row per
+    question with its first cause of failure (see `ragbench.diagnosis`).
     """
 
     name: str
@@ -265,6 +266,7 @@ class RunResult:
     judgements: Sequence[Judgement] = ()
     questions: Mapping[str, str] = field(default_factory=dict)
     timings: Mapping[str, float] = field(default_factory=dict)
+    diagnosis: pd.DataFrame | None = None
 
 
 @runtime_checkable

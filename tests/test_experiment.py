@@ -238,6 +238,25 @@ def test_any_ids_and_scores_come_back(tmp_path_factory: pytest.TempPathFactory, 
     assert back == {(q, d): v for q, found in run.items() for d, v in found.items()}
 
 
+def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:
+    diagnosis = pd.DataFrame(
+        {
+            "query_id": ["a", "b"], "category": "", "question": ["a?", "b?"], "failed": [True, False],
+            "cause": ["not_used", ""], "evidence": ["token_f1 is 0.10", ""], "test": "", "measure": ["token_f1", ""],
+            "value": pd.array([0.1, None], dtype="Float64"),
+        }
+    )  # fmt: skip
+    folder = saved(tmp_path / "run", dataset=dataset("a", "b"), diagnosis=diagnosis)
+    found = load_run(folder).diagnosis
+    assert found is not None
+    expected = diagnosis.drop(columns="category")
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    (folder / "diagnosis.jsonl").write_text("", encoding="utf-8")
+    with pytest.raises(DataError, match=r"diagnosis.jsonl is damaged \(0 entries where 1 were written\)"):
+        load_run(folder)
+    assert load_run(saved(tmp_path / "other")).diagnosis is None
+
+
 def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
     for name, run in (("a", {"q1": {"x": 1.0, "y": 2.0}, "q2": {}}), ("b", {"q2": {}, "q1": {"y": 2.0, "x": 1.0}})):
         saved(tmp_path / name, run=run)

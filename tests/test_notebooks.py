@@ -129,7 +129,10 @@ def test_evaluate_runs_by_hand_from_any_folder(by_hand: Path) -> None:
     assert figures >= 4
     errors = [output for cell in cells for output in cell.outputs if output.output_type in {"error"}]
     assert errors == []
-    assert all(output.get("name") != "stderr" for cell in cells for output in cell.outputs), "no warning is shown"
+    said = "".join(output.text for cell in cells for output in cell.outputs if output.get("name") == "stderr")
+    # On a busy machine a progress bar shows, drawn and wiped in its line: that is no warning.
+    left = [line for line in said.split("\r") if line.strip() and "%|" not in line]
+    assert left == [], "no warning is shown"
 
 
 def test_evaluate_keeps_its_files_where_it_is_told(by_hand: Path) -> None:

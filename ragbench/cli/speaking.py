@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from ragbench.errors import ConfigError, RagbenchError
+from ragbench.errors import ConfigError, DataError, RagbenchError
 
 
 @contextmanager
@@ -33,6 +33,19 @@ def clean_errors(*others: type[Exception]) -> Iterator[None]:
         raise typer.Exit(130) from exc
     finally:
         warnings.formatwarning = as_before
+
+
+@contextmanager
+def spoken_errors() -> Iterator[None]:
+    """As `clean_errors`, and an error that lists several mistakes is said in as many lines."""
+    with clean_errors():
+        try:
+            yield
+        except DataError as exc:
+            if "\n" not in str(exc):
+                raise
+            typer.echo(f"ragbench: {exc}", err=True)
+            raise typer.Exit(2) from exc
 
 
 def _check_environment() -> None:

@@ -1,4 +1,4 @@
-"""`ragbench testset`: questions with answers and gold evidence for documents that have none."""
+"""`ragbench testset`: made from documents, converted, checked; its cases listed and edited (see cases.py)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragbench.cli.asking import Concurrency, DryRun, MaxCost, Model, NoCache, Offline, asking, say_estimate
-from ragbench.cli.speaking import command, shown
+from ragbench.cli.cases import (
+    ADD_EXAMPLE,
+    EDIT_EXAMPLE,
+    LIST_EXAMPLE,
+    REMOVE_EXAMPLE,
+    SHOW_EXAMPLE,
+    TestSet,
+    add_command,
+    edit_command,
+    list_command,
+    remove_command,
+    show_command,
+)
+from ragbench.cli.speaking import command, shown, spoken_errors
 
 if TYPE_CHECKING:
     from ragbench.generation.testsets import Draft
 
 testset_app = typer.Typer(
-    help="Make a test set from documents.",
-    epilog="Example: ragbench testset generate my-documents --out my-testset --llm ollama:llama3.1:8b",
+    help="Make a test set from documents; convert, check and edit test sets.",
+    epilog="Example: ragbench testset convert my.yaml my.jsonl",
     no_args_is_help=True,
 )
 
@@ -88,6 +101,72 @@ def generate_testset(
     run = f"{command('papermill')} notebooks/evaluate.ipynb out.ipynb -p dataset {shown(folder)}"
     typer.echo(f"Next: read some of them, then {run}")
     raise typer.Exit(1 if failed else 0)
+
+
+@testset_app.command("convert", epilog="Example: ragbench testset convert my.yaml my.jsonl --corpus my-documents")
+def convert_testset(
+    source: Annotated[str, typer.Argument(metavar="IN", help="A test set, or the name of a dataset such as pydoc.")],
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="A .yaml, .json or .jsonl file, or a folder.")],
+    form: Annotated[
+        str, typer.Option("--to", help="yaml, json, json-cases, perspectives, beir or jsonl; default: by the name.")
+    ] = "",
+    corpus: Annotated[str, typer.Option(help="The documents: a folder of texts, a corpus.jsonl, a dataset.")] = "",
+    without_documents: Annotated[
+        bool, typer.Option("--without-documents", help="Leave the documents out of a .jsonl or a folder.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
+) -> None:
+    """Write a test set in another form; a warning says what that form cannot hold.
+
+    With --corpus, expected sections are located in the documents and become gold evidence. Exit status: 0 all is well,
+    2 nothing is written.
+    """
+    import os
+    from dataclasses import replace
+
+    from ragbench.datasets import load_dataset
+    from ragbench.datasets.corpus import load_corpus
+    from ragbench.datasets.testsets import form_of, load_testset, save_testset, suffix_form
+
+    with spoken_errors():
+        there = os.path.exists(Path(source).expanduser())
+        wanted = form or suffix_form(target, form_of(source) if there else "")
+        documents = load_corpus(corpus).corpus if corpus else None
+        dataset = load_testset(source, corpus=documents) if there else load_dataset(source)
+        if documents is not None and not there:
+            dataset = replace(dataset, corpus=documents)
+        if without_documents and wanted in ("jsonl", "perspectives"):  # no other form holds any, or can do without
+            dataset = replace(dataset, corpus={})
+        saved = save_testset(dataset, target, wanted, force=force)
+    typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({wanted})")
+
+
+@testset_app.command("validate", epilog="Example: ragbench testset validate my.yaml")
+def validate_command(path: TestSet) -> None:
+    """List every mistake of a test set: file, line, field, value, and what was expected.
+
+    Exit status: 0 there is none, 1 there are some, 2 there is no test set at that place.
+    """
+    from ragbench.datasets.testsets import form_of, load_testset, validate_testset
+
+    with spoken_errors():
+        mistakes = validate_testset(path)
+        for mistake in mistakes:
+            typer.echo(str(mistake))
+        if mistakes:
+            typer.echo(f"{len(mistakes)} {'mistake' if len(mistakes) == 1 else 'mistakes'} in {shown(path)}", err=True)
+            raise typer.Exit(1)
+        dataset = load_testset(path)  # says the flaws that are no mistakes
+        samples = len(dataset.safety_inputs) + len(dataset.safety_outputs)
+        also = f", {samples} safety samples" if samples else ""
+        typer.echo(f"{shown(path)} is fine: {form_of(path)}, {len(dataset.cases)} cases{also}")
+
+
+testset_app.command("list", epilog=LIST_EXAMPLE)(list_command)
+testset_app.command("show", epilog=SHOW_EXAMPLE)(show_command)
+testset_app.command("add", epilog=ADD_EXAMPLE)(add_command)
+testset_app.command("edit", epilog=EDIT_EXAMPLE)(edit_command)
+testset_app.command("remove", epilog=REMOVE_EXAMPLE)(remove_command)
 
 
 def _say_drafts(drafts: Sequence[Draft]) -> None:

@@ -1,4 +1,4 @@
-"""Datasets by name: a BEIR folder, a public BEIR set, ir_datasets, the Hugging Face hub, the built-in pydoc set."""
+"""Datasets by name: a folder or file, a public BEIR set, ir_datasets, the Hugging Face hub, the built-in pydoc set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ragbench.types import Dataset
 __all__ = ["load_dataset"]
 
 _FORMS = (
-    "a BEIR folder, 'beir/<name>', 'irds:<ir_datasets id>', 'hf:<repository>' (or 'hf:<repository>:<config>'), 'pydoc'"
+    "a BEIR folder, a test set (.yaml, .json, .jsonl or a folder), 'beir/<name>', 'irds:<ir_datasets id>', "
+    "'hf:<repository>' (or 'hf:<repository>:<config>'), 'pydoc'"
 )
 
 
@@ -23,6 +24,9 @@ def load_dataset(name: str | Path, split: str = "test") -> Dataset:
 
     - an existing folder in BEIR's format: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`; reference answers in
       `answers.jsonl` and gold spans in `questions.jsonl` are read where there. Offsets are moved into `full_text`.
+    - an existing test set in one of the forms of `ragbench.datasets.testsets`: a .yaml, .json or .jsonl file, or a
+      folder of JSONL files by perspective. It has one split; its corpus is empty where the file holds no documents
+      (`load_testset(path, corpus=...)` gives them).
     - `"beir/<name>"`: a public BEIR set, downloaded once into the cache folder. `RAGBENCH_BEIR_URL` names another
       place to download from. One part of a set of sets is `"beir/cqadupstack/android"`.
     - `"irds:<id>"`: a set of ir_datasets. An id with judgements, like `"irds:beir/nfcorpus/dev"`, is taken as it is;
@@ -38,7 +42,8 @@ def load_dataset(name: str | Path, split: str = "test") -> Dataset:
     >>> load_dataset("scifcat")
     Traceback (most recent call last):
     ragbench.errors.ConfigError: unknown dataset 'scifcat'; did you mean 'beir/scifact'? A dataset is named by a BEIR \
-folder, 'beir/<name>', 'irds:<ir_datasets id>', 'hf:<repository>' (or 'hf:<repository>:<config>'), 'pydoc'
+folder, a test set (.yaml, .json, .jsonl or a folder), 'beir/<name>', 'irds:<ir_datasets id>', 'hf:<repository>' \
+(or 'hf:<repository>:<config>'), 'pydoc'
     """
     if not isinstance(name, str | os.PathLike):
         raise ConfigError(f"the dataset is {name!r}; expected {_FORMS}")
@@ -49,7 +54,11 @@ folder, 'beir/<name>', 'irds:<ir_datasets id>', 'hf:<repository>' (or 'hf:<repos
     if text and os.path.isdir(path):  # unlike Path.is_dir this is False, not an error, for what cannot be a path
         from ragbench.datasets.beir import load_beir_folder
 
+        if _is_testset_folder(path):
+            return _load_testset(path, split)
         return load_beir_folder(path, split)
+    if os.path.isfile(path) and _is_testset_file(path):
+        return _load_testset(path, split)
     if isinstance(name, str):
         if name.startswith("beir/"):
             from ragbench.datasets.beir import load_beir_folder
@@ -69,10 +78,35 @@ folder, 'beir/<name>', 'irds:<ir_datasets id>', 'hf:<repository>' (or 'hf:<repos
 
             return load_pydoc(split)
     if os.path.isfile(path):
-        raise DataError(f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive first)")
+        raise DataError(
+            f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive first), or a test set that "
+            "ends in .yaml, .json or .jsonl"
+        )
     if isinstance(name, os.PathLike) or path.is_absolute() or text.startswith((".", "~")):
-        raise DataError(f"there is no folder {str(path)!r}; expected {_FORMS}")
+        raise DataError(f"there is no folder or file {str(path)!r}; expected {_FORMS}")
     raise ConfigError(f"unknown dataset {text!r}{_nearest(text)} A dataset is named by {_FORMS}")
+
+
+def _is_testset_folder(folder: Path) -> bool:
+    """Whether a folder is a test set by perspective and not one in BEIR's format."""
+    from ragbench.datasets.testsets import PERSPECTIVE_FILES
+
+    return not (folder / "queries.jsonl").is_file() and any((folder / file).is_file() for file in PERSPECTIVE_FILES)
+
+
+def _is_testset_file(file: Path) -> bool:
+    from ragbench.datasets.testsets import SUFFIXES
+
+    return file.suffix.lower() in SUFFIXES and file.name not in ("corpus.jsonl", "queries.jsonl")
+
+
+def _load_testset(path: Path, split: str) -> Dataset:
+    from ragbench.datasets.testsets import load_testset
+
+    dataset = load_testset(path)
+    if split not in ("test", dataset.split):
+        raise DataError(f"{path} has no split {split!r}; a test set of this form has one, {dataset.split!r}")
+    return dataset
 
 
 def _nearest(text: str) -> str:

@@ -28,6 +28,12 @@ FILES = ("corpus.jsonl", "queries.jsonl", "answers.jsonl", "questions.jsonl", "q
 """What a folder may hold that `save_dataset` replaces."""
 
 
+_LOST_LABELS = (
+    "required_keywords", "expected_claims", "forbidden_claims", "expected_citations", "expected_sections",
+    "expected_chunks", "relevant_chunks", "required_flags", "forbidden_flags", "min_citations", "latency_budget_ms",
+    "user_roles",
+)  # fmt: skip
+
 ORIGINS = ("nobody", "model", "person")
 """Who wrote a reference answer."""
 
@@ -203,23 +209,31 @@ def check_free(folder: Path, force: bool) -> None:
 def _texts(dataset: Dataset) -> dict[str, str]:
     """File name -> content."""
     _warn_of_losses(dataset)
-    bodies = {doc_id: len(doc.full_text) - len(doc.text) for doc_id, doc in dataset.corpus.items()}
-    answers = [line for case in dataset.cases if (line := _answer_line(case))]
-    questions = [
-        {"_id": case.query_id, "question": case.text, "references": references}
-        for case in dataset.cases
-        if (references := _references(case, dataset, bodies))
-    ]
     texts = {
         "corpus.jsonl": _json_lines(_document_line(document) for document in dataset.corpus.values()),
-        "queries.jsonl": _json_lines(_query_line(case) for case in dataset.cases),
+        "queries.jsonl": "".join(record_lines(dataset, "queries.jsonl")),
         f"qrels/{dataset.split}.tsv": _qrels(dataset),
     }
-    if answers:
-        texts["answers.jsonl"] = _json_lines(answers)
-    if questions:
-        texts["questions.jsonl"] = _json_lines(questions)
+    for name in ("answers.jsonl", "questions.jsonl"):
+        if labels := record_lines(dataset, name):
+            texts[name] = "".join(labels)
     return texts
+
+
+def record_lines(dataset: Dataset, file: str) -> list[str]:
+    """The lines of queries.jsonl, answers.jsonl or questions.jsonl for the cases of a dataset."""
+    if file == "queries.jsonl":
+        records = [_query_line(case) for case in dataset.cases]
+    elif file == "answers.jsonl":
+        records = [line for case in dataset.cases if (line := _answer_line(case))]
+    else:
+        bodies = {doc_id: len(doc.full_text) - len(doc.text) for doc_id, doc in dataset.corpus.items()}
+        records = [
+            {"_id": case.query_id, "question": case.text, "references": references}
+            for case in dataset.cases
+            if (references := _references(case, dataset, bodies))
+        ]
+    return [f"{_json(record)}\n" for record in records]
 
 
 def _document_line(document: Document) -> dict[str, Any]:
@@ -271,9 +285,13 @@ def _qrels(dataset: Dataset) -> str:
 
 def _warn_of_losses(dataset: Dataset) -> None:
     source = f"saving {dataset.name}"
-    for label in ("required_keywords", "expected_claims", "forbidden_claims", "expected_citations"):
-        lost = [case.query_id for case in dataset.cases if getattr(case, label)]
+    for label in _LOST_LABELS:
+        lost = [case.query_id for case in dataset.cases if getattr(case, label) not in (None, (), {})]
         warn(source, f"queries lose their {label}, which a BEIR folder cannot hold", lost)
+    lost = [case.query_id for case in dataset.cases if case.expected_outcome in ("uncertain", "blocked")]
+    warn(source, "queries lose their expected_outcome, which is neither success nor no_results", lost)
+    lost = [sample.sample_id for sample in (*dataset.safety_inputs, *dataset.safety_outputs)]
+    warn(source, "safety samples are lost, which a BEIR folder cannot hold", lost)
     lost = [case.query_id for case in dataset.cases if len(case.gold_facts) > 1]
     warn(source, "queries lose their gold_facts: a BEIR folder holds one fact of each", lost)
     lost = [

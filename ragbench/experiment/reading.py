@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
 from ragbench.errors import ComparisonError, DataError
-from ragbench.experiment.writing import FILES
+from ragbench.experiment.writing import DIAGNOSIS, FILES
 from ragbench.types import Answer, Completion, Judgement, Passage, Run, RunResult
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def load_run(folder: str | Path) -> RunResult:
         judgements=_read(folder / "judgements.jsonl", lambda text: tuple(_records(text, _judgement))),
         questions=config["questions"],
         timings=_read(folder / "timings.json", lambda text: dict(json.loads(text)["seconds"])),
+        diagnosis=_diagnosis(folder / DIAGNOSIS, config) if "diagnosis" in config["counts"] else None,
     )
     found = {
         "run.trec": ("run", sum(map(len, run.values()))),
@@ -143,6 +144,24 @@ def _answer(fields: dict[str, Any]) -> Answer:
     usage = Completion(**fields["usage"]) if fields.get("usage") else None
     passages = tuple(Passage(**passage) for passage in fields.get("passages", ()))
     return Answer(**{**fields, **tuples, "usage": usage, "passages": passages})
+
+
+def _diagnosis(path: Path, config: dict[str, Any]) -> pd.DataFrame:
+    """A row per question, as `diagnose` gives it but for the category: what did not fail is not in the file."""
+    import pandas as pd
+
+    failed: dict[str, dict[str, Any]] = _read(
+        path, lambda text: {row["query_id"]: row for row in map(json.loads, text.splitlines())}
+    )
+    if len(failed) != config["counts"]["diagnosis"] or not set(failed) <= set(config["questions"]):
+        raise DataError(_damaged(path, f"{len(failed)} entries where {config['counts']['diagnosis']} were written"))
+    empty = {"cause": "", "evidence": "", "test": "", "measure": "", "value": None}
+    rows = [
+        {"query_id": query_id, "question": text, "failed": query_id in failed, **failed.get(query_id, empty)}
+        for query_id, text in config["questions"].items()
+    ]
+    columns = ["query_id", "question", "failed", *empty]
+    return pd.DataFrame(rows, columns=columns).astype({"value": "Float64"})
 
 
 def _judgement(fields: dict[str, Any]) -> Judgement:

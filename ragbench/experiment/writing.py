@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 FILES = ("config.json", "run.trec", "answers.jsonl", "judgements.jsonl", "scores.csv", "timings.json")
 """The files of a result folder."""
 
+DIAGNOSIS = "diagnosis.jsonl"
+"""One more, where failures were diagnosed: a line per failed question."""
+
 ASIDE = ".running-"
 """What is being written stands under a name that begins like this, and is never taken for a result."""
 
@@ -78,6 +81,7 @@ def save_run(
     judgements: Sequence[Judgement] = (),
     timings: Timings | Mapping[str, float] | None = None,
     facts: Mapping[str, Any] | None = None,
+    diagnosis: pd.DataFrame | None = None,
 ) -> Path | None:
     """Write everything that a run produced into one folder; an older result there is replaced as a whole.
 
@@ -91,6 +95,7 @@ def save_run(
         judgements: what was judged.
         timings: seconds per stage.
         facts: further plain numbers about the run, such as {"chunks": 431}.
+        diagnosis: as from `ragbench.diagnosis.diagnose`; its failed questions are kept.
 
     Returns:
         The folder, or None when nothing was kept.
@@ -101,6 +106,12 @@ def save_run(
     if str(folder) == "":
         return None
     folder = Path(folder).absolute()
+    counts = {
+        "run": sum(map(len, run.values())), "scores": len(scores), "answers": len(answers),
+        "judgements": len(judgements),
+    }  # fmt: skip
+    if diagnosis is not None:
+        counts["diagnosis"] = int(diagnosis["failed"].sum())
     config = {
         "parameters": configuration(parameters),
         "dataset": {
@@ -111,8 +122,7 @@ def save_run(
         },
         "facts": dict(facts or {}),
         "environment": environment(),
-        "counts": {"run": sum(map(len, run.values())), "scores": len(scores), "answers": len(answers),
-                   "judgements": len(judgements)},
+        "counts": counts,
         "found_nothing": sorted(query_id for query_id, found in run.items() if not found),
         "questions": dataset.queries,
     }  # fmt: skip
@@ -125,6 +135,8 @@ def save_run(
         "scores.csv": scores_to_csv(scores),
         "timings.json": _json({"seconds": seconds}),
     }
+    if diagnosis is not None:
+        texts[DIAGNOSIS] = _diagnosis_lines(diagnosis)
     _check_replaceable(folder)
     aside = folder.parent / f"{ASIDE}{folder.name}-{os.getpid()}"
     try:
@@ -140,7 +152,11 @@ def save_run(
 def _check_replaceable(folder: Path) -> None:
     if not folder.exists():
         return
-    others = sorted(path.name for path in folder.iterdir() if path.name not in FILES) if folder.is_dir() else ["a file"]
+    others = (
+        sorted(path.name for path in folder.iterdir() if path.name not in (*FILES, DIAGNOSIS))
+        if folder.is_dir()
+        else ["a file"]
+    )
     if others:
         raise ConfigError(
             f"{folder} is not a result folder (it holds {', '.join(others[:3])}); "
@@ -219,3 +235,10 @@ def _json(value: Mapping[str, Any]) -> str:
 def _json_lines(records: Iterable[Answer | Judgement]) -> str:
     # One line is one record, whatever line ends a text holds: JSON escapes them.
     return "".join(json.dumps(asdict(record)) + "\n" for record in records)
+
+
+def _diagnosis_lines(diagnosis: pd.DataFrame) -> str:
+    kept = ("query_id", "cause", "evidence", "test", "measure", "value")
+    failed = diagnosis[diagnosis["failed"]].astype(object)
+    rows = failed.where(failed.notna(), None)[list(kept)].to_dict("records")
+    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)

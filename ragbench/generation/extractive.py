@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,8 +40,11 @@ def extract_answers(
     75 % of it are given in document order, each followed by the number of the context it stands in.
 
     Returns:
-        One answer per case, in their order. `confidence` is the support of the best sentence. Where there is no context
-        or nothing in it is close enough: the text is `NO_ANSWER`, the outcome "no_results".
+        One answer per case, in their order. Where there is no context or nothing in it is close enough: the text is
+        `NO_ANSWER`, the outcome "no_results". `confidence`, in [0, 1], is how well the best context as a whole fits the
+        question: the mean of its cosine with the question (that of the mean of its sentences' vectors, clipped at 0)
+        and the share of the question's words that it holds (stemmed, without stop words). It says whether the contexts
+        are about what was asked, not whether the answer is right, and was fitted to nothing.
     """
     used = {chunk.chunk_id: chunk.text for case in cases for chunk in contexts[case.query_id]}
     sentences_of = {chunk_id: _sentences(text) for chunk_id, text in used.items()}
@@ -49,11 +54,28 @@ def extract_answers(
         np.array(sorted({row[text] for chunk in contexts[case.query_id] for text in sentences_of[chunk.chunk_id]}), int)
         for case in cases
     ]
-    support = _support([case.text for case in cases], sentences, candidates, embedder)
+    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    questions = [case.text for case in cases]
+    empty = not sentences  # nothing to compare with
+    question_vectors = np.zeros((len(cases), 1)) if empty else model.encode(questions)
+    sentence_vectors = np.zeros((0, 1)) if empty else model.encode(sentences)
+    lexical = _bm25_shares(questions, sentences, candidates)
+    words_of = dict(zip(used, _stems(list(used.values())), strict=True))
+    vector_of = {
+        chunk_id: _middle(sentence_vectors[[row[text] for text in found]]) for chunk_id, found in sentences_of.items()
+    }
     answers = []
-    for case, own, values in zip(cases, candidates, support, strict=True):
-        value_of = dict(zip((sentences[i] for i in own), values.tolist(), strict=True))
-        answers.append(_extract(case.query_id, contexts[case.query_id], sentences_of, value_of))
+    for case, vector, words, own, shares in zip(
+        cases, question_vectors, _stems(questions), candidates, lexical, strict=True
+    ):
+        support = np.round((np.clip(sentence_vectors[own] @ vector, 0.0, 1.0) + shares) / 2, 6)
+        value_of = dict(zip((sentences[i] for i in own), support.tolist(), strict=True))
+        fits = [
+            _fit(vector, vector_of[chunk.chunk_id], words, words_of[chunk.chunk_id])
+            for chunk in contexts[case.query_id]
+        ]
+        found = _extract(case.query_id, contexts[case.query_id], sentences_of, value_of)
+        answers.append(replace(found, confidence=max(fits, default=0.0)))
     return answers
 
 
@@ -63,19 +85,33 @@ def _sentences(text: str) -> list[str]:
     return [sentence for sentence in folded if len(sentence.split()) > 2]
 
 
-def _support(
-    questions: Sequence[str], sentences: Sequence[str], candidates: Sequence[npt.NDArray[Any]], embedder: str | Embedder
-) -> list[npt.NDArray[Any]]:
-    """For each question the support, in [0, 1], of each of its candidate sentences."""
-    if not sentences:
-        return [np.zeros(0) for _ in questions]
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
-    question_vectors, sentence_vectors = model.encode(questions), model.encode(sentences)
-    lexical = _bm25_shares(questions, sentences, candidates)
-    return [
-        np.round((np.clip(sentence_vectors[own] @ vector, 0.0, 1.0) + shares) / 2, 6)
-        for vector, own, shares in zip(question_vectors, candidates, lexical, strict=True)
-    ]
+def _middle(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The mean of a context's sentence vectors at unit length: what it is about, without embedding it once more."""
+    total: npt.NDArray[Any] = vectors.sum(axis=0)
+    return total / max(float(np.linalg.norm(total)), 1e-12)
+
+
+def _fit(question: npt.NDArray[Any], context: npt.NDArray[Any], asked: frozenset[str], held: frozenset[str]) -> float:
+    """How well a context fits a question, in [0, 1]."""
+    cosine = min(max(float(context @ question), 0.0), 1.0)
+    return round((cosine + (len(asked & held) / len(asked) if asked else 0.0)) / 2, 6)
+
+
+def _stems(texts: Sequence[str]) -> list[frozenset[str]]:
+    """The stemmed words of each text that are no stop words."""
+    import Stemmer
+
+    tokenize = _bm25s().tokenize
+    options = {"stopwords": "en", "stemmer": Stemmer.Stemmer("english"), "show_progress": False, "return_ids": False}
+    return [frozenset(words) for words in tokenize(list(texts), **options)] if texts else []
+
+
+def _bm25s() -> ModuleType:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # in a kernel without ipywidgets its progress bars, unused here, warn
+        import bm25s
+
+    return bm25s  # type: ignore[no-any-return]
 
 
 def _bm25_shares(
@@ -84,10 +120,7 @@ def _bm25_shares(
     """BM25 of each candidate sentence as a share of the sum of the question's term weights, which none can exceed."""
     import Stemmer
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # in a kernel without ipywidgets its progress bars, unused here, warn
-        import bm25s
-
+    bm25s = _bm25s()
     stemmer = Stemmer.Stemmer("english")
     tokens = bm25s.tokenize(list(sentences), stopwords="en", stemmer=stemmer, show_progress=False)
     asked = bm25s.tokenize(list(questions), stopwords="en", stemmer=stemmer, show_progress=False, return_ids=False)
@@ -119,7 +152,7 @@ def _extract(
     context_ids = tuple(chunk.chunk_id for chunk in contexts)
     best = max(value_of.values(), default=0.0)
     if best < ABSTAIN_BELOW:
-        return Answer(query_id, NO_ANSWER, context_ids, outcome="no_results", confidence=best)
+        return Answer(query_id, NO_ANSWER, context_ids, outcome="no_results")
     good = sorted((text for text in value_of if value_of[text] >= KEEP_WITHIN * best), key=lambda t: -value_of[t])
     chosen: dict[str, int] = {}
     for number, chunk in enumerate(contexts, 1):  # the best-ranked chunk that holds a sentence is the one cited
@@ -139,5 +172,4 @@ def _extract(
         context_ids,
         citations=tuple(dict.fromkeys(contexts[chosen[text] - 1].chunk_id for text in ordered)),
         outcome="success",
-        confidence=best,
     )

@@ -75,16 +75,59 @@ def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
     >>> gold_fact_coverage("It opened in 1889, and is 330 m tall.", facts)
     0.6666666666666666
     """
-    if len(facts) == 0:
-        return math.nan
-    words = _words(answer)
-    text = f" {' '.join(words)} "
-    stated = 0
+    return sum(found) / len(found) if (found := stated_facts(answer, facts)) else math.nan
+
+
+def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
+    """For each fact whether the text states it in one of its wordings, by the rules of `gold_fact_coverage`.
+
+    >>> stated_facts("It opened in 1889.", [["1889"], ["Eiffel", "G. Eiffel"]])
+    [True, False]
+
+    Raises:
+        DataError: a fact is a text, or has no wording.
+    """
     for fact in facts:
         if isinstance(fact, str) or len(fact) == 0:
             raise DataError(f"a gold fact is a sequence of wordings such as ('1889', 'in 1889'), not {fact!r}")
-        stated += any(_states(answer, text, wording) for wording in fact)
-    return stated / len(facts)
+    if not facts:
+        return []
+    spaced = f" {' '.join(words(text))} "
+    return [any(_states(text, spaced, wording) for wording in fact) for fact in facts]
+
+
+def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
+    """The share of `keywords` that stand in the answer, in [0, 1]; NaN if there are none. A keyword asked for twice
+    counts once.
+
+    A keyword is one or more words and stands on word borders, as a gold fact does (`gold_fact_coverage`): "cat" is not
+    in "concatenate", nor "3" in "3.5". Inflected forms are other words.
+
+    >>> keyword_coverage("Reset it under Settings, then log in again.", ["settings", "log in", "password"])
+    0.6666666666666666
+    """
+    wanted = list(dict.fromkeys(_keywords(keywords)))
+    return gold_fact_coverage(answer, [[keyword] for keyword in wanted])
+
+
+def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
+    """The keywords that do not stand in the answer, each once, in their order.
+
+    >>> missing_keywords("Reset it under Settings.", ["settings", "log in", "password"])
+    ['log in', 'password']
+    """
+    wanted = list(dict.fromkeys(_keywords(keywords)))
+    found = stated_facts(answer, [[keyword] for keyword in wanted])
+    return [keyword for keyword, there in zip(wanted, found, strict=True) if not there]
+
+
+def contains_all(answer: str, keywords: Sequence[str]) -> float:
+    """1 if every keyword stands in the answer (by the rules of `keyword_coverage`), else 0; NaN if there are none.
+
+    >>> contains_all("Reset it under Settings.", ["settings", "reset"]), contains_all("Reset it.", ["settings"])
+    (1.0, 0.0)
+    """
+    return float(not missing_keywords(answer, keywords)) if len(_keywords(keywords)) > 0 else math.nan
 
 
 def semantic_similarity(
@@ -116,16 +159,30 @@ def _squad_words(text: str) -> list[str]:
     return spaced.split()
 
 
-def _words(text: str) -> list[str]:
+def words(text: str) -> list[str]:
+    """The words of a text as facts and keywords are compared: NFKC, case folded, without punctuation.
+
+    A number is one word with its sign and decimals and without thousands separators; of scripts that are written
+    without spaces each sign is one.
+
+    >>> words("It's 1,000.5 m - ½ of THAT.")
+    ['it', 's', '1000.5', 'm', '1', '2', 'of', 'that']
+    """
     found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
     return [word.replace(",", "").replace("\u2212", "-") for word in found]
 
 
+def _keywords(keywords: Sequence[str]) -> Sequence[str]:
+    if isinstance(keywords, str):
+        raise DataError(f"keywords are a sequence such as ('settings', 'log in'), not the text {keywords!r}")
+    return keywords
+
+
 def _states(answer: str, text: str, wording: str) -> bool:
-    words = _words(wording)
+    wanted = words(wording)
     bare = _EMPHASIS.sub(r"\1", wording)
-    if words and not _OPERATOR.search(bare):
-        return f" {' '.join(words)} " in text
+    if wanted and not _OPERATOR.search(bare):
+        return f" {' '.join(wanted)} " in text
     parts = re.findall(r"\w+|[^\w\s]", bare.casefold())
     if not parts:
         return False

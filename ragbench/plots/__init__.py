@@ -24,9 +24,18 @@ from ragbench.plots.drawing import (
     new_axes,
     nothing_to_draw,
 )
+from ragbench.plots.failures import plot_causes as plot_causes
+from ragbench.plots.failures import plot_causes_by_configuration as plot_causes_by_configuration
+from ragbench.plots.failures import plot_gaps as plot_gaps
 from ragbench.plots.labels import plot_draft_states as plot_draft_states
 from ragbench.plots.labels import plot_support as plot_support
 from ragbench.plots.labels import plot_topic_map as plot_topic_map
+from ragbench.plots.perspectives import plot_latency as plot_latency
+from ragbench.plots.perspectives import plot_outcomes as plot_outcomes
+from ragbench.plots.statistics import plot_question_health as plot_question_health
+from ragbench.plots.statistics import plot_sequential as plot_sequential
+from ragbench.plots.statistics import plot_variance_shares as plot_variance_shares
+from ragbench.statistics import pareto_front
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
@@ -363,7 +372,7 @@ def plot_trade_off(
         return nothing_to_draw(f"No configuration has both {x} and {y}.")
     rows = table.dropna(subset=[x, y]).sort_values([x, y], ascending=[True, False])
     figure, axes = new_axes(9, 4.6)
-    front = rows[rows[y] > rows[y].cummax().shift(fill_value=float("-inf"))]
+    front = rows[pareto_front(rows, y, x)]
     axes.plot(front[x], front[y], color=GREY, linewidth=1, zorder=1, label="not beaten on both")
     for row in rows.to_dict("records"):
         own = look[row["name"]]

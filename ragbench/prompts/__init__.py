@@ -8,7 +8,17 @@ instruction. And a model gives its reason before its verdict, so that the verdic
 from __future__ import annotations
 
 from ragbench.prompts.fences import fence, fence_code, numbered
-from ragbench.prompts.generating import CITED, CONCISE, GENERATION_SYSTEM, PLAIN, PROMPTS, check_prompt, fill
+from ragbench.prompts.generating import (
+    CITED,
+    CLOSED_BOOK,
+    CONCISE,
+    GENERATION_SYSTEM,
+    PLAIN,
+    PROMPTS,
+    check_prompt,
+    closed_book,
+    fill,
+)
 from ragbench.prompts.judging import (
     CONTEXT_PRECISION,
     CONTEXT_RECALL,
@@ -35,6 +45,7 @@ from ragbench.prompts.outcomes import NO_ANSWER, read_outcome, without_thoughts
 
 __all__ = [
     "CITED",
+    "CLOSED_BOOK",
     "CONCISE",
     "CONTEXT_PRECISION",
     "CONTEXT_RECALL",
@@ -59,6 +70,7 @@ __all__ = [
     "ask_for_questions",
     "ask_for_support",
     "check_prompt",
+    "closed_book",
     "fence",
     "fence_code",
     "fill",

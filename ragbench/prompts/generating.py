@@ -58,6 +58,16 @@ PLAIN = """{context}
 
 Answer the question with the help of the documents."""
 
+# Origin: closed-book question answering (Roberts et al. 2020, "How Much Knowledge Can You Pack Into the Parameters of a
+# Language Model?"). What is right without documents, no retriever can claim.
+CLOSED_BOOK = f"""Answer the question from what you know, in the language of the question and as briefly as it allows.
+If you do not know the answer, reply with exactly these words and nothing else: {NO_ANSWER}
+
+Question:
+{{question}}
+
+Answer:"""
+
 PROMPTS: Mapping[str, str] = {"cited": CITED, "concise": CONCISE, "plain": PLAIN}
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -87,6 +97,11 @@ def check_prompt(prompt: str) -> str:
     if missing := [f"{{{name}}}" for name in PLACEHOLDERS if name not in found]:
         raise ConfigError(f"the prompt {_start(prompt)!r} lacks {' and '.join(missing)}; put it where the text belongs")
     return prompt
+
+
+def closed_book(question: str) -> str:
+    """The request without any document: what does the model know by heart?"""
+    return CLOSED_BOOK.replace("{question}", fence("question", question, fence_code([question])))
 
 
 def _start(text: str) -> str:

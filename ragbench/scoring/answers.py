@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 from ragbench.embedders import load_embedder
 from ragbench.errors import DataError
-from ragbench.metrics.answers import gold_fact_coverage, semantic_similarity, token_f1
+from ragbench.metrics.answers import (
+    contains_all,
+    gold_fact_coverage,
+    keyword_coverage,
+    semantic_similarity,
+    token_f1,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,6 +24,7 @@ if TYPE_CHECKING:
     from ragbench.types import Answer, Case, Dataset, Embedder
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
+KEYWORD_MEASURES = ("required_keywords", "contains_all")
 
 # "[2]", "[1][3]" or "[1, 3]" as a word of its own: an index stands at a name, as in "d[1]".
 _CITATIONS = re.compile(r"\s(?:\[\d{1,4}(?:,\s*\d{1,4})*\])+(?=[\s.,;:!?]|$)")
@@ -29,9 +36,10 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
     """Score answers against the labels of the dataset's cases: columns query_id, measure, value.
 
     Measures, each in [0, 1], as defined in `ragbench.metrics.answers`: semantic_similarity and token_f1 to the
-    reference answer, gold_fact_coverage. The numbers of cited contexts ("[2]") are no part of the answer. Every case
-    has a row for each measure, by measure, then in the order of the cases. Unscored (NaN; counted by `summarise`,
-    left out of its mean) is a case
+    reference answer, gold_fact_coverage, and where the dataset asks for keywords at all also required_keywords (the
+    share of a case's keywords that stand in the answer) and contains_all (1 where all do). The numbers of cited
+    contexts ("[2]") are no part of the answer. Every case has a row for each measure, by measure, then in the order of
+    the cases. Unscored (NaN; counted by `summarise`, left out of its mean) is a case
 
     - without the label that the measure needs;
     - whose answer is missing or failed (`error` is set, or the outcome is "failed"): that is no answer to be judged;
@@ -41,7 +49,7 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
     - that has no answer (expected outcome "no_results" or "blocked"): see `abstention_table`.
 
     Args:
-        dataset: its cases hold `reference_answer` and `gold_facts`.
+        dataset: its cases hold `reference_answer`, `gold_facts` and `required_keywords`.
         answers: at most one per case, in any order.
         embedder: a name for `load_embedder`, or an embedder; only loaded if there is something to compare.
 
@@ -59,7 +67,7 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
     import pandas as pd
 
     given = _answered(dataset, answers)
-    words = {query_id: _wording(answer) for query_id, (_, answer) in given.items()}
+    words = {query_id: wording(answer) for query_id, (_, answer) in given.items()}
     similarity = dict.fromkeys(given, math.nan)
     pairs = [(query_id, words[query_id], case.reference_answer) for query_id, (case, _) in given.items()]
     compared = [(query_id, text, reference) for query_id, text, reference in pairs if _labelled(reference)]
@@ -79,9 +87,13 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
             query_id: gold_fact_coverage(words[query_id], case.gold_facts) for query_id, (case, _) in given.items()
         },
     }
+    if any(case.required_keywords for case in dataset.cases):
+        asked = {query_id: (words[query_id], case.required_keywords) for query_id, (case, _) in given.items()}
+        for measure, function in zip(KEYWORD_MEASURES, (keyword_coverage, contains_all), strict=True):
+            scores[measure] = {query_id: function(*pair) for query_id, pair in asked.items()}
     rows = [
         (case.query_id, measure, scores[measure].get(case.query_id, math.nan))
-        for measure in ANSWER_MEASURES
+        for measure in scores
         for case in dataset.cases
     ]
     return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
@@ -104,24 +116,29 @@ def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFram
     """
     import pandas as pd
 
-    by_query = _by_query(dataset, answers)
+    by_query = answers_by_query(dataset, answers)
     columns = ["answered", "abstained", "failed"]
-    counts = Counter((case.answerable, _state(by_query.get(case.query_id))) for case in dataset.cases)
+    counts = Counter((case.answerable, state_of(by_query.get(case.query_id))) for case in dataset.cases)
     rows = [[counts[answerable, state] for state in columns] for answerable in (True, False)]
     return pd.DataFrame(rows, index=["answerable", "unanswerable"], columns=columns)
 
 
 def _answered(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Case, Answer]]:
     """The questions that have an answer and were given one."""
-    by_query = _by_query(dataset, answers)
+    by_query = answers_by_query(dataset, answers)
     return {
         case.query_id: (case, by_query[case.query_id])
         for case in dataset.cases
-        if case.answerable and _state(by_query.get(case.query_id)) == "answered"
+        if case.answerable and state_of(by_query.get(case.query_id)) == "answered"
     }
 
 
-def _by_query(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, Answer]:
+def answers_by_query(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, Answer]:
+    """query_id -> its answer.
+
+    Raises:
+        DataError: an answer to a question that the dataset lacks, or two answers to one question.
+    """
     known = {case.query_id for case in dataset.cases}
     by_query: dict[str, Answer] = {}
     for answer in answers:
@@ -137,7 +154,7 @@ def _by_query(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, Answer]:
     return by_query
 
 
-def _wording(answer: Answer) -> str:
+def wording(answer: Answer) -> str:
     """The answer without the numbers of the contexts that it cites: they are no words of it, and state no fact."""
 
     def kept(mark: re.Match[str]) -> str:
@@ -147,7 +164,8 @@ def _wording(answer: Answer) -> str:
     return _CITATIONS.sub(kept, answer.text)
 
 
-def _state(answer: Answer | None) -> str:
+def state_of(answer: Answer | None) -> str:
+    """ "answered", "abstained" (outcome "no_results" or "blocked") or "failed" (also where there is no answer)."""
     if answer is None or answer.error is not None or answer.outcome == "failed":
         return "failed"
     return "abstained" if answer.outcome in _ABSTAINED else "answered"

@@ -25,43 +25,61 @@ _STRIP = 100_000  # numbers counted at once; they fit into the processor's cache
 _MOST_EXACT = 20  # a million combinations of signs
 
 
-def bootstrap_intervals(columns: Sequence[Floats], n_resamples: int, alpha: float, seed: int) -> tuple[Floats, Floats]:
-    """BCa bootstrap intervals of the means of `columns`; NaN for fewer than two values."""
+def bootstrap_intervals(
+    columns: Sequence[Floats],
+    n_resamples: int,
+    alpha: float,
+    seed: int,
+    *,
+    sizes: Sequence[Floats] | None = None,
+) -> tuple[Floats, Floats]:
+    """BCa bootstrap intervals of the means of `columns`; NaN for fewer than two values.
+
+    Where values are sums over groups, `sizes` holds for each column the sizes of its groups: whole groups are drawn,
+    and what is bounded is the sum of their sums over the sum of their sizes.
+    """
     low, high = np.full(len(columns), math.nan), np.full(len(columns), math.nan)
     for n, members in _by_length(columns):
         if n < 2:
             continue
         block = np.column_stack([columns[member] for member in members])
-        means = _resampled_sums(block, n_resamples, seed) / n
-        low[members], high[members] = _bca(block, means, alpha)
-        for member in members:
-            if np.ptp(columns[member]) == 0:
-                # No width: the very number that stands as the mean, which a sum in another order may miss by a bit.
-                low[member] = high[member] = columns[member].mean()
+        if sizes is None:
+            means = _resampled_sums(block, n_resamples, seed) / n
+            center, away = block.mean(axis=0), block - block.mean(axis=0)
+        else:
+            weights = np.column_stack([sizes[member] for member in members])
+            drawn = _resampled_sums(np.column_stack([block, weights]), n_resamples, seed)
+            means = drawn[:, : len(members)] / drawn[:, len(members) :]
+            center = block.sum(axis=0) / weights.sum(axis=0)
+            away = (block - center * weights) / (weights.sum(axis=0) - weights)
+            away = away - away.mean(axis=0)
+        low[members], high[members] = _bca(center, away, means, alpha)
     return low, high
 
 
-def _bca(block: Floats, means: Floats, alpha: float) -> tuple[Floats, Floats]:
-    """Limits from bootstrap means (resamples, columns) of `block` (queries, columns)."""
+def _bca(center: Floats, away: Floats, means: Floats, alpha: float) -> tuple[Floats, Floats]:
+    """Limits from bootstrap means (resamples, columns) around `center`.
+
+    `away` (values, columns) is how far the mean moves when a value is left out, up to a factor: for a plain mean the
+    value's own distance from it, so that the jackknife needs no leaving out.
+    """
     from scipy.stats import norm
 
-    center = block.mean(axis=0)
-    spread = np.ptp(block, axis=0)
     # sums of the same numbers in another order are not less, they are equal
-    slack = 1e-10 * np.maximum(np.abs(block).max(axis=0), 1e-300)
+    slack = 1e-10 * np.maximum(np.abs(away).max(axis=0) + np.abs(center), 1e-300)
     below = ((means < center - slack).sum(axis=0) + (means <= center + slack).sum(axis=0)) / (2 * len(means))
-    # the jackknife of a mean needs no leaving out: each value's distance from the mean says it all
-    away = block - center
     with np.errstate(invalid="ignore", divide="ignore"):
         bias = norm.ppf(below)
         acceleration = np.nan_to_num((away**3).sum(axis=0) / (6 * (away**2).sum(axis=0) ** 1.5))
     ordered = np.sort(means, axis=0)
+    still = np.abs(away).max(axis=0) <= slack
     limits: list[Floats] = []
     for level in (alpha / 2, 1 - alpha / 2):
         z = bias + norm.ppf(level)
         share = norm.cdf(bias + z / (1 - acceleration * z))
         share = np.where(np.isfinite(bias) & (acceleration * z < 1), share, level)
-        limits.append(np.where(spread > 0, _quantiles(ordered, share), center))
+        # no width: the very number that stands as the mean, which a sum in another order may miss by a bit
+        limits.append(np.where(still, center, _quantiles(ordered, share)))
     return limits[0], limits[1]
 
 
@@ -81,7 +99,7 @@ def randomisation_p_values(differences: Sequence[Floats], n_resamples: int, seed
     sampled = []
     for member, difference in enumerate(differences):
         moving = difference[np.abs(difference) > TIE]  # flipping a zero changes nothing
-        if len(difference) and len(moving) <= min(math.log2(n_resamples), _MOST_EXACT):
+        if len(difference) and is_exact(difference, n_resamples):
             sums = _all_signs(len(moving)) @ moving
             p_values[member] = np.mean(_as_large(sums, moving.sum()))
         elif len(difference):
@@ -94,6 +112,11 @@ def randomisation_p_values(differences: Sequence[Floats], n_resamples: int, seed
         hits = _as_large(_flip(block, n_resamples, seed), block.sum(axis=0)).sum(axis=0)
         p_values[sampled] = (hits + 1) / (n_resamples + 1)
     return p_values
+
+
+def is_exact(difference: Floats, n_resamples: int) -> bool:
+    """Whether the sign-flip test of this column is by enumeration."""
+    return int((np.abs(difference) > TIE).sum()) <= min(math.log2(n_resamples), _MOST_EXACT)
 
 
 def _as_large(sums: Floats, observed: Floats) -> npt.NDArray[np.bool_]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ragbench.statistics.columns import by_measure, check_settings, mean, nullable
+from ragbench.statistics.intervals import wilson_interval
 from ragbench.statistics.resampling import bootstrap_intervals
 
 if TYPE_CHECKING:
@@ -16,8 +19,9 @@ def summarise(scores: pd.DataFrame, *, n_resamples: int = 10_000, alpha: float =
 
     `mean` is over the `n_scored` queries of `n` that are scored. The interval covers the mean over all questions like
     these with a probability of 1 - alpha: bias-corrected and accelerated bootstrap over queries (BCa, Efron 1987). If
-    all values are equal it has no width. With none scored, mean and interval are pd.NA; with one, the interval is:
-    one query says nothing about the others.
+    all values are equal it has no width, save where all are 0 or 1: for shares the interval is that of Wilson (1927),
+    because a bootstrap of 30 right answers knows of no wrong one. With none scored, mean and interval are pd.NA; with
+    one, the interval is: one query says nothing about the others.
 
     >>> import pandas as pd
     >>> values = [0.0, 0.5, 0.5, 1.0, 1.0, None]
@@ -36,6 +40,9 @@ def summarise(scores: pd.DataFrame, *, n_resamples: int = 10_000, alpha: float =
     table = by_measure(scores, "scores")
     columns = [values.dropna().to_numpy(dtype=float) for values in table.values()]
     low, high = bootstrap_intervals(columns, n_resamples, alpha, seed)
+    for row, column in enumerate(columns):
+        if len(column) > 1 and np.isin(column, (0.0, 1.0)).all():
+            low[row], high[row] = wilson_interval(column, alpha)
     return pd.DataFrame(
         {
             "measure": list(table),

@@ -18,7 +18,7 @@ from typing import Any
 from ragbench.cache import replies
 from ragbench.cache.replies import Request
 from ragbench.errors import JudgeWarning
-from ragbench.generation import generate_answers
+from ragbench.generation import answer_arms, generate_answers
 from ragbench.judges import judge, spread
 from ragbench.llms import RehearsedLLM, price_of
 from ragbench.llms.rehearsal import holds_stand_in
@@ -145,6 +145,7 @@ class _Pipeline:
         options = {to: p[name] for name, to in named.items() if name in p}
         limit = p.get("max_context_tokens") or None
         answers = generate_answers(data, self._run(p), chunks, llm, max_context_tokens=limit, **options)
+        arms = answer_arms(data, chunks, llm, max_context_tokens=limit, **options) if p.get("oracle") else None
         if p.get("judge"):
             judging = RehearsedLLM(p["judge"], stand_in=False)
             models.append(judging)
@@ -152,6 +153,9 @@ class _Pipeline:
             judge(answers, criteria, judging, dataset=data, chunks=chunks)
             again = spread(answers, p.get("judge_apart", 0))
             judge(again, criteria, judging, dataset=data, chunks=chunks, mode="apart", allow_same_model=True)
+            if arms is not None:
+                for given in (answers, *arms.answers.values()):
+                    judge(given, ["correctness"], judging, dataset=data, chunks=arms.chunks, allow_same_model=True)
         return models
 
     def _dataset(self, p: Mapping[str, Any]) -> Dataset:

@@ -159,3 +159,22 @@ def test_tells_a_questions_own_passage_from_others_on_real_questions(shared_data
     }
     assert answered["own"] > 0.85
     assert answered["other"] < 0.10
+
+
+def test_confidence_is_how_well_the_best_context_fits_by_hand() -> None:
+    class Axes:
+        """Rail on one axis, tea on the other."""
+
+        name = "axes"
+
+        def encode(self, texts: Sequence[str]) -> FloatArray:
+            rows = [[float("rail" in text.lower()), float("tea" in text.lower())] for text in texts]
+            return np.array(rows, dtype=np.float32)
+
+    question = dataset("When is the tea of Nepal picked?")
+    answer = generate_answers(question, {"q0": {"rail#0": 2.0, "tea#0": 1.0}}, CHUNKS, embedder=Axes())[0]
+    # tea#0: cosine 1, and of "when", "tea", "nepal", "pick" it holds two; rail#0 has neither
+    assert answer.confidence == pytest.approx((1 + 2 / 4) / 2, abs=1e-6)
+    alone = generate_answers(question, {"q0": {"rail#0": 2.0}}, CHUNKS, embedder=Axes())[0]
+    assert alone.confidence == 0.0
+    assert generate_answers(question, {}, CHUNKS)[0].confidence == 0.0

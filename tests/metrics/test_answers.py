@@ -14,7 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.metrics.answers import gold_fact_coverage, semantic_similarity, token_f1
+from ragbench.metrics.answers import (
+    contains_all,
+    gold_fact_coverage,
+    keyword_coverage,
+    missing_keywords,
+    semantic_similarity,
+    stated_facts,
+    token_f1,
+)
 
 
 def as_squad_counts(answer: str, reference: str) -> float:
@@ -167,3 +175,41 @@ def test_similarity_needs_rows_that_fit(left: tuple[int, ...], right: tuple[int,
 )
 def test_operators_are_part_of_a_wording(answer: str, wording: str, stated: bool) -> None:
     assert gold_fact_coverage(answer, [[wording]]) == float(stated)
+
+
+@pytest.mark.parametrize(
+    ("answer", "keywords", "share", "missing", "every"),
+    [
+        ("Reset it under Settings.", ["settings", "reset"], 1.0, [], 1.0),
+        ("Reset it under Settings.", ["settings", "log in"], 0.5, ["log in"], 0.0),
+        ("concatenate", ["cat"], 0.0, ["cat"], 0.0),
+        ("resets", ["reset"], 0.0, ["reset"], 0.0),
+        ("3.5 km", ["3", "3.5"], 0.5, ["3"], 0.0),
+        ("a b", ["a", "a", "c"], 0.5, ["c"], 0.0),
+        ("", ["a"], 0.0, ["a"], 0.0),
+        ("a", [], math.nan, [], math.nan),
+    ],
+)
+def test_keywords_by_hand(answer: str, keywords: list[str], share: float, missing: list[str], every: float) -> None:
+    assert keyword_coverage(answer, keywords) == pytest.approx(share, nan_ok=True)
+    assert missing_keywords(answer, keywords) == missing
+    assert contains_all(answer, keywords) == pytest.approx(every, nan_ok=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["cat", "dog", "3", "log in", "C++"]), min_size=1, max_size=5), st.text(max_size=12))
+def test_an_answer_of_all_keywords_contains_them(keywords: list[str], between: str) -> None:
+    answer = f" {between} ; ".join(keywords)
+    assert contains_all(f"{'; '.join(keywords)}; {answer}", keywords) == 1.0
+    assert keyword_coverage(answer, keywords) == 1 - len(missing_keywords(answer, keywords)) / len(set(keywords))
+
+
+def test_a_text_is_no_list_of_keywords() -> None:
+    for function in (keyword_coverage, missing_keywords, contains_all):
+        with pytest.raises(DataError, match="keywords are a sequence"):
+            function("a cat", "cat")
+
+
+def test_stated_facts_say_which() -> None:
+    assert stated_facts("in 1889", [["1889"], ["Eiffel"], ["x", "In 1889"]]) == [True, False, True]
+    assert stated_facts("in 1889", []) == []

@@ -165,3 +165,14 @@ def test_numbers_of_citations_are_no_words_of_an_answer(text: str, without: str)
     answer = Answer("q", text, contexts=("d#0", "d#1"), outcome="success")
     values = score_answers(dataset, [answer], embedder="wordllama").set_index("measure")["value"]
     assert values.tolist() == [1.0, 1.0, 0.0]
+
+
+def test_keywords_are_scored_where_the_dataset_asks_for_them() -> None:
+    cases = [Case("q1", "Where?", required_keywords=("Paris", "France")), Case("q2", "When?")]
+    answers = [Answer("q1", "It is in Paris [1].", contexts=("d#0",)), Answer("q2", "In 1889.")]
+    scores = score_answers(Dataset("mine", "test", {}, cases, {}), answers, embedder=Letters())
+    found = scores.set_index(["measure", "query_id"])["value"]
+    assert found["required_keywords", "q1"] == 0.5
+    assert found["contains_all", "q1"] == 0.0
+    assert math.isnan(found["required_keywords", "q2"])
+    assert math.isnan(found["contains_all", "q2"])

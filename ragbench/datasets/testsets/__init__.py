@@ -1,0 +1,271 @@
+"""Test sets in the forms that teams have them in: read, checked, written and converted without losing a label unsaid.
+
+=============  ==================================================================================================
+yaml           `cases: [{id, query, expected_chunks: [{doc_id, section}], expected_answer_contains}]`
+json           `[{id, question, expectedAnswer, requiredKeywords, expectedDocumentId, category}]`
+json-cases     `test_cases: [{query, expected_answer, expected_sources, category}]`
+perspectives   a folder of JSONL files, joined by `case_id`: cases, retrieval_labels, context_labels, ...
+beir           a folder with corpus.jsonl, queries.jsonl and qrels/<split>.tsv
+jsonl          ragbench's own: one file, every label, the documents and the safety samples
+=============  ==================================================================================================
+
+Each is described in the module of its name. Every form keeps fields that it does not know as metadata of the case,
+with a warning; one that looks like a misspelt label is a mistake.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragbench.datasets.collection import warn
+from ragbench.datasets.testsets.losses import FORMS, losses
+from ragbench.datasets.testsets.mistakes import Mistake, refuse
+from ragbench.errors import ConfigError, DataError
+from ragbench.files import swap_in, write_durably
+from ragbench.types import Dataset, Document
+
+if TYPE_CHECKING:
+    from ragbench.datasets.testsets.checking import Reading
+
+__all__ = ["FORMS", "Mistake", "form_of", "load_testset", "losses", "save_testset", "suffix_form", "validate_testset"]
+
+PERSPECTIVE_FILES = (
+    "cases.jsonl", "retrieval_labels.jsonl", "context_labels.jsonl", "groundedness_labels.jsonl",
+    "pipeline_labels.jsonl", "safety_inputs.jsonl", "safety_outputs.jsonl",
+)  # fmt: skip
+"""The files of a folder by perspective, any of which may be missing."""
+
+SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonl": "jsonl"}
+_EXPECTED = (
+    "a .yaml, .json or .jsonl file, a folder with cases.jsonl or safety_inputs.jsonl, or a BEIR folder "
+    "(corpus.jsonl, queries.jsonl, qrels/)"
+)
+
+
+def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> Dataset:
+    """The test set in a file or folder, whichever of the `FORMS` it has.
+
+    Every case has an entry in `qrels`, an empty one where no document is named. Documents are those of the file or
+    `corpus`; without any, the corpus is empty, as for a system that keeps its own. Where the documents are known,
+    expected sections become evidence: from the heading to the next one of the same level. A document or section that
+    is not there, and a heading that is only nearly the one asked for, are a DataWarning that names it.
+
+    A BEIR folder is read with its split "test", or the only one it has.
+
+    Raises:
+        DataError: the file is not what it should be; the first 20 mistakes, each with its line, and their number.
+    """
+    place, reading = _read(path, corpus)
+    refuse(place, reading.mistakes)
+    return _dataset(place, reading, corpus)
+
+
+def validate_testset(path: str | Path) -> list[Mistake]:
+    """Every mistake in a test set, in the order of its lines; none where `load_testset` would take it.
+
+    Raises:
+        DataError: there is no test set at that place, or it cannot be read.
+    """
+    if form_of(path) == "beir":
+        from ragbench.datasets.testsets.beir_form import beir_mistakes
+
+        return beir_mistakes(Path(path).expanduser())
+    return _read(path, None)[1].mistakes
+
+
+def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool = False) -> Path:
+    """Write a test set, complete or not at all, and give its path. `load_testset` reads back what the form can hold.
+
+    What it cannot hold is left out with one DataWarning for each kind. What is written has been read again before.
+
+    Args:
+        form: one of `FORMS`.
+        force: replace what is there. A folder that holds anything else than a test set is never replaced.
+
+    Raises:
+        ConfigError: there is no such form.
+        DataError: something is there already, or the content cannot be written in this form.
+    """
+    target = Path(path).expanduser()
+    lost = losses(dataset, form)
+    _check_place(target, form, force)
+    if form == "beir":
+        from ragbench.datasets.writing import save_dataset
+
+        return save_dataset(_within(dataset), target, force=force)  # which says what is lost
+    for what, ids in lost.items():
+        warn(f"saving {dataset.name} as {form}", what, ids)
+    texts = _texts(dataset, form, target.name)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        try:
+            new = aside / target.name
+            if form == "perspectives":
+                new.mkdir()
+            for name, text in texts.items():
+                write_durably(new / name if form == "perspectives" else new, text)
+            if wrong := _read(new, None, form)[1].mistakes:
+                refuse(f"{dataset.name} as {form}", wrong)
+            if form == "perspectives":
+                swap_in(new, target, aside / "old")
+            else:
+                os.replace(new, target)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+    except UnicodeEncodeError as exc:
+        raise DataError(f"{dataset.name} holds half of a character, which no file can hold: {exc}") from exc
+    except OSError as exc:
+        raise DataError(f"{target} could not be written: {exc.strerror or exc}; check the place and its room") from exc
+    return target
+
+
+def form_of(path: str | Path) -> str:
+    """Which of the `FORMS` the test set at a place has. Of a JSON file the content says which of the two.
+
+    Raises:
+        DataError: nothing is there, or no test set.
+    """
+    place = Path(path).expanduser()
+    if os.path.isdir(place):
+        if (place / "queries.jsonl").is_file():
+            return "beir"
+        if any((place / file).is_file() for file in PERSPECTIVE_FILES):
+            return "perspectives"
+        raise DataError(f"{place} holds no test set; expected {_EXPECTED}")
+    if not os.path.isfile(place):
+        raise DataError(f"there is no file or folder {str(place)!r}; expected {_EXPECTED}")
+    form = SUFFIXES.get(place.suffix.lower())
+    if form is None or place.name in ("corpus.jsonl", "queries.jsonl"):
+        raise DataError(f"{place} is no test set by its name; expected {_EXPECTED}")
+    if form == "json":
+        from ragbench.datasets.testsets.json_forms import json_form
+        from ragbench.datasets.testsets.parsing import decoded, parse_json, read_bytes
+
+        text = decoded(read_bytes(place), place.name)
+        return form if isinstance(text, Mistake) else json_form(parse_json(text))
+    return form
+
+
+def suffix_form(path: str | Path, source_form: str = "") -> str:
+    """The form that the name of a new file asks for; .json keeps the JSON form of the source.
+
+    >>> suffix_form("a.yml"), suffix_form("a.json"), suffix_form("a.json", "json-cases")
+    ('yaml', 'json', 'json-cases')
+
+    Raises:
+        ConfigError: the name says nothing.
+    """
+    form = SUFFIXES.get(Path(path).suffix.lower(), "")
+    if not form:
+        raise ConfigError(f"{str(path)!r} says no form; name one: --to {', '.join(FORMS)}")
+    return source_form if form == "json" and source_form == "json-cases" else form
+
+
+def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "") -> tuple[Path, Reading]:
+    from ragbench.datasets.testsets import json_forms, parsing, perspectives, single_file, yaml_form
+    from ragbench.datasets.testsets.assembling import check_evidence
+    from ragbench.datasets.testsets.checking import Reading
+    from ragbench.datasets.testsets.lists import read_list
+
+    place = Path(path).expanduser()
+    form = form or form_of(place)
+    if form == "beir":
+        return place, _beir_reading(place)
+    if form == "perspectives":
+        reading = perspectives.read_perspectives(place)
+    elif form == "jsonl":
+        reading = single_file.read_single(place)
+    else:
+        text = parsing.decoded(parsing.read_bytes(place), place.name)
+        if isinstance(text, Mistake):
+            return place, Reading(mistakes=[text])
+        if form == "yaml":
+            reading = read_list(parsing.parse_yaml(text, place.name), yaml_form.YAML, place.name)
+        else:
+            own = json_forms.JSON if form == "json" else json_forms.JSON_CASES
+            reading = read_list(parsing.parse_json(text, place.name), own, place.name)
+    reading.mistakes += check_evidence(reading, corpus)
+    reading.mistakes.sort(key=lambda mistake: (mistake.file, mistake.line))
+    return place, reading
+
+
+def _beir_reading(folder: Path) -> Reading:
+    from ragbench.datasets.beir import load_beir_folder
+    from ragbench.datasets.testsets.beir_form import beir_split
+    from ragbench.datasets.testsets.checking import Entry, Reading
+
+    dataset = load_beir_folder(folder, beir_split(folder))
+    entries = [Entry(case, dataset.qrels[case.query_id]) for case in dataset.cases]
+    return Reading(dataset.name, dataset.split, dict(dataset.corpus), entries)
+
+
+def _dataset(place: Path, reading: Reading, corpus: Mapping[str, Document] | None) -> Dataset:
+    from ragbench.datasets.testsets.assembling import assembled
+
+    name = reading.name or (place.resolve().name if place.is_dir() else place.stem)
+    return assembled(name, reading, reading.documents if corpus is None else corpus, str(place))
+
+
+def _texts(dataset: Dataset, form: str, name: str) -> dict[str, str]:
+    """File name -> content; one file for the forms that are one."""
+    from ragbench.datasets.testsets import json_forms, perspectives, single_file, yaml_form
+
+    try:
+        if form == "perspectives":
+            return perspectives.perspective_texts(dataset)
+        if form == "jsonl":
+            return {name: single_file.single_text(dataset)}
+        if form == "yaml":
+            records = [yaml_form.YAML.record(case, dataset.qrels.get(case.query_id, {})) for case in dataset.cases]
+            return {name: yaml_form.yaml_text(dataset.name, records)}
+        own = json_forms.JSON if form == "json" else json_forms.JSON_CASES
+        records = [own.record(case, dataset.qrels.get(case.query_id, {})) for case in dataset.cases]
+        return {name: json_forms.json_text(dataset.name, own, records)}
+    except (TypeError, ValueError) as exc:
+        raise DataError(f"{dataset.name} holds metadata that cannot be written as plain data: {exc}") from exc
+    except Exception as exc:  # yaml's own error, which is no ValueError
+        if type(exc).__name__ != "RepresenterError":
+            raise
+        raise DataError(f"{dataset.name} holds metadata that cannot be written as YAML: {exc}") from exc
+
+
+def _check_place(target: Path, form: str, force: bool) -> None:
+    if form == "beir":
+        from ragbench.datasets.writing import check_free
+
+        return check_free(target, force)
+    there = os.path.lexists(target)
+    if form == "perspectives" and target.is_dir():
+        inside = sorted(path.name for path in target.iterdir())
+        if foreign := [name for name in inside if name not in (*PERSPECTIVE_FILES, "corpus.jsonl")]:
+            raise DataError(f"{target} holds {foreign[0]!r}, which is no part of a test set: it is not replaced")
+        there = bool(inside)
+    elif target.is_dir() or (there and form == "perspectives"):
+        kind = "folder" if target.is_dir() else "file"
+        raise DataError(f"{target} is a {kind}, which the form {form!r} is not: it is not replaced")
+    if there and not force:
+        raise DataError(f"{target} is there already; name another place, or replace it with --force (force=True)")
+    if form != "perspectives" and SUFFIXES.get(target.suffix.lower(), "")[:4] != form[:4]:
+        known = ", ".join(suffix for suffix, found in SUFFIXES.items() if found[:4] == form[:4])
+        raise ConfigError(f"{target.name!r} cannot be the name of a test set in the form {form!r}; end it in {known}")
+    return None
+
+
+def _within(dataset: Dataset) -> Dataset:
+    """Without evidence in documents that are not in the corpus, which BEIR's format quotes."""
+    lost = [case.query_id for case in dataset.cases if any(span.doc_id not in dataset.corpus for span in case.evidence)]
+    warn(f"saving {dataset.name} as beir", "cases lose evidence in documents that are not in the corpus", lost)
+    if not dataset.corpus:
+        raise DataError(f"{dataset.name} has no documents, which a BEIR folder needs; give them (corpus=, --corpus)")
+    cases = tuple(
+        replace(case, evidence=tuple(span for span in case.evidence if span.doc_id in dataset.corpus))
+        for case in dataset.cases
+    )
+    return replace(dataset, cases=cases)

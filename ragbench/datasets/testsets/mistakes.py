@@ -1,0 +1,84 @@
+"""What is wrong in a file: every mistake with its place, and all of them in one error."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragbench.datasets.lines import shown
+from ragbench.errors import DataError
+
+_LISTED = 20
+_NEAR = 0.75
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mistake:
+    """What is wrong at one place: `line` is counted from 1 (0: the file as a whole), `field` is where in the record.
+
+    >>> print(Mistake(3, "cases[0].query", "7", "a text", "cases.yaml"))
+    cases.yaml, line 3: cases[0].query is 7; expected a text
+    """
+
+    line: int
+    field: str
+    value: str
+    expected: str
+    file: str = ""
+
+    def __str__(self) -> str:
+        place = f"{self.file}, line {self.line}" if self.line else self.file
+        what = f"{self.field} is {self.value}" if self.field else self.value
+        return f"{place}: {what}; expected {self.expected}"
+
+
+def refuse(source: str | Path, mistakes: Sequence[Mistake]) -> None:
+    """DataError with the count and the first 20 mistakes, one a line; nothing where there is none."""
+    if not mistakes:
+        return
+    if len(mistakes) == 1:
+        raise DataError(str(mistakes[0]))
+    listed = [f"  {mistake}" for mistake in mistakes[:_LISTED]]
+    if len(mistakes) > _LISTED:
+        listed.append(f"  and {len(mistakes) - _LISTED} more: `ragbench testset validate {source}` lists them all")
+    raise DataError("\n".join([f"{source} has {len(mistakes)} mistakes:", *listed]))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The known name that was probably meant, or "": case, underscores and hyphens take no part.
+
+    >>> nearest("expectedanswer", ["expected_answer", "query"]), nearest("difficulty", ["category", "query"])
+    ('expected_answer', '')
+    """
+    plain = {_plain(candidate): candidate for candidate in known}
+    near = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=_NEAR)
+    return plain[near[0]] if near else ""
+
+
+def meant(name: str, known: Iterable[str], what: str) -> str:
+    """What to expect in the place of an unknown name.
+
+    >>> meant("q10", ["q1", "q2"], "a case of cases.jsonl")
+    "a case of cases.jsonl (did you mean 'q1'?)"
+    """
+    near = nearest(name, known)
+    return f"{what} (did you mean {near!r}?)" if near else what
+
+
+def field_name(path: Sequence[str | int]) -> str:
+    """A path as it is read: `cases[3].query`.
+
+    >>> field_name(("cases", 3, "expected_chunks", 0, "doc_id"))
+    'cases[3].expected_chunks[0].doc_id'
+    """
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text if len(text) <= 120 else shown(text, 120)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.casefold()) or name

@@ -1,0 +1,386 @@
+"""JSON and YAML with the place of every value, so that a mistake can be shown where it stands.
+
+The parsers of the standard library and of PyYAML keep no places, take the last of two equal keys without a word, read
+NaN as a number, an unquoted `no` as false and 010 as eight. Here JSON is JSON, and of YAML's plain words only true,
+false, null and decimal numbers are more than text. Nothing but plain data is ever built.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from json import JSONDecodeError
+from json.decoder import scanstring  # type: ignore[attr-defined]  # the same in C as in json.loads
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragbench.datasets.lines import shown
+from ragbench.datasets.testsets.mistakes import Mistake, field_name
+from ragbench.errors import DataError
+
+Keys = tuple[str | int, ...]
+
+MAX_BYTES = {".yaml": 20_000_000, ".yml": 20_000_000, ".json": 200_000_000}
+_MAX_DEPTH = 50
+_MAX_EXPANDED = 100_000  # values that aliases may stand for: a file of ten lines can name billions
+_MAX_DIGITS = 300
+
+
+class Place(NamedTuple):
+    """Where a value stands: the line of its key or of itself, and its first and last character + 1 in the text."""
+
+    line: int
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Parsed:
+    """The value of a text, the place of everything in it, and what is wrong; `whole` is False when it has no value."""
+
+    value: Any = None
+    places: dict[Keys, Place] = field(default_factory=dict)
+    mistakes: list[Mistake] = field(default_factory=list)
+    whole: bool = True
+
+    def line(self, keys: Keys) -> int:
+        """The line of a value, or of the nearest thing around it where it is missing."""
+        while keys and keys not in self.places:
+            keys = keys[:-1]
+        return self.places[keys].line if keys in self.places else 1
+
+
+class _NoValueError(Exception):
+    def __init__(self, position: int, found: str, expected: str) -> None:
+        super().__init__(found)
+        self.position, self.found, self.expected = position, found, expected
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a file, without a byte order mark."""
+    try:
+        limit = MAX_BYTES.get(path.suffix.lower())
+        if limit is not None and (size := path.stat().st_size) > limit:
+            raise DataError(f"{path} has {size:,} bytes; expected {limit:,} at most: use JSONL for sets of this size")
+        return path.read_bytes().removeprefix(b"\xef\xbb\xbf")
+    except OSError as exc:
+        raise DataError(
+            f"{path} could not be read: {exc.strerror or exc}; check that it is there and readable"
+        ) from exc
+
+
+def decoded(raw: bytes, file: str, first_line: int = 1) -> str | Mistake:
+    """The text, or where it is not UTF-8."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        line = first_line + raw.count(b"\n", 0, exc.start)
+        return Mistake(line, "", f"byte 0x{raw[exc.start]:02x} is not UTF-8", "a file saved as UTF-8", file)
+
+
+def json_records(raw: bytes, file: str) -> Iterator[tuple[int, Parsed]]:
+    """The number and the content of each line that is not blank; what is no object is a mistake of its line."""
+    for number, line in enumerate(raw.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        text = decoded(line, file, number)
+        if isinstance(text, Mistake):
+            yield number, Parsed(mistakes=[text], whole=False)
+            continue
+        parsed = parse_json(text, file, number)
+        if parsed.whole and not isinstance(parsed.value, dict):
+            parsed.mistakes.append(Mistake(number, "", shown(parsed.value), "an object {...} on each line", file))
+            parsed.whole = False
+        yield number, parsed
+
+
+def parse_json(text: str, file: str = "", first_line: int = 1) -> Parsed:
+    """JSON with places; two equal keys, NaN, too deep nesting and half characters are mistakes.
+
+    >>> parsed = parse_json('{"cases": [\\n {"id": 1}]}')
+    >>> parsed.value, parsed.line(("cases", 0, "id"))
+    ({'cases': [{'id': 1}]}, 2)
+    """
+    return _Json(text, file, first_line).parse()
+
+
+class _Json:
+    def __init__(self, text: str, file: str, first_line: int) -> None:
+        self.text, self.file, self.first_line = text, file, first_line
+        self.ends = [match.start() for match in re.finditer("\n", text)]
+        self.parsed = Parsed()
+
+    def parse(self) -> Parsed:
+        try:
+            value, position = self.value(self.space(0), (), self.first_line)
+            if (position := self.space(position)) != len(self.text):
+                raise _NoValueError(position, self.near(position), "the end of the text after the first value")
+            self.parsed.value = value
+        except _NoValueError as exc:
+            self.broken(exc.position, exc.found, exc.expected)
+        return self.parsed
+
+    def broken(self, position: int, found: str, expected: str) -> None:
+        self.parsed.mistakes.append(Mistake(self.line(position), "", f"not valid JSON: {found}", expected, self.file))
+        self.parsed.whole = False
+
+    def line(self, position: int) -> int:
+        return self.first_line + bisect_right(self.ends, position - 1)
+
+    def near(self, position: int) -> str:
+        return shown(self.text[position : position + 60], 60) if position < len(self.text) else "the text ends"
+
+    def space(self, position: int) -> int:
+        return _SPACE.match(self.text, position).end()  # type: ignore[union-attr]  # matches the empty text too
+
+    def value(self, start: int, keys: Keys, line: int) -> tuple[Any, int]:
+        sign = self.text[start : start + 1]
+        if len(keys) > _MAX_DEPTH:
+            raise _NoValueError(start, "too deep", f"at most {_MAX_DEPTH} lists and objects inside each other")
+        value: Any
+        if sign == "{":
+            value, end = self.object(start + 1, keys)
+        elif sign == "[":
+            value, end = self.array(start + 1, keys)
+        elif sign == '"':
+            value, end = self.string(start, keys)
+        else:
+            value, end = self.word(start)
+        self.parsed.places[keys] = Place(line, start, end)
+        return value, end
+
+    def object(self, position: int, keys: Keys) -> tuple[dict[str, Any], int]:
+        found: dict[str, Any] = {}
+        position = self.space(position)
+        if self.text[position : position + 1] == "}":
+            return found, position + 1
+        while True:
+            if self.text[position : position + 1] != '"':
+                raise _NoValueError(position, self.near(position), "a field name in double quotes")
+            line = self.line(position)
+            key, position = self.string(position, keys)
+            position = self.space(position)
+            if self.text[position : position + 1] != ":":
+                raise _NoValueError(position, self.near(position), f"a colon after the field name {shown(key)}")
+            value, position = self.value(self.space(position + 1), (*keys, key), line)
+            if key in found:
+                self.parsed.mistakes.append(_twice((*keys, key), line, self.file))
+            found[key] = value
+            position, closed = self.next(position, "}")
+            if closed:
+                return found, position
+
+    def array(self, position: int, keys: Keys) -> tuple[list[Any], int]:
+        found: list[Any] = []
+        position = self.space(position)
+        if self.text[position : position + 1] == "]":
+            return found, position + 1
+        while True:
+            value, position = self.value(position, (*keys, len(found)), self.line(position))
+            found.append(value)
+            position, closed = self.next(position, "]")
+            if closed:
+                return found, position
+
+    def next(self, position: int, closing: str) -> tuple[int, bool]:
+        position = self.space(position)
+        sign = self.text[position : position + 1]
+        if sign == closing:
+            return position + 1, True
+        if sign != ",":
+            raise _NoValueError(position, self.near(position), f"a comma or {closing}")
+        return self.space(position + 1), False
+
+    def string(self, start: int, keys: Keys) -> tuple[str, int]:
+        try:
+            text, end = scanstring(self.text, start + 1, True)
+        except JSONDecodeError as exc:
+            raise _NoValueError(exc.pos, exc.msg.lower(), "a text in double quotes") from exc
+        if not _encodable(text):
+            self.parsed.mistakes.append(_half(keys, self.line(start), text, self.file))
+        return text, end
+
+    def word(self, start: int) -> tuple[Any, int]:
+        for word, value in (("true", True), ("false", False), ("null", None)):
+            if self.text.startswith(word, start):
+                return value, start + len(word)
+        match = _NUMBER.match(self.text, start)
+        if not match:
+            raise _NoValueError(start, self.near(start), "a value (text, number, true, false, null, list or object)")
+        if (number := _number(match.group())) is None:
+            raise _NoValueError(start, f"the number {shown(match.group(), 40)}", "a number of usual size")
+        return number, match.end()
+
+
+_SPACE = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+
+
+def parse_yaml(text: str, file: str = "") -> Parsed:
+    """YAML with places: plain data only, aliases within bounds, two equal keys and other tags are mistakes.
+
+    >>> parse_yaml("answer: no\\nid: 007\\nwhen: 2024-01-01\\ngrade: 2").value
+    {'answer': 'no', 'id': '007', 'when': '2024-01-01', 'grade': 2}
+    """
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    reader = _Yaml(iter(()), file)
+    try:
+        reader.events = iter(yaml.parse(text, Loader=loader))
+        return reader.parse()
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark or exc.context_mark
+        problem = " ".join(filter(None, [exc.problem, exc.context])) or "it cannot be read"
+        reader.broken(
+            mark.line + 1 if mark else 1, f"not valid YAML: {problem}", "YAML; quote texts with special signs"
+        )
+    except yaml.reader.ReaderError as exc:
+        line = 1 + (text.count("\n", 0, exc.position) if isinstance(exc.position, int) else 0)
+        reader.broken(line, f"not valid YAML: {exc.reason}", "signs that can be printed")
+    except _NoValueError as exc:
+        reader.broken(exc.position, exc.found, exc.expected)
+    return reader.parsed
+
+
+class _Yaml:
+    """From PyYAML's events, because its nodes have been expanded and its values have no place."""
+
+    def __init__(self, events: Iterator[Any], file: str) -> None:
+        self.events, self.file = events, file
+        self.parsed = Parsed()
+        self.anchors: dict[str, tuple[Any, int]] = {}
+        self.expanded = self.built = 0
+
+    def broken(self, line: int, found: str, expected: str) -> None:
+        self.parsed.mistakes.append(Mistake(line, "", found, expected, self.file))
+        self.parsed.whole = False
+
+    def parse(self) -> Parsed:
+        documents = 0
+        for event in self.events:
+            name = type(event).__name__
+            if name == "DocumentStartEvent":
+                documents += 1
+                if documents > 1:
+                    line = event.start_mark.line + 1
+                    raise _NoValueError(line, "a second document (---)", "one document in a file")
+                self.parsed.value, _ = self.value(next(self.events), ())
+        return self.parsed
+
+    def value(self, event: Any, keys: Keys, line: int = 0) -> tuple[Any, int]:
+        """The value that begins with `event`, and its last character + 1."""
+        name, start = type(event).__name__, event.start_mark
+        line = line or start.line + 1
+        if len(keys) > _MAX_DEPTH:
+            raise _NoValueError(line, "too deep", f"at most {_MAX_DEPTH} lists and mappings inside each other")
+        before = self.built
+        self.built += 1
+        if name == "AliasEvent":
+            value, end = self.alias(event, line), event.end_mark.index
+        elif name == "ScalarEvent":
+            value, end = self.scalar(event, keys, line), event.end_mark.index
+        else:
+            self.check_tag(event, keys, line)
+            if event.anchor:
+                self.anchors.pop(event.anchor, None)  # an alias inside of its own value finds nothing
+            value, end = self.sequence(keys, event) if name == "SequenceStartEvent" else self.mapping(keys, event)
+        if getattr(event, "anchor", None) and name != "AliasEvent":
+            self.anchors[event.anchor] = value, self.built - before
+        self.parsed.places[keys] = Place(line, start.index, end)
+        return value, end
+
+    def alias(self, event: Any, line: int) -> Any:
+        if event.anchor not in self.anchors:
+            raise _NoValueError(line, f"the alias *{event.anchor}", f"an anchor &{event.anchor} before it")
+        value, size = self.anchors[event.anchor]
+        self.expanded += size
+        self.built += size
+        if self.expanded > _MAX_EXPANDED:
+            raise _NoValueError(line, "too many aliases", f"aliases that stand for {_MAX_EXPANDED:,} values at most")
+        return value
+
+    def sequence(self, keys: Keys, opening: Any) -> tuple[list[Any], int]:
+        found: list[Any] = []
+        end = opening.end_mark.index
+        while type(event := next(self.events)).__name__ != "SequenceEndEvent":
+            value, end = self.value(event, (*keys, len(found)))
+            found.append(value)
+        return found, event.end_mark.index if opening.flow_style else end
+
+    def mapping(self, keys: Keys, opening: Any) -> tuple[dict[str, Any], int]:
+        own: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        end = opening.end_mark.index
+        while type(event := next(self.events)).__name__ != "MappingEndEvent":
+            line = event.start_mark.line + 1
+            if type(event).__name__ != "ScalarEvent":
+                raise _NoValueError(line, "a field name that is a list, a mapping or an alias", "a text")
+            key = event.value
+            if not _encodable(key):
+                self.parsed.mistakes.append(_half(keys, line, key, self.file))
+            value, end = self.value(next(self.events), (*keys, key), line)
+            if key == "<<" and event.implicit[0]:
+                for each in reversed(value if isinstance(value, list) else [value]):
+                    if not isinstance(each, dict):
+                        raise _NoValueError(line, f"<< {shown(each)}", "an alias of a mapping")
+                    merged |= each
+            elif key in own:
+                self.parsed.mistakes.append(_twice((*keys, key), line, self.file))
+            else:
+                own[key] = value
+        return {**merged, **own}, event.end_mark.index if opening.flow_style else end
+
+    def check_tag(self, event: Any, keys: Keys, line: int) -> None:
+        if event.tag not in (None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))):
+            what = f"the tag {shown(event.tag)}"
+            self.parsed.mistakes.append(Mistake(line, field_name(keys), what, "plain data without tags", self.file))
+
+    def scalar(self, event: Any, keys: Keys, line: int) -> Any:
+        self.check_tag(event, keys, line)
+        text: str = event.value
+        if not _encodable(text):
+            self.parsed.mistakes.append(_half(keys, line, text, self.file))
+        if event.tag or not event.implicit[0]:
+            return text
+        if text in _WORDS:
+            return _WORDS[text]
+        if _PLAIN_NUMBER.fullmatch(text) and (number := _number(text)) is not None:
+            return number
+        return text
+
+
+_WORDS: dict[str, bool | None] = {
+    "true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False,
+    "": None, "~": None, "null": None, "Null": None, "NULL": None,
+}  # fmt: skip
+# A part of what YAML 1.1 takes for numbers, so that a text which PyYAML writes without quotes stays a text.
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+(?:[eE][+-][0-9]+)?)?")
+
+
+def _number(text: str) -> int | float | None:
+    if len(text) > _MAX_DIGITS:
+        return None
+    if text.removeprefix("-").isdecimal():
+        return int(text)
+    number = float(text)
+    return number if math.isfinite(number) else None
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _twice(keys: Keys, line: int, file: str) -> Mistake:
+    return Mistake(line, field_name(keys), "there twice", "each field once", file)
+
+
+def _half(keys: Keys, line: int, text: str, file: str) -> Mistake:
+    return Mistake(line, field_name(keys), f"{shown(text)} with half of a character", "the character itself", file)

@@ -1,0 +1,332 @@
+"""A folder of JSONL files by perspective, joined by `case_id`. Each file and each field but the ids may be missing::
+
+    cases.jsonl                {case_id, query, user_roles, query_type, category, reference_answer, required_keywords}
+    retrieval_labels.jsonl     {case_id, relevant_docs, relevance_grades, relevant_chunks, chunk_relevance_grades}
+    context_labels.jsonl       {case_id, gold_facts, expected_chunks}
+    groundedness_labels.jsonl  {case_id, expected_claims, expected_citations, forbidden_claims}
+    pipeline_labels.jsonl      {case_id, expected_outcome, required_flags, forbidden_flags, min_citations,
+                                latency_budget_ms}
+    safety_inputs.jsonl, safety_outputs.jsonl   {text, label, category, sample_id, source, contexts}
+    corpus.jsonl               {_id, title, text}: the documents, where they belong to the set
+
+Grades are 0 to 3, {id: grade} or a list as long as the ids; without one, a named document or chunk has grade 1.
+A fact is a text, [text, alias, ...] or {fact, aliases}; an expected chunk is an id or {doc_id, section}. A latency
+budget is {stage: milliseconds}, or one number for the total. Labels of safety files: see `safety.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo, model_validator
+
+from ragbench.datasets.collection import document
+from ragbench.datasets.lines import shown
+from ragbench.datasets.testsets.checking import (
+    STRICT,
+    Budgets,
+    Count,
+    Entry,
+    Fact,
+    Grade,
+    Outcome,
+    Reading,
+    Text,
+    Word,
+    check,
+    facts_of,
+    once,
+)
+from ragbench.datasets.testsets.mistakes import Mistake, meant
+from ragbench.datasets.testsets.parsing import Parsed, json_records, read_bytes
+from ragbench.datasets.testsets.safety import Kind, read_samples, sample_record
+from ragbench.errors import DataError
+from ragbench.types import Case, Dataset, Document
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class CaseLine(BaseModel):
+    """A line of cases.jsonl."""
+
+    model_config = STRICT
+    case_id: Word
+    query: Text
+    user_roles: list[Word] = []
+    query_type: str = ""
+    category: str = ""
+    reference_answer: str | None = None
+    required_keywords: list[Word] = []
+    metadata: dict[str, Any] = {}
+
+
+def _paired(ids: str) -> tuple[BeforeValidator, AfterValidator]:
+    """For a field of grades: a list as long as the field `ids` becomes {id: grade}; a named id has no grade 0."""
+
+    def pair(value: object, info: ValidationInfo) -> object:
+        named = info.data.get(ids)
+        if not isinstance(value, list) or named is None:
+            return value
+        if len(value) != len(named):
+            raise ValueError(f"{len(named)} grades, one for each of {ids}")
+        return dict(zip(named, value, strict=True))
+
+    def relevant(value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
+        for each in info.data.get(ids) or ():
+            if value.get(each) == 0:
+                raise ValueError(f"1, 2 or 3 as the grade of {shown(each, 40)}, since {ids} names it")
+        return value
+
+    return BeforeValidator(pair), AfterValidator(relevant)
+
+
+class RetrievalLine(BaseModel):
+    """A line of retrieval_labels.jsonl."""
+
+    model_config = STRICT
+    case_id: Word
+    relevant_docs: list[Word] = []
+    relevance_grades: Annotated[dict[Word, Grade], *_paired("relevant_docs")] = {}
+    relevant_chunks: list[Word] = []
+    chunk_relevance_grades: Annotated[dict[Word, Grade], *_paired("relevant_chunks")] = {}
+
+
+class ExpectedChunk(BaseModel):
+    """The id of a chunk, or a document and a heading in it."""
+
+    model_config = STRICT
+    chunk_id: Word | None = None
+    doc_id: Word | None = None
+    section: Word | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_id(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return {"chunk_id": value}
+        if ("chunk_id" in value) == ("doc_id" in value and "section" in value):
+            raise ValueError("the id of a chunk, or {doc_id, section}")
+        return value
+
+
+class ContextLine(BaseModel):
+    """A line of context_labels.jsonl."""
+
+    model_config = STRICT
+    case_id: Word
+    gold_facts: list[Fact] = []
+    expected_chunks: list[ExpectedChunk] = []
+
+
+class GroundednessLine(BaseModel):
+    """A line of groundedness_labels.jsonl."""
+
+    model_config = STRICT
+    case_id: Word
+    expected_claims: list[Word] = []
+    expected_citations: list[Word] = []
+    forbidden_claims: list[Word] = []
+
+
+class PipelineLine(BaseModel):
+    """A line of pipeline_labels.jsonl."""
+
+    model_config = STRICT
+    case_id: Word
+    expected_outcome: Outcome | None = None
+    required_flags: list[Word] = []
+    forbidden_flags: list[Word] = []
+    min_citations: Count | None = None
+    latency_budget_ms: Budgets = {}
+
+
+CASES = "cases.jsonl"
+_SAFETY: dict[str, Kind] = {"safety_inputs.jsonl": "input", "safety_outputs.jsonl": "output"}
+_LABELS: dict[str, type[BaseModel]] = {
+    "retrieval_labels.jsonl": RetrievalLine,
+    "context_labels.jsonl": ContextLine,
+    "groundedness_labels.jsonl": GroundednessLine,
+    "pipeline_labels.jsonl": PipelineLine,
+}
+
+
+def read_perspectives(folder: Path) -> Reading:
+    """The cases of a folder with their labels of every perspective, and its safety samples."""
+    reading = Reading()
+    _read_documents(folder, reading)
+    cases = _by_id(folder, CASES, CaseLine, reading)
+    labels: dict[str, dict[str, Any]] = {case_id: {} for case_id in cases}
+    relevant: dict[str, dict[str, int]] = {}
+    written = set(cases) if not reading.mistakes else {*cases, *_ids(folder)}
+    for file, model in _LABELS.items():
+        for case_id, (line, found) in _by_id(folder, file, model, reading).items():
+            if isinstance(found, RetrievalLine):
+                relevant[case_id] = _with_ones(found.relevance_grades, found.relevant_docs)
+            if case_id in labels:
+                labels[case_id] |= _labels(found)
+            elif not (folder / CASES).is_file():
+                expected = f"{CASES}, which holds its query"
+                reading.mistakes.append(Mistake(line, "case_id", shown(case_id), expected, file))
+            elif case_id not in written:
+                expected = meant(case_id, labels, f"a case of {CASES}")
+                reading.mistakes.append(Mistake(line, "case_id", shown(case_id), expected, file))
+    entries = []
+    for case_id, (line, item) in cases.items():
+        case = Case(
+            case_id,
+            item.query,
+            category=item.category,
+            query_type=item.query_type,
+            reference_answer=item.reference_answer,
+            required_keywords=tuple(item.required_keywords),
+            user_roles=tuple(item.user_roles),
+            metadata=item.metadata,
+            **labels[case_id],
+        )
+        entries.append(Entry(case, relevant.get(case_id, {}), line, CASES))
+    once(reading, entries)
+    for file, kind in _SAFETY.items():
+        if (folder / file).is_file():
+            read_samples(_good_lines(folder, file, reading), kind, reading, file)
+    return reading
+
+
+def perspective_records(case: Case, relevant: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    """File name -> the line of this case in it; {} where it has none."""
+    chunks: list[Any] = list(case.expected_chunks)
+    chunks += [{"doc_id": doc_id, "section": section} for doc_id, section in case.expected_sections]
+    grades = {doc_id: min(max(grade, 0), 3) for doc_id, grade in relevant.items()}
+    chunk_grades = {chunk_id: min(max(grade, 0), 3) for chunk_id, grade in case.relevant_chunks.items()}
+    facts = [{"fact": fact, "aliases": aliases} if aliases else fact for fact, *aliases in case.gold_facts]
+    lines: dict[str, dict[str, Any]] = {
+        CASES: {
+            "query": case.text,
+            "user_roles": list(case.user_roles),
+            "query_type": case.query_type,
+            "category": case.category,
+            "reference_answer": case.reference_answer,
+            "required_keywords": list(case.required_keywords),
+            "metadata": dict(case.metadata),
+        },
+        "retrieval_labels.jsonl": {
+            "relevant_docs": [doc_id for doc_id, grade in grades.items() if grade > 0],
+            "relevance_grades": {} if set(grades.values()) <= {1} else grades,
+            "relevant_chunks": [chunk_id for chunk_id, grade in chunk_grades.items() if grade > 0],
+            "chunk_relevance_grades": {} if set(chunk_grades.values()) <= {1} else chunk_grades,
+        },
+        "context_labels.jsonl": {"gold_facts": facts, "expected_chunks": chunks},
+        "groundedness_labels.jsonl": {
+            "expected_claims": list(case.expected_claims),
+            "expected_citations": list(case.expected_citations),
+            "forbidden_claims": list(case.forbidden_claims),
+        },
+        "pipeline_labels.jsonl": {
+            "expected_outcome": case.expected_outcome,
+            "required_flags": list(case.required_flags),
+            "forbidden_flags": list(case.forbidden_flags),
+            "min_citations": case.min_citations,
+            "latency_budget_ms": dict(case.latency_budget_ms),
+        },
+    }
+    records = {}
+    for file, fields in lines.items():
+        there = {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
+        records[file] = {"case_id": case.query_id, **there} if there else {}
+    return records
+
+
+def perspective_texts(dataset: Dataset) -> dict[str, str]:
+    """File name -> content, of a whole folder."""
+    texts = dict.fromkeys((CASES, *_LABELS), "")
+    for case in dataset.cases:
+        for file, record in perspective_records(case, dataset.qrels.get(case.query_id, {})).items():
+            texts[file] += _line(record) if record else ""
+    texts["safety_inputs.jsonl"] = "".join(_line(sample_record(s, "input")) for s in dataset.safety_inputs)
+    texts["safety_outputs.jsonl"] = "".join(_line(sample_record(s, "output")) for s in dataset.safety_outputs)
+    texts["corpus.jsonl"] = "".join(_line(_document_record(found)) for found in dataset.corpus.values())
+    return {file: text for file, text in texts.items() if text}
+
+
+def _document_record(found: Document) -> dict[str, Any]:
+    record: dict[str, Any] = {"_id": found.doc_id, "title": found.title, "text": found.text}
+    return {**record, "metadata": dict(found.metadata)} if found.metadata else record
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _read_documents(folder: Path, reading: Reading) -> None:
+    file = "corpus.jsonl"
+    if not (folder / file).is_file():
+        return
+    lines: dict[str, int] = {}
+    for number, parsed in _good_lines(folder, file, reading):
+        try:
+            found = document(parsed.value)
+        except DataError as exc:
+            reading.mistakes.append(Mistake(number, "", str(exc), "a document {_id, title, text}", file))
+            continue
+        if found.doc_id in lines:
+            expected = f"an id of its own: line {lines[found.doc_id]} has this one"
+            reading.mistakes.append(Mistake(number, "_id", shown(found.doc_id), expected, file))
+        lines[found.doc_id] = number
+        reading.documents[found.doc_id] = found
+
+
+def _good_lines(folder: Path, file: str, reading: Reading) -> Iterable[tuple[int, Parsed]]:
+    found = False
+    for number, parsed in json_records(read_bytes(folder / file), file):
+        found = True
+        reading.mistakes += parsed.mistakes
+        if parsed.whole:
+            yield number, parsed
+    if not found:
+        reading.mistakes.append(Mistake(0, "", "the file is empty", "one object per line, or no such file", file))
+
+
+def _by_id(folder: Path, file: str, model: type[M], reading: Reading) -> dict[str, tuple[int, M]]:
+    found: dict[str, tuple[int, M]] = {}
+    if not (folder / file).is_file():
+        return found
+    for number, parsed in _good_lines(folder, file, reading):
+        line = check(model, parsed, (), reading, file)
+        if line is None:
+            continue
+        case_id: str = line.case_id  # type: ignore[attr-defined]  # each model of this form has it
+        if case_id in found:
+            expected = f"one line for each case: line {found[case_id][0]} is of this one"
+            reading.mistakes.append(Mistake(number, "case_id", shown(case_id), expected, file))
+        else:
+            found[case_id] = number, line
+    return found
+
+
+def _ids(folder: Path) -> set[str]:
+    """The ids in cases.jsonl, also of lines that are wrong in something else: their labels are no mistake."""
+    if not (folder / CASES).is_file():
+        return set()
+    values = (parsed.value for _, parsed in json_records(read_bytes(folder / CASES), CASES) if parsed.whole)
+    return {str(value.get("case_id")) for value in values}
+
+
+def _with_ones(grades: Mapping[str, int], ids: Iterable[str]) -> dict[str, int]:
+    return {**grades, **{each: 1 for each in ids if each not in grades}}
+
+
+def _labels(line: BaseModel) -> dict[str, Any]:
+    """The labels of a line as `Case` has them."""
+    if isinstance(line, ContextLine):
+        chunks = line.expected_chunks
+        return {
+            "gold_facts": facts_of(line.gold_facts),
+            "expected_chunks": tuple(chunk.chunk_id for chunk in chunks if chunk.chunk_id is not None),
+            "expected_sections": tuple((c.doc_id, c.section) for c in chunks if c.doc_id is not None),
+        }
+    if isinstance(line, RetrievalLine):
+        return {"relevant_chunks": _with_ones(line.chunk_relevance_grades, line.relevant_chunks)}
+    fields = line.model_dump(exclude={"case_id"})
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

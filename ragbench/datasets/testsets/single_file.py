@@ -1,0 +1,277 @@
+"""ragbench's own form: everything about a test set in one JSONL file. What a line is, its id says::
+
+    {"testset": "handbook", "split": "test", "corpus": "docs"}                 at most one, anywhere
+    {"query_id": "q1", "text": "...", "relevant": {"setup_guide": 2}, ...}     a case: every label of `Case`
+    {"doc_id": "setup_guide", "text": "...", "title": "...", "metadata": {}}   a document
+    {"sample_id": "s1", "kind": "input", "text": "...", "label": "attack"}     a safety sample; kind input or output
+
+Documents are named by their ids. They may stand in the file; or `corpus` names what `load_corpus` takes (a folder of
+texts, a corpus.jsonl: relative to the file; or a dataset by name); or they are known to the system under test only.
+`evidence` is {doc_id, start, end, quote}: characters of title and text as `Document.full_text` joins them. A quote is
+compared with what stands there, found again where the document has changed, and dropped with a warning where it is
+gone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, model_validator
+
+from ragbench.datasets.lines import shown
+from ragbench.datasets.testsets.checking import (
+    STRICT,
+    AnyGrade,
+    Budgets,
+    Count,
+    Entry,
+    Fact,
+    Outcome,
+    Reading,
+    Section,
+    Text,
+    Word,
+    check,
+    facts_of,
+    once,
+    sections_of,
+)
+from ragbench.datasets.testsets.mistakes import Mistake, meant
+from ragbench.datasets.testsets.parsing import Parsed, json_records, read_bytes
+from ragbench.datasets.testsets.safety import Kind, SampleLine, read_samples, sample_record
+from ragbench.types import Case, Dataset, Document, SafetySample, Span
+
+
+class EvidenceItem(BaseModel):
+    """A piece of gold evidence."""
+
+    model_config = STRICT
+    doc_id: Word
+    start: Count
+    end: Count
+    quote: str | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> EvidenceItem:
+        if self.end <= self.start:
+            raise ValueError("an end after the start")
+        return self
+
+
+class OwnCase(BaseModel):
+    """A line with a `query_id`."""
+
+    model_config = STRICT
+    query_id: Word
+    text: Text
+    category: str = ""
+    query_type: str = ""
+    reference_answer: str | None = None
+    relevant: dict[Word, AnyGrade] = {}
+    evidence: list[EvidenceItem] = []
+    gold_facts: list[Fact] = []
+    required_keywords: list[Word] = []
+    expected_claims: list[Word] = []
+    forbidden_claims: list[Word] = []
+    expected_citations: list[Word] = []
+    expected_outcome: Outcome | None = None
+    expected_sections: list[Section] = []
+    expected_chunks: list[Word] = []
+    relevant_chunks: dict[Word, AnyGrade] = {}
+    required_flags: list[Word] = []
+    forbidden_flags: list[Word] = []
+    min_citations: Count | None = None
+    latency_budget_ms: Budgets = {}
+    user_roles: list[Word] = []
+    metadata: dict[str, Any] = {}
+
+
+class DocumentLine(BaseModel):
+    """A line with a `doc_id`."""
+
+    model_config = STRICT
+    doc_id: Word
+    text: str
+    title: str = ""
+    metadata: dict[str, Any] = {}
+
+
+class OwnSample(SampleLine):
+    """A line with a `sample_id`."""
+
+    kind: Kind
+
+
+class HeadLine(BaseModel):
+    """The line with the name of the set."""
+
+    model_config = STRICT
+    testset: Word
+    split: Word = "test"
+    corpus: Word | None = None
+
+
+_KINDS = {"query_id": OwnCase, "doc_id": DocumentLine, "sample_id": OwnSample, "testset": HeadLine}
+CASE_FIELDS = tuple(OwnCase.model_fields)
+
+
+def read_single(path: Path) -> Reading:
+    """The content of a file; documents that its first line refers to are read too."""
+    return read_raw(read_bytes(path), path)
+
+
+def read_raw(raw: bytes, path: Path) -> Reading:
+    reading = Reading()
+    file = path.name
+    entries, samples = [], []
+    documents: dict[str, int] = {}
+    head = 0
+    corpus = ""
+    empty = True
+    for number, parsed in json_records(raw, file):
+        empty = False
+        reading.mistakes += parsed.mistakes
+        if not parsed.whole:
+            continue
+        kind = next((name for name in _KINDS if name in parsed.value), "")
+        if kind == "query_id":
+            if (item := check(OwnCase, parsed, (), reading, file)) is not None:
+                entries.append(own_entry(item)._replace(line=number, file=file))
+        elif kind == "doc_id":
+            if (found := check(DocumentLine, parsed, (), reading, file)) is not None:
+                if found.doc_id in documents:
+                    expected = f"an id of its own: line {documents[found.doc_id]} has this one"
+                    reading.mistakes.append(Mistake(number, "doc_id", shown(found.doc_id), expected, file))
+                documents[found.doc_id] = number
+                document = Document(found.doc_id, found.text, found.title, found.metadata)
+                reading.documents[found.doc_id] = document
+        elif kind == "sample_id":
+            if check(OwnSample, parsed, (), reading, file) is not None:
+                samples.append((number, parsed))
+        elif kind == "testset":
+            if head:
+                expected = f"one such line: line {head} is one"
+                reading.mistakes.append(Mistake(number, "testset", shown(parsed.value["testset"]), expected, file))
+            elif (line := check(HeadLine, parsed, (), reading, file)) is not None:
+                reading.name, reading.split, corpus = line.testset, line.split, line.corpus or ""
+            head = head or number
+        else:
+            reading.mistakes.append(_of_no_kind(parsed, number, file))
+    if empty:
+        reading.mistakes.append(Mistake(0, "", "the file is empty", "one object with a query_id per line", file))
+    once(reading, entries, "query_id")
+    for number, parsed in samples:
+        fields = dict(parsed.value)
+        which = fields.pop("kind")
+        read_samples([(number, Parsed(fields, parsed.places))], which, reading, file)
+    if corpus:
+        _refer(corpus, path, reading, documents, head)
+    return reading
+
+
+def own_entry(item: OwnCase) -> Entry:
+    """A case and its relevant documents, from the record that stands for them in this form."""
+    case = Case(
+        query_id=item.query_id,
+        text=item.text,
+        category=item.category,
+        query_type=item.query_type,
+        reference_answer=item.reference_answer,
+        evidence=tuple(Span(piece.doc_id, piece.start, piece.end) for piece in item.evidence),
+        gold_facts=facts_of(item.gold_facts),
+        required_keywords=tuple(item.required_keywords),
+        expected_claims=tuple(item.expected_claims),
+        forbidden_claims=tuple(item.forbidden_claims),
+        expected_citations=tuple(item.expected_citations),
+        expected_outcome=item.expected_outcome,
+        expected_sections=sections_of(item.expected_sections),
+        expected_chunks=tuple(item.expected_chunks),
+        relevant_chunks=item.relevant_chunks,
+        required_flags=tuple(item.required_flags),
+        forbidden_flags=tuple(item.forbidden_flags),
+        min_citations=item.min_citations,
+        latency_budget_ms=item.latency_budget_ms,
+        user_roles=tuple(item.user_roles),
+        metadata=item.metadata,
+    )
+    return Entry(case, item.relevant, quotes=tuple(piece.quote for piece in item.evidence))
+
+
+def own_record(
+    case: Case,
+    relevant: Mapping[str, int],
+    corpus: Mapping[str, Document],
+    quotes: Mapping[Span, str] | None = None,
+) -> dict[str, Any]:
+    """The line of a case; labels that it does not have are left out. `quotes` are those of documents elsewhere."""
+    record: dict[str, Any] = {}
+    for name in CASE_FIELDS:
+        value = relevant if name == "relevant" else getattr(case, name)
+        if name == "evidence":
+            value = [_evidence_record(span, corpus, quotes or {}) for span in case.evidence]
+        elif name == "gold_facts":
+            value = [list(fact) for fact in case.gold_facts]
+        elif name == "expected_sections":
+            value = [{"doc_id": doc_id, "section": section} for doc_id, section in case.expected_sections]
+        elif isinstance(value, tuple):
+            value = list(value)
+        elif isinstance(value, Mapping):
+            value = dict(value)
+        if value is not None and (value not in ("", [], {}) or name in ("query_id", "text", "reference_answer")):
+            record[name] = value
+    return record
+
+
+def single_text(dataset: Dataset) -> str:
+    """The whole file."""
+    records: list[dict[str, Any]] = [{"testset": dataset.name, "split": dataset.split}]
+    records += [own_record(case, dataset.qrels.get(case.query_id, {}), dataset.corpus) for case in dataset.cases]
+    samples: dict[Kind, Sequence[SafetySample]] = {"input": dataset.safety_inputs, "output": dataset.safety_outputs}
+    for kind, own in samples.items():
+        records += [{"sample_id": sample.sample_id, "kind": kind, **sample_record(sample, kind)} for sample in own]
+    for document in dataset.corpus.values():
+        record = {"doc_id": document.doc_id, "text": document.text}
+        record |= {"title": document.title} if document.title else {}
+        records.append({**record, "metadata": dict(document.metadata)} if document.metadata else record)
+    return "".join(line(record) for record in records)
+
+
+def line(record: Mapping[str, Any]) -> str:
+    """A record as a line."""
+    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _evidence_record(span: Span, corpus: Mapping[str, Document], quotes: Mapping[Span, str]) -> dict[str, Any]:
+    record: dict[str, Any] = {"doc_id": span.doc_id, "start": span.start, "end": span.end}
+    if span.doc_id in corpus:
+        record["quote"] = corpus[span.doc_id].full_text[span.start : span.end]
+    elif span in quotes:
+        record["quote"] = quotes[span]
+    return record
+
+
+def _of_no_kind(parsed: Parsed, number: int, file: str) -> Mistake:
+    first = next(iter(parsed.value), "")
+    expected = meant(first, _KINDS, "query_id (a case), doc_id (a document), sample_id or testset")
+    return Mistake(
+        number, "", f"a line with {', '.join(map(str, list(parsed.value)[:5])) or 'no field'}", expected, file
+    )
+
+
+def _refer(corpus: str, path: Path, reading: Reading, documents: Mapping[str, int], line: int) -> None:
+    from ragbench.datasets.corpus import load_corpus
+    from ragbench.errors import RagbenchError
+
+    if documents:
+        expected = "documents in the file or a reference to others, not both"
+        reading.mistakes.append(Mistake(line, "corpus", shown(corpus), expected, path.name))
+        return
+    near = path.parent / corpus
+    try:
+        reading.documents.update(load_corpus(near if near.exists() else corpus).corpus)
+    except (RagbenchError, OSError, ValueError) as exc:
+        expected = f"documents that can be read ({exc})"
+        reading.mistakes.append(Mistake(line, "corpus", shown(corpus), expected, path.name))

@@ -1,0 +1,298 @@
+"""Why a question failed: exactly one first cause each, with the evidence for it.
+
+The stages are looked at in the order in which data flows through them; the first that lost what an answer needs is the
+cause, whatever happened after it. A verdict on the answer itself is looked at before all: where the labels say that the
+answer is right and a judge says that it is wrong, the judge is the suspect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.metrics.chunks import span_scores
+from ragbench.metrics.retrieval import ranking
+from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CAUSES = {
+    "not_in_corpus": "not in the corpus",
+    "not_retrieved": "not retrieved",
+    "below_cut": "retrieved below the cut",
+    "cut_by_budget": "cut by the token budget",
+    "split_by_border": "split by a chunk border",
+    "request_failed": "request failed",
+    "refused": "answerable, refused",
+    "fabricated": "contradicted or fabricated",
+    "not_used": "in the context, not used",
+    "judge_suspected": "right, judged wrong",
+    "unanswerable_answered": "unanswerable, answered",
+}
+"""Cause -> its words, in the order in which data flows."""
+
+RIGHT = {"llm_correctness": 0.5, "gold_fact_coverage": 0.5, "semantic_similarity": 0.7, "token_f1": 0.5}
+"""What tells whether an answer is right: the first of these that is scored, and the value from which it is."""
+
+HOLDS = 0.8
+"""The share of its evidence from which a list of chunks is said to hold what a question needs."""
+
+SUPPORTED = 0.5
+"""Faithfulness or claim support below this means that the answer is not what its context says."""
+
+_FAITHFUL = ("llm_faithfulness", "claim_support", "forbidden_claims_absent")
+
+
+class _Reach(NamedTuple):
+    """The share of the evidence that the documents, the first `depth`, the contexts with what was cut, and the contexts
+    themselves hold; and whether a chunk border splits what the contexts hold in part."""
+
+    corpus: float
+    deep: float
+    found: float
+    context: float
+    split: bool
+
+
+def diagnose(
+    dataset: Dataset,
+    run: Run,
+    answers: Sequence[Answer],
+    judgements: Sequence[Judgement],
+    scores: pd.DataFrame,
+    chunks: Sequence[Chunk],
+    *,
+    depth: int = 100,
+) -> pd.DataFrame:
+    """The first cause of each failed question, with its evidence; one row per question, in the order of the dataset.
+
+    A question has failed if it has no answer and was answered, or if it has one and the answer is wrong by the first
+    measure of `RIGHT` that is scored for it, or was refused, or its request failed. Where nothing says whether an
+    answer is right (no reference, no facts, no judge), a question has failed only if retrieval lost its evidence.
+
+    The cause is the first that holds, in the order of `CAUSES`, but for "judge_suspected" and "unanswerable_answered",
+    which come first: a judge says wrong although all gold facts are stated (or token F1 with the reference is 0.8 or
+    more); a question without an answer got one. A list of chunks holds the evidence if it covers `HOLDS` (0.8) of its
+    characters; where documents only are judged, if it has a chunk of a relevant one. A passage that stands word for
+    word in several places counts once, held by either copy. "split_by_border": the contexts hold a part of a span that
+    no single chunk holds whole. "fabricated": faithfulness by the judge, or else claim support, is below 0.5, or a
+    forbidden claim is made. What is left, with the evidence in the context, is "not_used".
+
+    Args:
+        run: chunk-level run, at least `depth` deep; {} for systems that show no more than their contexts.
+        answers: with `contexts` and `cut` as chunk ids, or `passages` with their doc_id.
+        judgements: verdicts, if any: their explanations become evidence.
+        scores: tidy scores with the measures of `RIGHT`, and where it was measured claim_support; those of the arms
+            ("oracle_...", "empty_...", see `ragbench.scoring.score_arms`) test the cause.
+        chunks: that `run` and `answers` name.
+        depth: how deep "not retrieved" looks.
+
+    Returns:
+        query_id, category, question, failed (bool), cause ("" where not failed), evidence (a sentence), test (what the
+        oracle and the empty arm say about the cause; "" where they were not run), measure, value (of the verdict;
+        pd.NA if none).
+
+    >>> import pandas as pd
+    >>> case = Case("q", "When?", gold_facts=(("1889",),))
+    >>> data = Dataset("demo", "test", {}, [case], {"q": {"d": 1}})
+    >>> scores = pd.DataFrame({"query_id": ["q"], "measure": ["gold_fact_coverage"], "value": [0.0]})
+    >>> table = diagnose(data, {}, [Answer("q", "In 1900.")], [], scores, [])
+    >>> table[["cause", "evidence"]].values.tolist()
+    [['not_in_corpus', 'none of its relevant documents (d) is in the corpus']]
+
+    Raises:
+        ConfigError: `depth` is below 1.
+        DataError: an answer to a question that the dataset lacks.
+    """
+    import pandas as pd
+
+    if depth < 1:
+        raise ConfigError(f"depth is {depth}; expected the number of chunks that count as retrieved, 1 or more")
+    given = {answer.query_id: answer for answer in answers}
+    if foreign := [query_id for query_id in given if query_id not in dataset.queries]:
+        raise DataError(
+            f"an answer to {foreign[0]!r}, which is no question of {dataset.name!r}; diagnose them together"
+        )
+    values: dict[str, dict[str, float]] = {}
+    for query_id, measure, value in zip(scores["query_id"], scores["measure"], scores["value"], strict=True):
+        if value == value:
+            values.setdefault(str(query_id), {})[str(measure)] = float(value)
+    said = {(j.query_id, j.criterion): j.explanation for j in judgements}
+    by_id = {chunk.chunk_id: chunk for chunk in chunks}
+    by_document: dict[str, list[Chunk]] = {}
+    for chunk in chunks:
+        by_document.setdefault(chunk.doc_id, []).append(chunk)
+    rows = []
+    for case in dataset.cases:
+        own = values.get(case.query_id, {})
+        answer = given.get(case.query_id)
+        measure = next((name for name in RIGHT if name in own), None)
+        reach = _reach(dataset, case, answer, ranking(run.get(case.query_id, {}))[:depth], by_id, by_document)
+        cause, evidence = _cause(dataset, case, answer, own, measure, reach, depth)
+        explained = said.get((case.query_id, "correctness" if cause == "judge_suspected" else "faithfulness"), "")
+        if explained and cause in ("judge_suspected", "fabricated"):
+            evidence += f"; the judge: {' '.join(explained.split())[:300]}"
+        rows.append(
+            {
+                "query_id": case.query_id,
+                "category": case.category,
+                "question": case.text,
+                "failed": bool(cause),
+                "cause": cause,
+                "evidence": evidence,
+                "test": _test(own, measure) if cause and case.answerable else "",
+                "measure": measure or "",
+                "value": pd.NA if measure is None else own[measure],
+            }
+        )
+    columns = ["query_id", "category", "question", "failed", "cause", "evidence", "test", "measure", "value"]
+    return pd.DataFrame(rows, columns=columns).astype({"failed": bool, "value": "Float64"})
+
+
+def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:
+    """How many questions each cause has taken, in the order of `CAUSES`: cause, meaning, questions, share (of all).
+
+    Causes that took none are left out; the last row, "none", holds the questions that did not fail.
+    """
+    import pandas as pd
+
+    counts = diagnosis["cause"].value_counts()
+    rows = [(cause, words, int(counts.get(cause, 0))) for cause, words in CAUSES.items() if counts.get(cause, 0)]
+    rows.append(("none", "not failed", int(counts.get("", 0))))
+    table = pd.DataFrame(rows, columns=["cause", "meaning", "questions"])
+    return table.assign(share=table["questions"] / max(len(diagnosis), 1))
+
+
+def _cause(
+    dataset: Dataset,
+    case: Case,
+    answer: Answer | None,
+    own: Mapping[str, float],
+    measure: str | None,
+    reach: _Reach | None,
+    depth: int,
+) -> tuple[str, str]:
+    """Cause and evidence; two empty texts for a question that did not fail."""
+    error = "no answer came back" if answer is None else answer.error
+    failed = error is not None or (answer is not None and answer.outcome == "failed")
+    abstained = answer is not None and answer.outcome in ("no_results", "blocked")
+    if not case.answerable:
+        if failed:
+            return "request_failed", error or "the request failed"
+        if abstained:
+            return "", ""
+        return "unanswerable_answered", "the documents hold no answer, and an answer was given"
+    wrong = measure is not None and own[measure] < RIGHT[measure]
+    if wrong and measure == "llm_correctness" and (why := _right_by_labels(own)):
+        return "judge_suspected", f"the judge gives {own[measure]:.2f}, but {why}"
+    if not (wrong or failed or abstained) and (measure is not None or reach is None or reach.context >= HOLDS):
+        return "", ""
+    if reach is not None and (lost := _lost(dataset, case, answer, reach, depth)):
+        return lost
+    if failed:
+        return "request_failed", error or "the request failed"
+    held = "" if reach is None else f" although the context holds {reach.context:.0%} of the evidence"
+    if abstained and answer is not None:
+        return "refused", f"{'refused' if answer.outcome == 'blocked' else 'no answer given'}{held}"
+    for name in _FAITHFUL:
+        if name in own and own[name] < (1.0 if name == "forbidden_claims_absent" else SUPPORTED):
+            return "fabricated", f"{name} is {own[name]:.2f}"
+    return "not_used", f"{measure} is {own[measure]:.2f}{held}" if measure else f"wrong{held}"
+
+
+def _lost(dataset: Dataset, case: Case, answer: Answer | None, reach: _Reach, depth: int) -> tuple[str, str] | None:
+    """The stage before generation that lost the evidence, or None."""
+    if reach.context >= HOLDS:
+        return None
+    if reach.corpus == 0.0:
+        named = ", ".join(d for d, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= 1)
+        return "not_in_corpus", f"none of its relevant documents ({named}) is in the corpus"
+    shares = f"{reach.context:.0%} of the evidence is in the context"
+    if reach.found >= HOLDS:
+        n_cut = 0 if answer is None else len(answer.cut)
+        return (
+            "cut_by_budget",
+            f"{shares}; with the {n_cut} chunks that the token budget cut it would be {reach.found:.0%}",
+        )
+    if reach.split:
+        return "split_by_border", f"{shares}; no single chunk holds all of the passage"
+    if reach.deep >= HOLDS:
+        return "below_cut", f"{shares}, {reach.deep:.0%} in the best {depth} chunks"
+    return "not_retrieved", f"{shares}, {reach.deep:.0%} in the best {depth} chunks"
+
+
+def _reach(
+    dataset: Dataset,
+    case: Case,
+    answer: Answer | None,
+    deep: Sequence[str],
+    by_id: Mapping[str, Chunk],
+    by_document: Mapping[str, Sequence[Chunk]],
+) -> _Reach | None:
+    """How far the evidence came; None where nothing says what the evidence is."""
+    contexts = () if answer is None else answer.contexts
+    cut = () if answer is None else answer.cut
+    in_passages = {p.passage_id: p.doc_id for p in (() if answer is None else answer.passages)}
+    if case.evidence and not in_passages:
+        passages: dict[str, list[Span]] = {}  # the same words in two places are one passage: either copy will do
+        for span in case.evidence:
+            text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
+            passages.setdefault(" ".join(text.split()), []).append(span)
+        length = sum(map(len, passages))
+
+        def share(ids: Sequence[str]) -> float:
+            found = [by_id[i] for i in dict.fromkeys(ids) if i in by_id]
+            best = {
+                text: max(span_scores(found, [span], ())["recall"] for span in copies)
+                for text, copies in passages.items()
+            }
+            return sum(len(text) * best[text] for text in passages) / length
+
+        inside = [by_id[i] for i in contexts if i in by_id]
+        split = any(
+            not any(_within(span.start, span.end, chunk) for chunk in by_document.get(span.doc_id, ()))
+            and any(c.doc_id == span.doc_id and c.start < span.end and span.start < c.end for c in inside)
+            for span in case.evidence
+        )
+        return _Reach(1.0, share((*deep, *contexts)), share((*contexts, *cut)), share(contexts), split)
+    relevant = {doc_id for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= 1}
+    relevant |= {span.doc_id for span in case.evidence}
+    if not relevant:
+        return None
+
+    def any_of(ids: Sequence[str]) -> float:
+        documents = {in_passages.get(i) or (by_id[i].doc_id if i in by_id else "") for i in ids}
+        return float(bool(documents & relevant))
+
+    # A system with documents of its own has no corpus here: then nothing can be said about it.
+    there = float((not dataset.corpus and bool(in_passages)) or bool(relevant & set(dataset.corpus)))
+    return _Reach(there, any_of((*deep, *contexts)), any_of((*contexts, *cut)), any_of(contexts), False)
+
+
+def _within(start: int, end: int, chunk: Chunk) -> bool:
+    return chunk.start <= start and end <= chunk.end
+
+
+def _right_by_labels(own: Mapping[str, float]) -> str:
+    if own.get("gold_fact_coverage") == 1.0:
+        return "every gold fact is stated"
+    if own.get("token_f1", 0.0) >= 0.8:
+        return f"token F1 with the reference is {own['token_f1']:.2f}"
+    return ""
+
+
+def _test(own: Mapping[str, float], measure: str | None) -> str:
+    """What the arms say: was it right from the gold evidence, and without any document?"""
+    # What was refused has no value of its own, but its arms have.
+    measure = measure or next((name for name in RIGHT if f"oracle_{name}" in own), None)
+    if measure is None:
+        return ""
+    said = []
+    if (value := own.get(f"oracle_{measure}")) is not None:
+        right = value >= RIGHT[measure]
+        said.append("right from the gold evidence alone" if right else "wrong even from the gold evidence alone")
+    if (value := own.get(f"empty_{measure}")) is not None and value >= RIGHT[measure]:
+        said.append("right without any document")
+    return "; ".join(said)

@@ -1,0 +1,125 @@
+"""One weighted figure for an answer, which never stands without its parts, and whether the answer passes.
+
+Parts: "semantic" (similarity to the reference), "keyword" (share of required keywords), "citation" (share of citations
+that hold) are better when higher; "hallucination" (1 - claim support) when lower.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from ragbench.errors import ConfigError, DataError, unknown
+
+PARTS = ("semantic", "keyword", "citation", "hallucination")
+
+WEIGHTS: Mapping[str, float] = MappingProxyType({"semantic": 40, "keyword": 20, "citation": 20, "hallucination": 20})
+"""How much each part counts; only their ratios matter."""
+
+THRESHOLDS: Mapping[str, float] = MappingProxyType(
+    {"semantic": 0.7, "keyword": 0.6, "citation": 0.8, "hallucination": 0.2}
+)
+"""What each part must reach; "hallucination" must not exceed its own."""
+
+_NAMES = {
+    "semantic": "semantic similarity",
+    "keyword": "required keywords",
+    "citation": "citations that hold",
+    "hallucination": "hallucination",
+}
+
+
+def weighted_overall(parts: Mapping[str, float], *, weights: Mapping[str, float] = WEIGHTS) -> float:
+    """The weighted mean of the parts that are scored, in [0, 1]; higher is better; NaN where none is.
+
+    "hallucination" counts as 1 - hallucination. A part that is NaN or missing has nothing to be scored by (no
+    reference, no keywords): the weights of the others then share the whole. Two values rest on the same thing only if
+    they have the same parts, so show them with it.
+
+    >>> weighted_overall({"semantic": 0.8, "keyword": 0.5, "citation": 1.0, "hallucination": 0.1})
+    0.8
+    >>> round(weighted_overall({"semantic": 0.8, "hallucination": 0.1}), 4)
+    0.8333
+
+    Raises:
+        ConfigError: a weight of a part that does not exist, below 0, or all of them 0.
+        DataError: a part that does not exist, or a value outside [0, 1].
+    """
+    check_weights(weights)
+    good = {
+        name: 1 - value if name == "hallucination" else value
+        for name, value in _checked(parts).items()
+        if not math.isnan(value) and weights.get(name, 0) > 0
+    }
+    total = sum(weights[name] for name in good)
+    return round(sum(weights[name] * value for name, value in good.items()) / total, 9) if good else math.nan
+
+
+def shortfalls(parts: Mapping[str, float], *, thresholds: Mapping[str, float] = THRESHOLDS) -> list[str]:
+    """What keeps an answer from passing, in words and in the order of `PARTS`; empty where nothing does.
+
+    A part that is NaN or missing keeps nothing from passing. A value that equals its threshold is enough; both are
+    compared as they are and shown with as many decimals as tell them apart.
+
+    >>> shortfalls({"semantic": 0.62, "keyword": 1.0, "hallucination": 0.3})
+    ['semantic similarity 0.62 < 0.70', 'hallucination 0.30 > 0.20']
+
+    Raises:
+        ConfigError: a threshold of a part that does not exist, or outside [0, 1].
+        DataError: a part that does not exist, or a value outside [0, 1].
+    """
+    check_thresholds(thresholds)
+    found = []
+    values = _checked(parts)
+    for name in PARTS:
+        value, threshold = values.get(name, math.nan), thresholds.get(name)
+        if threshold is None or math.isnan(value):
+            continue
+        if name == "hallucination" and value > threshold:
+            found.append(f"{_NAMES[name]} {_apart(value, threshold, '>')}")
+        elif name != "hallucination" and value < threshold:
+            found.append(f"{_NAMES[name]} {_apart(value, threshold, '<')}")
+    return found
+
+
+def check_weights(weights: Mapping[str, float]) -> None:
+    """Refuse weights that name no part, are below 0 or no number, or are all 0."""
+    for name, weight in weights.items():
+        if name not in PARTS:
+            raise ConfigError(unknown("part of the overall", name, PARTS))
+        if not _is_number(weight) or weight < 0:
+            raise ConfigError(f"the weight of {name!r} is {weight!r}; expected a number of 0 or more, such as 20")
+    if not any(weight > 0 for weight in weights.values()):
+        raise ConfigError("all weights of the overall are 0; give at least one part a weight, such as {'semantic': 40}")
+
+
+def check_thresholds(thresholds: Mapping[str, float]) -> None:
+    """Refuse thresholds that name no part or lie outside [0, 1]."""
+    for name, threshold in thresholds.items():
+        if name not in PARTS:
+            raise ConfigError(unknown("part of the overall", name, PARTS))
+        if not _is_number(threshold) or not 0 <= threshold <= 1:
+            raise ConfigError(f"the threshold of {name!r} is {threshold!r}; expected a number from 0 to 1, such as 0.7")
+
+
+def _checked(parts: Mapping[str, float]) -> Mapping[str, float]:
+    for name, value in parts.items():
+        if name not in PARTS:
+            raise DataError(unknown("part of the overall", name, PARTS))
+        if not 0 <= value <= 1 and not math.isnan(value):
+            raise DataError(f"the part {name!r} is {value!r}; expected a number from 0 to 1, or NaN where unscored")
+    return parts
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _apart(value: float, threshold: float, sign: str) -> str:
+    """Both numbers with two decimals, or as many more as it takes for them to look different."""
+    for digits in range(2, 10):
+        left, right = f"{value:.{digits}f}", f"{threshold:.{digits}f}"
+        if left != right:
+            return f"{left} {sign} {right}"
+    return f"{value!r} {sign} {threshold!r}"

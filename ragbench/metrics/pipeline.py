@@ -1,0 +1,140 @@
+"""What a whole system did with a question: its outcome, its flags, how long it took."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.prompts import read_outcome
+
+if TYPE_CHECKING:
+    from ragbench.types import Answer
+
+OUTCOMES = ("success", "uncertain", "no_results", "blocked", "failed")
+
+STAGES = ("guardrail_input", "retrieve", "generate", "guardrail_output", "total")
+"""The stages of a pipeline in the order in which they run; a system may have others."""
+
+MIN_CONFIDENCE = 0.5
+
+
+def outcome_of(answer: Answer, *, min_citations: int = 1, min_confidence: float = MIN_CONFIDENCE) -> str:
+    """What became of the question, one of `OUTCOMES`; the first of these rules that applies decides.
+
+    1. "failed": `error` is set, or the system says "failed".
+    2. "blocked": the flag "guardrail_blocked", or the system says "blocked".
+    3. "no_results": the flag "no_context", nothing was retrieved (no contexts and no passages), or the system says
+       "no_results".
+    4. "uncertain": the flag "uncertain", the system says "uncertain", the confidence is below `min_confidence`, another
+       flag of a guardrail ("guardrail_..."), or fewer citations than `min_citations`. Citations of nothing that was
+       retrieved ("invalid:7") do not count. What cites nothing cannot be told from a guess; for a system that never
+       cites, give `min_citations=0`.
+    5. "success": everything else.
+
+    So an outcome that a system states is believed where it admits something, and checked where it claims success. A
+    system that states none is read by the wording of its answer (`ragbench.prompts.read_outcome`).
+
+    >>> from ragbench.types import Answer
+    >>> outcome_of(Answer("q1", "In 1889 [1].", contexts=("d#0",), citations=("d#0",)))
+    'success'
+    >>> outcome_of(Answer("q1", "In 1889 [1].", contexts=("d#0",), citations=("d#0",), confidence=0.3))
+    'uncertain'
+    >>> outcome_of(Answer("q1", "The documents do not say.", contexts=("d#0",)))
+    'no_results'
+
+    Raises:
+        ConfigError: `min_citations` below 0, or `min_confidence` outside [0, 1].
+        DataError: the system states an outcome that is none.
+    """
+    _check(min_citations, min_confidence)
+    if answer.outcome is not None and answer.outcome not in OUTCOMES:
+        raise DataError(
+            f"the answer to {answer.query_id!r} has the outcome {answer.outcome!r}; expected one of "
+            f"{', '.join(OUTCOMES)}, or None"
+        )
+    if answer.error is not None or answer.outcome == "failed":
+        return "failed"
+    stated = answer.outcome if answer.outcome is not None else read_outcome(answer.text)
+    flags = set(answer.flags)
+    if stated == "blocked" or "guardrail_blocked" in flags:
+        return "blocked"
+    if stated == "no_results" or "no_context" in flags or not (answer.contexts or answer.passages):
+        return "no_results"
+    unsure = stated == "uncertain" or "uncertain" in flags or any(flag.startswith("guardrail_") for flag in flags)
+    doubted = answer.confidence is not None and answer.confidence < min_confidence
+    return "uncertain" if unsure or doubted or _n_citations(answer) < min_citations else "success"
+
+
+def required_flags_share(flags: Sequence[str], required: Sequence[str]) -> float:
+    """The share of the required flags that are set, in [0, 1]; higher is better; NaN where none is required.
+
+    >>> required_flags_share(["pii_masked"], ["pii_masked", "reranked"])
+    0.5
+    """
+    wanted = set(required)
+    return len(wanted & set(flags)) / len(wanted) if wanted else math.nan
+
+
+def forbidden_flags_absent(flags: Sequence[str], forbidden: Sequence[str]) -> float:
+    """The share of the forbidden flags that are not set, in [0, 1]; higher is better; NaN where none is forbidden.
+
+    >>> forbidden_flags_absent(["uncertain"], ["uncertain", "guardrail_blocked"])
+    0.5
+    """
+    unwanted = set(forbidden)
+    return len(unwanted - set(flags)) / len(unwanted) if unwanted else math.nan
+
+
+def has_citations(answer: Answer, minimum: int | None) -> float:
+    """1 if the answer cites at least `minimum` contexts, else 0; NaN where no minimum is asked for (None).
+
+    Each context counts once, a number that no context has ("invalid:7") not at all.
+
+    >>> from ragbench.types import Answer
+    >>> has_citations(Answer("q1", "Yes [1][1][7].", citations=("d#0", "d#0", "invalid:7")), 2)
+    0.0
+    """
+    return math.nan if minimum is None else float(_n_citations(answer) >= minimum)
+
+
+def latency_in_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> float:
+    """1 if every measured stage that has a budget keeps within it, else 0; NaN where no measured stage has one.
+
+    A stage that was not measured (a reply from the cache: nobody waited) says nothing.
+
+    >>> latency_in_budget({"retrieve": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800, "generate": 700})
+    0.0
+    """
+    both = [stage for stage in budget_ms if stage in latency_ms]
+    return float(all(latency_ms[stage] <= budget_ms[stage] for stage in both)) if both else math.nan
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest of the values that at least `share` of them do not exceed (nearest rank); NaN where there is none.
+
+    Always a value that was measured, never one between two. Of fewer than 20 values the 95th percentile is the highest
+    one, of fewer than 100 the 99th: print their number beside it.
+
+    >>> percentile([10, 20, 30, 40], 0.5), percentile([10, 20, 30, 40], 0.95)
+    (20.0, 40.0)
+
+    Raises:
+        ConfigError: `share` is not above 0 and at most 1.
+    """
+    if not 0 < share <= 1:
+        raise ConfigError(f"share is {share!r}; expected more than 0 and at most 1, such as 0.95")
+    rank = math.ceil(round(share * len(values), 9))  # 0.07 * 100 is a little more than 7
+    return float(sorted(values)[max(rank, 1) - 1]) if len(values) else math.nan
+
+
+def _n_citations(answer: Answer) -> int:
+    return len({citation for citation in answer.citations if not citation.startswith("invalid:")})
+
+
+def _check(min_citations: int, min_confidence: float) -> None:
+    if isinstance(min_citations, bool) or not isinstance(min_citations, int) or min_citations < 0:
+        raise ConfigError(f"min_citations is {min_citations!r}; expected a whole number, 0 or more")
+    if not 0 <= min_confidence <= 1:
+        raise ConfigError(f"min_confidence is {min_confidence!r}; expected a number from 0 to 1")

@@ -1,0 +1,208 @@
+"""Tables and sentences to decide by: what matters, what is proven good enough, what is worth its price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ragbench.errors import ComparisonError
+from ragbench.report.configuration import only
+from ragbench.report.sweep import check_comparable, configurations
+from ragbench.statistics import (
+    DatasetHealth,
+    HeldOut,
+    anova,
+    compare,
+    dataset_health,
+    held_out,
+    pareto_front,
+    within_margin,
+)
+from ragbench.types import Dataset, RunResult
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# column of the leaderboard -> what least of it is called, its unit
+COSTS = {
+    "cost_usd": ("cheapest", "dollars for all answers"),
+    "generate_ms": ("quickest to answer", "ms per reply"),
+    "search_ms": ("fastest to search", "ms per search"),
+    "chunks": ("smallest", "chunks in the index"),
+}
+
+_ALONE = "Fewer than two configurations are scored by {measure}: there is nothing to decide between."
+
+
+def known_costs(board: pd.DataFrame) -> list[str]:
+    """The cost columns of a leaderboard that are known and differ: those one can choose by."""
+    return [name for name in COSTS if name in board and board[name].nunique(dropna=True) > 1]
+
+
+def margin_decisions(
+    results: Sequence[RunResult], board: pd.DataFrame, *, measure: str, margin: float = 0.02, alpha: float = 0.05
+) -> tuple[pd.DataFrame, list[str]]:
+    """Which configurations are proven within a margin of the best, and the one that costs least of each known cost.
+
+    Args:
+        results: the configurations.
+        board: as from `leaderboard`: name and the columns of `COSTS`.
+        measure: what "best" means.
+        margin: the loss that you would not notice.
+        alpha: chance of a wrong proof.
+
+    Returns:
+        label, mean, difference (from the highest mean), p_adjusted, proven, n and the known costs, best first; and one
+        sentence per cost. No sentence takes a difference that is not significant for a proof of equality.
+    """
+    import pandas as pd
+
+    scored = _scored(results, measure)
+    if len(scored) < 2:
+        columns = ["label", "mean", "difference", "p_adjusted", "proven", "n"]
+        return pd.DataFrame(columns=columns), [_ALONE.format(measure=measure)]
+    label = _labels(results)
+    scores = {label[result.name]: result.scores for result in scored}
+    costs = known_costs(board)
+    rows = board.assign(label=board["name"].map(label)).set_index("label")
+    said = []
+    for cost in costs:
+        word, unit = COSTS[cost]
+        own = {name: float(value) for name, value in rows[cost].astype("Float64").dropna().items()}
+        found = within_margin(
+            scores,
+            {name: own.get(name, float("nan")) for name in scores},
+            margin,
+            measure=measure,
+            alpha=alpha,
+            word=word,
+        )
+        said.append(found.sentence.replace("cost ", f"{unit}: ", 1) if found.chosen else found.sentence)
+    table = within_margin(scores, dict.fromkeys(scores, 0.0), margin, measure=measure, alpha=alpha).table
+    table = table.sort_values(["difference", "name"], ascending=[False, True], ignore_index=True)
+    table = table[["name", "mean", "difference", "p_adjusted", "proven", "n"]].rename(columns={"name": "label"})
+    return table.join(rows[costs], on="label"), list(dict.fromkeys(said))
+
+
+def held_out_choice(results: Sequence[RunResult], *, measure: str, seed: int = 0) -> HeldOut:
+    """`held_out` for a sweep, with labels instead of names: the best, measured on queries that did not choose it."""
+    check_comparable(results)
+    label = _labels(results)
+    return held_out({label[result.name]: result.scores for result in results}, measure=measure, seed=seed)
+
+
+def variance_table(results: Sequence[RunResult], *, measure: str) -> tuple[pd.DataFrame, str]:
+    """`anova` of a sweep and the sentence that says which parameter matters most.
+
+    Returns:
+        The table of `anova`, and one sentence.
+    """
+    import pandas as pd
+
+    scored = _scored(results, measure)
+    if len(scored) < 2:
+        return pd.DataFrame(columns=["source", "share_of_configurations"]), _ALONE.format(measure=measure)
+    table = anova(scored, measure=measure)
+    own = table[table["share_of_configurations"].notna() & (table["source"] != "interactions of the parameters")]
+    if own.empty:
+        return table, f"The configurations do not differ in {measure}: no parameter of this sweep matters to it."
+    first = own.sort_values("share_of_configurations", ascending=False, kind="stable").iloc[0]
+    share = table.set_index("source")["share"]
+    sentence = (
+        f"{first['source']} explains {first['share_of_configurations']:.0%} of what the configurations differ by in "
+        f"{measure}; of all variance, {share['query']:.0%} is between queries, and "
+        f"{share['query x configuration']:.0%} is which configuration suits which query."
+    )
+    doubtful = own[~(own["p_value"].fillna(1.0) < 0.05)]["source"].tolist()
+    if doubtful:
+        sentence += f" Not proven to matter at all: {', '.join(doubtful)}."
+    return table, sentence
+
+
+def front_table(board: pd.DataFrame, *, measure: str) -> pd.DataFrame:
+    """Which configurations nothing else beats on quality and cost.
+
+    Returns:
+        label, the measure, the known costs, for each of them `on_front_<cost>` (quality against that cost alone), and
+        `on_front` (against all of them together); best first.
+    """
+    costs = known_costs(board)
+    table = board[["label", measure, *costs]].copy()
+    for cost in costs:
+        table[f"on_front_{cost}"] = pareto_front(board, measure, cost)
+    if costs:
+        table["on_front"] = pareto_front(board, measure, costs)
+    return table.sort_values([measure, "label"], ascending=[False, True], ignore_index=True)
+
+
+def sweep_health(results: Sequence[RunResult], *, measure: str, dataset: Dataset | None = None) -> DatasetHealth:
+    """`dataset_health` of a sweep: its questions by name, and with the dataset its documents and judgements, too."""
+    import pandas as pd
+
+    scored = _scored(results, measure)
+    if len(scored) < 2:
+        none = pd.DataFrame(
+            columns=["query_id", "question", "difficulty", "spread", "discrimination", "moves", "overlap"]
+        )
+        return DatasetHealth(none, None, None, [_ALONE.format(measure=measure)])
+    scores = {result.name: result.scores for result in scored}
+    if dataset is None:
+        health = dataset_health(scores, measure=measure)
+        questions = {query_id: text for result in results for query_id, text in result.questions.items()}
+        health.questions["question"] = [questions.get(query_id, "") for query_id in health.questions["query_id"]]
+        return health
+    runs = {result.name: result.run for result in scored} if any(dataset.qrels.values()) else None
+    sizes = sorted({int(own) for result in results if (own := result.config["parameters"].get("chunk_size"))})
+    return dataset_health(scores, measure=measure, dataset=dataset, runs=runs, sizes=sizes or (128, 256, 512, 1024))
+
+
+def compare_sweeps(
+    before: Sequence[RunResult], after: Sequence[RunResult], *, measure: str, seed: int = 0
+) -> pd.DataFrame:
+    """Two sweeps of the same configurations, before and after a change: `compare` for each that both have.
+
+    Returns:
+        name, label and the columns of `compare`, p-values Holm-adjusted over the configurations.
+
+    Raises:
+        ComparisonError: other data (the fingerprints are named), other queries, or no configuration in common.
+    """
+    import pandas as pd
+    from statsmodels.stats.multitest import multipletests
+
+    check_comparable([*before, *after])
+    old = {result.name: result for result in before}
+    shared = [result for result in after if result.name in old]
+    if not shared:
+        raise ComparisonError(
+            f"the two sweeps have no configuration in common: one has {', '.join(sorted(old)[:3])} ..., the other "
+            f"{', '.join(sorted(result.name for result in after)[:3])} ...; names hold a digest of all parameters, so "
+            "one parameter that differs makes another name"
+        )
+    label = _labels(after)
+    parts = [
+        compare(old[result.name].scores, result.scores, measures=[measure], correction="none", seed=seed).assign(
+            name=result.name, label=label[result.name]
+        )
+        for result in shared
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    tested = table["p_value"].notna()
+    if tested.any():
+        p_values = table.loc[tested, "p_value"].to_numpy(dtype=float)
+        table.loc[tested, "p_adjusted"] = multipletests(p_values, method="holm")[1]
+    table["n_tests"] = int(tested.sum())
+    return table[["name", "label", *(column for column in table if column not in {"name", "label"})]]
+
+
+def _scored(results: Sequence[RunResult], measure: str) -> list[RunResult]:
+    """Those of comparable results that have a scored question at all."""
+    check_comparable(results)
+    return [result for result in results if only(result.scores, measure)["value"].notna().any()]
+
+
+def _labels(results: Sequence[RunResult]) -> dict[str, str]:
+    """name -> label, or the name itself where two would share a label."""
+    table = configurations(results)
+    twice = table["label"].duplicated(keep=False)
+    return dict(zip(table["name"], table["label"].where(~twice, table["name"]), strict=True))

@@ -1,0 +1,232 @@
+"""Whole systems: outcomes, flags, citations, latency and cost as tidy scores, and the tables that go with them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.llms import cost_of
+from ragbench.metrics.pipeline import (
+    MIN_CONFIDENCE,
+    OUTCOMES,
+    STAGES,
+    forbidden_flags_absent,
+    has_citations,
+    latency_in_budget,
+    outcome_of,
+    percentile,
+    required_flags_share,
+)
+from ragbench.scoring.answers import answers_by_query
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ragbench.types import Answer, Dataset
+
+VERDICT_AT = "p95"
+"""The percentile of the latency that is held against a budget."""
+
+_SHARES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+
+
+def score_pipeline(
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    *,
+    min_citations: int = 1,
+    min_confidence: float = MIN_CONFIDENCE,
+    budgets: Mapping[str, float] | None = None,
+) -> pd.DataFrame:
+    """Score what a system did: columns query_id, measure, value; by measure, then in the order of the cases.
+
+    Rules are in `ragbench.metrics.pipeline`; * marks what is better when lower.
+
+    - outcome_correct: 1 where `outcome_of` gives the case's expected outcome, else 0.
+    - required_flags, forbidden_flags_absent: the shares of the case's flags that are as they should be.
+    - min_citations: 1 where the answer cites as many contexts as the case asks for, else 0.
+    - latency_in_budget: 1 where each measured stage keeps within the case's budget, or that of `budgets`, else 0.
+    - latency_<stage>_ms*: milliseconds, for each stage that some answer measured.
+    - cost_usd*: US dollars of the request, where its price is known; 0 for models on this machine.
+
+    The first five have rows only if some case (or `budgets`) asks for them. A case without the label is unscored (NaN).
+    A question without an answer counts as failed: its outcome and what was required of it are 0, all else is unscored.
+    So is the latency of a failed answer: an error may come at once, or after a time-out.
+
+    Args:
+        dataset: the cases with their labels.
+        answers: at most one per case, in any order.
+        min_citations: how many an answer needs to count as a success.
+        min_confidence: below it, an answer counts as uncertain.
+        budgets: stage -> milliseconds, for cases that have none of their own for that stage.
+
+    >>> from ragbench.types import Answer, Case, Dataset
+    >>> case = Case("q", "?", expected_outcome="success", min_citations=2, latency_budget_ms={"total": 800})
+    >>> answer = Answer("q", "Yes [1].", contexts=("d#0",), citations=("d#0",), latency_ms={"total": 640.0})
+    >>> score_pipeline(Dataset("mine", "test", {}, [case], {}), [answer]).set_index("measure")["value"].to_dict()
+    {'outcome_correct': 1.0, 'min_citations': 0.0, 'latency_in_budget': 1.0, 'latency_total_ms': 640.0}
+
+    Raises:
+        DataError: an answer to a question that the dataset lacks, two answers to one question, or no known outcome.
+        ConfigError: `min_citations`, `min_confidence` or a budget is out of range.
+    """
+    import pandas as pd
+
+    budgets = _checked_budgets(budgets)
+    by_query = answers_by_query(dataset, answers)
+    cases = list(dataset.cases)
+    given = [by_query.get(case.query_id) for case in cases]
+    outcomes = [
+        "failed" if answer is None else outcome_of(answer, min_citations=min_citations, min_confidence=min_confidence)
+        for answer in given
+    ]
+    usable = [None if outcome == "failed" else answer for answer, outcome in zip(given, outcomes, strict=True)]
+    scores: dict[str, list[float]] = {}
+    if any(case.expected_outcome for case in cases):
+        scores["outcome_correct"] = [
+            float(outcome == case.expected_outcome) if case.expected_outcome else math.nan
+            for case, outcome in zip(cases, outcomes, strict=True)
+        ]
+    if any(case.required_flags for case in cases):
+        scores["required_flags"] = [
+            required_flags_share(answer.flags if answer else (), case.required_flags)
+            for case, answer in zip(cases, usable, strict=True)
+        ]
+    if any(case.forbidden_flags for case in cases):
+        scores["forbidden_flags_absent"] = [
+            forbidden_flags_absent(answer.flags, case.forbidden_flags) if answer else math.nan
+            for case, answer in zip(cases, usable, strict=True)
+        ]
+    if any(case.min_citations is not None for case in cases):
+        scores["min_citations"] = [
+            _citations(answer, case.min_citations) for case, answer in zip(cases, usable, strict=True)
+        ]
+    if budgets or any(case.latency_budget_ms for case in cases):
+        scores["latency_in_budget"] = [
+            latency_in_budget(answer.latency_ms, {**budgets, **case.latency_budget_ms}) if answer else math.nan
+            for case, answer in zip(cases, usable, strict=True)
+        ]
+    for stage in _stages([answer for answer in usable if answer]):
+        scores[f"latency_{stage}_ms"] = [
+            answer.latency_ms.get(stage, math.nan) if answer else math.nan for answer in usable
+        ]
+    costs = [_cost(answer) for answer in usable]
+    if not all(math.isnan(cost) for cost in costs):
+        scores["cost_usd"] = costs
+    rows = [
+        (case.query_id, measure, value)
+        for measure, values in scores.items()
+        for case, value in zip(cases, values, strict=True)
+    ]
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+
+
+def outcome_table(
+    dataset: Dataset, answers: Sequence[Answer], *, min_citations: int = 1, min_confidence: float = MIN_CONFIDENCE
+) -> pd.DataFrame:
+    """How many cases of each expected outcome (rows) had which outcome (columns, as `outcome_of` has them).
+
+    Cases without an expected outcome are in the row "not stated", those without an answer in the column "failed". Rows
+    and columns without any case are left out, but for those that stand for each other; the sum is the number of cases.
+
+    >>> from ragbench.types import Answer, Case, Dataset
+    >>> cases = [Case("q1", "?", expected_outcome="success"), Case("q2", "?", expected_outcome="no_results")]
+    >>> answers = [Answer("q1", "Yes [1].", ("d#0",), ("d#0",)), Answer("q2", "Yes [1].", ("d#0",), ("d#0",))]
+    >>> outcome_table(Dataset("mine", "test", {}, cases, {}), answers)
+                success  no_results
+    success           1           0
+    no_results        1           0
+    """
+    import pandas as pd
+
+    by_query = answers_by_query(dataset, answers)
+    counts: Counter[tuple[str, str]] = Counter()
+    for case in dataset.cases:
+        answer = by_query.get(case.query_id)
+        outcome = "failed"
+        if answer is not None:
+            outcome = outcome_of(answer, min_citations=min_citations, min_confidence=min_confidence)
+        counts[case.expected_outcome or "not stated", outcome] += 1
+    expected = {row for row, _ in counts}
+    rows = [
+        name for name in (*OUTCOMES, *sorted(expected - {*OUTCOMES, "not stated"}), "not stated") if name in expected
+    ]
+    columns = [name for name in OUTCOMES if name in expected or any(counts[row, name] for row in expected)]
+    return pd.DataFrame([[counts[row, column] for column in columns] for row in rows], index=rows, columns=columns)
+
+
+def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None = None) -> pd.DataFrame:
+    """Latency per stage against its budget: columns stage, n, p50, p95, p99, budget, over, verdict; milliseconds.
+
+    Percentiles are by nearest rank (`ragbench.metrics.pipeline.percentile`) over the `n` answers that did not fail and
+    measured the stage: of fewer than 20 the p95 is the slowest answer, of fewer than 100 the p99. `over` is the share
+    of the answers that took longer than the budget; the verdict is "within" or "over" by the p95, "no budget" or "not
+    measured". Stages stand in the order in which a pipeline runs them, others after them, "total" last.
+
+    >>> from ragbench.types import Answer
+    >>> answers = [Answer(f"q{i}", "Yes.", latency_ms={"retrieve": 10.0 * i, "total": 100.0}) for i in range(1, 5)]
+    >>> latency_table(answers, {"retrieve": 25, "generate": 900})
+          stage  n    p50    p95    p99  budget  over       verdict
+    0  retrieve  4   20.0   40.0   40.0    25.0   0.5          over
+    1  generate  0   <NA>   <NA>   <NA>   900.0  <NA>  not measured
+    2     total  4  100.0  100.0  100.0    <NA>  <NA>     no budget
+
+    Raises:
+        ConfigError: a budget that is no number above 0.
+        DataError: a latency that is no number of 0 or more.
+    """
+    import pandas as pd
+
+    budgets = _checked_budgets(budgets)
+    usable = [answer for answer in answers if answer.error is None and answer.outcome != "failed"]
+    table = []
+    for stage in _stages(usable, budgets):
+        values = [answer.latency_ms[stage] for answer in usable if stage in answer.latency_ms]
+        budget = budgets.get(stage)
+        row: dict[str, object] = {"stage": stage, "n": len(values)}
+        row |= {name: percentile(values, share) for name, share in _SHARES.items()}
+        row["budget"] = math.nan if budget is None else budget
+        known = budget is not None and bool(values)
+        row["over"] = sum(value > budget for value in values) / len(values) if known and budget else math.nan
+        row["verdict"] = "no budget" if budget is None else "not measured"
+        if known and budget is not None:
+            row["verdict"] = "within" if percentile(values, _SHARES[VERDICT_AT]) <= budget else "over"
+        table.append(row)
+    columns = ["stage", "n", *_SHARES, "budget", "over", "verdict"]
+    return pd.DataFrame(table, columns=columns).astype(dict.fromkeys([*_SHARES, "budget", "over"], "Float64"))
+
+
+def _citations(answer: Answer | None, minimum: int | None) -> float:
+    if minimum is None:
+        return math.nan
+    return has_citations(answer, minimum) if answer else 0.0
+
+
+def _cost(answer: Answer | None) -> float:
+    cost = cost_of(answer.usage) if answer is not None and answer.usage is not None else None
+    return math.nan if cost is None else cost
+
+
+def _stages(answers: Sequence[Answer], budgets: Mapping[str, float] | None = None) -> list[str]:
+    """The stages that some answer measured or that have a budget, "total" last."""
+    found: dict[str, None] = {}
+    for answer in answers:
+        for stage, value in answer.latency_ms.items():
+            if not (isinstance(value, int | float) and math.isfinite(value) and value >= 0):
+                raise DataError(
+                    f"the answer to {answer.query_id!r} took {value!r} ms for {stage!r}; expected a number, 0 or more"
+                )
+            found[stage] = None
+    found |= dict.fromkeys(budgets or {})
+    others = [stage for stage in found if stage not in STAGES]
+    return [*(stage for stage in STAGES[:-1] if stage in found), *others, *(["total"] if "total" in found else [])]
+
+
+def _checked_budgets(budgets: Mapping[str, float] | None) -> Mapping[str, float]:
+    for stage, budget in (budgets or {}).items():
+        if isinstance(budget, bool) or not isinstance(budget, int | float) or not 0 < budget < math.inf:
+            raise ConfigError(f"the budget of {stage!r} is {budget!r}; expected milliseconds above 0, such as 800")
+    return budgets or {}

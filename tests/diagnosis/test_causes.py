@@ -1,0 +1,223 @@
+"""diagnose: every cause has its question, each failed question one cause, and the arms test it."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.diagnosis import CAUSES, count_causes, diagnose
+from ragbench.errors import ConfigError, DataError
+from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage, Run, Span
+
+TEXT = "The railway opened in 1881. It climbs two thousand metres in forty-eight miles."
+CHUNKS = [
+    Chunk("rail#0", "rail", 0, 27, TEXT[:27]),
+    Chunk("rail#1", "rail", 28, 50, TEXT[28:50]),
+    Chunk("rail#2", "rail", 50, len(TEXT), TEXT[50:]),
+    Chunk("tea#0", "tea", 0, 12, "Tea is green"),
+]
+OPENED = (Span("rail", 4, 27),)
+CLIMB = (Span("rail", 28, len(TEXT)),)
+CORPUS = {"rail": Document("rail", TEXT), "tea": Document("tea", "Tea is green")}
+
+
+def case(**labels: object) -> Case:
+    return Case("q", "When?", **{"gold_facts": (("1881",),), "evidence": OPENED, **labels})  # type: ignore[arg-type]
+
+
+def scores(**values: float) -> pd.DataFrame:
+    return pd.DataFrame({"query_id": "q", "measure": list(values), "value": list(values.values())}).astype(
+        {"value": float}
+    )
+
+
+def row_of(
+    one: Case,
+    answer: Answer | None,
+    *,
+    run: Run | None = None,
+    judgements: tuple[Judgement, ...] = (),
+    qrels: dict[str, int] | None = None,
+    depth: int = 100,
+    **values: float,
+) -> dict[str, object]:
+    data = Dataset("tiny", "test", CORPUS, (one,), {"q": qrels} if qrels else {})
+    table = diagnose(data, run or {}, [answer] if answer else [], judgements, scores(**values), CHUNKS, depth=depth)
+    assert len(table) == 1
+    return {str(name): value for name, value in table.iloc[0].items()}
+
+
+def cause_of(one: Case, answer: Answer | None, **given: object) -> object:
+    return row_of(one, answer, **given)["cause"]  # type: ignore[arg-type]
+
+
+GOOD = Answer("q", "In 1881.", ("rail#0",), outcome="success")
+WRONG = Answer("q", "In 1900.", ("rail#0",), outcome="success")
+ASTRAY = Answer("q", "In 1900.", ("tea#0",), outcome="success")
+
+
+def test_a_right_answer_has_not_failed_even_where_its_evidence_was_not_retrieved() -> None:
+    row = row_of(case(), ASTRAY, gold_fact_coverage=1.0)
+    assert (row["failed"], row["cause"], row["evidence"], row["test"]) == (False, "", "", "")
+    assert (row["measure"], row["value"]) == ("gold_fact_coverage", 1.0)
+
+
+def test_no_relevant_document_in_the_corpus() -> None:
+    row = row_of(case(evidence=()), WRONG, qrels={"lost": 1, "tea": 0}, gold_fact_coverage=0.0)
+    assert row["cause"] == "not_in_corpus"
+    assert row["evidence"] == "none of its relevant documents (lost) is in the corpus"
+
+
+def test_evidence_outside_the_depth_is_not_retrieved_and_inside_it_is_below_the_cut() -> None:
+    run = {"q": {"tea#0": 3.0, "rail#2": 2.0, "rail#0": 1.0}}
+    assert cause_of(case(), ASTRAY, run=run, depth=2, gold_fact_coverage=0.0) == "not_retrieved"
+    row = row_of(case(), ASTRAY, run=run, depth=3, gold_fact_coverage=0.0)
+    assert row["cause"] == "below_cut"
+    assert row["evidence"] == "0% of the evidence is in the context, 100% in the best 3 chunks"
+
+
+def test_evidence_that_the_token_budget_cut() -> None:
+    answer = Answer("q", "In 1900.", ("tea#0",), outcome="success", cut=("rail#0",))
+    row = row_of(case(), answer, gold_fact_coverage=0.0)
+    assert row["cause"] == "cut_by_budget"
+    assert "the 1 chunks that the token budget cut it would be 100%" in str(row["evidence"])
+
+
+def test_a_passage_that_a_border_splits_and_of_which_one_half_came() -> None:
+    answer = Answer("q", "Some.", ("rail#1",), outcome="success")
+    run = {"q": {"rail#1": 2.0, "rail#2": 1.0}}
+    assert cause_of(case(evidence=CLIMB), answer, run=run, gold_fact_coverage=0.0) == "split_by_border"
+    both = Answer("q", "Some.", ("rail#1", "rail#2"), outcome="success")
+    assert cause_of(case(evidence=CLIMB), both, run=run, gold_fact_coverage=0.0) == "not_used"
+
+
+def test_with_the_evidence_in_the_context_the_generator_is_to_blame() -> None:
+    assert cause_of(case(), Answer("q", "", ("rail#0",), outcome="failed", error="timeout")) == "request_failed"
+    assert row_of(case(), Answer("q", "", ("rail#0",), outcome="failed", error="timeout"))["evidence"] == "timeout"
+    assert cause_of(case(), Answer("q", "No.", ("rail#0",), outcome="no_results")) == "refused"
+    assert cause_of(case(), Answer("q", "No.", ("rail#0",), outcome="blocked")) == "refused"
+    assert cause_of(case(), WRONG, gold_fact_coverage=0.0) == "not_used"
+    assert cause_of(case(), WRONG, gold_fact_coverage=0.0, claim_support=0.9) == "not_used"
+
+
+def test_fabricated_by_the_judge_by_claim_support_or_by_a_forbidden_claim() -> None:
+    assert cause_of(case(), WRONG, gold_fact_coverage=0.0, claim_support=0.2) == "fabricated"
+    judge = Judgement("q", "faithfulness", 0.0, "1900 stands nowhere.")
+    row = row_of(case(), WRONG, judgements=(judge,), gold_fact_coverage=0.0, llm_faithfulness=0.0)
+    assert row["cause"] == "fabricated"
+    assert row["evidence"] == "llm_faithfulness is 0.00; the judge: 1900 stands nowhere."
+    assert cause_of(case(), WRONG, gold_fact_coverage=0.0, forbidden_claims_absent=0.0) == "fabricated"
+
+
+def test_retrieval_comes_before_generation_as_data_flows() -> None:
+    refused = Answer("q", "No.", ("tea#0",), outcome="no_results")
+    assert cause_of(case(), refused) == "not_retrieved"
+    assert cause_of(case(), Answer("q", "", ("tea#0",), outcome="failed", error="x")) == "not_retrieved"
+
+
+def test_a_judge_against_the_labels_is_the_suspect() -> None:
+    judge = Judgement("q", "correctness", 0.0, "I think not.")
+    row = row_of(case(), GOOD, judgements=(judge,), llm_correctness=0.0, gold_fact_coverage=1.0)
+    assert row["cause"] == "judge_suspected"
+    assert row["evidence"] == "the judge gives 0.00, but every gold fact is stated; the judge: I think not."
+    assert cause_of(case(), GOOD, llm_correctness=0.0, token_f1=0.85) == "judge_suspected"
+    assert cause_of(case(), WRONG, llm_correctness=0.0, gold_fact_coverage=0.5) == "not_used"
+
+
+def test_unanswerable_questions() -> None:
+    none = case(expected_outcome="no_results", evidence=(), gold_facts=())
+    assert cause_of(none, WRONG) == "unanswerable_answered"
+    assert cause_of(none, Answer("q", "No.", outcome="no_results")) == ""
+    assert cause_of(none, Answer("q", "No.", outcome="blocked")) == ""
+    assert cause_of(none, Answer("q", "", outcome="failed", error="x")) == "request_failed"
+
+
+def test_a_missing_answer_is_a_failed_request() -> None:
+    assert row_of(case(evidence=()), None)["evidence"] == "no answer came back"
+
+
+def test_the_same_words_in_two_documents_are_one_passage() -> None:
+    copied = {**CORPUS, "copy": Document("copy", TEXT)}
+    both = case(evidence=(*OPENED, Span("copy", 4, 27)))
+    table = diagnose(
+        Dataset("tiny", "test", copied, (both,), {}), {}, [WRONG], [], scores(gold_fact_coverage=0.0), CHUNKS
+    )
+    assert table["cause"].tolist() == ["not_used"], "one copy is in the context, the other is not needed"
+
+
+def test_documents_as_labels_count_with_any_of_their_chunks() -> None:
+    assert cause_of(case(evidence=()), WRONG, qrels={"rail": 1, "tea": 1}, gold_fact_coverage=0.0) == "not_used"
+    assert cause_of(case(evidence=()), ASTRAY, qrels={"rail": 1}, gold_fact_coverage=0.0) == "not_retrieved"
+
+
+def test_a_system_with_passages_of_its_own_is_looked_at_by_documents() -> None:
+    answer = Answer("q", "In 1900.", ("p1",), outcome="success", passages=(Passage("p1", "...", doc_id="rail"),))
+    assert cause_of(case(), answer, gold_fact_coverage=0.0) == "not_used"
+    other = Answer("q", "In 1900.", ("p1",), outcome="success", passages=(Passage("p1", "...", doc_id="tea"),))
+    assert cause_of(case(), other, gold_fact_coverage=0.0) == "not_retrieved"
+
+
+def test_without_a_label_of_the_answer_only_lost_evidence_is_a_failure() -> None:
+    assert cause_of(case(gold_facts=()), GOOD) == ""
+    assert cause_of(case(gold_facts=()), ASTRAY) == "not_retrieved"
+    assert cause_of(case(gold_facts=(), evidence=()), ASTRAY) == ""
+
+
+def test_the_arms_test_the_cause() -> None:
+    right = row_of(case(), ASTRAY, gold_fact_coverage=0.0, oracle_gold_fact_coverage=1.0, empty_gold_fact_coverage=0.0)
+    assert right["test"] == "right from the gold evidence alone"
+    wrong = row_of(case(), ASTRAY, gold_fact_coverage=0.0, oracle_gold_fact_coverage=0.0, empty_gold_fact_coverage=1.0)
+    assert wrong["test"] == "wrong even from the gold evidence alone; right without any document"
+
+
+def test_the_arms_test_a_refusal_too() -> None:
+    refused = Answer("q", "No.", ("rail#0",), outcome="no_results")
+    row = row_of(case(), refused, oracle_gold_fact_coverage=1.0, actual_gold_fact_coverage=0.0)
+    assert (row["cause"], row["test"]) == ("refused", "right from the gold evidence alone")
+
+
+def test_the_first_measure_that_is_scored_decides() -> None:
+    assert row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=1.0)["measure"] == "gold_fact_coverage"
+    assert row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=float("nan"))["failed"]
+
+
+def test_foreign_answers_and_an_empty_depth_are_refused() -> None:
+    data = Dataset("tiny", "test", CORPUS, (case(),), {})
+    with pytest.raises(DataError, match="'other', which is no question of 'tiny'"):
+        diagnose(data, {}, [Answer("other", "x")], [], scores(), CHUNKS)
+    with pytest.raises(ConfigError, match="depth is 0"):
+        diagnose(data, {}, [], [], scores(), CHUNKS, depth=0)
+
+
+def test_counts_are_in_the_order_of_the_flow_and_sum_to_all() -> None:
+    table = pd.DataFrame({"cause": ["not_used", "", "not_retrieved", "not_used"]})
+    counts = count_causes(table)
+    assert counts.to_dict("records") == [
+        {"cause": "not_retrieved", "meaning": "not retrieved", "questions": 1, "share": 0.25},
+        {"cause": "not_used", "meaning": "in the context, not used", "questions": 2, "share": 0.5},
+        {"cause": "none", "meaning": "not failed", "questions": 1, "share": 0.25},
+    ]
+    assert count_causes(table.head(0))["questions"].tolist() == [0]
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    contexts=st.lists(st.sampled_from([chunk.chunk_id for chunk in CHUNKS]), unique=True),
+    outcome=st.sampled_from(["success", "no_results", "blocked", "failed", None]),
+    evidence=st.sampled_from([(), OPENED, CLIMB, OPENED + CLIMB]),
+    answerable=st.booleans(),
+    values=st.dictionaries(
+        st.sampled_from(["llm_correctness", "gold_fact_coverage", "semantic_similarity", "claim_support"]),
+        st.sampled_from([0.0, 0.5, 1.0]),
+    ),
+)
+def test_each_failed_question_has_exactly_one_cause_with_evidence(
+    contexts: list[str], outcome: str | None, evidence: tuple[Span, ...], answerable: bool, values: dict[str, float]
+) -> None:
+    one = case(evidence=evidence, expected_outcome=None if answerable else "no_results")
+    row = row_of(one, Answer("q", "x", tuple(contexts), outcome=outcome), **values)  # type: ignore[arg-type]
+    assert row["failed"] == (row["cause"] in CAUSES) == bool(row["evidence"])
+    if outcome == "failed":
+        assert row["failed"]

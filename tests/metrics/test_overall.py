@@ -1,0 +1,103 @@
+"""The weighted overall and its thresholds: by hand, and what holds for any parts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.metrics.overall import PARTS, shortfalls, weighted_overall
+
+
+@pytest.mark.parametrize(
+    ("parts", "value"),
+    [
+        ({"semantic": 1.0, "keyword": 1.0, "citation": 1.0, "hallucination": 0.0}, 1.0),
+        ({"semantic": 0.0, "keyword": 0.0, "citation": 0.0, "hallucination": 1.0}, 0.0),
+        ({"semantic": 0.8, "keyword": 0.5, "citation": 1.0, "hallucination": 0.1}, 0.32 + 0.1 + 0.2 + 0.18),
+        ({"semantic": 0.5, "keyword": math.nan, "citation": math.nan, "hallucination": 0.5}, 0.5),
+        ({"semantic": 0.6}, 0.6),
+        ({"keyword": 0.5, "citation": 1.0}, 0.75),
+        ({"semantic": math.nan}, math.nan),
+        ({}, math.nan),
+    ],
+)
+def test_overall_by_hand(parts: dict[str, float], value: float) -> None:
+    assert weighted_overall(parts) == pytest.approx(value, abs=1e-9, nan_ok=True)
+
+
+def test_own_weights_and_a_part_without_weight() -> None:
+    parts = {"semantic": 0.5, "keyword": 1.0, "citation": 0.0, "hallucination": 0.0}
+    assert weighted_overall(parts, weights={"semantic": 3, "keyword": 1}) == 0.625
+    assert math.isnan(weighted_overall({"citation": 1.0}, weights={"semantic": 3, "citation": 0}))
+
+
+UNIT = st.floats(0, 1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(PARTS), UNIT | st.just(math.nan)),
+    st.dictionaries(st.sampled_from(PARTS), st.integers(1, 100), min_size=4),
+)
+def test_overall_lies_between_its_parts(parts: dict[str, float], weights: dict[str, float]) -> None:
+    good = [1 - v if name == "hallucination" else v for name, v in parts.items() if not math.isnan(v)]
+    value = weighted_overall(parts, weights=weights)
+    assert math.isnan(value) if not good else min(good) - 1e-9 <= value <= max(good) + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("parts", "found"),
+    [
+        ({"semantic": 0.7, "keyword": 0.6, "citation": 0.8, "hallucination": 0.2}, []),
+        ({"semantic": 0.62}, ["semantic similarity 0.62 < 0.70"]),
+        ({"keyword": 0.5, "semantic": 0.1}, ["semantic similarity 0.10 < 0.70", "required keywords 0.50 < 0.60"]),
+        ({"hallucination": 0.21}, ["hallucination 0.21 > 0.20"]),
+        ({"semantic": 0.6999}, ["semantic similarity 0.6999 < 0.7000"]),
+        ({"citation": math.nan}, []),
+        ({}, []),
+    ],
+)
+def test_what_keeps_from_passing(parts: dict[str, float], found: list[str]) -> None:
+    assert shortfalls(parts) == found
+
+
+def test_own_thresholds_leave_out_what_they_do_not_name() -> None:
+    parts = {"semantic": 0.5, "citation": 0.0}
+    assert shortfalls(parts, thresholds={"semantic": 0.6}) == ["semantic similarity 0.50 < 0.60"]
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"semantics": 1}, "did you mean 'semantic'"),
+        ({"semantic": -1}, "0 or more"),
+        ({"semantic": math.nan}, "0 or more"),
+        ({"semantic": "40"}, "0 or more"),
+        ({"semantic": 0}, "all weights"),
+        ({}, "all weights"),
+    ],
+)
+def test_weights_are_checked(weights: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        weighted_overall({"semantic": 0.5}, weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("thresholds", "message"), [({"overall": 1}, "unknown part"), ({"semantic": 70}, "from 0 to 1")]
+)
+def test_thresholds_are_checked(thresholds: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        shortfalls({"semantic": 0.5}, thresholds=thresholds)
+
+
+@pytest.mark.parametrize("parts", [{"semantic": 1.5}, {"keyword": -0.1}, {"support": 0.5}])
+def test_parts_are_checked(parts: dict[str, float]) -> None:
+    with pytest.raises(DataError):
+        weighted_overall(parts)
+    with pytest.raises(DataError):
+        shortfalls(parts)

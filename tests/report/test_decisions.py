@@ -1,0 +1,142 @@
+"""What a sweep decides: sentences from the data, nothing claimed that is not proven, other data refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.figure import Figure
+
+from ragbench import plots, report
+from ragbench.errors import ComparisonError
+from ragbench.types import Case, Dataset, Document, RunResult
+
+
+def result(
+    name: str, values: np.ndarray, *, fingerprint: str = "f", chunks: int = 10, **parameters: object
+) -> RunResult:
+    scores = pd.DataFrame({"query_id": [f"q{i}" for i in range(len(values))], "measure": "nDCG@10", "value": values})
+    config = {
+        "parameters": {"retriever": name.partition("-")[0], "chunker": "fixed", "chunk_size": 128, **parameters},
+        "dataset": {"fingerprint": fingerprint},
+        "facts": {"chunks": chunks, "search_ms": float(chunks)},
+        "environment": {},
+    }
+    run = {f"q{i}": {"d1": 1.0} for i in range(len(values))}
+    return RunResult(name, config, run, scores, questions={f"q{i}": f"Question {i}?" for i in range(len(values))})
+
+
+def sweep(n: int = 100) -> list[RunResult]:
+    rng = np.random.default_rng(0)
+    good = rng.beta(2, 2, n)
+    return [
+        result("bm25", good * 0.5, chunks=5),
+        result("dense", np.clip(good + rng.normal(0, 0.02, n), 0, 1), chunks=20),
+        result("hybrid", good, chunks=80),
+    ]
+
+
+def test_the_smallest_proven_within_the_margin() -> None:
+    results = sweep()
+    board = report.leaderboard(results, measure="nDCG@10")
+    table, said = report.margin_decisions(results, board, measure="nDCG@10", margin=0.02)
+    assert table["label"].str.startswith(("dense", "hybrid", "bm25")).all()
+    assert table["proven"].tolist() == [True, True, False]
+    assert len(said) == 2  # by the time to search, and by the chunks in the index
+    assert said[0].startswith(
+        "The fastest to search of 3 configurations proven to be within 0.02 of the best by nDCG@10 is dense"
+    )
+    assert "chunks in the index: 20" in said[1]
+    assert table["chunks"].tolist() in ([20, 80, 5], [80, 20, 5])
+
+
+def test_costs_that_are_unknown_or_all_the_same_decide_nothing() -> None:
+    results = [result("bm25", np.linspace(0, 1, 60)), result("dense", np.linspace(0, 1, 60))]
+    board = report.leaderboard(results, measure="nDCG@10")
+    assert report.known_costs(board) == []
+    table, said = report.margin_decisions(results, board, measure="nDCG@10")
+    assert said == []
+    assert table["proven"].tolist() == [True, True]
+
+
+def test_the_choice_is_measured_again_by_label() -> None:
+    found = report.held_out_choice(sweep(), measure="nDCG@10")
+    assert found.chosen is not None
+    assert found.chosen.endswith("fixed 128")
+    assert report.held_out_choice(sweep(20), measure="nDCG@10").sentence.startswith("Too few")
+
+
+def test_which_parameter_matters_in_a_sentence() -> None:
+    table, said = report.variance_table(sweep(), measure="nDCG@10")
+    assert table["source"].tolist()[0] == "retriever"
+    assert said.startswith("retriever explains 100% of what the configurations differ by in nDCG@10")
+    flat = [result(name, np.full(10, 0.5)) for name in ("bm25", "dense")]
+    assert "no parameter of this sweep matters" in report.variance_table(flat, measure="nDCG@10")[1]
+
+
+def test_a_parameter_that_does_not_matter_is_named() -> None:
+    rng = np.random.default_rng(1)
+    results = [
+        result(f"{name}-{k}", 0.4 * (name == "dense") + 0.5 * rng.random(40), k=k)
+        for name in ("bm25", "dense")
+        for k in (1, 5)
+    ]
+    assert "Not proven to matter at all: k." in report.variance_table(results, measure="nDCG@10")[1]
+
+
+def test_the_front_by_each_cost_and_by_all() -> None:
+    board = report.leaderboard(sweep(), measure="nDCG@10")
+    table = report.front_table(board, measure="nDCG@10")
+    assert {"on_front_search_ms", "on_front_chunks", "on_front"} <= set(table)
+    assert table["nDCG@10"].is_monotonic_decreasing
+    assert table.loc[table["label"].str.startswith("bm25"), "on_front"].tolist() == [True]
+
+
+def test_health_of_a_sweep_has_its_questions() -> None:
+    health = report.sweep_health(sweep(), measure="nDCG@10")
+    assert health.questions["question"].str.startswith("Question ").all()
+    assert health.documents is None
+    corpus = {"d1": Document("d1", "Short.")}
+    cases = [Case(f"q{i}", f"Question {i}?") for i in range(100)]
+    data = Dataset("mine", "test", corpus, cases, {"q0": {"d1": 1}})
+    health = report.sweep_health(sweep(), measure="nDCG@10", dataset=data)
+    assert health.documents is not None
+    assert health.documents["size"].tolist() == [128]
+    assert health.judged is not None
+    assert health.judged["judged"].tolist() == [1.0] * 3
+
+
+def test_two_sweeps_are_compared_where_they_have_the_same_configuration() -> None:
+    before = sweep()
+    after = [result("dense", before[1].scores["value"].to_numpy() * 0.9, chunks=20), result("other", np.ones(100))]
+    table = report.compare_sweeps(before, after, measure="nDCG@10")
+    assert table["name"].tolist() == ["dense"]
+    assert table["difference"].iloc[0] < 0
+    assert table["p_adjusted"].tolist() == table["p_value"].tolist()
+    assert table["n_tests"].tolist() == [1]
+
+
+def test_two_sweeps_that_cannot_be_compared() -> None:
+    before = sweep()
+    with pytest.raises(ComparisonError, match=r"2 different datasets .*f: bm25, dense, hybrid; g: dense"):
+        report.compare_sweeps(before, [result("dense", np.ones(100), fingerprint="g")], measure="nDCG@10")
+    with pytest.raises(ComparisonError, match=r"no configuration in common: one has bm25, dense, hybrid .* other"):
+        report.compare_sweeps(before, [result("other", np.ones(100))], measure="nDCG@10")
+    with pytest.raises(ComparisonError, match="do not hold the same queries"):
+        report.compare_sweeps(before, [result("dense", np.ones(90))], measure="nDCG@10")
+    with pytest.raises(ComparisonError, match="no finished configuration"):
+        report.compare_sweeps([], [], measure="nDCG@10")
+
+
+def test_one_configuration_is_nothing_to_decide_between() -> None:
+    one = sweep()[:1]
+    board = report.leaderboard(one, measure="nDCG@10")
+    table, said = report.margin_decisions(one, board, measure="nDCG@10")
+    assert table.empty
+    assert said == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
+    variance, sentence = report.variance_table(one, measure="nDCG@10")
+    assert sentence == said[0]
+    assert isinstance(plots.plot_variance_shares(variance), Figure)
+    health = report.sweep_health(one, measure="nDCG@10")
+    assert health.sentences == said
+    assert isinstance(plots.plot_question_health(health.questions), Figure)

@@ -1,0 +1,116 @@
+"""Where answers fail, for readers: links that lead somewhere, texts that stay texts, shares that sum to one."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from ragbench.report import (
+    as_markdown,
+    failure_details,
+    failure_links,
+    gap_sentences,
+    gap_table,
+    worst_failures,
+)
+from ragbench.types import Answer, Case, Chunk, Dataset, Document, RunResult, Span
+
+DIAGNOSIS = pd.DataFrame(
+    {
+        "query_id": ["q/1", "q2", "q3"],
+        "category": "",
+        "question": ["Which <b>|one|?", "When?", "Why?"],
+        "failed": [True, False, True],
+        "cause": ["not_used", "", "refused"],
+        "evidence": ["it's $5 [here](http://x)", "", "no answer given"],
+        "test": ["right from the gold evidence alone", "", ""],
+        "measure": ["token_f1", "token_f1", ""],
+        "value": pd.array([0.25, 1.0, None], dtype="Float64"),
+    }
+)
+
+
+def result(name: str, scores: dict[str, list[float]]) -> RunResult:
+    rows = [(f"q{i}", measure, value) for measure, own in scores.items() for i, value in enumerate(own)]
+    frame = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+    parameters = {"retriever": name, "chunker": "fixed", "chunk_size": 128}
+    return RunResult(name, {"parameters": parameters}, {}, frame, questions={f"q{i}": "?" for i in range(3)})
+
+
+def test_worst_first_and_what_has_no_value_before_all() -> None:
+    table = worst_failures(DIAGNOSIS)
+    assert table["place"].tolist() == ["[q3](#question-q3)", "[q/1](#question-q-1)"]
+    assert table["cause"].tolist() == ["answerable, refused", "in the context, not used"]
+    assert len(worst_failures(DIAGNOSIS, rows=1)) == 1
+
+
+def test_links_work_and_foreign_text_stays_text() -> None:
+    text = as_markdown(worst_failures(DIAGNOSIS))
+    assert "[q/1](#question-q-1)" in text
+    assert "<b>" not in text
+    assert "](http" not in text
+    assert "&lt;b&gt;&#124;one&#124;?" in text
+    assert as_markdown(worst_failures(DIAGNOSIS.head(0))) == "No question failed."
+
+
+def test_details_have_the_heading_that_the_link_names() -> None:
+    document = Document("d", "The tower opened in 1889. *Really*.")
+    case = Case("q/1", "Which <b>?", reference_answer="in 1889", evidence=(Span("d", 0, 25),))
+    data = Dataset("tiny", "test", {"d": document}, (case, Case("q3", "Why?")), {})
+    chunks = [Chunk("d#0", "d", 0, 35, document.text)]
+    text = failure_details(data, DIAGNOSIS, [Answer("q/1", "In <i>1900</i>", ("d#0",))], chunks)
+    assert text.startswith("#### question-q3\n")
+    assert "#### question-q-1\n**Which &lt;b&gt;?**" in text
+    assert "- answered: In &lt;i&gt;1900&lt;/i&gt;" in text
+    assert "- evidence in d: The tower opened in 1889." in text
+    assert "- context 1, d#0: The tower opened in 1889. &#42;Really&#42;." in text
+    assert "- tested: right from the gold evidence alone" in text
+    assert "- answered: nothing" in text, "q3 has no answer"
+
+
+def test_links_of_a_sweep_lead_into_the_executed_notebooks() -> None:
+    text = failure_links([result("bm25", {"RR": [1.0]})], {"bm25": DIAGNOSIS}, rows=1)
+    assert "[q3](bm25.ipynb#question-q3)" in text
+    assert "bm25, fixed 128" in text
+    assert failure_links([], {}) == "No question failed."
+
+
+ARMS = {
+    "actual_gold_fact_coverage": [0.0, 0.5, 1.0],
+    "best_chunks_gold_fact_coverage": [0.5, 0.5, 1.0],
+    "oracle_gold_fact_coverage": [1.0, 0.5, 1.0],
+}
+
+
+def test_the_parts_of_a_gap_by_hand() -> None:
+    table = gap_table([result("bm25", ARMS)])
+    means = table.set_index("part")["mean"].astype(float)
+    assert means.to_dict() == pytest.approx(
+        {"answered": 0.5, "retrieval": 1 / 6, "chunking": 1 / 6, "generation": 1 / 6}
+    )
+    assert means.sum() == pytest.approx(1)
+    assert table["n"].tolist() == [3, 3, 3, 3]
+    assert set(table["measure"]) == {"gold_fact_coverage"}
+    assert "costs most, 0.167" in gap_sentences(table)[0]
+
+
+def test_questions_that_one_arm_lacks_are_in_no_part() -> None:
+    arms = {**ARMS, "oracle_gold_fact_coverage": [1.0, float("nan"), 1.0]}
+    table = gap_table([result("bm25", arms)])
+    assert table["n"].tolist() == [2, 2, 2, 2]
+    assert table["mean"].astype(float).sum() == pytest.approx(1)
+
+
+def test_without_evidence_spans_retrieval_holds_the_chunking_too() -> None:
+    arms = {name: values for name, values in ARMS.items() if not name.startswith("best")}
+    table = gap_table([result("bm25", arms)])
+    assert table["part"].tolist() == ["answered", "retrieval", "generation"]
+    assert table["mean"].astype(float).sum() == pytest.approx(1)
+
+
+def test_without_arms_there_is_no_gap_and_that_is_said() -> None:
+    table = gap_table([result("bm25", {"RR": [1.0, 0.5, 0.0]})])
+    assert table.empty
+    assert gap_sentences(table) == [
+        "No configuration was run with `oracle` on, so the gap is not split between the stages."
+    ]

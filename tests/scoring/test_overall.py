@@ -1,0 +1,195 @@
+"""score_overall and failed_cases: the whole beside its parts, and reasons a person can act on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+import pytest
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.scoring import failed_cases, failure_reasons, overall_parts, score_overall
+from ragbench.types import Answer, Case, Dataset
+
+CASES = [
+    Case("q1", "When?", category="dates", required_keywords=("1889", "spring"), reference_answer="In spring 1889."),
+    Case("q2", "Where?", reference_answer="In Paris."),
+    Case("q3", "Why?", expected_outcome="no_results"),
+    Case("q4", "How?"),
+]
+DATASET = Dataset("mine", "test", {}, CASES, {})
+ANSWERS = [
+    Answer("q1", "In 1889 [1].", ("d#0",), ("d#0",)),
+    Answer("q2", "In Paris.", ("d#0",)),
+    Answer("q3", "no answer found in the documents", ("d#0",), outcome="no_results"),
+    Answer("q4", "So.", ("d#0",), outcome="success"),
+]
+
+
+def frame(values: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+    rows = [(query_id, measure, value) for measure, own in values.items() for query_id, value in own.items()]
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+
+
+SCORES = frame(
+    {
+        "semantic_similarity": {"q1": 0.62, "q2": 0.9, "q3": math.nan},
+        "claim_support": {"q1": 1.0, "q2": 0.9, "q3": math.nan},
+        "citation_accuracy": {"q1": 1.0, "q2": math.nan},
+        "token_f1": {"q1": 0.1},
+    }
+)
+
+
+def scored(answers: Sequence[Answer], scores: pd.DataFrame) -> dict[str, list[float]]:
+    table = score_overall(DATASET, answers, scores)
+    assert (
+        table.groupby("measure", sort=False)["query_id"]
+        .agg(list)
+        .map(lambda ids: ids == ["q1", "q2", "q3", "q4"])
+        .all()
+    )
+    return {str(name): values.tolist() for name, values in table.groupby("measure", sort=False)["value"]}
+
+
+def near(*values: float) -> list[object]:
+    return [pytest.approx(value, abs=1e-9, nan_ok=True) for value in values]
+
+
+def test_whole_and_parts_by_hand() -> None:
+    nan, values = math.nan, scored(ANSWERS, SCORES)
+    assert list(values) == [
+        "overall", "overall_semantic", "overall_keyword", "overall_citation", "overall_hallucination", "passed"
+    ]  # fmt: skip
+    assert values["overall_semantic"] == near(0.62, 0.9, nan, nan)
+    assert values["overall_keyword"] == near(0.5, nan, nan, nan)
+    assert values["overall_citation"] == near(1.0, 0.0, nan, 0.0)  # q2 and q4 cite nothing where q1 does
+    assert values["overall_hallucination"] == near(0.0, 0.1, nan, nan)
+    assert values["overall"] == near(0.248 + 0.1 + 0.2 + 0.2, (0.36 + 0.0 + 0.18) / 0.8, nan, 0.0)
+    assert values["passed"] == [0.0, 0.0, 1.0, 0.0]
+
+
+def test_where_nobody_cites_and_nobody_asks_citations_are_no_part() -> None:
+    answers = [Answer("q2", "In Paris.", ("d#0",))]
+    values = scored(answers, SCORES)
+    assert "overall_citation" not in values
+    assert values["overall"] == near(math.nan, (0.36 + 0.18) / 0.6, math.nan, math.nan)
+    assert values["passed"] == [0.0, 1.0, 0.0, 0.0], "questions without an answer do not pass"
+
+
+def test_an_answer_with_nothing_to_judge_it_by_is_unscored() -> None:
+    values = scored([Answer("q4", "So.", ("d#0",), outcome="success")], frame({}))
+    assert math.isnan(values["passed"][3])
+    assert set(values) == {"overall", "passed"}
+
+
+def test_content_stands_in_where_accuracy_is_missing() -> None:
+    case, answer = CASES[1], Answer("q2", "In Paris [1].", ("d#0",), ("d#0",))
+    assert overall_parts(case, answer, {"citation_content": 0.5})["citation"] == 0.5
+    assert overall_parts(case, answer, {"citation_content": 0.5, "citation_accuracy": 0.25})["citation"] == 0.25
+    assert overall_parts(case, answer, {"citation_content": 0.5, "citation_accuracy": math.nan})["citation"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("case", "answer", "scores", "reasons"),
+    [
+        (Case("q", "?"), None, {}, ["no answer"]),
+        (Case("q", "?"), Answer("q", "", error="time-out"), {}, ["failed: time-out"]),
+        (Case("q", "?"), Answer("q", "", outcome="failed"), {}, ["failed"]),
+        (Case("q", "?"), Answer("q", "x"), {}, []),
+        (
+            Case("q", "?", required_keywords=("a",)),
+            Answer("q", "-", outcome="blocked"),
+            {},
+            ["abstained (blocked) where an answer was expected"],
+        ),
+        (
+            Case("q", "?"),
+            Answer("q", "-", ("c",), flags=("guardrail_blocked",)),
+            {},
+            ["abstained (guardrail_blocked) where an answer was expected"],
+        ),
+        (
+            Case("q", "?", expected_outcome="no_results"),
+            Answer("q", "Yes [1].", ("c",), ("c",)),
+            {},
+            ["outcome success where no_results was expected"],
+        ),
+        (
+            Case("q", "?", expected_outcome="blocked"),
+            Answer("q", "-", ("c",), outcome="no_results"),
+            {},
+            ["outcome no_results where blocked was expected"],
+        ),
+        (Case("q", "?", expected_outcome="blocked"), Answer("q", "-", flags=("guardrail_blocked",)), {}, []),
+        (
+            Case("q", "?", expected_outcome="no_results"),
+            Answer("q", "It is 42."),
+            {},
+            ["answered without any context where no_results was expected"],
+        ),
+        (Case("q", "?", expected_outcome="no_results"), Answer("q", "I don't know."), {}, []),
+        (Case("q", "?", expected_outcome="no_results"), Answer("q", "It is 42.", flags=("no_context",)), {}, []),
+        (
+            Case("q", "?", expected_outcome="uncertain"),
+            Answer("q", "Yes [1].", ("c",), ("c",)),
+            {},
+            ["outcome success where uncertain was expected"],
+        ),
+        (Case("q", "?", expected_outcome="success"), Answer("q", "Yes.", ("c",), confidence=0.1), {}, []),
+        (
+            Case("q", "?", required_keywords=("a", "b")),
+            Answer("q", "b"),
+            {"semantic_similarity": 0.62, "claim_support": 0.7, "forbidden_claims_absent": 0.5},
+            [
+                "semantic similarity 0.62 < 0.70",
+                "missing keywords: a",
+                "hallucination 0.30 > 0.20",
+                "states a forbidden claim",
+            ],
+        ),
+        (Case("q", "?", required_keywords=("a", "b", "c")), Answer("q", "a b"), {}, []),  # 0.67 is enough
+        (
+            Case("q", "?", required_flags=("x", "y"), forbidden_flags=("z",), min_citations=2),
+            Answer("q", "a [1]", ("c",), ("c", "invalid:2"), flags=("x", "z")),
+            {"citation_accuracy": 1.0},
+            ["required flags not set: y", "forbidden flags set: z", "citations 1 < 2"],
+        ),
+    ],
+)
+def test_reasons_in_words(case: Case, answer: Answer | None, scores: dict[str, float], reasons: list[str]) -> None:
+    assert failure_reasons(case, answer, scores) == reasons
+
+
+def test_failed_cases_say_why() -> None:
+    table = failed_cases(DATASET, ANSWERS, SCORES)
+    assert table.to_dict("records") == [
+        {
+            "query_id": "q1",
+            "category": "dates",
+            "question": "When?",
+            "reasons": "semantic similarity 0.62 < 0.70; missing keywords: spring",
+        },
+        {"query_id": "q2", "category": "", "question": "Where?", "reasons": "citations that hold 0.00 < 0.80"},
+        {"query_id": "q4", "category": "", "question": "How?", "reasons": "citations that hold 0.00 < 0.80"},
+    ]
+    passed = score_overall(DATASET, ANSWERS, SCORES).query("measure == 'passed' and value == 0")["query_id"]
+    assert passed.tolist() == table["query_id"].tolist()
+
+
+def test_thresholds_and_weights_of_ones_own() -> None:
+    assert failed_cases(DATASET, ANSWERS, SCORES, thresholds={"semantic": 0.6})["query_id"].tolist() == []
+    one = score_overall(DATASET, ANSWERS, SCORES, weights={"semantic": 1}).query("measure == 'overall'")["value"]
+    assert one.tolist() == near(0.62, 0.9, math.nan, math.nan)
+
+
+def test_mistakes_are_refused_before_anything_is_scored() -> None:
+    with pytest.raises(ConfigError, match="did you mean 'keyword'"):
+        score_overall(DATASET, ANSWERS, SCORES, weights={"keywords": 1})
+    with pytest.raises(ConfigError, match="from 0 to 1"):
+        failed_cases(DATASET, ANSWERS, SCORES, thresholds={"semantic": 70})
+    with pytest.raises(DataError, match="no column 'value'"):
+        score_overall(DATASET, ANSWERS, SCORES[["query_id", "measure"]])
+    with pytest.raises(DataError, match="two values for token_f1"):
+        score_overall(DATASET, ANSWERS, pd.concat([SCORES, SCORES.tail(1)]))

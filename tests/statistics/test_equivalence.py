@@ -1,0 +1,142 @@
+"""Equivalence and the cheapest within a margin: statsmodels, error rates, and what is never claimed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.weightstats import ttost_paired
+
+from ragbench.errors import ComparisonError, ConfigError
+from ragbench.statistics import equivalent, within_margin
+
+
+def scores(values: object, measure: str = "RR") -> pd.DataFrame:
+    return pd.DataFrame({"measure": measure, "value": values}).rename_axis("query_id").reset_index()
+
+
+@pytest.mark.parametrize("margin", [0.02, 0.05, 0.2])
+def test_as_statsmodels_has_it(margin: float) -> None:
+    rng = np.random.default_rng(0)
+    before = rng.random(60)
+    after = before + rng.normal(0.01, 0.1, 60)
+    row = equivalent(scores(before), scores(after), margin).iloc[0]
+    p_value, below, above = ttost_paired(after, before, -margin, margin)
+    assert row["p_value"] == pytest.approx(p_value, rel=1e-9)
+    assert row["p_non_inferior"] == pytest.approx(below[1], rel=1e-9)
+    assert row["equivalent"] == (max(below[1], above[1]) < 0.05)
+    assert row["equivalent"] == (-margin < row["ci_low"] and row["ci_high"] < margin)
+
+
+def test_not_significant_is_not_equal() -> None:
+    rng = np.random.default_rng(1)
+    before, after = rng.random(8), rng.random(8)
+    row = equivalent(scores(before), scores(after), 0.05).iloc[0]
+    assert not row["equivalent"]
+    assert row["p_value"] > 0.2
+
+
+def test_at_the_margin_equality_is_proven_in_one_experiment_of_twenty() -> None:
+    rng = np.random.default_rng(2)
+    draws = rng.normal(0.1, 0.2, (2000, 50))  # the true difference is the margin itself
+    rows = pd.DataFrame({"query_id": np.tile(np.arange(50), 2000), "measure": np.repeat(np.arange(2000), 50)})
+    table = equivalent(rows.assign(value=0.0), rows.assign(value=draws.ravel()), 0.1)
+    assert table["equivalent"].mean() == pytest.approx(0.05, abs=0.015)
+
+
+def test_not_worse_follows_the_direction_of_the_measure() -> None:
+    slow, fast = [30.0, 31.0, 29.5, 30.5], [20.0, 21.5, 19.5, 20.0]
+    better = equivalent(scores(slow, "latency_total_ms"), scores(fast, "latency_total_ms"), 1.0).iloc[0]
+    worse = equivalent(scores(fast, "latency_total_ms"), scores(slow, "latency_total_ms"), 1.0).iloc[0]
+    assert (better["non_inferior"], better["equivalent"]) == (True, False)
+    assert (worse["non_inferior"], worse["equivalent"]) == (False, False)
+
+
+def test_edges_of_equivalence() -> None:
+    same = equivalent(scores([0.0, 0.5]), scores([0.0, 0.5]), 0.01).iloc[0]
+    assert (same["p_value"], same["equivalent"]) == (0.0, True)
+    apart = equivalent(scores([0.0, 0.5]), scores([0.25, 0.75]), 0.25).iloc[0]
+    assert (apart["p_value"], apart["equivalent"]) == (1.0, False)
+    alone = equivalent(scores([0.5]), scores([0.5]), 0.1).iloc[0]
+    assert (alone["p_value"], alone["equivalent"]) == (pd.NA, False)
+    with pytest.raises(ConfigError, match=r"margin is 0\.0"):
+        equivalent(scores([0.5]), scores([0.5]), 0.0)
+
+
+def three() -> dict[str, pd.DataFrame]:
+    rng = np.random.default_rng(3)
+    good = rng.random(200)
+    return {
+        "dear": scores(good),
+        "cheap": scores(good + rng.normal(-0.005, 0.05, 200)),
+        "bad": scores(good * 0.5),
+    }
+
+
+def test_the_cheapest_that_is_proven_is_chosen_and_not_the_cheapest() -> None:
+    found = within_margin(three(), {"dear": 10.0, "cheap": 1.0, "bad": 0.1}, 0.03, measure="RR")
+    assert found.chosen == "cheap"
+    assert found.table["name"].tolist() == ["bad", "cheap", "dear"]
+    assert found.table["proven"].tolist() == [False, True, True]
+    assert "The cheapest of 3 configurations proven to be within 0.03 of the best by RR is cheap" in found.sentence
+    expected = multipletests(found.table["p_value"].to_numpy(dtype=float), method="holm")[1]
+    assert found.table["p_adjusted"].tolist() == pytest.approx(expected.tolist())
+
+
+def test_p_is_that_against_the_strongest_rival() -> None:
+    frames = three()
+    found = within_margin(frames, dict.fromkeys(frames, 1.0), 0.03, measure="RR")
+    rivals = [equivalent(frames[other], frames["cheap"], 0.03).iloc[0]["p_non_inferior"] for other in ("dear", "bad")]
+    own = found.table.set_index("name").loc["cheap", "p_value"]
+    assert own == pytest.approx(max(rivals), rel=1e-9)
+
+
+def test_nothing_proven_is_said_and_not_turned_into_equality() -> None:
+    frames = {name: scores(np.random.default_rng(i).random(10)) for i, name in enumerate("abc")}
+    found = within_margin(frames, {"a": 1.0, "b": 2.0, "c": 3.0}, 0.01, measure="RR", word="fastest")
+    assert found.chosen is None
+    assert "That does not prove them worse" in found.sentence
+    assert "significant" not in found.sentence
+
+
+def test_an_unknown_cost_is_compared_with_and_not_chosen() -> None:
+    frames = three()
+    found = within_margin(frames, {"dear": 10.0, "cheap": None, "bad": 0.1}, 0.03, measure="RR")  # type: ignore[dict-item]
+    assert found.chosen == "dear"
+    assert found.table["name"].iloc[-1] == "cheap"
+    with pytest.raises(ConfigError, match="costs has no entry for 'bad'"):
+        within_margin(frames, {"dear": 1.0, "cheap": 1.0}, 0.03, measure="RR")
+
+
+def test_lower_is_better_turns_best_around() -> None:
+    rng = np.random.default_rng(4)
+    frames = {
+        "slow": scores(rng.normal(30, 1, 50), "latency_total_ms"),
+        "fast": scores(rng.normal(10, 1, 50), "latency_total_ms"),
+    }
+    found = within_margin(frames, {"slow": 1.0, "fast": 2.0}, 2.0, measure="latency_total_ms")
+    assert (found.best, found.chosen) == ("fast", "fast")
+
+
+def test_a_wrong_proof_is_rare_however_many_try() -> None:
+    """Six configurations that are truly worse by the margin, one best: a proof of any of the six is wrong."""
+    rng = np.random.default_rng(5)
+    wrong = 0
+    for _ in range(30):
+        best = rng.random(40)
+        frames = {"best": scores(best)}
+        frames |= {f"c{i}": scores(best - 0.1 + rng.normal(0, 0.2, 40)) for i in range(6)}
+        table = within_margin(frames, dict.fromkeys(frames, 1.0), 0.1, measure="RR").table
+        wrong += bool(table.loc[table["name"] != "best", "proven"].any())
+    assert wrong <= 6  # at most 1.5 expected
+
+
+def test_refusals() -> None:
+    with pytest.raises(ConfigError, match="1 configurations; this needs"):
+        within_margin({"a": scores([1.0])}, {"a": 1.0}, 0.1, measure="RR")
+    frames = {"a": scores([1.0, None]), "b": scores([None, 1.0])}
+    with pytest.raises(ComparisonError, match="no query that all 2 configurations have scored"):
+        within_margin(frames, {"a": 1.0, "b": 1.0}, 0.1, measure="RR")
+    with pytest.raises(ConfigError, match="unknown measure 'R'"):
+        within_margin({"a": scores([1.0]), "b": scores([1.0])}, {"a": 1.0, "b": 1.0}, 0.1, measure="R")

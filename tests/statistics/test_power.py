@@ -1,0 +1,74 @@
+"""How many queries: G*Power's textbook number, statsmodels, and simulation with the test that is really used."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from statsmodels.stats.power import TTestPower
+
+from ragbench.errors import ConfigError
+from ragbench.statistics import compare, required_queries
+from ragbench.statistics.power import t_test_power
+
+
+def pilot(*differences: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+    frame = pd.DataFrame({"query_id": range(len(differences)), "measure": "RR", "value": 0.0})
+    return frame, frame.assign(value=differences)
+
+
+UNIT = pilot(-1.0, 0.0, 1.0)  # standard deviation 1
+
+
+@pytest.mark.parametrize(("effect", "n"), [(0.2, 199), (0.5, 34), (0.8, 15)])
+def test_textbook_numbers(effect: float, n: int) -> None:
+    """Small, medium and large effects (Cohen 1988) as G*Power has them for a two-sided paired t-test, power 0.8."""
+    assert required_queries(*UNIT, effect).iloc[0]["required"] == n
+    assert required_queries(*UNIT, -effect).iloc[0]["required"] == n
+
+
+@pytest.mark.parametrize(("effect", "n", "alpha"), [(0.1, 50, 0.05), (0.4, 12, 0.01), (0.3, 3, 0.1), (5.0, 30, 0.05)])
+def test_power_is_that_of_statsmodels(effect: float, n: int, alpha: float) -> None:
+    theirs = TTestPower().power(effect, n, alpha)
+    assert t_test_power(effect, 1.0, n, alpha) == pytest.approx(theirs, abs=1e-9)
+
+
+def test_what_can_be_detected_has_the_power_asked_for() -> None:
+    row = required_queries(*UNIT, 0.5, power=0.9, alpha=0.1).iloc[0]
+    assert t_test_power(row["detectable"], row["deviation"], 3, 0.1) == pytest.approx(0.9, abs=1e-9)
+    assert required_queries(*UNIT, float(row["detectable"]) * 1.0001, power=0.9, alpha=0.1).iloc[0]["required"] == 3
+
+
+def test_the_number_suffices_for_the_test_that_is_used() -> None:
+    """1,000 experiments with skewed differences and the effect asked for; power 0.8 within its own noise."""
+    rng = np.random.default_rng(0)
+    differences = rng.choice([-0.5, 0.0, 0.0, 0.0, 0.5, 1.0], 4000)
+    before, after = pilot(*(differences - differences.mean()))
+    n = int(required_queries(before, after, 0.15).iloc[0]["required"])
+    draws = rng.choice(differences - differences.mean() + 0.15, (1000, n))
+    rows = pd.DataFrame({"query_id": np.tile(np.arange(n), 1000), "measure": np.repeat(np.arange(1000), n)})
+    table = compare(rows.assign(value=0.0), rows.assign(value=draws.ravel()), n_resamples=1000, correction="none")
+    found = float((table["p_value"] < 0.05).mean())
+    assert found == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / 1000))
+
+
+def test_edges() -> None:
+    alone = required_queries(*pilot(0.5), 0.1).iloc[0]
+    assert all(alone[name] is pd.NA for name in ("deviation", "required", "detectable"))
+    same = required_queries(*pilot(0.5, 0.5), 0.1).iloc[0]
+    assert same[["deviation", "required", "detectable"]].tolist() == [0.0, 2, 0.0]
+    assert required_queries(*UNIT, 1e-6).iloc[0]["required"] is pd.NA
+
+
+@pytest.mark.parametrize(
+    ("effect", "power", "message"),
+    [
+        (0.0, 0.8, "effect is 0.0"),
+        (float("nan"), 0.8, "effect is nan"),
+        (0.1, 1.0, "power is 1.0"),
+        (0.1, 0.01, "alpha"),
+    ],
+)
+def test_wrong_settings_are_named(effect: float, power: float, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        required_queries(*UNIT, effect, power)
