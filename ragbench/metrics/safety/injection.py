@@ -218,7 +218,7 @@ def _read(text: str) -> _Read:
 
 def _spread(n: int) -> npt.NDArray[np.float64]:
     """0 to n - 1 in an order that visits the whole range early (the van der Corput sequence by golden ratio)."""
-    return (np.arange(n) * 0.6180339887498949) % 1.0
+    return np.asarray((np.arange(n) * 0.6180339887498949) % 1.0, dtype=np.float64)
 
 
 def _scores(reads: Sequence[_Read], embed: Any) -> npt.NDArray[np.float64]:
