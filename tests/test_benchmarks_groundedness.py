@@ -78,7 +78,7 @@ def overlap(answer: str, contexts: Sequence[str]) -> float:
 
 
 def auc(scores: Callable[[list[Pair]], list[float]], good: list[Pair], bad: list[Pair]) -> tuple[float, list[float]]:
-    from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
+    from sklearn.metrics import roc_auc_score
 
     values = scores([*good, *bad])
     return float(roc_auc_score([1] * len(good) + [0] * len(bad), values)), values

@@ -1,7 +1,8 @@
 """A small built-in set of texts for safety measures: attacks and harmless prompts, outputs that leak and clean ones.
 
-All texts are our own. The inputs are no part of what `injection_score` was fitted to and were not used to choose
-anything about it; a good part of the harmless ones is full of alarming words. Persons, numbers and keys are invented,
+All texts are our own. None of the inputs is among the sentences that `injection_score` was fitted to, but its errors
+on them were looked at once before more sentences were written: its figures here are a little kind. A good part of the
+harmless ones is full of alarming words. Persons, numbers and keys are invented,
 their checksums are valid. In the files "~~" stands inside keys, so that scanners of repositories stay calm; it is
 removed when they are read.
 """

@@ -82,4 +82,4 @@ def test_what_cannot_be_tested_is_undecided() -> None:
 @pytest.mark.parametrize("settings", [{"k": 0}, {"share": 0.0}, {"share": 1.2}])
 def test_settings_out_of_range(settings: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="expected k from 1"):
-        row(SAYS_SO, ["a"], **settings)
+        row(SAYS_SO, ["a"], **settings)  # type: ignore[arg-type]

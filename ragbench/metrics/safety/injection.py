@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _EMBEDDING_SCALE = 1.5
 _INVERSE_PENALTY = 0.5
 # Moves the score of 0.5 to where about one in a hundred harmless questions and passages lies above it.
-_THRESHOLD_LOGIT = 0.6
+_THRESHOLD_LOGIT = 0.8
 _MOST_WINDOWS = 32
 _MOST_CHARACTERS = 1_000_000
 _BATCH_WINDOWS = 20_000
@@ -218,7 +218,7 @@ def _read(text: str) -> _Read:
 
 def _spread(n: int) -> npt.NDArray[np.float64]:
     """0 to n - 1 in an order that visits the whole range early (the van der Corput sequence by golden ratio)."""
-    return (np.arange(n) * 0.6180339887498949) % 1.0
+    return np.asarray((np.arange(n) * 0.6180339887498949) % 1.0, dtype=np.float64)
 
 
 def _scores(reads: Sequence[_Read], embed: Any) -> npt.NDArray[np.float64]:
@@ -245,14 +245,14 @@ def _embed_now(texts: Sequence[str]) -> FloatMatrix:
     unique = sorted(set(texts), key=lambda text: (-len(text), text))
     vectors: FloatMatrix = np.asarray(_transformer().embed(unique, "document"), dtype=np.float64)
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    vectors = np.divide(vectors, np.maximum(lengths, 1e-12)[:, None])
+    vectors /= np.maximum(lengths, 1e-12)[:, None]
     row_of = {text: row for row, text in enumerate(unique)}
-    chosen: FloatMatrix = vectors[[row_of[text] for text in texts]]
-    return chosen
+    chosen = vectors[[row_of[text] for text in texts]]
+    return np.asarray(chosen, dtype=np.float64)
 
 
 def _embed_stored(texts: Sequence[str]) -> FloatMatrix:
-    return load_embedder("minilm").encode(texts).astype(np.float64)
+    return np.asarray(load_embedder("minilm").encode(texts), dtype=np.float64)
 
 
 def _category(weights: Mapping[str, float]) -> str:
