@@ -125,7 +125,13 @@ def _load(test_set: str, corpus: str) -> Dataset:
     from ragbench.datasets import load_dataset
 
     if not corpus:
-        return load_dataset(test_set)
+        data = load_dataset(test_set)
+        if test_set != "pydoc":
+            return data
+        from ragbench.datasets.safety import load_safety_samples
+
+        inputs, outputs = load_safety_samples()
+        return replace(data, safety_inputs=inputs, safety_outputs=outputs)
     from ragbench.datasets.corpus import load_corpus
     from ragbench.datasets.testsets import SUFFIXES, form_of, load_testset
 
