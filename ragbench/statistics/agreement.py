@@ -69,7 +69,8 @@ def judge_agreement(
     Intervals (1 - alpha) are percentile bootstrap, drawing whole queries, so several labels of one question are no
     several questions. Resamples in which a statistic is undefined are left out of its interval. Accuracy has that of
     Wilson (1927) where it is a share of queries (one pair each, or several that are alike): no resample of 30 right
-    verdicts holds a wrong one. Of the others `note` then says that their interval has no width.
+    verdicts holds a wrong one. Of the others `note` then says that their interval has no width. With few labels and few
+    errors they are too short: simulated with 30 labels and an accuracy of 0.93, that of kappa covers 88 %.
 
     Args:
         judgements: of one system, or {configuration: judgements}; at most one per answer and criterion.

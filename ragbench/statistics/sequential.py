@@ -73,7 +73,7 @@ def sequential(
         difference: mean of contender - baseline over them.
         ci_low, ci_high: 1 - alpha confidence sequence of the true difference; it only ever shrinks.
         p_value: anytime-valid, two-sided, of no difference.
-        decision: "higher" (the contender's values), "lower", or "go on".
+        decision: "higher" (the contender's values), "lower", or "go on"; once made it stays.
 
     Args:
         baseline: tidy scores.
@@ -182,7 +182,7 @@ def _path(differences: Floats, batch: int, alpha: float, width: float) -> pd.Dat
     scaled = (differences / width + 1) / 2
     supposed = np.linspace(0, 1, _STEPS + 1)
     ever = np.full(len(supposed), -math.inf)
-    none, rows = -math.inf, []
+    none, rows, decision = -math.inf, [], "go on"
     capital = log_capital(scaled[:, None], supposed[None, :], alpha)
     against = log_capital(scaled[:, None], np.array([[0.5]]), alpha)[:, 0]
     low, high = -width, width
@@ -196,7 +196,8 @@ def _path(differences: Floats, batch: int, alpha: float, width: float) -> pd.Dat
             high = (2 * min(kept[-1] + 1, _STEPS) / _STEPS - 1) * width
         center = float(differences[:end].mean())
         p_value = min(1.0, math.exp(-none))
-        decision = "go on" if p_value > alpha else ("higher" if center > 0 else "lower")
+        if decision == "go on" and p_value <= alpha:  # the side of the interval; what comes later takes nothing back
+            decision = "higher" if low + high > 0 else "lower"
         rows.append((end, center, low, high, p_value, decision))
         done = end
     return pd.DataFrame(rows, columns=["n", "difference", "ci_low", "ci_high", "p_value", "decision"])

@@ -12,7 +12,7 @@ import scipy.stats
 
 from ragbench.errors import ComparisonError, ConfigError, DataError
 from ragbench.statistics import compare_until, query_order, sequential
-from ragbench.statistics.sequential import log_capital
+from ragbench.statistics.sequential import _path, log_capital
 
 
 def scores(values: object, measure: str = "RR") -> pd.DataFrame:
@@ -163,3 +163,10 @@ def test_nothing_to_compare() -> None:
         sequential(scores([None, 1.0]), scores([1.0, None]), measure="RR")
     with pytest.raises(ComparisonError, match="same queries"):
         sequential(scores([1.0]), scores([1.0, 0.0]), measure="RR")
+
+
+def test_a_decision_stays_on_the_side_where_it_was_made() -> None:
+    """Values in an order that is not random, first gains and then losses, contradict the interval, not each other."""
+    path = _path(np.array([0.5] * 60 + [-0.5] * 140), 20, 0.05, 1.0)
+    assert path["difference"].iloc[-1] < 0 < path["ci_low"].iloc[-1]
+    assert set(path["decision"]) == {"higher"}
