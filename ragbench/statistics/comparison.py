@@ -62,7 +62,8 @@ def compare(
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
         mde: smallest difference that this many queries would show with a power of 0.8 in a two-sided test at alpha
             (uncorrected): (z(1 - alpha/2) + z(0.8)) * standard error of the difference. A difference that matters to
-            you but is below it needs more queries, whatever p says; `required_queries` says how many.
+            you but is below it needs more queries, whatever p says; `required_queries` says how many. pd.NA where all
+            queries differ alike: without any spread nothing is known about it.
         n_tests, n_unpaired, n_clusters, interval, test: see above and below.
 
     With `cluster` (query_id -> group: several questions from one document, say) whole groups are drawn and flipped,
@@ -254,4 +255,7 @@ def _detectable(unit: _Units, alpha: float) -> float:
 
     if len(unit.sums) < 2:
         return math.nan
-    return float((norm.ppf(1 - alpha / 2) + norm.ppf(POWER)) * unit.values.std(ddof=1) / math.sqrt(len(unit.sums)))
+    deviation = float(unit.values.std(ddof=1))
+    if deviation <= TIE:
+        return math.nan
+    return float((norm.ppf(1 - alpha / 2) + norm.ppf(POWER)) * deviation / math.sqrt(len(unit.sums)))

@@ -203,6 +203,6 @@ def _sentence(table: pd.DataFrame, chosen: str | None, best: str, margin: float,
         )
     return (
         f"None of {len(rows)} configurations with a known cost is proven to be within {margin:g} of the best by "
-        f"{measure} over {n} queries (highest mean: {best}, {rows[best]['mean']:.3f}). That does not prove them worse: "
+        f"{measure} over {n} queries (best mean: {best}, {rows[best]['mean']:.3f}). That does not prove them worse: "
         "take more queries, or a wider margin if you would not notice it."
     )
