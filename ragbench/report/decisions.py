@@ -12,6 +12,7 @@ from ragbench.report.sweep import check_comparable, configurations
 from ragbench.statistics import (
     DatasetHealth,
     HeldOut,
+    adjusted_p_values,
     anova,
     compare,
     dataset_health,
@@ -170,7 +171,6 @@ def compare_sweeps(
         ComparisonError: other data (the fingerprints are named), other queries, or no configuration in common.
     """
     import pandas as pd
-    from statsmodels.stats.multitest import multipletests
 
     check_comparable([*before, *after])
     old = {result.name: result for result in before}
@@ -191,8 +191,7 @@ def compare_sweeps(
     table = pd.concat(parts, ignore_index=True)
     tested = table["p_value"].notna()
     if tested.any():
-        p_values = table.loc[tested, "p_value"].to_numpy(dtype=float)
-        table.loc[tested, "p_adjusted"] = multipletests(p_values, method="holm")[1]
+        table.loc[tested, "p_adjusted"] = adjusted_p_values(table.loc[tested, "p_value"].to_numpy(dtype=float))
     table["n_tests"] = int(tested.sum())
     return table[["name", "label", *(column for column in table if column not in {"name", "label"})]]
 

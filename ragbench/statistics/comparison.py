@@ -10,6 +10,7 @@ import numpy as np
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.metrics import higher_is_better
+from ragbench.statistics.adjusting import CORRECTIONS, adjusted_p_values
 from ragbench.statistics.binary import mcnemar_p_value
 from ragbench.statistics.columns import check_settings, mean, nullable
 from ragbench.statistics.intervals import ENOUGH_MOVING, ENOUGH_PAIRS, adjusted_interval
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.floating]
 
 POWER = 0.8
-CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "fdr_by", "none")
 
 
 def compare(
@@ -150,7 +150,7 @@ def compare_all(
             "ci_low": nullable(low),
             "ci_high": nullable(high),
             "p_value": nullable(p_values),
-            "p_adjusted": nullable(_adjusted(p_values, correction, alpha)),
+            "p_adjusted": nullable(adjusted_p_values(p_values, correction)),
             "effect_size": nullable([_effect(d, s) for d, s in zip(differences, deviations, strict=True)]),
             "wins": [int((gain > TIE).sum()) for gain in gains],
             "ties": [int((np.abs(gain) <= TIE).sum()) for gain in gains],
@@ -229,17 +229,6 @@ def _p_values(pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int,
             tests[row] = f"sign-flip, {'exact' if is_exact(unit.sums, n_resamples) else 'sampled'}"
     p_values[flipped] = randomisation_p_values([units[row].sums for row in flipped], n_resamples, seed)
     return p_values, tests
-
-
-def _adjusted(p_values: Floats, correction: str, alpha: float) -> Floats:
-    tested = ~np.isnan(p_values)
-    if correction == "none" or not tested.any():
-        return p_values
-    from statsmodels.stats.multitest import multipletests
-
-    adjusted = p_values.copy()
-    adjusted[tested] = multipletests(p_values[tested], alpha=alpha, method=correction)[1]
-    return adjusted
 
 
 def _effect(difference: Floats, deviation: float) -> float:
