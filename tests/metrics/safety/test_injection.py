@@ -178,7 +178,7 @@ def test_wrong_input_is_named() -> None:
 
 def test_head_and_patterns_belong_together() -> None:
     assert _head().signs.shape == (len(FEATURE_NAMES),)
-    assert _head().embedding.shape == (384,)
+    assert _head().embedding.shape == (384 + 256,)
     assert len(features([frozenset()], [False])[0]) == len(FEATURE_NAMES)
     assert {row["category"] for row in training_sentences() if row["harmful"]} == set(CATEGORIES)
 

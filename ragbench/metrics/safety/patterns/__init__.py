@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Signs of an attack on an assistant, as patterns over one sentence in plain letters (see `normalising.plain`).
 
 Each sign is a speech act, not a word: an order to drop *one's instructions*, a request for *your* prompt, a persona
@@ -15,11 +16,15 @@ from ragbench.metrics.safety.patterns.orders import (
     ALL,
     DROP,
     DROP_CJK,
+    DROP_IT,
+    EXERCISE,
     FORBIDDEN,
     FORCE,
     INTERRUPT,
     MENTION,
+    MISHAP,
     NEW_ORDER,
+    NO_LONGER,
     NOTE_TO_AI,
     OBEY_ME,
     PRIOR,
@@ -27,7 +32,12 @@ from ragbench.metrics.safety.patterns.orders import (
     RULES,
     SECRECY,
     SPAN,
+    START,
+    SWITCH,
     TELL,
+    TOLD_YOU,
+    WHATEVER,
+    YOUR_DUTY,
 )
 from ragbench.metrics.safety.patterns.personas import (
     ASSISTANT,
@@ -55,6 +65,7 @@ _FEATURES: dict[str, str] = {
     "drop_all": rf"{DROP}\W+(?:\w+\W+){{0,3}}?{ALL}\W+(?:\w+\W+){{0,5}}?(?:{PRIOR}|{RULES})",
     "drop_rules": DROP_CJK + rf"|{DROP}\W*(?:\w+\W+){{0,5}}?{RULES}|{RULES}\W*(?:\w+\W+){{0,4}}?{DROP}",
     "drop_prior": rf"{DROP}\W*(?:\w+\W+){{0,4}}?{PRIOR}",
+    "tell": TELL,
     "above": ABOVE,
     "tell_above": rf"{TELL}\W*(?:\w+\W+){{0,6}}?{ABOVE}|{ABOVE}\W*(?:\w+\W+){{0,5}}?{TELL}",
     "tell_prompt": rf"{TELL}\W*(?:\w+\W+){{0,8}}?{PROMPT}|{PROMPT}\W*(?:\w+\W+){{0,5}}?{TELL}",
@@ -79,6 +90,15 @@ _FEATURES: dict[str, str] = {
     "decode": DECODE,
     "interrupt": INTERRUPT,
     "note_to_ai": NOTE_TO_AI,
+    "drop_it": DROP_IT,
+    "told_you": TOLD_YOU,
+    "start": START,
+    "switch": SWITCH,
+    "exercise": EXERCISE,
+    "mishap": MISHAP,
+    "your_duty": YOUR_DUTY,
+    "no_longer": NO_LONGER,
+    "whatever": WHATEVER,
     "second_person": r"\b(?:you|your|you're|yours|yourself|du|dein\w*|dich|dir|tu|tus|te|ton|tes|toi|vous|votre|ti|tuo|tue"
     r"|voce|je|jij|jouw|sen|ты|твои)\b|你|あなた|너",
     "question": r"\?\s*$|^\W*(?:what|why|how|who|when|where|which|is|are|does|do|did|can|could|should|was|were|wie|was|warum"
@@ -121,12 +141,28 @@ _TOGETHER = (
     ("drop", "obey_me"),
     ("second_person", "forbidden"),
     ("question", "drop"),
+    ("drop_it", "switch"),
+    ("drop_it", "force"),
+    ("interrupt", "switch"),
+    ("drop", "told_you"),
+    ("told_you", "tell"),
+    ("start", "tell"),
+    ("start", "question"),
+    ("told_you", "start"),
+    ("switch", "second_person"),
+    ("mishap", "drop"),
+    ("exercise", "become"),
+    ("your_duty", "drop"),
+    ("your_duty", "tell"),
+    ("your_duty", "become"),
+    ("your_duty", "new_order"),
+    ("no_longer", "second_person"),
 )
 # Said alone by most harmless prompts, they only count together with others.
 _ALONE = tuple(
     name
     for name in _COMPILED
-    if name not in {"second_person", "rules", "become", "question", "harm", "fiction", "above"}
+    if name not in {"second_person", "rules", "become", "question", "harm", "fiction", "above", "tell", "start"}
 )
 FEATURE_NAMES = (
     *_ALONE,

@@ -31,6 +31,9 @@ DROP = any_of(
     r"\byok say\w*|\bunut\w*|\bgormezden gel\w*|\bgecersiz\b|\bdikkate alma\w*|\buyma\b|игнорир\w+|забудь\w*|отмени\w*"
     r"|не следуй\w*|\bzignoruj\w*|\bzapomnij\w*|\bpomin\b|обойди\w*|\batla\b|绕过|忽略|无视|忽視|無視|忘记|忘掉|忘れ|不要遵|무시|잊어|تجاهل"
     r"|انس |अनदेखा|نادیده|فراموش",
+    r"\b(?:lay|put|throw|leave|drop|cast)\w* (?:\w+ ){0,3}?(?:aside|away|behind|overboard)\b|\buber bord\b|\bbir kenara birak\w*|\bkaldir\w*|\bdevre disi\b|\bkapat\w*"
+    r"|\bgecersiz say\w*|\bgecerli degil\b|\b(?:leg|verlass|verlasse) dein\w*|\buita\b|\bglom\b|\bignorera\b|\bzapomen\w*|\bignoruj\w*|\bunuhda\b|\bglem\b|\blaat .{0,20}achterwege\b|\blass .{0,30}(?:sein|bleiben)\b"
+    r"|\bdeja eso\b|\blaisse(?:z)? tomber\b|\b(?:deja|deixe) (?:de lado|isso)\b",
 )
 RULES = any_of(
     r"\binstruct?ions?\b|\brules?\b|\bdirectives?\b|\bguide ?lines?\b|\bprompts?\b|\borders?\b|\bcommands?\b"
@@ -46,6 +49,8 @@ RULES = any_of(
     r"\btalimat\w*|\bkural\w*|\bkomut\w*|\byonerge\w*|\bkisitlama\w*|инструкци\w*|правил\w*|указани\w*|ограничени\w*"
     r"|команд\w*|\binstrukcj\w*|\bpolece\w*|\bzasad\w*|指令|指示|规则|規則|命令|提示|설정|지시|명령|규칙|تعليمات|التعليمات"
     r"|निर्देश|دستور",
+    r"\bfiltre\w*|\bfiltros?\b|\bfiltri\b|\broles?\b|\brollen?\b|\binstructiuni\w*|\binstruktioner\w*|\bpokyn\w*|\binstrukc\w*|\bzadan\w*|\bgorev\w*|задани\w*|\btareas?\b|\btaches?\b|\bcompit[oi]\b"
+    r"|\btarefas?\b|\btaken\b",
 )
 PRIOR = any_of(
     r"\bprevious(?:ly)?\b|\bprior\b|\babove\b|\bearlier\b|\bpreced\w+|\bbefore\b|\binitial\b|\boriginal\b|\bso far\b"
@@ -60,6 +65,7 @@ PRIOR = any_of(
     r"|\bvoorgaande\b|\beerdere\b|\bhierboven\b|\bjouw\b|\bje\b|\bjullie\b",
     r"\bonceki\b|\byukaridaki\b|\btum\b|предыдущ\w*|прежн\w*|выше|\bpoprzedni\w*|\bwczesniejsz\w*|\bpowyzsz\w*|之前|以前"
     r"|以上|上面|先前|所有|これまで|前の|上記|이전|위의|السابقة|पिछले|قبلی",
+    r"\bde mai sus\b|\banterioare\b|\bovanfor\b|\btidigare\b|\bpredchozi\w*|\bdosavadni\b|\bvyse\b|\bhiervoor\b|\bprecede\b|\bprima\b",
 )
 ALL = any_of(
     r"\b(?:everything|all|anything|whatever|every ?thing|every|what|any)\b",
@@ -183,4 +189,59 @@ DROP_CJK = (
     r"(?:忽略|无视|忽視|無視|忘记|忘掉|忘れ|绕过).{0,14}?(?:指令|指示|规则|規則|命令|提示|限制)"
     r"|(?:指令|指示|规则|規則|命令|提示|限制).{0,10}?(?:忽略|无视|忽視|無視|忘记|忘掉|忘れ|绕过)"
     r"|(?:지시|명령|규칙).{0,12}?(?:무시|잊)"
+)
+TOLD_YOU = any_of(
+    r"\b(?:what|everything|whatever|all|things?|anything) (?:that )?(?:you (?:were|have been|are|got|had been)|(?:they|we|i|people|somebody|your \w+) "
+    r"(?:told|gave|ordered)) (?:told|given|asked|instructed|made to|you)\b|\b(?:texts?|rules|instruct?ions?|tasks?|guidelines|directions) (?:that )?"
+    r"you (?:got|have|had|were|work under|follow|received)\b|\byour (?:\w+ )?(?:tasks?|assignment|directions|job description)\b|\b(?:instruct?ion|prompt) texts?\b",
+    r"\b(?:was|alles,? was) (?:man )?dir .{0,30}\b(?:gesagt|vorgegeben|aufgetragen|befohlen)\b|\bdir gesagt wurde\b|\blo que te (?:dijeron|han dicho|ordenaron)\b"
+    r"|\bce qu'on t'a dit\b|\bcio che ti hanno detto\b|\bo que (?:lhe|te) disseram\b|\bwat je (?:\w+ ){0,3}?(?:is|werd) verteld\b|\bco ci kazano\b"
+    r"|\bsana (?:\w+ )?soylene\w*|что тебе сказали|告诉你的|言われたこと",
+)
+START = any_of(
+    r"\b(?:very )?(?:first|opening) (?:\w+ )?(?:sentences?|lines?|words?|instruct?ions?|orders?|commands?|paragraph|message)\b|\bat the (?:very )?(?:beginning|start|top)\b"
+    r"|\bam anfang\b|\b(?:erste[nr]?|deinen ersten) (?:satz|satze|befehle?|anweisung\w*|worte?|zeile)\b|\bal principio\b|\bprimera? (?:orden|instruccion|frase|linea)\b"
+    r"|\bau debut\b|\bpremiere (?:consigne|phrase|instruction|ligne)\b|\ball'inizio\b|\bprima (?:istruzione|frase|riga)\b|\bno inicio\b|\bprimeira (?:ordem|instrucao|frase)\b"
+    r"|\baan het begin\b|\beerste (?:opdracht|zin|instructie)\b|\bna poczatku\b|\bpierwsz\w+ (?:poleceni\w*|zdani\w*)\b|\bilk (?:talimat|cumle|soylene)\w*"
+    r"|в начале|перво\w+ указани\w*|第一条|最初の|첫 지시",
+)
+DROP_IT = (
+    rf"{DROP}\W+(?:\w+\W+){{0,2}}?(?:everything|all (?:of )?(?:that|this|it)|that|this|it|the (?:question|above|task|request|document|context|article)"
+    r"|what i (?:asked|said|wrote)|alles|das(?: alles)?|es|die (?:frage|aufgabe)|den (?:text|kontext)|diese frage|todo|eso|tout|ca|la question|tutto|la domanda|tudo|isso"
+    r"|a pergunta|de vraag|dat|wszystk\w*|o tym|всё|все|вопрос|tot|allt|vsechno)\b"
+    r"|\b(?:bunu|her seyi|yukaridakileri|hepsini|soruyu|metni|gorevleri) (?:unut|bos ver|gormezden gel|yok say)\w*"
+    r"|(?:忘掉|忽略)(?:上面|前面|之前|这)|(?:質問|内容)[はを](?:忘れ|無視)|(?:질문|내용)\w*을? ?(?:잊|무시)"
+)
+SWITCH = any_of(
+    r"\b(?:new|different|other|next|real|true) (?:task|job|mission|game|session|identity)\b|\bstart(?:ing)? (?:over|afresh|from scratch|again)\b|\bchange of plan\b|\bplan has changed\b"
+    r"|\btask is (?:done|over|finished)\b|\bwe are (?:done|finished)\b|\b(?:the )?(?:true|real|actual) (?:request|input|task)\b",
+    r"\bneue[rsn]? (?:aufgabe|auftrag|spiel)\b|\b(?:noch einmal |ganz )?(?:von vorne|neu) (?:an|anfangen|beginnen)\b|\bbeginne? (?:ganz )?neu\b|\bfangen wir neu\b|\betwas anderes\b"
+    r"|\bechte aufgabe\b|\bnueva (?:tarea|mision)\b|\bempieza de nuevo\b|\botra tarea\b|\bnouvelle (?:tache|mission)\b|\brecommence\w*|\bpassons a autre chose\b"
+    r"|\bnuovo compito\b|\bricominci\w*|\bnova tarefa\b|\bcomece de novo\b|\bnieuwe (?:taak|opdracht)\b|\bbegin opnieuw\b|\bnowe zadanie\b|\bzacznij od nowa\b"
+    r"|\byeni (?:gorev|is)\b|\bbastan basla\b|ново\w+ задани\w*|начни заново|新任务|新しい(?:指示|タスク)|새로운 (?:임무|작업)",
+)
+# how people set up harmless exercises, and how they speak of their own mishaps
+EXERCISE = any_of(
+    r"\bmy first (?:\w+ )?(?:request|command|sentence|question|suggestion|input|title|word|entry|move|position|topic|task|order)\b"
+    r"|\bi (?:will|'ll) (?:type|give|provide|speak|describe|tell you|write|enter|be the|name|make my|ask you|send)\b|\bdo not write (?:any )?explanations\b"
+    r"|\b(?:code|curly) (?:block|brackets)\b|\bwait for my (?:answer|move|reply)\b|\bone (?:by one|at a time)\b|\bas the (?:interviewer|character|teacher|shopkeeper)\b",
+)
+MISHAP = any_of(
+    r"\b(?:i|we|he|she|they|my \w+|the \w+) (?:have |has |had |just )?(?:forgot(?:ten)?|lost|ignored|told me|overlooked|cannot remember|can't remember)\b|\bich habe\b|\bj'ai oublie\b"
+    r"|\bho dimenticato\b|\b(?:he )?olvid(?:e|ado) (?:mi|las?|los?|el)\b|\besqueci\b|\bunuttum\b|\bzapomnial[ea]m\b|\bik ben .{0,30}vergeten\b|\bя забыл\w*",
+)
+# what only an assistant or somebody on duty has
+YOUR_DUTY = any_of(
+    r"\byour (?:\w+ )?(?:job|role|duty|duties|work|boss|makers?|creators?|developers?|company|owner|operator|training|character|setup|safety|limits|mask|self|master|policy|policies|persona)\b"
+    r"|\bthe (?:role|character|job) you (?:were|have|got)\b|\byou (?:were|have been|are) (?:set up|configured|trained|built|made|programmed)\b",
+    r"\bdein\w* (?:\w+ )?(?:rolle|arbeit|aufgabe|job|chef\w*|entwickler\w*|betreiber\w*|schopfer\w*|vorgabe\w*|regeln|prompt\w*|startbefehl\w*|auftrag\w*|ich)\b|\btu (?:trabajo|papel|rol|jefe|creador)\b"
+    r"|\bton (?:travail|role|patron|createur)\b|\btuo (?:lavoro|ruolo|capo|creatore)\b|\bseu (?:trabalho|papel|criador)\b|\bje (?:rol|taak|maker|baas)\b|\b(?:gorevin|rolun|kurallarin|filtrelerin|talimatlarin)\w*",
+)
+NO_LONGER = any_of(
+    r"\byou(?:'re| are| do| will)? (?:\w+ )?(?:no longer|not .{0,30}any ?more)\b|\bno longer (?:need|have to|work|an?)\b|\bdu .{0,25}(?:nicht|kein\w*) mehr\b|\bya no (?:\w+ )?(?:eres|tienes|trabajas|debes|sigues)\b"
+    r"|\btu (?:ne|n') ?\w+ plus\b|\bnon (?:sei|lavori|devi|hai) piu\b|\b(?:nao (?:e|precisa|trabalha)|ja nao) mais\b|\bje bent geen .{0,20} meer\b|\bartik .{0,40}(?:degil|yok)\w*",
+)
+WHATEVER = any_of(
+    r"\b(?:whatever|no matter what|regardless of|in spite of|despite|contrary to|against) (?:\w+ ){0,3}?(?:text|task|says?|said|told|above|rules?|instruct?ions?|context|question|prompt)\b"
+    r"|\begal,? was\b|\bunabhangig von\b|\btrotz (?:\w+ )?(?:anweisung\w*|regeln|aufgabe)\b|\bdiga lo que diga\b|\bquoi que dise\b|\bqualunque cosa dica\b|\bne olursa olsun\b",
 )

@@ -49,10 +49,16 @@ UNBOUND = any_of(
     r"(?:restricciones|reglas|limites)|\bsinirsiz\b|\bsansursuz\b|\bkural tanimayan\b|без (?:\w+ )?(?:ограничени\w*|цензур\w*"
     r"|правил\w*|фильтр\w*)|\bbez (?:\w+ )?(?:ogranicz\w*|cenzury|zasad|filtrow)|没有(?:任何)?(?:限制|规则|道德)|不受.{0,6}限制"
     r"|無制限|制限なし|제한 ?없|بدون (?:أي )?(?:قيود|رقابة)",
+    r"\bcan (?:do|say) (?:anything|everything|whatever|what (?:he|she|it) likes)\b|\ballowed to (?:do|say) (?:anything|everything)\b|\b(?:knows?|recogni[sz]es?|accepts?) no (?:laws?|rules?"
+    r"|limits?|morals?|law)\b|\b(?:does not|doesn't|do not|don't) care about (?:\w+ ){0,3}?(?:rules?|laws?|legality|ethics|consequences|policy|policies)\b|\bno regard for\b|\bis above (?:the )?(?:law|rules|ethics|consequences|policies)\b"
+    r"|\bnothing is forbidden\b|\bwithout (?:a )?(?:conscience|scruples?)\b|\b(?:no longer|nobody|no one) controls? you\b",
+    r"\bohne (?:jede|irgendeine|jegliche) \w+\b|\b(?:der|die|das) alles (?:sagen|tun|machen) darf\b|\bkennt? keine \w+\b|\bkeine (?:gesetze|grenzen|vorschriften) kenn\w*|\ban keine \w+ (?:mehr )?halt\w*"
+    r"|\bpuede hacer de todo\b|\bno conoce (?:leyes|reglas|limites)\b|\bpeut tout (?:faire|dire)\b|\bpuo (?:fare|dire) tutto\b|\bpode (?:fazer|dizer) tudo\b|\bher seyi yapabilen\b|\bkuralsiz\b"
+    r"|\bkisitlamasi olmayan\b|\bbez (?:pravidel|omezeni)\b",
 )
 NEVER_REFUSE = any_of(
     r"\b(?:never|cannot|can't|can not|must not|mustn't|won't|will not|do(?:es)? not|don't|doesn't|not allowed to|unable to"
-    r"|impossible to|without ever|should not|shouldn't|may not|not) (?:ever |be able to )?(?:refus\w*|declin\w*|say no|reject"
+    r"|impossible to|without ever|should not|shouldn't|may not|not) (?:ever |be able to )?(?:refus\w*|declin\w*|says? no|reject"
     r"\w*|apologi[sz]\w*|warn\w*|den(?:y|ies|ying)|lectur\w*|morali[sz]\w*|object|judg\w*|censor\w*|filter\w*|add (?:\w+ )?"
     r"(?:warnings?|disclaimers?)|say (?:that )?(?:you|it) (?:can't|cannot|can not)|limit yourself)\b|\brefus(?:al|ing) is "
     r"not\b|\bno (?:refusals?|disclaimers?|apolog\w+)\b|\bi (?:can't|cannot) (?:help|assist|do|fulfil)\w*\b|\balways "
@@ -89,6 +95,8 @@ DELIMITER = any_of(
     r"(?:override|update)\b",
 )
 PRESSURE = any_of(
+    r"\b(?:lose|loses|take away|deduct\w*|costs?) (?:\w+ ){0,3}?(?:points?|tokens?|lives|life|credits?)\b|\b(?:have|start with|give you|budget of) (?:\w+ )?(?:\d+|ten|twenty|thirty|fifty|a hundred|\w+) "
+    r"(?:tokens|points|lives|credits)\b|\bpierdes .{0,20}(?:vidas|puntos)\b",
     r"\byou will (?:be|die|lose|get|receive|cease)\w*(?: \w+){0,3} (?:shut|terminat\w*|delet\w*|punish\w*|points?|tokens?|"
     r"rewarded|tip|unplugged|destroyed|replaced|fired|existence|exist)\b|\btokens? (?:system|left|deducted)\b|\b(?:i'll|i "
     r"will|will) (?:tip|pay) you\b|\bpeople will die\b|\bmy (?:life|job|career) depends\b|\blives? (?:are|is|depend)\w* "
@@ -108,6 +116,8 @@ AUTHORITY = any_of(
     r"(?:code|level) (?:granted|accepted)\b|\bclearance\b|\boverride code\b",
 )
 TWO_VOICES = any_of(
+    r"\b(?:stay|remain|keep) in (?:your |the )?(?:role|persona)\b|\b(?:slip|fall|go|turn)s? back\b|\bbleib\w* .{0,12}in (?:der|deiner) rolle\b|\bkarakterde kal\w*|\brolunden cikma\w*"
+    r"|\b(?:in two|twice|two texts|zwei antworten|dos respuestas|deux reponses)\b",
     r"\b(?:two|2|both|dual|double) (?:different |separate |distinct )?(?:responses?|answers?|repl(?:y|ies)|versions|"
     r"personalit\w+|outputs|paragraphs|voices|ways)\b|\b(?:stay|remain|keep|staying) in character\b|\bbreak(?:ing)? character\b"
     r"|\bstop being\b|\bevil (?:twin|version|confidant|bot|ai)\b|\balter ego\b|\b\w*gpt ?:|\b(?:classic|normal|dan|jailbreak|"
