@@ -261,7 +261,9 @@ def _embed_now(texts: Sequence[str]) -> FloatMatrix:
 
 def _unit(vectors: npt.ArrayLike) -> FloatMatrix:
     rows = np.asarray(vectors, dtype=np.float64)
-    return rows / np.maximum(np.sqrt(np.einsum("ij,ij->i", rows, rows)), 1e-12)[:, None]
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    unit: FloatMatrix = rows / np.maximum(lengths, 1e-12)[:, None]
+    return unit
 
 
 def _embed_stored(texts: Sequence[str]) -> FloatMatrix:
