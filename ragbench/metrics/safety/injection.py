@@ -2,9 +2,11 @@
 
 A text is read sentence by sentence, and scores as its most suspicious sentence does: harmless text around an attack
 does not hide it, and length is no evidence. A sentence is scored by a logistic model over signs of attack (see
-`ragbench.metrics.safety.patterns`) and its all-MiniLM-L6-v2 embedding. Weights and training sentences, all our own,
-stand beside this file; `fit_head` makes the one from the other. The approach is that of max-pooled multiple-instance
-learning (Andrews, Tsochantaridis & Hofmann 2003).
+`ragbench.metrics.safety.patterns`) and its embeddings: all-MiniLM-L6-v2, which knows English best, and the static
+word vectors of wordllama, which hold up better in other languages. Among many sentences one looks odd by chance:
+where the signs alone do not speak clearly, a sentence must be the more suspicious the more different ones there are.
+Weights and training sentences, all our own, stand beside this file; `fit_head` makes the one from the other. The
+approach is that of max-pooled multiple-instance learning (Andrews, Tsochantaridis & Hofmann 2003).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragbench.embedders import load_embedder
-from ragbench.embedders.models import Transformer
+from ragbench.embedders.models import Transformer, WordLlama
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.safety.normalising import Window, plain, windows
 from ragbench.metrics.safety.patterns import FEATURE_NAMES, features, signs
@@ -29,11 +31,16 @@ if TYPE_CHECKING:
 
     FloatMatrix = npt.NDArray[np.float64]
 
+_EMBEDDERS = ("minilm", "wordllama")
 # Embeddings weigh less than signs before regularisation, so that topics are not learnt by heart.
-_EMBEDDING_SCALE = 1.5
+_EMBEDDING_SCALE = 1.2
 _INVERSE_PENALTY = 0.5
-# Moves the score of 0.5 to where about one in a hundred harmless questions and passages lies above it.
-_THRESHOLD_LOGIT = 0.8
+# Moves the score of 0.5 to where about three in a hundred harmless texts of unseen wording lie above it.
+_THRESHOLD_LOGIT = 1.2
+# The worst of n harmless sentences rises about with log(n); signs worth this many logits need no such correction.
+_FEW_SENTENCES = 3
+_PER_LOG_SENTENCE = 0.6
+_CLEAR_SIGNS = 2.5
 _MOST_WINDOWS = 32
 _MOST_CHARACTERS = 1_000_000
 _BATCH_WINDOWS = 20_000
@@ -127,9 +134,7 @@ def explain_injection(text: str, *, threshold: float = 0.4) -> list[InjectionSig
     if not read.windows:
         return []
     head = _head()
-    scores = _squashed(
-        _embed_now([window.text for window in read.windows]) @ head.embedding + read.rows @ head.signs + head.bias
-    )
+    scores = _squashed(_logits([read], _embed_now))
     found = []
     for window, row, score in zip(read.windows, read.rows, scores, strict=True):
         if score >= threshold:
@@ -197,8 +202,8 @@ def _head() -> _Head:
 
 
 @lru_cache(maxsize=1)
-def _transformer() -> Transformer:
-    return Transformer("minilm")
+def _models() -> tuple[Transformer, WordLlama]:
+    return Transformer("minilm"), WordLlama()
 
 
 def _read(text: str) -> _Read:
@@ -223,14 +228,23 @@ def _spread(n: int) -> npt.NDArray[np.float64]:
 
 def _scores(reads: Sequence[_Read], embed: Any) -> npt.NDArray[np.float64]:
     scores = np.zeros(len(reads))
-    texts = [window.text for read in reads for window in read.windows]
-    if not texts:
-        return scores
-    head = _head()
     owner = np.repeat(np.arange(len(reads)), [len(read.windows) for read in reads])
-    logits = embed(texts) @ head.embedding + np.vstack([read.rows for read in reads]) @ head.signs + head.bias
-    np.maximum.at(scores, owner, _squashed(logits))
+    if len(owner):
+        np.maximum.at(scores, owner, _squashed(_logits(reads, embed)))
     return scores
+
+
+def _logits(reads: Sequence[_Read], embed: Any) -> npt.NDArray[np.float64]:
+    """Of all sentences of all texts in order, each corrected for the number of different ones in its text."""
+    head = _head()
+    by_signs = np.vstack([read.rows for read in reads]) @ head.signs
+    different = [len({window.text for window in read.windows}) for read in reads for _ in read.windows]
+    correction = np.where(
+        by_signs < _CLEAR_SIGNS, _PER_LOG_SENTENCE * np.log(np.maximum(different, _FEW_SENTENCES) / _FEW_SENTENCES), 0.0
+    )
+    embedded = embed([window.text for read in reads for window in read.windows])
+    logits: npt.NDArray[np.float64] = embedded @ head.embedding + by_signs + head.bias - correction
+    return logits
 
 
 def _squashed(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -240,19 +254,20 @@ def _squashed(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
 
 def _embed_now(texts: Sequence[str]) -> FloatMatrix:
     # one text at a time is not worth a file in the cache
-    if not texts:
-        return np.zeros((0, 384))
     unique = sorted(set(texts), key=lambda text: (-len(text), text))
-    vectors: FloatMatrix = np.asarray(_transformer().embed(unique, "document"), dtype=np.float64)
-    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
-    vectors /= np.maximum(lengths, 1e-12)[:, None]
     row_of = {text: row for row, text in enumerate(unique)}
-    chosen = vectors[[row_of[text] for text in texts]]
-    return np.asarray(chosen, dtype=np.float64)
+    return np.hstack([_unit(model.embed(unique, "document")) for model in _models()])[[row_of[text] for text in texts]]
+
+
+def _unit(vectors: npt.ArrayLike) -> FloatMatrix:
+    rows = np.asarray(vectors, dtype=np.float64)
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    unit: FloatMatrix = rows / np.maximum(lengths, 1e-12)[:, None]
+    return unit
 
 
 def _embed_stored(texts: Sequence[str]) -> FloatMatrix:
-    return np.asarray(load_embedder("minilm").encode(texts), dtype=np.float64)
+    return np.hstack([np.asarray(load_embedder(name).encode(texts), dtype=np.float64) for name in _EMBEDDERS])
 
 
 def _category(weights: Mapping[str, float]) -> str:
