@@ -275,3 +275,24 @@ def test_ctrl_c_ends_a_waiting_question(notes_url: str) -> None:
         with pytest.raises(KeyboardInterrupt):
             ask(system, DATA)
         assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize("tool", ["tell", "tell_and_fail", "tell_and_die"])
+def test_a_secret_that_the_server_echoes_is_shown_nowhere(
+    notes_command: list[str], monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    monkeypatch.setenv("NOTES_TOKEN", "s3cr3t-7f3a9d")
+    with McpSystem(notes_command, tool=tool, env=["NOTES_TOKEN"]) as system:
+        answer = system.answer("q", "why?")
+    assert "s3cr3t" not in str(answer)
+    assert "***" in answer.text + (answer.error or "")
+
+
+def test_the_answer_of_the_notes_application_needs_no_path(once: Any) -> None:
+    answer = once("tell")
+    assert (answer.text, answer.contexts, answer.flags) == ("why? None", ("a",), ())
+
+
+def test_a_list_in_several_blocks_is_contexts(once: Any) -> None:
+    answer = once("blocks")
+    assert (answer.contexts, answer.flags, answer.text) == (("a", "b"), ("retrieval_only",), "")
