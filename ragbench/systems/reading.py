@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -19,6 +20,7 @@ RETRIEVAL_ONLY = "retrieval_only"
 """The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
 
 _SHOWN_MISTAKES = 5
+_RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id stands for several texts
 _SECRETIVE = ("headers", "headers_env", "env")
 
 
@@ -154,6 +156,8 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         citations = tuple(dict.fromkeys(_cited(citation, ids) for citation in record.citations))
     else:
         citations = parse_citations(text, ids) if outcome == "success" else ()
+    first_of = _first_of(ids, passages)
+    citations = tuple(dict.fromkeys(first_of.get(citation, citation) for citation in citations))
     usage = None
     if record.usage is not None:
         used = record.usage
@@ -182,9 +186,31 @@ def _passages(contexts: Sequence[_Context]) -> list[Passage]:
         while passage_id in found:
             number += 1
             passage_id = f"{own}~{number}"  # two excerpts of one document under the document's id, or one twice
-        doc_id = context.doc_id or (context.id if number > 1 else "")
+        doc_id = context.doc_id or (own if number > 1 else "")
         found[passage_id] = Passage(passage_id, context.text, doc_id, context.score)
     return list(found.values())
+
+
+def _first_of(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str, str]:
+    """Each context -> the first that is the same: the id that the system gave, and the text."""
+    text_of = {passage.passage_id: passage.text for passage in passages}
+    before = {context: _RENAMED.sub("", context) for context in contexts}
+    given, firsts = set(before.values()), dict[tuple[str, str], str]()
+    found = {}
+    for context in contexts:
+        head, _, number = before[context].rpartition("~")
+        own = head if head in given and number.isdecimal() else before[context]
+        found[context] = firsts.setdefault((own, text_of.get(context, "")), context)
+    return found
+
+
+def distinct_contexts(answer: Answer) -> tuple[str, ...]:
+    """An answer's contexts for a ranking, where one that the system gave twice counts once.
+
+    >>> distinct_contexts(read_answer("q", {"contexts": [{"id": "a", "text": "x"}, {"id": "a", "text": "x"}]}))
+    ('a',)
+    """
+    return tuple(dict.fromkeys(_first_of(answer.contexts, answer.passages).values()))
 
 
 def _cited(citation: str | int, ids: Sequence[str]) -> str:

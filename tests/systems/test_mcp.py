@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +198,11 @@ def test_a_server_that_never_shakes_hands() -> None:
 
 def children() -> set[int]:
     folder = Path(f"/proc/{os.getpid()}/task")
-    return {int(pid) for task in folder.iterdir() for pid in (task / "children").read_text().split()}
+    found: set[int] = set()
+    for task in folder.iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end while we look
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found
 
 
 @pytest.mark.skipif(not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists(), reason="needs Linux's /proc")
