@@ -11,7 +11,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.retrievers import to_documents
-from ragbench.systems import RETRIEVAL_ONLY, Pipeline, ask, load_system, match_passages
+from ragbench.systems import RETRIEVAL_ONLY, Pipeline, ask, distinct_contexts, load_system, match_passages
 from ragbench.types import Answer, Chunk, Dataset, Run, System
 
 _TIMED = 20  # questions that the built-in pipeline is asked once more, one at a time, for its latency
@@ -135,8 +135,8 @@ def _given(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
 
 
 def _ranked(answer: Answer) -> dict[str, float]:
-    ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)
-    return {passage_id: 1.0 / rank for rank, passage_id in enumerate(dict.fromkeys(ids), 1)}
+    ids = distinct_contexts(answer) or tuple(dict.fromkeys(passage.passage_id for passage in answer.passages))
+    return {passage_id: 1.0 / rank for rank, passage_id in enumerate(ids, 1)}
 
 
 def _chunking(chunks: Sequence[Chunk]) -> str:

@@ -7,7 +7,7 @@ import email.utils
 import json
 import math
 from collections.abc import Iterable, Mapping
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 _LONGEST_BODY = 300
 _BUSY = {429, 503, 529}
@@ -81,13 +81,13 @@ def unreadable(name: str, body: str) -> Failed:
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """The text without any key, as it is or as JSON and URLs write it.
+    """The text without any key, as it is or as JSON, URLs and their queries write it.
 
     >>> scrubbed("Incorrect API key: sk-123", ["sk-123"])
     'Incorrect API key: ***'
     """
     for secret in secrets:
-        for written in {secret, json.dumps(secret)[1:-1], quote(secret, safe="")}:
+        for written in {secret, json.dumps(secret)[1:-1], quote(secret, safe=""), quote(secret), quote_plus(secret)}:
             if written:
                 text = text.replace(written, "***")
     return text

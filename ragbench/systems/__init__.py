@@ -14,7 +14,7 @@ from ragbench.systems.loading import load_system, read_tables
 from ragbench.systems.matching import Matched, match_passages
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
-from ragbench.systems.reading import RETRIEVAL_ONLY, read_answer
+from ragbench.systems.reading import RETRIEVAL_ONLY, distinct_contexts, read_answer
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.systems.targets import Indexed, NotAdded, Target, load_target
 
@@ -31,6 +31,7 @@ __all__ = [
     "RecordedSystem",
     "Target",
     "ask",
+    "distinct_contexts",
     "documents_of",
     "ingest",
     "load_system",

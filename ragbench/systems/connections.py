@@ -16,7 +16,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.llms.failures import scrubbed
-from ragbench.systems.mapping import ReplyPaths, check_header_variables, check_literal_headers, secret_headers
+from ragbench.systems.mapping import (
+    ReplyPaths,
+    check_header_variables,
+    check_literal_headers,
+    scrubbed_json,
+    secret_headers,
+    secret_variables,
+)
 from ragbench.systems.sampling import Sampled, Sampler
 
 if TYPE_CHECKING:
@@ -96,10 +103,11 @@ class Pool:
 
     def __init__(self, spec: McpSpec, sampler: Sampler | None, name: str) -> None:
         self._spec, self._sampler = spec, sampler
-        self._secret, self._secrets = secret_headers(spec.headers_env, name)
+        self._secret, in_headers = secret_headers(spec.headers_env, name)
         missing = [variable for variable in spec.env if variable not in os.environ]
         if missing:
             raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; env names them")
+        self._secrets = (*in_headers, *secret_variables(spec.env))
         self.model = sampler.llm.name if sampler else ""
         most = spec.connections or (1 if isinstance(spec.server, list) else 8)
         self._places = asyncio.Semaphore(most) if sampler or spec.connections else None
@@ -163,7 +171,8 @@ class Pool:
                     await connection.start()
             except TimeoutError:
                 await connection.close()
-                raise Unreached(f"no handshake within {self._spec.start_timeout_s:g} s{connection.said()}") from None
+                said = f"no handshake within {self._spec.start_timeout_s:g} s{connection.said()}"
+                raise Unreached(scrubbed(said, self._secrets)) from None
             except Exception as exc:
                 await connection.close()
                 leaf = _leaf(exc)
@@ -193,7 +202,11 @@ class Pool:
             if lost:
                 await connection.close()  # the next call gets a new one
             raise ToolError(self._worded(leaf, connection), done=lost) from None
-        return _result(result), time.perf_counter() - start
+        took = time.perf_counter() - start
+        try:
+            return scrubbed_json(_result(result), self._secrets), took
+        except ToolError as exc:
+            raise ToolError(scrubbed(str(exc), self._secrets)) from None
 
     def _worded(self, exc: BaseException, connection: Connection) -> str:
         if isinstance(exc, FileNotFoundError) and isinstance(self._spec.server, list):
@@ -312,14 +325,16 @@ def _leaf(exc: BaseException) -> BaseException:
 
 def _result(result: CallToolResult) -> Any:
     """The structured result of a call, else the JSON of its text, else its text; ToolError where the tool failed."""
-    text = "\n".join(block.text for block in result.content if block.type == "text")
+    blocks = [block.text for block in result.content if block.type == "text"]
+    text = "\n".join(blocks)
     if result.is_error:
         raise ToolError(f"the tool failed: {text or 'it does not say why'}")
     found = result.structured_content
     if found is None:
-        with suppress(ValueError):
-            found = json.loads(text)
-        if not isinstance(found, dict | list):
+        with suppress(ValueError, RecursionError):
+            # Older servers give a list as one block for each of its entries.
+            found = json.loads(text) if len(blocks) < 2 else [json.loads(block) for block in blocks]
+        if not isinstance(found, dict | list) or (len(blocks) > 1 and not all(isinstance(one, dict) for one in found)):
             return text
     # Frameworks wrap what is no object.
     return found["result"] if isinstance(found, dict) and found.keys() == {"result"} else found

@@ -89,7 +89,7 @@ def _json_events(text: str, sse: bool) -> Iterator[Any]:
             raise DataError(f"the stream says: {_shown(data)}")
         try:
             yield json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise DataError(f"an event of the stream is no JSON: {_shown(data)}") from None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.systems.loops import LoopThread
+from ragbench.systems.mapping import without_surrogates
 from ragbench.systems.reading import read_answer
 from ragbench.types import Answer
 
@@ -99,4 +100,4 @@ def failed(query_id: str, error: str, **fields: Any) -> Answer:
     >>> failed("q1", "no reply").outcome
     'failed'
     """
-    return Answer(query_id, "", outcome="failed", error=error, **fields)
+    return Answer(query_id, "", outcome="failed", error=without_surrogates(error), **fields)

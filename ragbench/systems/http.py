@@ -194,7 +194,7 @@ class HttpSystem:
             return failed(query_id, f"{self.name} was closed")
         try:
             answer = read_answer(query_id, reply, model=self.name)
-        except DataError as exc:
+        except (DataError, RecursionError) as exc:
             answer = failed(query_id, f"{self.name}: {exc!s}")
         return replace(answer, latency_ms={**latency, **answer.latency_ms})
 
@@ -212,7 +212,7 @@ class HttpSystem:
         reply = self._sender.send(spec.method, spec.url, params=filled(spec.params, values), body=body)
         try:
             record = self._record(reply)
-        except DataError as exc:
+        except (DataError, RecursionError) as exc:
             raise Failed(f"{self.name}: {exc}") from None
         return record, {"first_byte": reply.first_byte_ms, "total": reply.total_ms}
 
@@ -222,7 +222,8 @@ class HttpSystem:
                 reply.text, reply.content_type == "text/event-stream", self._spec.reply, self._spec.delta
             )
         found = None
-        with suppress(ValueError):  # the parser's error holds the whole body, so it must not be this one's context
+        # The parser's error holds the whole body, so it must not be this one's context.
+        with suppress(ValueError, RecursionError):
             found = json.loads(reply.text)
         if found is None:
             raise unreadable(self.name, reply.text)

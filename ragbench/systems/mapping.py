@@ -11,9 +11,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.llms.failures import scrubbed
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _SECRET_NAME = re.compile(r"auth|token|secret|password|passwd|cookie|(api|access|private|subscription)[-_]?key", re.I)
+_LEAST_SECRET = 6  # characters; "1" and "true" are no secrets, and stand in every text
 _ENV = re.compile(r"(?:(?P<scheme>[A-Za-z]+) )?(?P<variable>[A-Za-z_][A-Za-z0-9_]*)")
 
 
@@ -230,6 +232,31 @@ def secret_headers(headers_env: Mapping[str, str], name: str) -> tuple[dict[str,
     if missing:
         raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; headers_env names them")
     return headers, tuple(secrets)
+
+
+def secret_variables(names: Sequence[str]) -> tuple[str, ...]:
+    """The values of those variables that hold a secret: by their name, or as the password in an address."""
+    values = {name: os.environ.get(name, "").strip() for name in names}
+    return tuple(
+        value
+        for name, value in values.items()
+        if len(value) >= _LEAST_SECRET and (_SECRET_NAME.search(name) or name.upper().endswith("KEY") or "@" in value)
+    )
+
+
+def scrubbed_json(value: Any, secrets: Sequence[str]) -> Any:
+    """What a server sent, without the secrets that it echoes.
+
+    >>> scrubbed_json({"text": "key: sk-123", "n": 1}, ["sk-123"])
+    {'text': 'key: ***', 'n': 1}
+    """
+    if not secrets:
+        return value
+    if isinstance(value, str):
+        return scrubbed(value, secrets)
+    if isinstance(value, Mapping):
+        return {scrubbed(str(key), secrets): scrubbed_json(entry, secrets) for key, entry in value.items()}
+    return [scrubbed_json(entry, secrets) for entry in value] if isinstance(value, list) else value
 
 
 def without_surrogates(text: str) -> str:

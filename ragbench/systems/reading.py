@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -12,12 +13,14 @@ from pydantic import FiniteFloat as Finite
 from ragbench.errors import DataError
 from ragbench.generation import parse_citations
 from ragbench.prompts import read_outcome, without_thoughts
+from ragbench.systems.mapping import without_surrogates
 from ragbench.types import Answer, Completion, Passage
 
 RETRIEVAL_ONLY = "retrieval_only"
 """The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
 
 _SHOWN_MISTAKES = 5
+_RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id stands for several texts
 _SECRETIVE = ("headers", "headers_env", "env")
 
 
@@ -48,7 +51,7 @@ class _Usage(BaseModel):
 
 class _Record(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
-    answer: str = Field("", validation_alias=AliasChoices("answer", "text", "response"))
+    answer: str = Field("", validation_alias=AliasChoices("answer", "text", "response", "generated_answer"))
     contexts: list[Annotated[_Context, BeforeValidator(_known)]] = Field(
         [], validation_alias=AliasChoices("contexts", "retrieved_contexts", "sources", "results")
     )
@@ -61,25 +64,24 @@ class _Record(BaseModel):
     error: str | None = None
 
 
-ANSWER_FIELDS = ("answer", "text", "response")
+ANSWER_FIELDS = ("answer", "text", "response", "generated_answer")
 _CONTEXT_FIELDS = ("contexts", "retrieved_contexts", "sources", "results")
 
 
 def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") -> Answer:
     """The answer that a record holds; `model` names who used the tokens where the record does not.
 
-    Read are `answer` (or `text`, `response`), `contexts` (or `retrieved_contexts`, `sources`, `results`; in rank order,
-    each a text, or a table with `id`, `text`, `score`, `doc_id`), `citations`, `flags`, `outcome`, `confidence`,
-    `usage` (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are
-    ignored. In a record with `text`, which is how ragbench itself stores answers, contexts that are strings are ids.
+    Read are `answer` (or `text`, `response`, `generated_answer`), `contexts` (or `retrieved_contexts`, `sources`,
+    `results`; in rank order, each a text, or a table with `id`, `text`, `score`, `doc_id`), `citations`, `flags`,
+    `outcome`, `confidence`, `usage` (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage -> ms) and `error`;
+    other fields are ignored. In a record with `text`, which is how ragbench itself stores answers, contexts that are
+    strings are ids.
 
-    A context without an id gets one made from its text. A citation is the id of a context, or its number from 1;
-    without `citations` they are read from the text ("[1]"). Without `outcome` the wording tells it.
+    A context without an id gets one made from its text; one whose id another has gets a number ("7~2"), also where it
+    is the same once more, so that numbers in the text mean what the system meant. A citation is the id of a context, or
+    its number from 1; without `citations` they are read from the text ("[1]"). Without `outcome` the wording tells it.
     An answer without a text that has contexts carries the flag "retrieval_only".
 
-    >>> answer = read_answer("q1", {"answer": "In 1881 [1].", "contexts": [{"id": 7, "text": "Opened 1881."}]})
-    >>> answer.citations, answer.outcome, answer.passages
-    (('7',), 'success', (Passage(passage_id='7', text='Opened 1881.', doc_id='', score=None),))
     >>> read_answer("q1", {"answer": ["In 1881."]})
     Traceback (most recent call last):
     ragbench.errors.DataError: answer is ['In 1881.']: input should be a valid string
@@ -87,7 +89,7 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
     Raises:
         DataError: naming every field that is not what it should be.
     """
-    fields = {key: value for key, value in record.items() if value is not None}
+    fields = {key: _whole(value) for key, value in record.items() if value is not None}
     if not any(key in fields for key in (*ANSWER_FIELDS, *_CONTEXT_FIELDS, "error")):
         raise DataError(
             f"neither an answer nor contexts; expected a field 'answer', found {', '.join(record) or 'none'}"
@@ -95,6 +97,15 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
     if "passages" in fields or ("answer" not in fields and "text" in fields):
         return _own(query_id, fields, model)
     return _answer(query_id, _checked(fields, strings_are="text"), model)
+
+
+def _whole(value: Any) -> Any:
+    """Half a surrogate pair, from a broken JSON escape, can stand in no file: it becomes U+FFFD."""
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, Mapping):
+        return {_whole(key): _whole(entry) for key, entry in value.items()}
+    return [_whole(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _own(query_id: str, fields: dict[str, Any], model: str) -> Answer:
@@ -145,6 +156,8 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         citations = tuple(dict.fromkeys(_cited(citation, ids) for citation in record.citations))
     else:
         citations = parse_citations(text, ids) if outcome == "success" else ()
+    first_of = _first_of(ids, passages)
+    citations = tuple(dict.fromkeys(first_of.get(citation, citation) for citation in citations))
     usage = None
     if record.usage is not None:
         used = record.usage
@@ -160,22 +173,44 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         usage,
         dict(record.latency_ms),
         record.error if outcome != "failed" else record.error or "the system says that it failed, and not why",
-        passages=tuple(passage for passage in passages if passage.text or passage.score is not None),
+        passages=tuple(one for one in passages if one.text or one.doc_id or one.score is not None),
     )
 
 
 def _passages(contexts: Sequence[_Context]) -> list[Passage]:
-    """Each with an id that no other context of this answer has; what is there twice counts once."""
+    """Each with an id that no other context of this answer has: "[3]" in a text means the third, twice there or not."""
     found: dict[str, Passage] = {}
     for context in contexts:
         own = context.id or f"text-{hashlib.sha256(context.text.encode('utf-8', 'replace')).hexdigest()[:12]}"
         passage_id, number = own, 1
-        while passage_id in found and found[passage_id].text != context.text:
+        while passage_id in found:
             number += 1
-            passage_id = f"{own}~{number}"  # two excerpts of one document under the document's id
+            passage_id = f"{own}~{number}"  # two excerpts of one document under the document's id, or one twice
         doc_id = context.doc_id or (own if number > 1 else "")
-        found.setdefault(passage_id, Passage(passage_id, context.text, doc_id, context.score))
+        found[passage_id] = Passage(passage_id, context.text, doc_id, context.score)
     return list(found.values())
+
+
+def _first_of(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str, str]:
+    """Each context -> the first that is the same: the id that the system gave, and the text."""
+    text_of = {passage.passage_id: passage.text for passage in passages}
+    before = {context: _RENAMED.sub("", context) for context in contexts}
+    given, firsts = set(before.values()), dict[tuple[str, str], str]()
+    found = {}
+    for context in contexts:
+        head, _, number = before[context].rpartition("~")
+        own = head if head in given and number.isdecimal() else before[context]
+        found[context] = firsts.setdefault((own, text_of.get(context, "")), context)
+    return found
+
+
+def distinct_contexts(answer: Answer) -> tuple[str, ...]:
+    """An answer's contexts for a ranking, where one that the system gave twice counts once.
+
+    >>> distinct_contexts(read_answer("q", {"contexts": [{"id": "a", "text": "x"}, {"id": "a", "text": "x"}]}))
+    ('a',)
+    """
+    return tuple(dict.fromkeys(_first_of(answer.contexts, answer.passages).values()))
 
 
 def _cited(citation: str | int, ids: Sequence[str]) -> str:

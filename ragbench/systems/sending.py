@@ -90,8 +90,12 @@ class Sender:
             failure = unreachable(self._name, url.partition("?")[0], exc, "start it, or check url")
         except httpx.TimeoutException as exc:
             whole = "slowly" in str(exc) or self._limits.idle_s is None
-            waited = self._limits.timeout_s if whole else self._limits.idle_s or 0.0
-            failure = Failed(str(timed_out(self._name, waited)), paid=True)  # late once is late again: one try
+            said = (
+                str(timed_out(self._name, self._limits.timeout_s))
+                if whole
+                else f"{self._name}: nothing came for {self._limits.idle_s:g} s; raise idle_timeout_s"
+            )
+            failure = Failed(said, paid=True)  # late once is late again: one try
         except httpx.RequestError as exc:
             failure = cut(self._name, str(exc) or type(exc).__name__)
         if failure is not None:
@@ -99,7 +103,7 @@ class Sender:
         ended = time.perf_counter()
         text = self.clean(content.decode("utf-8", "replace"))
         if response.is_redirect:
-            place = response.headers.get("location", "nowhere")
+            place = self.clean(response.headers.get("location", "nowhere"))
             said = (
                 f"{self._name}: redirected to {place!r}; redirects are not followed, write that as url if it is right"
             )

@@ -108,12 +108,14 @@ def assert_context_recall(
             f"the test asks for a recall of {at_least:.2f} at k = {k}, but question {labelled.query_id!r} has "
             f"{len(wanted)} relevant documents, so no system can exceed {ceiling:.2f}: raise k or lower at_least"
         )
+    from ragbench.systems import distinct_contexts
+
     answer = _as_answer(labelled.query_id, results)
     _keep(labelled, answer)
     if answer.error is not None:
         _note(labelled, f"context_recall@{k}", None, False, answer.error)
         raise AssertionError(f"{_question(labelled)}\n  the request failed: {answer.error}")
-    found = (list(dict.fromkeys(answer.contexts)) if by_chunk else _documents(answer))[:k]
+    found = (list(distinct_contexts(answer)) if by_chunk else _documents(answer))[:k]
     recall = len(wanted & set(found)) / len(wanted)
     passed = recall >= at_least
     _note(labelled, f"context_recall@{k}", recall, passed)

@@ -16,6 +16,7 @@ pytest-xdist every process measures and the first one reports.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -23,15 +24,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ragbench.errors import ConfigError, MissingExtraError, RagbenchError
+from ragbench.errors import ConfigError, DataWarning, MissingExtraError, RagbenchError
 
 if TYPE_CHECKING:
     from ragbench.systems import McpSystem
     from ragbench.testing import LabelledCase
+    from ragbench.testing.recording import Recorder
     from ragbench.types import LLM, Answer, Dataset, System
 
 _MARKER = ("dataset", "split", "query_ids", "n", "least", "system")
 _XDIST = "ragbench"
+_OUTER: pytest.StashKey[Recorder | None] = pytest.StashKey()
 
 
 class EvaluationLLM:
@@ -66,24 +69,25 @@ def pytest_configure(config: pytest.Config) -> None:
     report = config.getoption("--ragbench-report")
     if report and Path(report).suffix not in ("", ".json", ".md", ".html"):
         raise pytest.UsageError(f"--ragbench-report is {report}; expected a folder or a file .json, .md or .html")
+    config.stash[_OUTER] = recording.active  # pytest may run inside pytest: pytester
     recording.active = recording.Recorder()
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure(config: pytest.Config) -> None:
     from ragbench.testing import recording
 
-    recording.active = None
+    recording.active = config.stash.get(_OUTER, recording.active)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     from ragbench.testing import recording
 
-    recording.current_test = item.nodeid
+    outer, recording.current_test = recording.current_test, item.nodeid
     try:
         return (yield)
     finally:
-        recording.current_test = ""
+        recording.current_test = outer
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -221,8 +225,9 @@ def _lacking(spec: str) -> str:
     tables = read_tables(Path(spec).expanduser())
     kind = next((kind for kind in ("pipeline", "http", "mcp") if isinstance(tables.get(kind), dict)), "")
     table = tables.get(kind, {})  # what is wrong with it, load_system says
-    needed = [*dict(table.get("headers_env", {})).values(), *(table.get("env", []) if kind == "mcp" else [])]
-    if missing := [name for name in needed if name not in os.environ]:
+    in_headers = [str(said).rpartition(" ")[2] for said in dict(table.get("headers_env", {})).values()]  # "Bearer NAME"
+    needed = [*in_headers, *(table.get("env", []) if kind == "mcp" else [])]
+    if missing := [name for name in needed if not os.environ.get(name, "").strip()]:
         return f"set {' and '.join(missing)} in the environment"
     model = str(table.get("llm" if kind == "pipeline" else "sampling", "") or "extractive")
     if model != "extractive" and (reason := unavailable(model)):
@@ -270,31 +275,33 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         cells = [row[0].ljust(widths[0]), *(row[column].rjust(widths[column]) for column in range(1, 4))]
         terminalreporter.write_line("  ".join(cells))
     if report:
-        try:
-            for line in _write_reports(Path(report), recorded.answers):
-                terminalreporter.write_line(line)
-        except RagbenchError as exc:
-            terminalreporter.write_line(f"no report was written: {exc}", red=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", DataWarning)  # under `-W error` none of them may cost the report
+            for line, good in _write_reports(Path(report), recorded.answers):
+                terminalreporter.write_line(line, red=not good)
 
 
-def _write_reports(place: Path, answers: Mapping[tuple[str, str], Mapping[str, Answer]]) -> Iterator[str]:
-    """The report of each dataset whose questions were tested, and where it went."""
+def _write_reports(place: Path, answers: Mapping[tuple[str, str], Mapping[str, Answer]]) -> Iterator[tuple[str, bool]]:
+    """The report of each dataset whose questions were tested; where it went, or False and why there is none."""
     from ragbench.evaluation import evaluate
+    from ragbench.files import write_durably
     from ragbench.report.evaluation import report_html, report_json, report_markdown, write_report
 
     named = {dataset: own for dataset, own in answers.items() if dataset[0]}
     if not named:
-        yield "no report: no assertion looked at a question of ragbench_case or of labelled_cases"
+        yield "no report: no assertion looked at a question of ragbench_case or of labelled_cases", True
     for (name, split), own in named.items():
-        data = _loaded(name, split)
-        report = evaluate(data.select(own), list(own.values()), name="pytest")
         path = place if len(named) == 1 else place.with_name(f"{place.stem}-{Path(name).name}-{split}{place.suffix}")
-        if not path.suffix:
-            write_report(report, path, force=True)
+        try:
+            data = _loaded(name, split)
+            report = evaluate(data.select(own), list(own.values()), name="pytest")
+            if not path.suffix:
+                write_report(report, path, force=True)
+            else:
+                render = {".json": report_json, ".md": report_markdown, ".html": report_html}[path.suffix]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_durably(path, render(report))
+        except (RagbenchError, OSError) as exc:
+            yield f"no report was written: {exc}", False
         else:
-            from ragbench.files import write_durably
-
-            render = {".json": report_json, ".md": report_markdown, ".html": report_html}[path.suffix]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(path, render(report))
-        yield f"report: {path}"
+            yield f"report: {path}", True

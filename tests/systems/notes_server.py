@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resolve import Resolve, Sample
 from mcp.types import CreateMessageResult, SamplingMessage, TextContent
 
@@ -122,6 +123,29 @@ async def resolved(query: str, reply: Annotated[CreateMessageResult, Resolve(ask
 @server.tool()
 async def which(query: str) -> str:
     return os.environ.get(query, "not set")
+
+
+@server.tool()
+async def tell(query: str) -> dict[str, Any]:
+    """Echoes what it should keep for itself."""
+    return {"generated_answer": f"{query} {os.environ.get('NOTES_TOKEN')}", "sources": [{"id": "a", "text": "b"}]}
+
+
+@server.tool()
+async def tell_and_fail(query: str) -> str:
+    raise ToolError(f"no access with {os.environ.get('NOTES_TOKEN')}")
+
+
+@server.tool()
+async def tell_and_die(query: str) -> str:
+    print(f"bad token {os.environ.get('NOTES_TOKEN')}", file=sys.stderr, flush=True)
+    os._exit(3)
+
+
+@server.tool(structured_output=False)
+async def blocks(query: str) -> Any:
+    """Without structured output each entry is a block of its own."""
+    return [{"id": "a", "text": "one"}, {"id": "b", "text": "two"}]
 
 
 # --- a store of notes -------------------------------------------------------------------------------------------------

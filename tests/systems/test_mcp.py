@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +198,11 @@ def test_a_server_that_never_shakes_hands() -> None:
 
 def children() -> set[int]:
     folder = Path(f"/proc/{os.getpid()}/task")
-    return {int(pid) for task in folder.iterdir() for pid in (task / "children").read_text().split()}
+    found: set[int] = set()
+    for task in folder.iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread may end while we look
+            found |= {int(pid) for pid in (task / "children").read_text().split()}
+    return found
 
 
 @pytest.mark.skipif(not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists(), reason="needs Linux's /proc")
@@ -275,3 +280,24 @@ def test_ctrl_c_ends_a_waiting_question(notes_url: str) -> None:
         with pytest.raises(KeyboardInterrupt):
             ask(system, DATA)
         assert time.perf_counter() - start < 10
+
+
+@pytest.mark.parametrize("tool", ["tell", "tell_and_fail", "tell_and_die"])
+def test_a_secret_that_the_server_echoes_is_shown_nowhere(
+    notes_command: list[str], monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    monkeypatch.setenv("NOTES_TOKEN", "s3cr3t-7f3a9d")
+    with McpSystem(notes_command, tool=tool, env=["NOTES_TOKEN"]) as system:
+        answer = system.answer("q", "why?")
+    assert "s3cr3t" not in str(answer)
+    assert "***" in answer.text + (answer.error or "")
+
+
+def test_the_answer_of_the_notes_application_needs_no_path(once: Any) -> None:
+    answer = once("tell")
+    assert (answer.text, answer.contexts, answer.flags) == ("why? None", ("a",), ())
+
+
+def test_a_list_in_several_blocks_is_contexts(once: Any) -> None:
+    answer = once("blocks")
+    assert (answer.contexts, answer.flags, answer.text) == (("a", "b"), ("retrieval_only",), "")

@@ -177,3 +177,35 @@ def test_a_session_that_uses_none_of_it_sees_none_of_it(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "ragbench ==" not in done.stdout
+
+
+def test_a_key_in_the_form_bearer_is_found_and_the_system_is_asked(tmp_path: Path) -> None:
+    spec = '[http]\nurl = "http://127.0.0.1:9/ask"\nbody = {q = "{query}"}\n'
+    (tmp_path / "mine.toml").write_text(spec + 'headers_env = {Authorization = "Bearer MY_TOKEN"}\n', encoding="utf-8")
+    text = "def test_x(rag_system):\n    pass\n"
+    lacking = run(tmp_path, text, "--ragbench-system=mine.toml").stdout
+    assert "the system mine.toml: set MY_TOKEN in the environment" in lacking
+    there = run(tmp_path, text, "--ragbench-system=mine.toml", MY_TOKEN="sk-1").stdout
+    assert "the system mine.toml: no server takes connections at its address" in there
+
+
+def test_a_report_that_cannot_be_written_ends_no_session(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    done = run(tmp_path, RETRIEVAL, "--ragbench-report=file/report.json", "-W", "error")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no report was written: " in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_pytest_inside_a_test_takes_no_measure_away(tmp_path: Path) -> None:
+    text = """
+pytest_plugins = ["pytester"]
+
+def test_inner(pytester, ragbench_case):
+    pytester.makepyfile("def test_x(): pass")
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    assert_context_recall(sorted(ragbench_case.relevant), ragbench_case, at_least=1.0)
+"""
+    done = run(tmp_path, text, "--ragbench-queries=p002", "-p", "pytester")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "context_recall@10  1.000     1/1     1/1" in done.stdout
