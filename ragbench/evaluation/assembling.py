@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.diagnosis import recommend
 from ragbench.evaluation.answering import Answered
 from ragbench.evaluation.cases import Decided
-from ragbench.evaluation.masking import masked
+from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.targets import Targets, reaches, verdict
 from ragbench.metrics import higher_is_better
 from ragbench.metrics.pipeline import outcome_of
@@ -131,9 +131,10 @@ def cases_of(
                 outcome=outcome_of(answer),
                 expected_outcome=case.expected_outcome,
                 answer=masked(answer.text),
-                retrieved=answer.contexts,
+                retrieved=tuple(map(masked_id, answer.contexts)),
                 relevant=tuple(
-                    sorted((one for one, grade in grades.items() if grade > 0), key=lambda one: -grades[one])
+                    masked_id(one)
+                    for one in sorted((one for one, grade in grades.items() if grade > 0), key=lambda one: -grades[one])
                 ),
                 scores=scores[case.query_id],
             )

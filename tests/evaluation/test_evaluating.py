@@ -270,7 +270,7 @@ def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
     key = "sk-" + "ant-api03-" + "Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7" * 2
     leaking = Passage("dogs", f"Dogs guard the house. The key is {key} and mail goes to jo.lee@firm.com.", "dogs")
     answer = Answer("q2", f"The key is {key}.", ("dogs",), outcome="success", passages=(leaking,), error=None)
-    broken = Answer("q3", "", outcome="failed", error=f"401 for {key}")
+    broken = Answer("q3", "", outcome="failed", error=f"401 for {key}", contexts=(key, "INC-22314"))
     answered = answer_all(DATA, [ANSWERS[0], answer, broken, ANSWERS[3]])
     report = report_of(answered, embedder="wordllama")
     folder = write_report(report, tmp_path / "mine", traces=failure_traces(report, answered))
@@ -278,6 +278,7 @@ def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
         said = file.read_text(encoding="utf-8")
         assert key not in said, file.name
         assert "jo.lee@firm.com" not in said, file.name
+    assert report.cases[2].retrieved == ("sk***", "INC-22314")
     assert report.cases[1].scores["answer_leak_free"] == 0.0
     assert report.cases[0].scores["answer_leak_free"] == 1.0
 
