@@ -11,7 +11,7 @@ from ragbench.metrics import higher_is_better
 from ragbench.metrics.retrieval import parse_measure
 from ragbench.report.evaluation.measures import HEADLINE, perspective_of
 from ragbench.report.evaluation.records import Change, Comparison, Flip, PassFail, Report
-from ragbench.statistics import compare
+from ragbench.statistics import adjusted_p_values, compare
 from ragbench.statistics.binary import mcnemar_p_value
 
 if TYPE_CHECKING:
@@ -252,14 +252,10 @@ def _flipped(broken: int, mended: int, p: float | None) -> str:
 
 def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float | None]:
     """Holm's correction over the tests in which anything moved: the others have p = 1 before anything is looked at."""
-    from statsmodels.stats.multitest import multipletests
-
     adjusted = list(p_values)
     tested = [(at, p) for at, p in enumerate(p_values) if p is not None and moved[at]]
-    if tested:
-        corrected = multipletests([p for _, p in tested], alpha=ALPHA, method="holm")[1]
-        for (at, _), p in zip(tested, corrected, strict=True):
-            adjusted[at] = float(p)
+    for (at, _), p in zip(tested, adjusted_p_values([p for _, p in tested]).tolist(), strict=True):
+        adjusted[at] = p
     return adjusted
 
 
