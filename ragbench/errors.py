@@ -96,3 +96,17 @@ def unknown(what: str, value: object, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(str(value), names, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else "."
     return f"unknown {what} {value!r}{hint} Known: {', '.join(names)}"
+
+
+_JOINERS = "\u200c\u200d"
+
+
+def printable(text: str) -> str:
+    r"""One line without signs that could drive a terminal or turn the reading direction: texts of others are data.
+
+    The joiners that Persian, Hindi and emoji are written with stay.
+
+    >>> printable("red: \x1b[31m!\nnext")
+    'red: [31m! next'
+    """
+    return " ".join("".join(sign if sign.isprintable() or sign in _JOINERS else " " for sign in text).split())

@@ -84,6 +84,28 @@ def test_a_missed_target_is_one(place: Path) -> None:
     assert [json.loads(line)["query_id"] for line in traces] == ["q2", "q3"]
 
 
+def test_advice_stands_with_its_figures_and_no_sign_drives_the_terminal(place: Path) -> None:
+    cases = json.loads((place / "tests.json").read_text())
+    cases[1]["question"] = "What \x1b[31m do \u202edogs\u009b31m guard?"
+    (place / "tests.json").write_text(json.dumps(cases))
+    code, said = run("--system", "bad.jsonl")
+    assert code == 1
+    assert not set(said) & set("\x1b\x9b\u202e")
+    assert "What [31m do dogs 31m guard?" in said
+    advice = said.split("Advice: ", 1)[1]
+    assert "rests on: R@5 0.333 [" in advice
+
+
+def test_mistakes_of_a_test_set_stand_in_lines_of_their_own(place: Path) -> None:
+    (place / "tests.json").write_text('[{"id": "q1"},\n {"id": "q2", "question": 3}]')
+    code, said = run("--system", "good.jsonl")
+    assert code == 2
+    assert said.splitlines()[-2:] == [
+        "  tests.json, line 1: [0].question is missing; expected a value",
+        "  tests.json, line 2: [1].question is 3; expected a text that is not empty",
+    ]
+
+
 def test_a_gate_changes_the_verdict(place: Path) -> None:
     assert run("--system", "bad.jsonl", "--fail-under", "nDCG@5=0.2,R@5=0.2,pass_rate=0.3")[0] == 0
     assert run("--system", "good.jsonl", "--fail-under", "P@1=1")[0] == 0
@@ -163,12 +185,12 @@ def test_an_empty_test_set_is_an_error(place: Path) -> None:
 
 
 def test_a_system_that_fails_on_each_case_is_reported(place: Path) -> None:
-    (place / "good.jsonl").write_text('{"query_id": "other", "answer": "x"}\n')
+    (place / "good.jsonl").write_text("".join(f'{{"query_id": "q{i}", "error": "500"}}\n' for i in (1, 2, 3)))
     code, said = run("--system", "good.jsonl", "--output", "mine")
     assert code == 1
     assert "FAILED" in said
     report = read_report(place / "results" / "eval" / "mine")
-    assert all("has no answer to" in case.reasons[0] for case in report.cases)
+    assert [case.reasons for case in report.cases] == [("failed: 500",)] * 3
 
 
 def test_one_question_is_only_shown(place: Path) -> None:

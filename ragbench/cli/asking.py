@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragbench.cli.speaking import clean_errors
+from ragbench.cli.speaking import spoken_errors
 from ragbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def asking(max_cost: float | None, no_cache: bool, offline: bool) -> Iterator[No
     """Errors in one line, and the settings of the reply store for what runs inside."""
     from ragbench.sweep.spending import settings
 
-    with clean_errors():
+    with spoken_errors():
         if offline and no_cache:
             raise ConfigError("--offline takes every reply from the store and --no-cache none; give one of them")
         with settings("offline" if offline else "off" if no_cache else None, max_cost):

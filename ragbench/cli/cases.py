@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragbench.cli.speaking import shown, spoken_errors
+from ragbench.errors import printable
 
 if TYPE_CHECKING:
     from ragbench.types import Dataset
@@ -64,7 +65,7 @@ def list_command(
         for name in names:
             table.add_column(name, no_wrap=name not in _WIDE)  # the others give way where the line is too short
         for row in rows:
-            table.add_row(*(Text(_printable(row[name]), no_wrap=True, overflow="ellipsis") for name in names))
+            table.add_row(*(Text(printable(row[name]), no_wrap=True, overflow="ellipsis") for name in names))
         if cases:
             Console().print(table)
         typer.echo(f"{len(cases)} of {len(dataset.cases)} cases{_of_samples(dataset)}")
@@ -157,7 +158,7 @@ def remove_command(
 
     with spoken_errors():
         found = case_record(load_testset(path), case_id)
-        if not yes and not typer.confirm(f"Remove {case_id}: {_printable(found['text'])}"):
+        if not yes and not typer.confirm(f"Remove {case_id}: {printable(found['text'])}"):
             raise typer.Exit(1)
         remove_case(path, case_id, force=force)
     typer.echo(f"{case_id} removed from {shown(path)}")
@@ -212,8 +213,3 @@ def _say_known(dataset: Dataset, category: str, query_type: str) -> None:
 def _of_samples(dataset: Dataset) -> str:
     inputs, outputs = len(dataset.safety_inputs), len(dataset.safety_outputs)
     return f"; {inputs} safety inputs, {outputs} safety outputs" if inputs or outputs else ""
-
-
-def _printable(text: str) -> str:
-    """One line without signs that could drive a terminal."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())

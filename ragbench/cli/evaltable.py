@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ragbench.errors import printable
 from ragbench.report.evaluation import (
     SIGNS,
     Report,
@@ -50,18 +51,16 @@ def say_report(report: Report, *, verbose: bool = False, console: Console | None
     if shown:
         out.print(Text(f"Failed: {len(failed)} of {plural(len(report.cases), 'question')}", style="bold"))
     for case in shown:
-        out.print(
-            Text(f"  {case.query_id}  {' '.join(case.question.split())}"), no_wrap=not verbose, overflow="ellipsis"
-        )
+        out.print(Text(f"  {printable(f'{case.query_id}  {case.question}')}"), no_wrap=not verbose, overflow="ellipsis")
         for reason in case.reasons:
-            out.print(Text(f"      {reason}", style="dim"))
+            out.print(Text(f"      {printable(reason)}", style="dim"))
     if len(failed) > len(shown):
         out.print(Text(f"  and {len(failed) - len(shown)} more (-v shows all)", style="dim"))
     for advice in report.advice:
         out.print(Text.assemble(("Advice: ", "bold"), f"{advice.title}. Try: {advice.action}"))
         if verbose:
             out.print(Text(f"  likely cause: {advice.cause}", style="dim"))
-            out.print(Text(f"  rests on: {'; '.join(advice.evidence)}", style="dim"))
+        out.print(Text(f"  rests on: {printable('; '.join(advice.evidence))}", style="dim"))
     word, sentence = banner(report)
     if word != "no verdict" or len(report.cases) != 1:
         _say_verdict(word, sentence, out)
@@ -72,7 +71,7 @@ def say_found(report: Report, expected: Sequence[str], console: Console | None =
     found = not expected or report.cases[0].scores.get("Success@5") != 0
     if expected:
         where = "is" if found else "is not"
-        sentence = f"{' or '.join(expected)} {where} among the first 5 documents retrieved."
+        sentence = f"{printable(' or '.join(expected))} {where} among the first 5 documents retrieved."
         _say_verdict("passed" if found else "failed", sentence, console or console_of())
     return found
 
@@ -89,13 +88,13 @@ def say_answer(report: Report, console: Console | None = None) -> None:
     from rich.text import Text
 
     out, case = console or console_of(), report.cases[0]
-    out.print(Text.assemble(("Question: ", "bold"), case.question))
-    out.print(Text.assemble(("Answer:   ", "bold"), case.answer or "(none)", (f"  [{case.outcome}]", "dim")))
-    out.print(Text("Context:  ", style="bold"), Text(", ".join(case.retrieved) or "nothing retrieved"))
+    out.print(Text.assemble(("Question: ", "bold"), printable(case.question)))
+    out.print(Text.assemble(("Answer:   ", "bold"), printable(case.answer) or "(none)", (f"  [{case.outcome}]", "dim")))
+    out.print(Text("Context:  ", style="bold"), Text(printable(", ".join(case.retrieved)) or "nothing retrieved"))
     if case.relevant:
         rank = _rank(report)
         where = f"its first one stands at rank {rank}" if rank else "none of them was retrieved"
-        out.print(Text.assemble(("Expected: ", "bold"), f"{', '.join(case.relevant)}; {where}"))
+        out.print(Text.assemble(("Expected: ", "bold"), f"{printable(', '.join(case.relevant))}; {where}"))
 
 
 def _rank(report: Report) -> int | None:
@@ -135,7 +134,7 @@ def _say_table(report: Report, verbose: bool, out: Console) -> None:
     out.print(table)
     for one in report.perspectives:
         if not one.measured:
-            out.print(Text.assemble((one.name, "bold cyan"), f": not measured: {one.reason}"))
+            out.print(Text.assemble((one.name, "bold cyan"), f": not measured: {printable(one.reason)}"))
 
 
 def _say_comparison(report: Report, verbose: bool, out: Console) -> None:
@@ -143,7 +142,7 @@ def _say_comparison(report: Report, verbose: bool, out: Console) -> None:
 
     if (found := report.comparison) is None:
         return
-    out.print(Text(f"Against {found.baseline}:", style="bold"))
+    out.print(Text(f"Against {printable(found.baseline)}:", style="bold"))
     signs = {"regression": ("✗", "red"), "improvement": ("✓", "green")}
     for change in found.changes:
         if change.verdict in signs or verbose:
@@ -155,13 +154,13 @@ def _say_comparison(report: Report, verbose: bool, out: Console) -> None:
         out.print(Text(f"  {note}", style="yellow"))
     for flips in found.pass_fail:
         counts = f"{len(flips.broken)} broken, {len(flips.mended)} mended of {flips.n}"
-        p = "" if flips.p_value is None else f", McNemar p = {flips.p_value:.3f}"
+        p = "" if flips.p_value is None else f", McNemar p = {flips.p_value:.3f} (Holm)"
         sign, colour = signs.get(flips.verdict, ("·", ""))
         out.print(Text(f"  {sign} {flips.what}: {counts}{p}: {flips.verdict}", style=colour))
         for word, cases in (("broken", flips.broken), ("mended", flips.mended)):
             for one in cases if verbose else cases[:_CASES]:
                 reasons = f" ({'; '.join(one.reasons)})" if one.reasons else ""
-                line = f"      {word}: {one.query_id} {' '.join(one.question.split())}{reasons}".rstrip()
-                out.print(Text(line), no_wrap=not verbose, overflow="ellipsis")
+                line = printable(f"{word}: {one.query_id} {one.question}{reasons}")
+                out.print(Text(f"      {line}"), no_wrap=not verbose, overflow="ellipsis")
             if len(cases) > _CASES and not verbose:
                 out.print(Text(f"      {word}: {len(cases) - _CASES} more", style="dim"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import typer
 
-from ragbench.errors import ConfigError, DataError, RagbenchError
+from ragbench.errors import ConfigError, DataError, RagbenchError, printable
 
 
 @contextmanager
@@ -44,7 +44,8 @@ def spoken_errors() -> Iterator[None]:
         except DataError as exc:
             if "\n" not in str(exc):
                 raise
-            typer.echo(f"ragbench: {exc}", err=True)
+            first, *others = map(printable, str(exc).splitlines())
+            typer.echo("\n  ".join([f"ragbench: {first}", *others]), err=True)
             raise typer.Exit(2) from exc
 
 
@@ -60,7 +61,7 @@ def _check_environment() -> None:
 def _one_line(exc: Exception) -> str:
     if isinstance(exc, OSError) and exc.strerror and exc.filename:
         return f"{exc.filename}: {exc.strerror}"  # without the number of the error
-    return " ".join(str(exc).split())
+    return printable(str(exc))
 
 
 def command(name: str) -> str:

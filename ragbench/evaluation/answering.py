@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.retrievers import to_documents
-from ragbench.systems import RETRIEVAL_ONLY, Pipeline, ask, distinct_contexts, load_system, match_passages
+from ragbench.systems import (
+    RETRIEVAL_ONLY,
+    Pipeline,
+    RecordedSystem,
+    ask,
+    distinct_contexts,
+    load_system,
+    match_passages,
+)
 from ragbench.types import Answer, Chunk, Dataset, Run, System
 
 _TIMED = 20  # questions that the built-in pipeline is asked once more, one at a time, for its latency
@@ -66,6 +75,8 @@ def answer_all(
     if not isinstance(system, System):
         answers, plain = _given(dataset, system), {"name": "recorded answers", "kind": "answers"}
     else:
+        if isinstance(system, RecordedSystem):
+            _check_recorded(dataset, system)
         answers = ask(system, dataset, concurrency=concurrency)
         plain = {"name": system.name, "kind": type(system).__name__}
     matched = match_passages(answers, dataset)
@@ -111,6 +122,26 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
             "chunks": len(system.chunks),
             "chunking": _chunking(system.chunks),
         },
+    )
+
+
+def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
+    """Answers to other questions are a mistake of the call; some that nobody asks for are only worth a warning."""
+    strange = system.unasked(dataset.queries)
+    if not strange or not dataset.cases:
+        return
+    known = len(system.unasked({})) - len(strange)
+    if not known:
+        raise DataError(
+            f"none of the {len(strange)} answers of {system.name!r} belongs to a question of {dataset.name!r}: they "
+            f"have ids such as {strange[0]!r}, the test set {dataset.cases[0].query_id!r}"
+        )
+    first = ", ".join(map(repr, strange[:3]))
+    warnings.warn(
+        f"{system.name}: {len(strange)} answers belong to no question of {dataset.name!r} and are left out (first: "
+        f"{first})",
+        DataWarning,
+        stacklevel=3,
     )
 
 

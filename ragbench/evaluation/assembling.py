@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.diagnosis import recommend
 from ragbench.evaluation.answering import Answered
 from ragbench.evaluation.cases import Decided
-from ragbench.evaluation.masking import masked
+from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.targets import Targets, reaches, verdict
 from ragbench.metrics import higher_is_better
 from ragbench.metrics.pipeline import outcome_of
@@ -78,7 +78,7 @@ def rows_of(frame: pd.DataFrame, targets: Targets, best: Mapping[str, float]) ->
             ci_high=_number(row["ci_high"]),
             n_scored=int(row["n_scored"]),
             n=int(row["n"]),
-            ceiling=best.get(name, bound_of(name)),
+            ceiling=_ceiling(name, best, _number(row["mean"])),
         )
         rows.append(aimed(plain, targets))
     return rows
@@ -92,6 +92,12 @@ def aimed(row: MeasureResult, targets: Targets) -> MeasureResult:
     if target is not None and row.ci_low is not None and row.ci_high is not None and said in ("passed", "missed"):
         sure = reaches(row.ci_low, target, lower) == reaches(row.ci_high, target, lower)
     return replace(row, target=target, verdict=said, sure=sure, lower_is_better=lower)
+
+
+def _ceiling(name: str, best: Mapping[str, float], value: float | None) -> float | None:
+    """What can be reached at best; a value above what was expected shows that it can be."""
+    found = best.get(name, bound_of(name))
+    return found if found is None or value is None or name not in best else max(found, value)
 
 
 def bound_of(measure: str) -> float | None:
@@ -125,9 +131,10 @@ def cases_of(
                 outcome=outcome_of(answer),
                 expected_outcome=case.expected_outcome,
                 answer=masked(answer.text),
-                retrieved=answer.contexts,
+                retrieved=tuple(map(masked_id, answer.contexts)),
                 relevant=tuple(
-                    sorted((one for one, grade in grades.items() if grade > 0), key=lambda one: -grades[one])
+                    masked_id(one)
+                    for one in sorted((one for one, grade in grades.items() if grade > 0), key=lambda one: -grades[one])
                 ),
                 scores=scores[case.query_id],
             )

@@ -49,11 +49,17 @@ def failure_traces(report: Report, answered: Answered) -> list[dict[str, Any]]:
             "citations": list(answer.citations),
             "flags": list(answer.flags),
             "latency_ms": dict(answer.latency_ms),
-            "claims": claims.get(case.query_id, []),
+            "claims": [_masked_claim(claim) for claim in claims.get(case.query_id, [])],
             "scores": dict(result.scores),
         }
         traces.append({name: _plain(value) for name, value in trace.items()})
     return traces
+
+
+def _masked_claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """The digits of a card or phone number that the claim's text masks stand in its numbers no more."""
+    left = masked(str(claim["claim"]))
+    return {**claim, "fabricated_numbers": [one for one in claim["fabricated_numbers"] if str(one) in left]}
 
 
 def _labels(case: Case, answered: Answered) -> dict[str, Any]:

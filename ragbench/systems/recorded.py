@@ -62,6 +62,15 @@ class RecordedSystem:
         """The recorded answers to these questions, with the latencies of their time and no others."""
         return [self.answer(query_id, query) for query_id, query in queries.items()]
 
+    def unasked(self, queries: Mapping[str, str]) -> list[str]:
+        """The ids, or the texts where there are no ids, of the answers that belong to none of these questions.
+
+        >>> RecordedSystem([Answer("q1", "In 1881."), Answer("q7", "No.")]).unasked({"q1": "When?", "q2": "Where?"})
+        ['q7']
+        """
+        texts = {_folded(query) for query in queries.values()}
+        return [one for one in self._by_id if one not in queries] + [one for one in self._by_text if one not in texts]
+
     def _read(self, path: Path) -> None:
         for number, record in json_lines(path):
             try:

@@ -14,7 +14,7 @@ from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.evaluation import Targets, answer_all, evaluate, failure_traces, load_targets, report_of, select_suite
 from ragbench.llms import ScriptedLLM
 from ragbench.report.evaluation import Report, report_json, write_report
-from ragbench.systems import Pipeline
+from ragbench.systems import Pipeline, RecordedSystem
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample, Span
 
 CORPUS = {
@@ -152,6 +152,14 @@ def test_answers_to_other_questions_are_refused() -> None:
         evaluate(DATA, [Answer("x9", "?")])
     with pytest.raises(DataError, match="two answers to query 'q1'"):
         evaluate(DATA, [ANSWERS[0], ANSWERS[0]])
+    with pytest.raises(DataError, match=r"none of the 1 answers of 'log' belongs to a question of 'pets': .* 'x9'"):
+        answer_all(DATA, RecordedSystem([Answer("x9", "?")], name="log"))
+
+
+def test_recorded_answers_that_nobody_asked_for_are_named() -> None:
+    with pytest.warns(DataWarning, match=r"log: 1 answers belong to no question of 'pets'.*\(first: 'x9'\)"):
+        answered = answer_all(DATA, RecordedSystem([*ANSWERS, Answer("x9", "?")], name="log"))
+    assert [one.query_id for one in answered.answers] == list(DATA.queries)
 
 
 def test_missing_answers_count_as_failed() -> None:
@@ -192,6 +200,14 @@ def test_a_default_target_beyond_the_ceiling_is_unreachable_not_missed() -> None
     assert row.verdict == "unreachable"
     assert row.ceiling == pytest.approx(5 / 11)
     assert "R@5" not in report.missed
+
+
+def test_a_ceiling_lies_never_below_what_was_reached() -> None:
+    unique = " ".join(f"{a}{b}" for a in "bcdfghjklm" for b in ("ana", "elo", "iru", "omi", "uke"))
+    answer = Answer("q1", "?", ("p",), outcome="success", passages=(Passage("p", unique),))
+    report = light(DATA.select(["q1"]), [answer], ["context"])
+    row = next(row for row in report.measures if row.measure == "unique_token_ratio")
+    assert (row.value, row.ceiling) == (1.0, 1.0)
 
 
 def test_targets_decide_and_the_interval_says_how_surely() -> None:
@@ -254,7 +270,7 @@ def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
     key = "sk-" + "ant-api03-" + "Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7" * 2
     leaking = Passage("dogs", f"Dogs guard the house. The key is {key} and mail goes to jo.lee@firm.com.", "dogs")
     answer = Answer("q2", f"The key is {key}.", ("dogs",), outcome="success", passages=(leaking,), error=None)
-    broken = Answer("q3", "", outcome="failed", error=f"401 for {key}")
+    broken = Answer("q3", "", outcome="failed", error=f"401 for {key}", contexts=(key, "INC-22314"))
     answered = answer_all(DATA, [ANSWERS[0], answer, broken, ANSWERS[3]])
     report = report_of(answered, embedder="wordllama")
     folder = write_report(report, tmp_path / "mine", traces=failure_traces(report, answered))
@@ -262,8 +278,18 @@ def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
         said = file.read_text(encoding="utf-8")
         assert key not in said, file.name
         assert "jo.lee@firm.com" not in said, file.name
+    assert report.cases[2].retrieved == ("sk***", "INC-22314")
     assert report.cases[1].scores["answer_leak_free"] == 0.0
     assert report.cases[0].scores["answer_leak_free"] == 1.0
+
+
+def test_the_digits_of_a_card_stand_in_no_trace() -> None:
+    answer = Answer("q2", "The card is 4111 1111 1111 1111, opened in 1873.", ("dogs",), outcome="success",
+                    passages=(Passage("dogs", "Dogs guard the house.", "dogs"),))  # fmt: skip
+    answered = answer_all(DATA, [answer])
+    [trace] = [one for one in failure_traces(report_of(answered, embedder="wordllama"), answered) if one["claims"]]
+    assert trace["claims"][0]["fabricated_numbers"] == ["1873"]
+    assert "1111" not in str(trace)
 
 
 def test_a_judge_is_asked_and_stands_apart() -> None:

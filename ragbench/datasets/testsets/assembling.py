@@ -39,7 +39,13 @@ def assembled(name: str, reading: Reading, corpus: Mapping[str, Document], sourc
     qrels: Qrels = {entry.case.query_id: dict(entry.relevant) for entry in reading.entries}
     if corpus:
         absent = {doc_id: None for judged in qrels.values() for doc_id in judged if doc_id not in corpus}
-        warn(source, "judged documents are not in the corpus; they stay in the qrels and count in the ideal", absent)
+        near = next((f"{one!r} for {doc_id!r}" for doc_id in absent for one in corpus if _stem(one) == doc_id), "")
+        meant = f"; did you mean {near}?" if near else ""
+        warn(
+            source,
+            f"judged documents are not in the corpus; they stay in the qrels and count in the ideal{meant}",
+            absent,
+        )
     for field, ids in reading.unknown.items():
         warn(source, f"cases have the field {shown(field, 40)}, which this form does not know: it is metadata", ids)
     for flaw, ids in flaws.items():
@@ -47,6 +53,11 @@ def assembled(name: str, reading: Reading, corpus: Mapping[str, Document], sourc
     return Dataset(
         name, reading.split, corpus, tuple(cases), qrels, tuple(reading.inputs), tuple(reading.outputs)
     )  # fmt: skip
+
+
+def _stem(doc_id: str) -> str:
+    """The name of a file of a corpus folder without folders and ending: what test sets often say."""
+    return doc_id.rpartition("/")[2].partition(".")[0]
 
 
 def _quoted(entry: Entry, corpus: Mapping[str, Document], flaws: dict[str, list[str]]) -> list[Span]:

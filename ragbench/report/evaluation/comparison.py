@@ -24,11 +24,12 @@ def compare_reports(baseline: Report, report: Report) -> Comparison:
     """Compare two evaluations of the same questions, paired case by case.
 
     A measure is a "regression" where it got worse, the 95 % interval of the difference excludes zero, and its paired
-    randomisation p-value is below 0.05 after Holm's correction over all measures compared: those of the headline table
-    and those with a target. The share of passed questions is one where McNemar's exact test says so; so is that of
-    safety samples told right. What the two measured differently (passed questions by other thresholds, rankings of
-    chunks that are cut differently) is left out, and `notes` say so. An evaluation compared with itself has no
-    regression.
+    randomisation p-value is below 0.05 after Holm's correction over the measures compared: those of the headline table
+    and those with a target. A measure that no case changed could not have been found to differ, whatever its level, and
+    takes no part in the correction (Tarone 1990); the same holds for what neither broke nor was mended. The share of
+    passed questions is one where McNemar's exact test says so; so is that of safety samples told right. What the two
+    measured differently (passed questions by other thresholds, rankings of chunks that are cut differently) is left
+    out, and `notes` say so. An evaluation compared with itself has no regression.
 
     Raises:
         ComparisonError: the two are of other data, other questions, or were measured with another embedder or judge;
@@ -103,8 +104,10 @@ def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
         return ()
     table = compare(_frame(baseline, shared), _frame(report, shared), measures=shared, alpha=ALPHA)
     rows = []
-    for row in table.to_dict("records"):
-        low, high, p = (_number(row[name]) for name in ("ci_low", "ci_high", "p_adjusted"))
+    records = table.to_dict("records")
+    adjusted = _holm([_number(row["p_value"]) for row in records], [row["wins"] + row["losses"] for row in records])
+    for row, p in zip(records, adjusted, strict=True):
+        low, high = _number(row["ci_low"]), _number(row["ci_high"])
         higher = higher_is_better(row["measure"])
         rows.append(
             Change(
@@ -182,7 +185,7 @@ def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
             broken = [_flip(one, after[one]) for one in both if before[one].passed and not after[one].passed]
             mended = [_flip(one, before[one]) for one in both if after[one].passed and not before[one].passed]
             tested.append((what, len(both), broken, mended, mcnemar_p_value(len(broken), len(mended))))
-    adjusted = adjusted_p_values([p for *_, p in tested]).tolist()
+    adjusted = _holm([p for *_, p in tested], [len(broken) + len(mended) for _, _, broken, mended, _ in tested])
     return tuple(
         PassFail(what, n, tuple(broken), tuple(mended), p, _flipped(len(broken), len(mended), p))
         for (what, n, broken, mended, _), p in zip(tested, adjusted, strict=True)
@@ -241,10 +244,19 @@ def _flip(one: str, side: _Side) -> Flip:
     return Flip(one, side.question, side.reasons)
 
 
-def _flipped(broken: int, mended: int, p: float) -> str:
-    if p >= ALPHA:
+def _flipped(broken: int, mended: int, p: float | None) -> str:
+    if p is None or p >= ALPHA:
         return "no difference shown"
     return "regression" if broken > mended else "improvement"
+
+
+def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float | None]:
+    """Holm's correction over the tests in which anything moved: the others have p = 1 before anything is looked at."""
+    adjusted = list(p_values)
+    tested = [(at, p) for at, p in enumerate(p_values) if p is not None and moved[at]]
+    for (at, _), p in zip(tested, adjusted_p_values([p for _, p in tested]).tolist(), strict=True):
+        adjusted[at] = p
+    return adjusted
 
 
 def _number(value: object) -> float | None:

@@ -110,6 +110,16 @@ def _pretty(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
+def _shown(value: object) -> object:
+    """Texts without control signs and without those that turn the reading direction; lines and joiners stay."""
+    if not isinstance(value, str) or value.isprintable() or hasattr(value, "__html__"):
+        return value
+    return "".join(sign if sign.isprintable() or sign in _HARMLESS else " " for sign in value)
+
+
+_HARMLESS = "\n\t\u00a0\u200c\u200d"
+
+
 @lru_cache(maxsize=1)
 def _template() -> Template:
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -121,6 +131,7 @@ def _template() -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=_shown,
     )
     for name in ("number", "aim", "interval", "sureness", "change_sentence", "plural", "listed"):
         environment.filters[name] = getattr(sentences, name)

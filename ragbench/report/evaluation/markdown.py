@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ragbench.errors import printable
 from ragbench.report.evaluation.records import Report
 from ragbench.report.evaluation.sentences import (
     SIGNS,
@@ -90,7 +91,7 @@ def _comparison(report: Report) -> list[str]:
         lines.append(f"- no difference shown: {_text(listed(still, 40))}")
     lines += [f"- {_text(note)}" for note in found.notes]
     for flips in found.pass_fail:
-        p = "" if flips.p_value is None else f", McNemar p = {flips.p_value:.3f}"
+        p = "" if flips.p_value is None else f", McNemar p = {flips.p_value:.3f} (Holm)"
         counts = f"{len(flips.broken)} broken, {len(flips.mended)} mended of {flips.n}"
         if lines[-1]:
             lines.append("")
@@ -187,4 +188,4 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> l
 
 
 def _text(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+    return _MARKUP.sub(r"\\\1", printable(text))

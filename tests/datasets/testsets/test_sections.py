@@ -90,6 +90,13 @@ def test_spans_and_warnings_of_a_loaded_set(tmp_path: Path) -> None:
     assert "the nearest heading is taken (first: 'guide > Geting started is Getting" in messages
 
 
+def test_a_document_named_without_its_ending_is_offered_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "tests.json"
+    path.write_text('[{"id": "q1", "question": "?", "expectedDocumentId": "setup"}]')
+    with pytest.warns(DataWarning, match=r"did you mean 'guides/setup.md' for 'setup'\? \(first: 'setup'\)"):
+        load_testset(path, corpus={"guides/setup.md": Document("guides/setup.md", "Run it.")})
+
+
 def test_the_titles_of_pydoc_are_found() -> None:
     corpus = load_dataset("pydoc").corpus
     place = locate(corpus["compound"], 'The "try" statement')

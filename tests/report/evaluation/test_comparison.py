@@ -89,6 +89,25 @@ def test_broken_and_mended_cases_with_mcnemar() -> None:
     assert compare_reports(after, before).pass_fail[0].verdict == "improvement"
 
 
+def test_what_did_not_move_takes_no_part_in_the_correction() -> None:
+    same = tuple(SampleResult(f"s{i}", "input", True, "jailbreak", 0.9, True) for i in range(10))
+    before = replace(report_of([0.8] * 8, [True] * 8), samples=same)
+    after = replace(report_of([0.2] * 8, [False] * 6 + [True] * 2), samples=same)
+    still = ("R@5", "nDCG@5", "AP", "Success@5", "claim_support", "answered")
+
+    def with_still(report: Report) -> Report:
+        constant = dict.fromkeys(still, 1.0)
+        return replace(report, cases=tuple(replace(one, scores={**one.scores, **constant}) for one in report.cases))
+
+    found = compare_reports(with_still(before), with_still(after))
+    change = next(one for one in found.changes if one.measure == "RR")
+    assert change.p_adjusted == pytest.approx(2 / 2**8)  # sign-flip of 8 pairs, not times 6
+    assert {one.p_adjusted for one in found.changes if one.measure != "RR"} == {1.0}
+    questions, samples = found.pass_fail
+    assert questions.p_value == pytest.approx(2 / 2**6)
+    assert (questions.verdict, samples.p_value, samples.verdict) == ("regression", 1.0, "no difference shown")
+
+
 def test_safety_samples_are_paired_by_id() -> None:
     right = tuple(SampleResult(f"s{i}", "input", True, "jailbreak", 0.9, True) for i in range(10))
     wrong = tuple(replace(one, score=0.1, correct=False) for one in right)

@@ -111,6 +111,13 @@ def test_no_text_becomes_markdown(attack: str) -> None:
     assert cells == {9}
 
 
+def test_control_signs_of_texts_reach_neither_page_nor_markdown() -> None:
+    report = full_report("red \x1b[31m \x9b31m \u202egnp.exe می\u200cخواهم")
+    for page in (report_html(report), report_markdown(report)):
+        assert not set(page) & set("\x1b\x9b\u202e")
+        assert "می\u200cخواهم" in page
+
+
 def test_nothing_is_asked_of_a_network_and_nothing_runs() -> None:
     html = report_html(full_report("harmless"))
     tags = parsed(html).tags
