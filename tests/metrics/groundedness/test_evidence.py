@@ -53,9 +53,8 @@ def test_words_spread_over_a_page_weigh_less_than_words_in_one_place() -> None:
     assert far["copied"] < 0.4
 
 
-WORDS = st.lists(
-    st.sampled_from(["cat", "sat", "the", "mat", "Paris", "green", "7", "not", "dog"]), min_size=1, max_size=9
-).map(" ".join)
+VOCABULARY = ["cat", "sat", "the", "mat", "Paris", "green", "7", "not", "dog"]
+WORDS = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=9).map(" ".join)
 
 
 @settings(max_examples=60, deadline=None)
