@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RESULTS = Path("results", "eval")
 
-_SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml with [pipeline], [http] or [mcp], or recorded answers .jsonl."
+_SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml file that describes a system, or recorded answers (.jsonl)."
 _JUDGE = "A language model that judges the answers besides: anthropic:<model>, ollama:<model>, ...; '' means none."
 
 
