@@ -104,7 +104,7 @@ def run(*arguments: str | Path) -> tuple[int, str]:
     ("arguments", "example"),
     [
         (["answers"], "ragbench answers my-dataset --llm"),
-        (["testset"], "ragbench testset generate my-documents"),
+        (["testset"], "ragbench testset convert my.yaml my.jsonl"),
         (["testset", "generate"], "ragbench testset generate my-documents"),
     ],
 )

@@ -7,6 +7,7 @@ answer is right and a judge says that it is wrong, the judge is the suspect.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -104,20 +105,23 @@ def diagnose(
 
     Raises:
         ConfigError: `depth` is below 1.
-        DataError: an answer to a question that the dataset lacks.
+        DataError: an answer to a question that the dataset lacks, or two answers to one.
     """
     import pandas as pd
 
     if depth < 1:
         raise ConfigError(f"depth is {depth}; expected the number of chunks that count as retrieved, 1 or more")
     given = {answer.query_id: answer for answer in answers}
+    if len(given) < len(answers):
+        twice = Counter(answer.query_id for answer in answers).most_common(1)[0][0]
+        raise DataError(f"there are several answers to {twice!r}; diagnose one configuration at a time")
     if foreign := [query_id for query_id in given if query_id not in dataset.queries]:
         raise DataError(
             f"an answer to {foreign[0]!r}, which is no question of {dataset.name!r}; diagnose them together"
         )
     values: dict[str, dict[str, float]] = {}
     for query_id, measure, value in zip(scores["query_id"], scores["measure"], scores["value"], strict=True):
-        if value == value:
+        if not pd.isna(value):
             values.setdefault(str(query_id), {})[str(measure)] = float(value)
     said = {(j.query_id, j.criterion): j.explanation for j in judgements}
     by_id = {chunk.chunk_id: chunk for chunk in chunks}
@@ -207,7 +211,8 @@ def _lost(dataset: Dataset, case: Case, answer: Answer | None, reach: _Reach, de
     if reach.context >= HOLDS:
         return None
     if reach.corpus == 0.0:
-        named = ", ".join(d for d, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= 1)
+        judged = (d for d, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= 1)
+        named = ", ".join(dict.fromkeys([*judged, *(span.doc_id for span in case.evidence)]))
         return "not_in_corpus", f"none of its relevant documents ({named}) is in the corpus"
     shares = f"{reach.context:.0%} of the evidence is in the context"
     if reach.found >= HOLDS:
@@ -235,9 +240,10 @@ def _reach(
     contexts = () if answer is None else answer.contexts
     cut = () if answer is None else answer.cut
     in_passages = {p.passage_id: p.doc_id for p in (() if answer is None else answer.passages)}
-    if case.evidence and not in_passages:
+    held = [span for span in case.evidence if span.doc_id in dataset.corpus]
+    if held and not in_passages:
         passages: dict[str, list[Span]] = {}  # the same words in two places are one passage: either copy will do
-        for span in case.evidence:
+        for span in held:
             text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
             passages.setdefault(" ".join(text.split()), []).append(span)
         length = sum(map(len, passages))
@@ -254,7 +260,7 @@ def _reach(
         split = any(
             not any(_within(span.start, span.end, chunk) for chunk in by_document.get(span.doc_id, ()))
             and any(c.doc_id == span.doc_id and c.start < span.end and span.start < c.end for c in inside)
-            for span in case.evidence
+            for span in held
         )
         return _Reach(1.0, share((*deep, *contexts)), share((*contexts, *cut)), share(contexts), split)
     relevant = {doc_id for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= 1}

@@ -86,8 +86,7 @@ def answer_arms(
 
 def _gold(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
     """The evidence of a question as chunks, or else its relevant documents."""
-    if case.evidence:
-        spans = dict.fromkeys(case.evidence)
+    if spans := [span for span in dict.fromkeys(case.evidence) if span.doc_id in dataset.corpus]:
         return [
             Chunk(
                 f"{span.doc_id}#gold-{span.start}-{span.end}",

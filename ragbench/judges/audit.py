@@ -99,8 +99,9 @@ def judge_audit(
 
     Returns:
         probe, n (answers or pairs with a value), n_unscored, value, ci_low, ci_high (95 %, percentile bootstrap over
-        questions), bound, verdict ("pass", "fail", or "unscored" where the judge gave no value at all), certain
-        (pd.NA where unscored), means (what the value is).
+        questions; where all of them have the same value, of which a bootstrap would make certainty, imagined ones are
+        added as in `ragbench.calibrate`), bound, verdict ("pass", "fail", or "unscored" where the judge gave no value
+        at all), certain (pd.NA where unscored), means (what the value is).
 
     It costs about n * (9 + n_repeats + 2) requests; `estimate_audit` says so exactly.
 
@@ -264,7 +265,7 @@ def _row(
         unknown_values = {"value": None, "ci_low": None, "ci_high": None, "bound": bound, "verdict": "unscored"}
         return {**about, **unknown_values, "certain": None, "means": _MEANS[probe]}
     mean = sum(value for _, value in scored) / len(scored)
-    low, high = _interval(scored, seed)
+    low, high = _interval(scored, seed, -1.0 if probe in _ADDED else 0.0)
     # What is added may lower other verdicts with reason: padding is beside the point, and an author is a claim.
     either_way = probe in _ADDED and criterion == "correctness"
     passed = (abs(mean) if either_way else mean) <= bound + 1e-12
@@ -280,8 +281,11 @@ def _row(
     }  # fmt: skip
 
 
-def _interval(scored: Sequence[tuple[int, float]], seed: int) -> tuple[float | None, float | None]:
-    """Bootstrap over questions: the right and the wrong answer to one are drawn together."""
+def _interval(scored: Sequence[tuple[int, float]], seed: int, least: float) -> tuple[float | None, float | None]:
+    """Bootstrap over questions: the right and the wrong answer to one are drawn together.
+
+    `least` is the least value that there can be; the largest is 1.
+    """
     questions = sorted({i for i, _ in scored})
     if len(questions) < 2:
         return None, None
@@ -292,4 +296,21 @@ def _interval(scored: Sequence[tuple[int, float]], seed: int) -> tuple[float | N
     k = len(questions)
     draws = np.random.default_rng([seed, k]).multinomial(k, np.full(k, 1 / k), size=_RESAMPLES)
     low, high = np.quantile((draws @ sums) / (draws @ counts), [0.025, 0.975])
+    if high - low < 1e-12:  # no resample of equal values holds another one
+        return _among_equals(float(low), k, least)
     return float(low), float(high)
+
+
+def _among_equals(value: float, k: int, least: float) -> tuple[float, float]:
+    """Interval of the mean of `k` equal values, to which imagined ones are added.
+
+    Of values from 0 on four, two of them 0 and two 1 (Agresti & Coull 1998), of changes half a -1, half a 1 and one 0
+    (Agresti & Min 2005).
+    """
+    from scipy.stats import t
+
+    values, counts = [value, 1.0, least, 0.0], [float(k), *((2.0, 2.0, 0.0) if least == 0.0 else (0.5, 0.5, 1.0))]
+    center = np.average(values, weights=counts)
+    variance = np.average((np.array(values) - center) ** 2, weights=counts) / sum(counts)
+    reach = float(t.ppf(0.975, k - 1)) * math.sqrt(variance)
+    return float(max(least, min(center - reach, value))), float(min(1.0, max(center + reach, value)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ragbench.metrics import higher_is_better
 from ragbench.plots.drawing import (
     BLACK,
     BLUE,
@@ -348,7 +349,8 @@ def plot_heatmap(table: pd.DataFrame, measure: str) -> Figure:
     for (i, j), value in np.ndenumerate(values):
         text = "not run" if np.isnan(value) else f"{value:.3f}"
         axes.text(j, i, text, ha="center", va="center", color="black" if value > middle else "white", fontsize=10)
-    i, j = np.unravel_index(np.nanargmax(values), values.shape)
+    best = np.nanargmax if higher_is_better(measure) else np.nanargmin
+    i, j = np.unravel_index(best(values), values.shape)
     axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=VERMILLION, linewidth=3))
     figure.colorbar(image, ax=axes, label=f"mean {measure}")
     axes.set_title("Model by chunking; the best is framed", loc="left")
@@ -361,7 +363,8 @@ def plot_trade_off(
     """Quality against what it costs; a line joins the configurations that no other beats on both.
 
     Args:
-        table: name, label and the columns `x` (less is better) and `y` (more is better).
+        table: name, label and the columns `x` (less is better) and `y` (more is better, or less, as
+            `metrics.higher_is_better` says).
         look: name -> style.
         x: the column of the cost.
         y: the column of the quality.
@@ -373,7 +376,8 @@ def plot_trade_off(
 
     if table[[x, y]].dropna().empty:
         return nothing_to_draw(f"No configuration has both {x} and {y}.")
-    rows = table.dropna(subset=[x, y]).sort_values([x, y], ascending=[True, False])
+    higher = higher_is_better(y)
+    rows = table.dropna(subset=[x, y]).sort_values([x, y], ascending=[True, not higher])
     figure, axes = new_axes(9, 4.6)
     front = rows[pareto_front(rows, y, x)]
     axes.plot(front[x], front[y], color=GREY, linewidth=1, zorder=1, label="not beaten on both")
@@ -387,6 +391,6 @@ def plot_trade_off(
         axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set(xlabel=x_label, ylabel=y_label)
     axes.grid(alpha=0.3)
-    axes.set_title("What quality costs (better is up and to the left)", loc="left")
+    axes.set_title(f"What quality costs (better is {'up' if higher else 'down'} and to the left)", loc="left")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.metrics import higher_is_better
 from ragbench.metrics.retrieval import ranking
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
@@ -85,7 +86,8 @@ def question_table(
     case_of = {case.query_id: case for case in dataset.cases}
     order = {query_id: i for i, query_id in enumerate(case_of)}
     own = only(scores, measure).dropna(subset="value")
-    own = own.assign(order=own["query_id"].map(order)).sort_values(["value", "order"])
+    own = own.assign(order=own["query_id"].map(order))
+    own = own.sort_values(["value", "order"], ascending=[higher_is_better(measure), True])
     chosen = own if len(own) <= worst + best else pd.concat([own.head(worst), own.tail(best)])
     rows = []
     for query_id, value in zip(chosen["query_id"], chosen["value"], strict=True):

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ComparisonError
+from ragbench.metrics import higher_is_better
 from ragbench.report.configuration import only
 from ragbench.report.sweep import check_comparable, configurations
 from ragbench.statistics import (
     DatasetHealth,
     HeldOut,
+    adjusted_p_values,
     anova,
     compare,
     dataset_health,
@@ -52,7 +54,7 @@ def margin_decisions(
         alpha: chance of a wrong proof.
 
     Returns:
-        label, mean, difference (from the highest mean), p_adjusted, proven, n and the known costs, best first; and one
+        label, mean, difference (from the best mean), p_adjusted, proven, n and the known costs, best first; and one
         sentence per cost. No sentence takes a difference that is not significant for a proof of equality.
     """
     import pandas as pd
@@ -79,7 +81,8 @@ def margin_decisions(
         )
         said.append(found.sentence.replace("cost ", f"{unit}: ", 1) if found.chosen else found.sentence)
     table = within_margin(scores, dict.fromkeys(scores, 0.0), margin, measure=measure, alpha=alpha).table
-    table = table.sort_values(["difference", "name"], ascending=[False, True], ignore_index=True)
+    order = [not higher_is_better(measure), True]
+    table = table.sort_values(["difference", "name"], ascending=order, ignore_index=True)
     table = table[["name", "mean", "difference", "p_adjusted", "proven", "n"]].rename(columns={"name": "label"})
     return table.join(rows[costs], on="label"), list(dict.fromkeys(said))
 
@@ -132,7 +135,7 @@ def front_table(board: pd.DataFrame, *, measure: str) -> pd.DataFrame:
         table[f"on_front_{cost}"] = pareto_front(board, measure, cost)
     if costs:
         table["on_front"] = pareto_front(board, measure, costs)
-    return table.sort_values([measure, "label"], ascending=[False, True], ignore_index=True)
+    return table.sort_values([measure, "label"], ascending=[not higher_is_better(measure), True], ignore_index=True)
 
 
 def sweep_health(results: Sequence[RunResult], *, measure: str, dataset: Dataset | None = None) -> DatasetHealth:
@@ -168,7 +171,6 @@ def compare_sweeps(
         ComparisonError: other data (the fingerprints are named), other queries, or no configuration in common.
     """
     import pandas as pd
-    from statsmodels.stats.multitest import multipletests
 
     check_comparable([*before, *after])
     old = {result.name: result for result in before}
@@ -189,8 +191,7 @@ def compare_sweeps(
     table = pd.concat(parts, ignore_index=True)
     tested = table["p_value"].notna()
     if tested.any():
-        p_values = table.loc[tested, "p_value"].to_numpy(dtype=float)
-        table.loc[tested, "p_adjusted"] = multipletests(p_values, method="holm")[1]
+        table.loc[tested, "p_adjusted"] = adjusted_p_values(table.loc[tested, "p_value"].to_numpy(dtype=float))
     table["n_tests"] = int(tested.sum())
     return table[["name", "label", *(column for column in table if column not in {"name", "label"})]]
 

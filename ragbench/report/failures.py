@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragbench.diagnosis import CAUSES, RIGHT, count_causes
 from ragbench.report.sweep import configurations
-from ragbench.statistics import summarise
+from ragbench.statistics import compare, summarise
 from ragbench.types import Answer, Chunk, Dataset, RunResult
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10) -> pd.DataFrame:
     """
     failed = diagnosis[diagnosis["failed"]].sort_values("value", kind="stable", na_position="first").head(rows)
     table = failed.assign(
-        place=[f"[{query_id}](#{_heading(query_id)})" for query_id in failed["query_id"]],
+        place=[f"[{plain(str(query_id))}](#{_heading(query_id)})" for query_id in failed["query_id"]],
         cause=failed["cause"].map(CAUSES),
     )
     return table[["place", "question", "cause", "evidence", "test"]].reset_index(drop=True)
@@ -59,7 +59,7 @@ def failure_details(
             f"- expected: {plain(_cut(case.reference_answer or facts or case.expected_outcome or 'no label'))}"
         )
         lines.append(f"- answered: {plain(_cut(answer.text if answer else 'nothing'))}")
-        for span in case.evidence[:2]:
+        for span in [span for span in case.evidence if span.doc_id in dataset.corpus][:2]:
             text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
             lines.append(f"- evidence in {plain(span.doc_id)}: {plain(_cut(text))}")
         for rank, chunk_id in enumerate(answer.contexts[:3] if answer else (), 1):
@@ -138,7 +138,7 @@ def gap_table(results: Sequence[RunResult], measure: str = "", *, seed: int = 0)
         measure: "" takes the first of `ragbench.diagnosis.RIGHT` that a configuration has.
 
     Returns:
-        name, label, measure, part, mean, ci_low, ci_high (95 %, bootstrap over questions), n.
+        name, label, measure, part, mean, ci_low, ci_high (95 %, as `summarise` and `compare` give them), n.
     """
     import pandas as pd
 
@@ -153,16 +153,25 @@ def gap_table(results: Sequence[RunResult], measure: str = "", *, seed: int = 0)
         arms = table[[f"actual_{chosen}", *([f"best_chunks_{chosen}"] if whole else []), f"oracle_{chosen}"]].dropna()
         actual, oracle = arms.iloc[:, 0], arms.iloc[:, -1]
         best = arms.iloc[:, 1] if whole else oracle
-        parts = {"answered": actual, "retrieval": best - actual, "chunking": oracle - best, "generation": 1 - oracle}
-        if not whole:
-            del parts["chunking"]
-        tidy = pd.concat([part.rename("value").reset_index().assign(measure=name) for name, part in parts.items()])
-        if tidy.empty:
+        if arms.empty:
             continue
-        summary = summarise(tidy, seed=seed).rename(columns={"measure": "part", "n": "all", "n_scored": "n"})
-        rows.append(summary.assign(name=result.name, label=labels[result.name], measure=chosen))
+        found = {"answered": summarise(_tidy(actual), seed=seed).rename(columns={"n": "all", "n_scored": "n"})}
+        # Differences, which may be negative: an interval for shares would never reach 0.
+        found["retrieval"] = compare(_tidy(actual), _tidy(best), seed=seed).rename(columns={"difference": "mean"})
+        if whole:
+            found["chunking"] = compare(_tidy(best), _tidy(oracle), seed=seed).rename(columns={"difference": "mean"})
+        found["generation"] = summarise(_tidy(1 - oracle), seed=seed).rename(columns={"n": "all", "n_scored": "n"})
+        for part, row in found.items():
+            own = row[["mean", "ci_low", "ci_high", "n"]]
+            rows.append(own.assign(name=result.name, label=labels[result.name], measure=chosen, part=part))
     columns = ["name", "label", "measure", "part", "mean", "ci_low", "ci_high", "n"]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
+
+
+def _tidy(values: pd.Series[float]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame({"query_id": values.index, "measure": "value", "value": values.to_numpy(dtype=float)})
 
 
 def gap_sentences(gaps: pd.DataFrame) -> list[str]:

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
+from ragbench.metrics import higher_is_better
 from ragbench.metrics.retrieval import ranking
 from ragbench.report.configuration import budget_curve, main_measure, only
 from ragbench.report.models import ANSWER_MEASURES, with_language_model
@@ -130,7 +131,8 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
         if name in table:
             table[column] = table[name].round(12).rank(ascending=False, method="min").astype("Int64")
     table["_"] = table[main].round(12)
-    table = table.sort_values(["_", "name"], ascending=[False, True], ignore_index=True).drop(columns="_")
+    order = [not higher_is_better(main), True]
+    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")
     table.insert(0, "rank", pd.Series(range(1, len(table) + 1)))
     return table
 
@@ -222,7 +224,13 @@ def heatmap_table(results: Sequence[RunResult], measure: str) -> pd.DataFrame:
     """
     table = configurations(results).set_index("name")
     table["mean"] = {r.name: _mean(r.scores, measure) for r in results}
-    pivot = table.pivot_table(index="retriever", columns="chunking", values="mean", aggfunc="max", dropna=False)
+    pivot = table.pivot_table(
+        index="retriever",
+        columns="chunking",
+        values="mean",
+        aggfunc="max" if higher_is_better(measure) else "min",
+        dropna=False,
+    )
     order = sorted(pivot.columns, key=lambda text: [(p.isdigit(), int(p) if p.isdigit() else p) for p in text.split()])
     return pivot[order]
 
@@ -312,9 +320,12 @@ def conclusion(
         measure: what they are ranked by.
         seed: of the resampling for best and runner-up.
     """
+    import pandas as pd
+
     label = configurations(results).set_index("name")["label"]
     means = {result.name: _mean(result.scores, measure) for result in results}
-    order = sorted((name for name in means if not math.isnan(means[name])), key=lambda name: (-means[name], name))
+    sign = -1 if higher_is_better(measure) else 1
+    order = sorted((name for name in means if not math.isnan(means[name])), key=lambda name: (sign * means[name], name))
     if not order:
         return [f"No question could be scored by {measure}, so no configuration is better than another."]
     best = order[0]
@@ -335,9 +346,9 @@ def conclusion(
     second = order[1]
     pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure], seed=seed).iloc[0]
     if pair["n"] > 1:
-        # Where every question moved alike the spread is 0, and so is the formula: no power to boast of.
-        power = f"; so many questions can show a difference of {pair['mde']:.3f} or more (80 % power)"
-        power = power if pair["mde"] > 0 else ""
+        power = ""
+        if pair["mde"] is not pd.NA:  # every question moved alike: no power to boast of
+            power = f"; so many questions can show a difference of {pair['mde']:.3f} or more (80 % power)"
         said.append(f"Against the runner-up ({label[second]}) it is {_tested(pair, 'p_value', 'p')}{power}.")
     else:
         said.append(f"The runner-up ({label[second]}) and it have too few scored questions in common: {pair['n']}.")

@@ -12,11 +12,12 @@ queries? `required_queries`. May I stop now? `sequential`, `compare_until`. How 
 
 from __future__ import annotations
 
+from ragbench.statistics.adjusting import CORRECTIONS, adjusted_p_values
 from ragbench.statistics.agreement import judge_agreement, krippendorff_alpha
 from ragbench.statistics.anova import anova
 from ragbench.statistics.binary import mcnemar
 from ragbench.statistics.calibration import calibrate, calibrate_difference, ppi_mean
-from ragbench.statistics.comparison import CORRECTIONS, POWER, compare, compare_all
+from ragbench.statistics.comparison import POWER, compare, compare_all
 from ragbench.statistics.equivalence import WithinMargin, equivalent, within_margin
 from ragbench.statistics.health import (
     DatasetHealth,
@@ -42,6 +43,7 @@ __all__ = [
     "HeldOut",
     "SampleSummary",
     "WithinMargin",
+    "adjusted_p_values",
     "anova",
     "bradley_terry",
     "calibrate",

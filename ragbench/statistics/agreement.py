@@ -11,6 +11,7 @@ import numpy as np
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.statistics.columns import check_settings, nullable
+from ragbench.statistics.intervals import wilson_interval
 from ragbench.statistics.verdicts import KEYS, side_by_side
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def judge_agreement(
     Groups (`by`): "all", then each "category" and "configuration" where the labels have several of them.
 
     Intervals (1 - alpha) are percentile bootstrap, drawing whole queries, so several labels of one question are no
-    several questions. Resamples in which a statistic is undefined are left out of its interval.
+    several questions. Resamples in which a statistic is undefined are left out of its interval. Accuracy has that of
+    Wilson (1927) where it is a share of queries (one pair each, or several that are alike): no resample of 30 right
+    verdicts holds a wrong one. Of the others `note` then says that their interval has no width.
 
     Args:
         judgements: of one system, or {configuration: judgements}; at most one per answer and criterion.
@@ -243,7 +246,11 @@ def _rows(
         )
         if not math.isfinite(value):
             low = high = math.nan
+        elif name == "accuracy" and n_queries > 1 and (right := _right(pairs, scale, threshold)) is not None:
+            low, high = wilson_interval(right, alpha)
         note = _note(name, value, pairs, len(drawn) / n_resamples if spread else 1.0)
+        if not note and high - low < 1e-12:
+            note = "the same in every resample, so the interval has no width; that is not certainty: label more answers"
         rows.append(
             {**about, "statistic": name, "value": value, "ci_low": low, "ci_high": high, "n": n, "n_queries": n_queries,
              "note": note}
@@ -267,13 +274,7 @@ def _note(name: str, value: float, pairs: _Pairs, defined: float) -> str:
 
 def _statistics(pairs: _Pairs, draws: Floats, scale: str, threshold: float) -> dict[str, Floats]:
     """Each statistic in each of the (resamples, queries) draws, which say how often a query counts."""
-    if scale == "nominal":
-        first, second = (np.where(side >= threshold, 1.0, 0.0) for side in (pairs.first, pairs.second))
-    elif scale == "ordinal":
-        levels = np.array(LEVELS)
-        first, second = (levels[np.abs(side[:, None] - levels).argmin(axis=1)] for side in (pairs.first, pairs.second))
-    else:
-        first, second = pairs.first, pairs.second
+    first, second = _on_scale(pairs, scale, threshold)
     values = np.unique(np.concatenate([first, second]))
     k = len(values)
     cell = np.searchsorted(values, first) * k + np.searchsorted(values, second)
@@ -297,6 +298,25 @@ def _statistics(pairs: _Pairs, draws: Floats, scale: str, threshold: float) -> d
             found.setdefault("spearman", []).append(_spearman(pairs, weights))
             found.setdefault("kendall", []).append(_kendall(pairs, weights))
     return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _on_scale(pairs: _Pairs, scale: str, threshold: float) -> tuple[Floats, Floats]:
+    if scale == "nominal":
+        return np.where(pairs.first >= threshold, 1.0, 0.0), np.where(pairs.second >= threshold, 1.0, 0.0)
+    if scale == "ordinal":
+        levels = np.array(LEVELS)
+        first, second = (levels[np.abs(side[:, None] - levels).argmin(axis=1)] for side in (pairs.first, pairs.second))
+        return first, second
+    return pairs.first, pairs.second
+
+
+def _right(pairs: _Pairs, scale: str, threshold: float) -> Floats | None:
+    """For each query whether its values are equal; None where they are for some of its pairs only, or counts differ."""
+    first, second = _on_scale(pairs, scale, threshold)
+    counts = np.bincount(pairs.query)
+    shares: Floats = np.bincount(pairs.query, first == second) / counts
+    alike = bool(np.isin(shares, (0.0, 1.0)).all())
+    return shares if alike and (np.ptp(counts) == 0 or np.ptp(shares) == 0) else None
 
 
 def _kappa(shares: Floats, distance: Floats) -> Floats:

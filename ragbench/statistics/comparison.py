@@ -10,6 +10,7 @@ import numpy as np
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.metrics import higher_is_better
+from ragbench.statistics.adjusting import CORRECTIONS, adjusted_p_values
 from ragbench.statistics.binary import mcnemar_p_value
 from ragbench.statistics.columns import check_settings, mean, nullable
 from ragbench.statistics.intervals import ENOUGH_MOVING, ENOUGH_PAIRS, adjusted_interval
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.floating]
 
 POWER = 0.8
-CORRECTIONS = ("holm", "bonferroni", "fdr_bh", "fdr_by", "none")
 
 
 def compare(
@@ -62,7 +62,8 @@ def compare(
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
         mde: smallest difference that this many queries would show with a power of 0.8 in a two-sided test at alpha
             (uncorrected): (z(1 - alpha/2) + z(0.8)) * standard error of the difference. A difference that matters to
-            you but is below it needs more queries, whatever p says; `required_queries` says how many.
+            you but is below it needs more queries, whatever p says; `required_queries` says how many. pd.NA where all
+            queries differ alike: without any spread nothing is known about it.
         n_tests, n_unpaired, n_clusters, interval, test: see above and below.
 
     With `cluster` (query_id -> group: several questions from one document, say) whole groups are drawn and flipped,
@@ -149,7 +150,7 @@ def compare_all(
             "ci_low": nullable(low),
             "ci_high": nullable(high),
             "p_value": nullable(p_values),
-            "p_adjusted": nullable(_adjusted(p_values, correction, alpha)),
+            "p_adjusted": nullable(adjusted_p_values(p_values, correction)),
             "effect_size": nullable([_effect(d, s) for d, s in zip(differences, deviations, strict=True)]),
             "wins": [int((gain > TIE).sum()) for gain in gains],
             "ties": [int((np.abs(gain) <= TIE).sum()) for gain in gains],
@@ -230,17 +231,6 @@ def _p_values(pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int,
     return p_values, tests
 
 
-def _adjusted(p_values: Floats, correction: str, alpha: float) -> Floats:
-    tested = ~np.isnan(p_values)
-    if correction == "none" or not tested.any():
-        return p_values
-    from statsmodels.stats.multitest import multipletests
-
-    adjusted = p_values.copy()
-    adjusted[tested] = multipletests(p_values[tested], alpha=alpha, method=correction)[1]
-    return adjusted
-
-
 def _effect(difference: Floats, deviation: float) -> float:
     if len(difference) < 2:
         return math.nan
@@ -254,4 +244,7 @@ def _detectable(unit: _Units, alpha: float) -> float:
 
     if len(unit.sums) < 2:
         return math.nan
-    return float((norm.ppf(1 - alpha / 2) + norm.ppf(POWER)) * unit.values.std(ddof=1) / math.sqrt(len(unit.sums)))
+    deviation = float(unit.values.std(ddof=1))
+    if deviation <= TIE:
+        return math.nan
+    return float((norm.ppf(1 - alpha / 2) + norm.ppf(POWER)) * deviation / math.sqrt(len(unit.sums)))

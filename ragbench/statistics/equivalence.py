@@ -11,6 +11,7 @@ import numpy as np
 
 from ragbench.errors import ConfigError
 from ragbench.metrics import higher_is_better
+from ragbench.statistics.adjusting import adjusted_p_values
 from ragbench.statistics.columns import check_settings, mean, nullable
 from ragbench.statistics.pairing import chosen_measures, matrix_of, paired, tables_of
 
@@ -157,7 +158,6 @@ def within_margin(
         ComparisonError: other queries, or none that all have scored.
     """
     import pandas as pd
-    from statsmodels.stats.multitest import multipletests
 
     check_settings(10_000, alpha, 0)
     check_margin(margin)
@@ -172,7 +172,7 @@ def within_margin(
         max(p_above(values[:, i] - values[:, j], -margin) for j in range(len(names)) if j != i)
         for i in range(len(names))
     ]
-    adjusted = multipletests(p_values, alpha=alpha, method="holm")[1] if n > 1 else [math.nan] * len(names)
+    adjusted = adjusted_p_values(p_values) if n > 1 else [math.nan] * len(names)
     table = pd.DataFrame(
         {
             "name": names,
@@ -203,6 +203,6 @@ def _sentence(table: pd.DataFrame, chosen: str | None, best: str, margin: float,
         )
     return (
         f"None of {len(rows)} configurations with a known cost is proven to be within {margin:g} of the best by "
-        f"{measure} over {n} queries (highest mean: {best}, {rows[best]['mean']:.3f}). That does not prove them worse: "
+        f"{measure} over {n} queries (best mean: {best}, {rows[best]['mean']:.3f}). That does not prove them worse: "
         "take more queries, or a wider margin if you would not notice it."
     )

@@ -11,6 +11,7 @@ import numpy as np
 from ragbench.errors import ConfigError
 from ragbench.statistics.columns import check_settings, nullable
 from ragbench.statistics.pairing import chosen_measures, paired, tables_of
+from ragbench.statistics.resampling import TIE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,8 +38,9 @@ def required_queries(
 
     Columns:
         measure; effect: as asked; deviation: standard deviation of the differences of the pairs.
-        required: the smallest number of queries, at least 2; pd.NA with fewer than two pairs or beyond ten million.
-        detectable: the smallest true difference that the `n` pairs at hand show with this power.
+        required: the smallest number of queries, at least 2; pd.NA with fewer than two pairs, beyond ten million, or
+            where all pairs differ alike: a pilot without spread says nothing about that of others.
+        detectable: the smallest true difference that the `n` pairs at hand show with this power; pd.NA likewise.
         n: pairs at hand.
 
     >>> import pandas as pd
@@ -91,7 +93,7 @@ def t_test_power(effect: float, deviation: float, n: int, alpha: float) -> float
 
 
 def _required(effect: float, deviation: float, alpha: float, power: float) -> int | None:
-    if math.isnan(deviation):
+    if math.isnan(deviation) or deviation <= TIE:
         return None
     low, high = 1, 2
     while t_test_power(effect, deviation, high, alpha) < power:
@@ -110,8 +112,8 @@ def _required(effect: float, deviation: float, alpha: float, power: float) -> in
 def _detectable(deviation: float, n: int, alpha: float, power: float) -> float:
     from scipy.optimize import brentq
 
-    if math.isnan(deviation) or deviation == 0:
-        return deviation
+    if math.isnan(deviation) or deviation <= TIE:
+        return math.nan
     top = deviation
     while t_test_power(top, deviation, n, alpha) < power:
         top *= 2

@@ -10,6 +10,7 @@ import numpy as np
 
 from ragbench.errors import ComparisonError, ConfigError, DataError
 from ragbench.statistics.columns import check_settings, nullable
+from ragbench.statistics.intervals import adjusted_interval
 from ragbench.types import Preference
 
 if TYPE_CHECKING:
@@ -24,14 +25,13 @@ _IMAGINED = 0.02
 _STEPS = 100
 
 
-def preference_table(
-    preferences: Sequence[Preference], *, n_resamples: int = 10_000, alpha: float = 0.05, seed: int = 0
-) -> pd.DataFrame:
+def preference_table(preferences: Sequence[Preference], *, alpha: float = 0.05) -> pd.DataFrame:
     """Wins, ties and losses of each pair of systems.
 
     Columns a, b; wins, ties, losses (of a against b); n (all that have a verdict), n_unscored; win_rate, (wins + ties /
-    2) / n, with its interval ci_low, ci_high (BCa bootstrap over queries); p_value, two-sided sign test of wins against
-    losses (exact binomial); inconsistent, the share of what a judge was asked where its choice changed with the order.
+    2) / n, with its interval ci_low, ci_high (Bonett & Price 2012, which has a width even if one wins every time);
+    p_value, two-sided sign test of wins against losses (exact binomial); inconsistent, the share of what a judge was
+    asked where its choice changed with the order.
     A win rate of 0.5 says that neither is better. pd.NA where a number cannot be had.
 
     >>> verdicts = [Preference(f"q{i}", "a", "b", value, consistent=True) for i, value in enumerate([1, 1, 1, 0.5])]
@@ -45,14 +45,14 @@ def preference_table(
     import pandas as pd
     from scipy.stats import binomtest
 
-    from ragbench.statistics.resampling import bootstrap_intervals
-
-    check_settings(n_resamples, alpha, seed)
+    check_settings(10_000, alpha, 0)
     frame = _frame(preferences)
     rows = []
     for (a, b), group in frame.groupby(["a", "b"], sort=False):
         values = group["value"].dropna().to_numpy(dtype=float)
-        low, high = bootstrap_intervals([values], n_resamples, alpha, seed)
+        # a win is +1, a loss -1: the difference of two proportions
+        limits = adjusted_interval(2 * values - 1, alpha, binary=True) if len(values) > 1 else (math.nan, math.nan)
+        low, high = ((limit + 1) / 2 for limit in limits)
         wins, losses = int((values > 0.5).sum()), int((values < 0.5).sum())
         asked = group["consistent"].dropna()
         rows.append(
@@ -65,8 +65,8 @@ def preference_table(
                 "n": len(values),
                 "n_unscored": len(group) - len(values),
                 "win_rate": values.mean() if len(values) else math.nan,
-                "ci_low": low[0],
-                "ci_high": high[0],
+                "ci_low": low,
+                "ci_high": high,
                 "p_value": binomtest(wins, wins + losses).pvalue if wins + losses else 1.0 if len(values) else math.nan,
                 "inconsistent": 1 - asked.astype(float).mean() if len(asked) else math.nan,
             }

@@ -221,3 +221,22 @@ def test_each_failed_question_has_exactly_one_cause_with_evidence(
     assert row["failed"] == (row["cause"] in CAUSES) == bool(row["evidence"])
     if outcome == "failed":
         assert row["failed"]
+
+
+def test_evidence_in_a_document_that_is_not_there() -> None:
+    one = case(evidence=(Span("lost", 0, 5),))
+    row = row_of(one, Answer("q", "x", ("rail#0",)), gold_fact_coverage=0.0)
+    assert row["cause"] == "not_in_corpus"
+    assert "lost" in str(row["evidence"])
+
+
+def test_scores_of_a_nullable_column_may_be_missing() -> None:
+    frame = scores(token_f1=0.0).assign(value=pd.array([None], dtype="Float64"))
+    table = diagnose(Dataset("d", "t", CORPUS, [case()], {}), {}, [Answer("q", "x", ("rail#0",))], [], frame, CHUNKS)
+    assert table["value"].isna().all()
+
+
+def test_two_answers_to_one_question_are_refused() -> None:
+    data = Dataset("d", "t", CORPUS, [case()], {})
+    with pytest.raises(DataError, match="several answers to 'q'"):
+        diagnose(data, {}, [Answer("q", "x"), Answer("q", "y")], [], scores(token_f1=0.0), CHUNKS)

@@ -74,3 +74,9 @@ def test_the_extractive_baseline_knows_nothing_by_heart() -> None:
     arms = answer_arms(dataset(Case("q", "When was the railway opened?", evidence=(Span("rail", 0, 27),))), CHUNKS)
     assert arms.answers["oracle"][0].outcome == "success"
     assert (arms.answers["empty"][0].text, arms.answers["empty"][0].outcome) == (NO_ANSWER, "no_results")
+
+
+def test_evidence_in_a_document_that_is_not_there_is_no_gold() -> None:
+    lost = Case("lost", "Where?", evidence=(Span("nowhere", 0, 4),))
+    answers = answer_arms(dataset(lost), []).answers
+    assert [len(own) for own in answers.values()] == [0] * len(answers)

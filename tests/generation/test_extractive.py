@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import pytest
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.generation import ABSTAIN_BELOW, NO_ANSWER, context_chunks, generate_answers
+from ragbench.generation.extractive import _shares
 from ragbench.types import Case, Chunk, Dataset, Document, Run
 
 if TYPE_CHECKING:
@@ -178,3 +180,19 @@ def test_confidence_is_how_well_the_best_context_fits_by_hand() -> None:
     alone = generate_answers(question, {"q0": {"rail#0": 2.0}}, CHUNKS, embedder=Axes())[0]
     assert alone.confidence == 0.0
     assert generate_answers(question, {}, CHUNKS)[0].confidence == 0.0
+
+
+def test_no_question_changes_the_answer_to_another() -> None:
+    run = {"q0": {"tea#0": 2.0, "rail#0": 1.0}, "q1": {"rail#0": 1.0}, "q2": {"rail#0": 2.0, "tea#0": 1.0}}
+    questions = dataset("When is the tea of Assam picked?", "When did the railway open?", "How are tea leaves dried?")
+    together = generate_answers(questions, run, CHUNKS)
+    for case, answer in zip(questions.cases, together, strict=True):
+        assert generate_answers(questions.select([case.query_id]), run, CHUNKS) == [answer]
+
+
+def test_the_support_of_a_sentence_by_hand() -> None:
+    sentences = [Counter({"tea": 2, "leaf": 1, "dry": 1}), Counter({"rail": 2})]
+    # lengths 4 and 2, mean 3: 1.5 (0.25 + 0.75 * 4 / 3) = 1.875; of "tea" and "pick" the first holds 2 and 0
+    assert _shares(frozenset({"tea", "pick"}), sentences) == pytest.approx([2 / (2 + 1.875) / 2, 0.0])
+    assert _shares(frozenset(), sentences).tolist() == [0.0, 0.0]
+    assert _shares(frozenset({"tea"}), []).tolist() == []

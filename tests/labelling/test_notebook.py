@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pandas as pd
 import pytest
 
 import ragbench as rb
@@ -67,3 +68,40 @@ def test_the_notebook_writes_a_sheet_and_goes_on_with_it(folder: Path) -> None:
     assert "**me** has labelled **1 of" in shown
     assert "**bob** has labelled **0 of" in shown
     assert read_sheet(folder / "labels.csv")["value"].count() == 1
+
+
+def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path) -> None:
+    data = rb.load_dataset("pydoc")
+    data = data.select([case.query_id for case in data.cases if case.answerable][:30])
+    results = []
+    for size in (128, 256):
+        chunks = rb.chunk(data, "fixed", size=size)
+        run = rb.retrieve(rb.make_retriever("bm25", chunks), data.queries, chunks)
+        # answers of different lengths, so that the two are not one item; a judge who likes every second question
+        answers = [rb.Answer(q, f"Answer {size} to {text}", outcome="success") for q, text in data.queries.items()]
+        judged = [rb.Judgement(a.query_id, "correctness", float(i % 2)) for i, a in enumerate(answers)]
+        parameters = {"dataset": "pydoc", "retriever": "bm25", "chunker": "fixed", "chunk_size": size}
+        folder = tmp_path / "sweep" / f"fixed-{size}"
+        scores = pd.concat([rb.score_run(data.qrels, rb.to_documents(run, chunks)), rb.score_judgements(judged)])
+        made = {"run": rb.to_documents(run, chunks), "answers": answers, "judgements": judged, "scores": scores}
+        facts = {"chunks": len(chunks), "search_ms": 1.0}
+        experiment.save_run(folder, parameters=parameters, dataset=data, facts=facts, **made)
+        results.append(experiment.load_run(folder))
+    sheet = tmp_path / "labels.csv"
+    items = rb.choose_items(results, "correctness", dataset=data, n=40, random_share=1.0)
+    rb.label_sheet(items, sheet)
+    for i, item in enumerate(read_sheet(sheet)["item"]):
+        save_label(sheet, item, float(i % 3 > 0))
+    notebook = f"{ROOT}/notebooks/compare.ipynb"
+    options = ["-p", "sweep_dir", "sweep", "-p", "labels", "labels.csv"]
+    command = [sys.executable, "-m", "papermill", "--no-progress-bar", notebook, "out.ipynb", *options]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    cells = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
+    (cell,) = [cell for cell in cells if "rb.load_labels" in cell.source]
+    kinds = [kind for output in cell.outputs for kind in output.get("data", {})]
+    assert kinds.count("image/png") == 1
+    said = cell.outputs[-1].data["text/markdown"]
+    assert re.search(r"judge and people agree with (alpha|kappa) -?\d", said)
+    assert "People would rate" in said
+    assert not re.search(r"\bnan\b|<NA>", said)

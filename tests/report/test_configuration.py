@@ -118,3 +118,8 @@ def test_question_table_ranks_ties_as_they_were_scored() -> None:
     assert row["value"] == 1.0
     assert row["first_relevant_rank"] == 1
     assert row["retrieved"] == "d1, a"
+
+
+def test_question_table_knows_where_lower_is_better() -> None:
+    table = report.question_table(DATASET, RUN, SCORES.assign(measure="ngram_redundancy"), "ngram_redundancy")
+    assert table["query_id"].tolist() == ["q2", "q1", "q3"], "the most redundant is the worst"

@@ -140,3 +140,22 @@ def test_one_configuration_is_nothing_to_decide_between() -> None:
     health = report.sweep_health(one, measure="nDCG@10")
     assert health.sentences == said
     assert isinstance(plots.plot_question_health(health.questions), Figure)
+
+
+def test_decisions_where_lower_is_better() -> None:
+    measure = "ngram_redundancy"
+    results = [
+        RunResult(one.name, one.config, one.run, one.scores.assign(measure=measure), questions=one.questions)
+        for one in sweep()
+    ]
+    board = report.leaderboard(results, measure=measure)
+    assert board["name"].iloc[0] == "bm25"
+    table, said = report.margin_decisions(results, board, measure=measure, margin=0.02)
+    assert table["label"].iloc[0].startswith("bm25")
+    assert table["proven"].tolist() == [True, False, False]
+    assert all(" is bm25" in one for one in said)
+    assert report.front_table(board, measure=measure)["label"].iloc[0].startswith("bm25")
+    assert report.front_table(board, measure=measure)["on_front"].tolist() == [True, False, False]
+    looks = {name: plots.Style("#000000", "o", "-") for name in board["name"]}
+    figure = plots.plot_trade_off(board, looks, x="chunks", y=measure, x_label="chunks", y_label=measure)
+    assert "down and to the left" in figure.axes[0].get_title(loc="left")

@@ -112,3 +112,12 @@ def test_without_arms_there_is_no_gap() -> None:
     table = gap_table([result("bm25", {"RR": [1.0, 0.5, 0.0]})])
     assert table.empty
     assert gap_sentences(table) == []
+
+
+def test_one_question_more_proves_no_gap() -> None:
+    actual, oracle = [0.0, *[1.0] * 19], [1.0] * 20
+    gaps = gap_table([result("bm25", {"actual_token_f1": actual, "oracle_token_f1": oracle})])
+    assert float(gaps["mean"].sum()) == pytest.approx(1)
+    row = {str(own["part"]): own for own in gaps.to_dict("records")}["retrieval"]
+    assert row["mean"] == pytest.approx(0.05)
+    assert row["ci_low"] < 0 < row["ci_high"]

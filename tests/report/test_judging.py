@@ -32,7 +32,7 @@ def test_agreement_to_read_has_text_in_every_cell() -> None:
     table = people_table(judge_agreement(VERDICTS, LABELS, n_resamples=200))
     assert table["between"].tolist() == ["judge-human", "human-human"]
     assert table["answers"].tolist() == ["60", "30"]
-    assert table["accuracy"].tolist()[1] == "1.00 [1.00, 1.00]"
+    assert table["accuracy"].tolist()[1] == "1.00 [0.89, 1.00]"
     same = people_table(judge_agreement([Judgement("q0", "correctness", 1.0)], LABELS[:1].assign(value=1.0)))
     assert same["kappa"].tolist() == ["none"]
 

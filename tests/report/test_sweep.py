@@ -6,8 +6,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib.patches import Rectangle
 
-from ragbench import report
+from ragbench import plots, report
 from ragbench.errors import ComparisonError, ConfigError
 from ragbench.statistics import compare_all
 from ragbench.types import RunResult
@@ -237,3 +238,21 @@ def test_a_tie_on_every_question_is_not_dressed_up_as_a_test() -> None:
     said = "\n".join(report.conclusion(ties, comparison, "b", "nDCG@10"))
     assert said.count("equal on every one of 2 questions: nothing here tells the two apart.") == 2
     assert "80 % power" not in said
+
+
+def test_where_lower_is_better_the_lowest_is_best() -> None:
+    measure = "ngram_redundancy"
+    some = [
+        result("a", {measure: [*[0.9] * 10, *[0.8] * 10]}),
+        result("b", {measure: [*[0.1] * 10, *[0.2] * 10]}, k=3),
+        result("c", {measure: [*[0.5] * 10, *[0.6] * 10]}, retriever="dense:minilm"),
+    ]
+    assert report.leaderboard(some, measure=measure)["name"].tolist() == ["b", "c", "a"]
+    heat = report.heatmap_table(some, measure)
+    assert heat.loc["bm25", "fixed 128"] == pytest.approx(0.15), "the best of two is the lower"
+    comparison = compare_all({one.name: one.scores for one in some}, "a")
+    said = report.conclusion(some, comparison, "a", measure)
+    assert said[0].startswith(f"Best by {measure}: bm25, fixed 128, k 3 (0.150)")
+    framed = plots.plot_heatmap(heat, measure).axes[0].patches[0]
+    assert isinstance(framed, Rectangle)
+    assert framed.get_y() == pytest.approx(-0.5), "the row of bm25, whose mean is lowest"

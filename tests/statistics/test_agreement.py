@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau, spearmanr
 from sklearn.metrics import cohen_kappa_score
+from statsmodels.stats.proportion import proportion_confint
 
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.statistics import judge_agreement, krippendorff_alpha
@@ -200,3 +201,12 @@ def test_judgements_that_cannot_be_used_are_refused() -> None:
         judge_agreement({"a": judged([1.0]), "b": judged([1.0])}, people([1]))
     with pytest.raises(ConfigError, match="unknown scale"):
         judge_agreement(judged([1.0]), people([1]), scale="ordinl")
+
+
+def test_full_agreement_on_a_few_is_not_certainty() -> None:
+    values = [0.0, 1.0] * 6
+    accuracy, kappa, alpha = judge_agreement(judged(values), people(values)).to_dict("records")
+    low, high = proportion_confint(12, 12, method="wilson")
+    assert (accuracy["ci_low"], accuracy["ci_high"]) == pytest.approx((low, high))
+    assert (kappa["ci_low"], kappa["ci_high"]) == (1.0, 1.0)
+    assert ["no width" in row["note"] for row in (accuracy, kappa, alpha)] == [False, True, True]

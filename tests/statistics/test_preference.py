@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -157,3 +159,12 @@ def test_what_cannot_be_ranked_is_refused(games: list[Preference], message: str)
 def test_a_negative_prior_is_refused() -> None:
     with pytest.raises(ConfigError, match="prior is -1"):
         bradley_terry(verdicts([1, 0]), prior=-1)
+
+
+def test_six_wins_of_six_are_not_certainty() -> None:
+    row = preference_table(verdicts([1] * 6)).iloc[0]
+    # Bonett & Price: 6 / 8 +- 1.96 * sqrt((8 - 36 / 8) / 64), from differences to shares
+    low = 0.75 - 1.959964 * math.sqrt((8 / 8 - (6 / 8) ** 2) / 8)
+    assert row["ci_low"] == pytest.approx((low + 1) / 2, abs=1e-6)
+    assert row["ci_high"] == 1.0
+    assert preference_table(verdicts([1])).iloc[0]["ci_low"] is pd.NA

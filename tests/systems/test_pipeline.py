@@ -35,9 +35,10 @@ def test_a_batch_is_retrieve_and_generate_answers(pydoc: Dataset, retriever: str
     assert system.run == run
 
 
-def test_one_by_one_the_answers_are_the_same_and_say_how_long_a_user_waits(pydoc: Dataset) -> None:
-    batch = ask(Pipeline(pydoc, llm=scripted()), pydoc)
-    alone = ask(Pipeline(pydoc, llm=scripted()), pydoc, batch=False)
+@pytest.mark.parametrize("llm", ["extractive", "scripted"])
+def test_one_by_one_the_answers_are_the_same_and_say_how_long_a_user_waits(pydoc: Dataset, llm: str) -> None:
+    batch = ask(Pipeline(pydoc, llm=scripted() if llm == "scripted" else llm), pydoc)
+    alone = ask(Pipeline(pydoc, llm=scripted() if llm == "scripted" else llm), pydoc, batch=False)
     assert [replace(answer, latency_ms={}) for answer in alone] == [replace(answer, latency_ms={}) for answer in batch]
     for answer in alone:
         assert set(answer.latency_ms) == {"search", "generate", "total"}

@@ -57,7 +57,7 @@ def by_model(real_data: tuple[str, Dataset], reader: Callable[[], rb.ScriptedLLM
 @pytest.fixture(scope="module")
 def by_extraction(real_data: tuple[str, Dataset]) -> tuple[list[Answer], Any]:
     pipeline = Pipeline(real_data[1], chunk_size=128, k=K)
-    return ask(pipeline, real_data[1], batch=False), pipeline.chunks
+    return ask(pipeline, real_data[1]), pipeline.chunks
 
 
 def check(data: Dataset, answers: list[Answer], expected: tuple[list[Answer], Any]) -> None:

@@ -252,6 +252,8 @@ def _amount(match: re.Match[str]) -> Number | None:
         if part["words"] and value in (0, 1) and not part["unit"]:
             return None
     unit = (part["unit"] or part["currency"] or "").strip().lower()
+    if part["currency"] and unit == "m":  # "$10m" is money, and no metres
+        value, unit = value * _SCALES["m"], part["currency"].strip()
     kind, factor = _MEASURE_OF.get(unit, ("", 1.0))
     hedge = (part["hedge"] or "").strip().lower()
     return Number(match.group().strip(), match.start(), match.end(), value * factor, kind, hedge=hedge, bare=value)

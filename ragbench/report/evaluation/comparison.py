@@ -11,7 +11,7 @@ from ragbench.metrics import higher_is_better
 from ragbench.metrics.retrieval import parse_measure
 from ragbench.report.evaluation.measures import HEADLINE, perspective_of
 from ragbench.report.evaluation.records import Change, Comparison, Flip, PassFail, Report
-from ragbench.statistics import compare
+from ragbench.statistics import adjusted_p_values, compare
 from ragbench.statistics.binary import mcnemar_p_value
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
             broken = [_flip(one, after[one]) for one in both if before[one].passed and not after[one].passed]
             mended = [_flip(one, before[one]) for one in both if after[one].passed and not before[one].passed]
             tested.append((what, len(both), broken, mended, mcnemar_p_value(len(broken), len(mended))))
-    adjusted = _holm([p for *_, p in tested])
+    adjusted = adjusted_p_values([p for *_, p in tested]).tolist()
     return tuple(
         PassFail(what, n, tuple(broken), tuple(mended), p, _flipped(len(broken), len(mended), p))
         for (what, n, broken, mended, _), p in zip(tested, adjusted, strict=True)
@@ -245,14 +245,6 @@ def _flipped(broken: int, mended: int, p: float) -> str:
     if p >= ALPHA:
         return "no difference shown"
     return "regression" if broken > mended else "improvement"
-
-
-def _holm(p_values: Sequence[float]) -> list[float]:
-    if not p_values:
-        return []
-    from statsmodels.stats.multitest import multipletests
-
-    return [float(p) for p in multipletests(p_values, alpha=ALPHA, method="holm")[1]]
 
 
 def _number(value: object) -> float | None:
