@@ -112,7 +112,7 @@ def test_own_passage_against_another(
     assert found["minilm"][0] >= 0.95
     assert found["minilm"][1] >= 0.95
     # some nearest passages belong to the same article and hold the answer too: no score can reach 1 there
-    assert found["minilm"][1] >= found["n-gram overlap"][1] - 0.01
+    assert found["minilm"][1] >= found["n-gram overlap"][1] - 0.005
 
 
 @pytest.mark.benchmark
@@ -131,7 +131,41 @@ def test_own_passage_among_nineteen_others(
     found = {name: auc(scores, good, bad)[0] for name, scores in SCORES.items()}
     print("\nAUC among 20 passages:", "  ".join(f"{name} {value:.4f}" for name, value in found.items()))
     assert found["minilm"] >= 0.95
-    assert found["minilm"] >= found["n-gram overlap"] - 0.01
+    assert found["minilm"] >= found["n-gram overlap"] - 0.005
+
+
+NAVIGATION = (
+    "Home | About Us | Contact | Privacy Policy\nSkip to content\nSearch for:",
+    "We use cookies to improve your experience on our site. By continuing to browse you accept our use of cookies.",
+    "Related articles\nMost read\nSubscribe to our newsletter for the latest news and updates.\nLeave a Reply",
+)
+
+
+@pytest.mark.benchmark
+def test_a_sentence_beside_ten_web_pages(human: list[tuple[str, str]], passages: dict[str, str]) -> None:
+    """Ten pages of four passages and navigation: the 40 nearest by BM25, with the own passage or without it."""
+    import bm25s
+
+    ids = list(passages)
+    index = bm25s.BM25()
+    index.index(bm25s.tokenize(list(passages.values()), show_progress=False), show_progress=False)
+    draw = random.Random(3)
+    chosen = [(answer.split(". ")[0], own) for answer, own in draw.sample(human, 80)]
+    queries = bm25s.tokenize([claim for claim, _ in chosen], show_progress=False)
+    found, _ = index.retrieve(queries, k=41, show_progress=False)
+    good: list[Pair] = []
+    bad: list[Pair] = []
+    for (claim, own), row in zip(chosen, found, strict=True):
+        near = [ids[place] for place in row if ids[place] != own][:40]
+        draw.shuffle(near)
+        place = draw.randrange(40)
+        for names, pairs in (([*near[:place], own, *near[place + 1 :]], good), (near, bad)):
+            pages = ["\n\n".join(passages[name] for name in names[i : i + 4]) for i in range(0, 40, 4)]
+            top = [NAVIGATION[i % len(NAVIGATION)] for i in range(10)]
+            pairs.append((claim, [f"{first}\n\n{page}\n\n{top[0]}" for first, page in zip(top, pages, strict=True)]))
+    scored = {name: auc(scores, good, bad)[0] for name, scores in SCORES.items()}
+    print("\nAUC beside ten web pages:", "  ".join(f"{name} {value:.4f}" for name, value in scored.items()))
+    assert scored["minilm"] >= scored["n-gram overlap"]
 
 
 @pytest.mark.benchmark
@@ -139,7 +173,7 @@ def test_time_of_one_answer(human: list[tuple[str, str]], passages: dict[str, st
     claim_support("Warm.", ["It is warm."])
     texts = list(passages.values())
     print()
-    for words, bound in ((1_000, 1.0), (10_000, 5.0)):
+    for words, bound in ((1_000, 1.0), (10_000, 2.0)):
         spent = []
         for number, (answer, own) in enumerate(human[:15]):
             page, first = [passages[own]], 37 * number

@@ -27,12 +27,15 @@ LEXICAL = (
     "words_on_page",
     "neighbours",
     "word_pairs",
-    "longest_run",
     "names_in_window",
     "names_on_page",
     "numbers",
     "not_denied",
     "not_opposed",
+    "ngrams",
+    "copied",
+    "no_novel_row",
+    "rare_in_window",
 )
 """Evidence from the words alone. All of it lies in [0, 1], higher is better."""
 
@@ -42,6 +45,7 @@ SEMANTIC = ("alignment", "lowest_quarter", "least_aligned", "no_stranger", "simi
 _TELLING = 0.35
 _LONGER_WINDOW = 0.02  # what a further sentence has to add to a window
 _SENTENCES = 3
+_WHOLE_FRAGMENT = 6  # words: a longer row in common counts as much as one of six
 _MORE = 2
 
 
@@ -67,11 +71,17 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     A window is up to three sentences of one context; the best holds most of the sentence's words by weight.
 
     - words_in_window, words_on_page: the share of the words, by weight, in the best window, and anywhere;
-    - neighbours: the share of pairs of words side by side that stand side by side on the page; longest_run: the longest
-      row of such pairs; word_pairs: of telling words that follow each other, the share that shares a sentence;
-    - names_in_window, names_on_page: the share of the names there; 1 without names. numbers: see `numeric_support`;
+    - rare_in_window: the same in the best window, with the weights times how rare the word is on this page,
+      ln((sentences + 1) / (sentences with it + 0.5)): a long page holds every common word;
+    - neighbours: the share of pairs of words side by side that stand side by side on the page;
+      word_pairs: of telling words that follow each other, the share that shares a sentence;
+    - names_in_window, names_on_page: (names there + 1) / (names + 1). numbers: see `numeric_support`;
     - not_denied, not_opposed: 0 where the best window denies what the sentence says or the reverse, or has a word that
-      excludes one of its words; else 1.
+      excludes one of its words; else 1;
+    - ngrams: the mean of the plain shares of words, pairs and triples of words that the page has;
+    - copied: the mean over the words of the length, up to 6, of the longest row of words around it that stands in a
+      sentence of the page word for word, divided by 6 or the length of a shorter sentence;
+    - no_novel_row: 1 - the longest row of words that the best window does not have, by weight.
 
     Vectors are later compared with the sentences of the best window, three that hold the rarest words, and up to two
     that hold what is still missing: a page of 10,000 words costs as many as one of 500.
@@ -87,6 +97,7 @@ def read_sentence(sentence: str, page: Page) -> Reading:
         "words_in_window": share,
         "words_on_page": float(weight[hits.any(axis=1)].sum() / weight.sum()),
         **_lexical(sentence, said, page, hits, window),
+        **_copying([word.stem for word in said], weight, page, hits, window),
     }
     return Reading(
         sentence,
@@ -141,10 +152,6 @@ def _lexical(
     heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(said)]
     weight = np.array([word.weight for word in said])
     words_on_page = float(np.dot(weight, anywhere) / weight.sum())
-    longest = run = 0
-    for beside in side_by_side:
-        run = run + 1 if beside else 0
-        longest = max(longest, run)
     telling = [i for i, word in enumerate(said) if word.weight > _TELLING]
     together = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
     names = [i for i, word in enumerate(said) if word.name]
@@ -156,14 +163,51 @@ def _lexical(
     differs = bool((own & there) - theirs) or bool(theirs & ({word.stem for word in said} - own))
     return {
         "neighbours": float(np.dot(side_by_side, heavier) / sum(heavier)) if heavier else words_on_page,
-        "longest_run": longest / len(side_by_side) if side_by_side else words_on_page,
         "word_pairs": float(np.mean(together)) if together else words_on_page,
-        "names_in_window": float(np.mean([near[i] for i in names])) if names else 1.0,
-        "names_on_page": float(np.mean([anywhere[i] for i in names])) if names else 1.0,
+        "names_in_window": (sum(near[i] for i in names) + 1) / (len(names) + 1),
+        "names_on_page": (sum(anywhere[i] for i in names) + 1) / (len(names) + 1),
         "numbers": 1.0 if np.isnan(held) else held,
         "not_denied": float(not differs),
         "not_opposed": float(not opposed(sentence, text)),
     }
+
+
+def _copying(
+    stems: Sequence[str], weight: Floats, page: Page, hits: npt.NDArray[np.bool_], window: range
+) -> dict[str, float]:
+    shares = [np.mean([stem in page.places for stem in stems])]
+    if len(stems) > 1:
+        shares.append(np.mean([pair in page.pairs for pair in itertools.pairwise(stems)]))
+    if len(stems) > 2:
+        shares.append(np.mean([row in page.triples for row in zip(stems, stems[1:], stems[2:], strict=False)]))
+    near = np.asarray(hits[:, list(window)].any(axis=1))
+    longest = row = 0.0
+    for heavy, found in zip(weight, near, strict=True):
+        row = 0.0 if found else row + heavy
+        longest = max(longest, row)
+    rare = weight * np.log((hits.shape[1] + 1) / (hits.sum(axis=1) + 0.5))
+    whole = min(_WHOLE_FRAGMENT, len(stems))
+    return {
+        "ngrams": float(np.mean(shares)),
+        "copied": float(np.minimum(_fragments(stems, page), whole).mean() / whole),
+        "no_novel_row": 1 - longest / float(weight.sum()),
+        "rare_in_window": float(rare[near].sum() / rare.sum()),
+    }
+
+
+def _fragments(stems: Sequence[str], page: Page) -> npt.NDArray[np.int64]:
+    """For each word the length of the longest row of words around it that a sentence of the page has word for word."""
+    row = page.row
+    ending = np.zeros(len(row), dtype=np.int64)
+    longest = np.zeros(len(stems), dtype=np.int64)
+    for place, stem in enumerate(stems):
+        before = np.concatenate([[0], ending[:-1]])
+        ending = np.where(row == page.numbered.get(stem, -2), before + 1, 0)
+        length = int(ending.max())
+        if length:
+            around = longest[place - length + 1 : place + 1]
+            np.maximum(around, length, out=around)
+    return longest
 
 
 def semantic_evidence(reading: Reading) -> dict[str, float]:

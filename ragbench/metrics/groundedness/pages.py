@@ -6,10 +6,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ragbench.metrics.groundedness.polarity import denied
 from ragbench.metrics.groundedness.words import Word, words
 from ragbench.segments import sentence_spans
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _LONGEST = 60  # words: tables and lists without full stops are no sentences
 _PREFIX = 5
@@ -54,6 +60,25 @@ class Page:
     def pairs(self) -> frozenset[tuple[str, str]]:
         """The stems that stand side by side somewhere."""
         return frozenset((a.stem, b.stem) for s in self.sentences for a, b in zip(s.words, s.words[1:], strict=False))
+
+    @cached_property
+    def triples(self) -> frozenset[tuple[str, str, str]]:
+        """The stems that stand three in a row somewhere."""
+        return frozenset(
+            (a.stem, b.stem, c.stem)
+            for s in self.sentences
+            for a, b, c in zip(s.words, s.words[1:], s.words[2:], strict=False)
+        )
+
+    @cached_property
+    def numbered(self) -> dict[str, int]:
+        """stem -> a number for it."""
+        return {stem: number for number, stem in enumerate(self.places)}
+
+    @cached_property
+    def row(self) -> npt.NDArray[np.int64]:
+        """The words of the page in their order, as numbers of their stems; -1 after each sentence."""
+        return np.array([n for s in self.sentences for n in (*(self.numbered[w.stem] for w in s.words), -1)])
 
     @cached_property
     def _by_prefix(self) -> dict[str, list[str]]:
