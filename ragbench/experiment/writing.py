@@ -235,7 +235,12 @@ def _json(value: Mapping[str, Any]) -> str:
 
 def _json_lines(records: Iterable[Answer | Judgement]) -> str:
     # One line is one record, whatever line ends a text holds: JSON escapes them.
-    return "".join(json.dumps(asdict(record)) + "\n" for record in records)
+    # What a record does not hold is left out: reading fills it in, and an answer has many fields that few systems use.
+    kept = (
+        {key: value for key, value in asdict(record).items() if key == "value" or value not in (None, (), {})}
+        for record in records
+    )
+    return "".join(json.dumps(record) + "\n" for record in kept)
 
 
 def _diagnosis_lines(diagnosis: pd.DataFrame) -> str:

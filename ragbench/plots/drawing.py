@@ -27,7 +27,7 @@ def _figure_type() -> type[Figure]:
     class NotebookFigure(Figure):
         """A figure of its own, not pyplot's: no backend is chosen, and nothing stays open after a hundred notebooks.
 
-        A notebook shows it as a PNG of 128 colours: executed notebooks are kept and shared, and that is a third of
+        A notebook shows it as a PNG of 64 colours: executed notebooks are kept and shared, and that is a third of
         the size at no difference to the eye. Its texts are questions and ids of any dataset, so "$" is a dollar in them
         and never the begin of a formula.
         """
@@ -43,7 +43,7 @@ def _figure_type() -> type[Figure]:
 
             drawn, small = BytesIO(), BytesIO()
             self.savefig(drawn, format="png")
-            Image.open(drawn).convert("RGB").quantize(128, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+            Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(small, "png", optimize=True)
             return small.getvalue()
 
     return NotebookFigure
@@ -51,7 +51,7 @@ def _figure_type() -> type[Figure]:
 
 def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
     """A figure of so many inches with one pair of axes."""
-    figure = _figure_type()(figsize=(width, height), layout="constrained", dpi=90)
+    figure = _figure_type()(figsize=(width, height), layout="constrained", dpi=80)
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_axisbelow(True)

@@ -62,7 +62,7 @@ def failure_details(
         for span in [span for span in case.evidence if span.doc_id in dataset.corpus][:2]:
             text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
             lines.append(f"- evidence in {plain(span.doc_id)}: {plain(_cut(text))}")
-        for rank, chunk_id in enumerate(answer.contexts[:3] if answer else (), 1):
+        for rank, chunk_id in enumerate(answer.contexts[:2] if answer else (), 1):
             lines.append(f"- context {rank}, {plain(chunk_id)}: {plain(_cut(text_of.get(chunk_id, '')))}")
         parts.append("\n".join(lines))
     return "\n\n".join(parts) or "No question failed."
@@ -219,7 +219,7 @@ def plain(text: str) -> str:
     return "".join(f"&#{ord(sign)};" if sign in "\\`*_[]|$~" else sign for sign in escaped)
 
 
-def _cut(text: str, limit: int = 200) -> str:
+def _cut(text: str, limit: int = 160) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
