@@ -235,7 +235,8 @@ def test_any_ids_and_scores_come_back(tmp_path_factory: pytest.TempPathFactory, 
     result = load_run(folder)
     assert result.run == run
     back = {(row.query_id, row.measure): row.value for row in result.scores.itertuples()}
-    assert back == {(q, d): v for q, found in run.items() for d, v in found.items()}
+    given = {(q, d): v for q, found in run.items() for d, v in found.items()}
+    assert back == {pair: float(f"{value:.12g}") for pair, value in given.items()}, "12 significant digits"
 
 
 def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:

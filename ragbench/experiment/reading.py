@@ -157,7 +157,7 @@ def _diagnosis(path: Path, config: dict[str, Any]) -> pd.DataFrame:
         raise DataError(_damaged(path, f"{len(failed)} entries where {config['counts']['diagnosis']} were written"))
     empty = {"cause": "", "evidence": "", "test": "", "measure": "", "value": None}
     rows = [
-        {"query_id": query_id, "question": text, "failed": query_id in failed, **failed.get(query_id, empty)}
+        {"query_id": query_id, "question": text, "failed": query_id in failed, **empty, **failed.get(query_id, {})}
         for query_id, text in config["questions"].items()
     ]
     columns = ["query_id", "question", "failed", *empty]

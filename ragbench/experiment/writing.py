@@ -192,7 +192,9 @@ def _column(text: str) -> str:
 
 
 def scores_to_csv(scores: pd.DataFrame) -> str:
-    """The scores as CSV, sorted by question and measure; all digits of each value, an empty field = unscored.
+    """The scores as CSV, sorted by question and measure; an empty field = unscored.
+
+    Values have 12 significant digits: what lies beyond depends on the order of additions, not on a configuration.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"query_id": ["q2", "q1"], "measure": "RR", "value": [0.5, float("nan")]})
@@ -217,7 +219,9 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
         if (query_id, measure) == last:
             raise ConfigError(f"{measure} of question {query_id!r} stands twice in the scores; expected it once")
         last = (query_id, measure)
-        lines.append(f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else repr(value)}")
+        lines.append(
+            f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else repr(float(f'{value:.12g}'))}"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -247,4 +251,5 @@ def _diagnosis_lines(diagnosis: pd.DataFrame) -> str:
     kept = ("query_id", "cause", "evidence", "test", "measure", "value")
     failed = diagnosis[diagnosis["failed"]].astype(object)
     rows = failed.where(failed.notna(), None)[list(kept)].to_dict("records")
-    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in rows)
+    kept_rows = ({name: value for name, value in row.items() if value not in (None, "")} for row in rows)
+    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in kept_rows)

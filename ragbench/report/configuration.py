@@ -72,7 +72,7 @@ def category_table(dataset: Dataset, scores: pd.DataFrame, measure: str) -> pd.D
 
 
 def question_table(
-    dataset: Dataset, run: Run, scores: pd.DataFrame, measure: str, *, worst: int = 8, best: int = 3
+    dataset: Dataset, run: Run, scores: pd.DataFrame, measure: str, *, worst: int = 6, best: int = 2
 ) -> pd.DataFrame:
     """The worst and the best questions by one measure, with what was wanted and what was retrieved.
 
