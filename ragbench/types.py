@@ -227,6 +227,20 @@ class Answer:
     cut: tuple[str, ...] = ()
     passages: tuple[Passage, ...] = ()
 
+    @property
+    def failed(self) -> bool:
+        """Whether no answer came: the request failed, or the system says that it did."""
+        return self.error is not None or self.outcome == "failed"
+
+    @property
+    def abstained(self) -> bool:
+        """Whether the system gave no answer on purpose ("no_results" or "blocked").
+
+        >>> Answer("q1", "Not found.", outcome="no_results").abstained, Answer("q1", "In 1889.").abstained
+        (True, False)
+        """
+        return self.outcome in {"no_results", "blocked"}
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:

@@ -180,8 +180,8 @@ def _cause(
 ) -> tuple[str, str]:
     """Cause and evidence; two empty texts for a question that did not fail."""
     error = "no answer came back" if answer is None else answer.error
-    failed = error is not None or (answer is not None and answer.outcome == "failed")
-    abstained = answer is not None and answer.outcome in ("no_results", "blocked")
+    failed = answer is None or answer.failed
+    abstained = answer is not None and answer.abstained
     if not case.answerable:
         if failed:
             return "request_failed", error or "the request failed"

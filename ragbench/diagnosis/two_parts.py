@@ -84,9 +84,9 @@ def _generation(
     case: Case, answer: Answer | None, judged: Mapping[str, float | None], texts: Sequence[str]
 ) -> tuple[str, float | None, bool | None]:
     """What tested the answer, its value, and whether it passed."""
-    if answer is None or answer.error is not None or answer.outcome == "failed":
+    if answer is None or answer.failed:
         return "request", None, False
-    abstained = answer.outcome in ("no_results", "blocked") or not answer.text.strip()
+    abstained = answer.abstained or not answer.text.strip()
     if abstained or not case.answerable:
         return "abstention", None, abstained != case.answerable
     if (value := judged.get(case.query_id)) is not None:

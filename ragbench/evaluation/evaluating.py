@@ -240,7 +240,7 @@ def _test_set(dataset: Dataset) -> TestSet:
 
 
 def _nothing_scored(perspective: str, answered: Answered) -> str:
-    failed = sum(answer.error is not None or answer.outcome == "failed" for answer in answered.answers)
+    failed = sum(answer.failed for answer in answered.answers)
     if failed and failed == len(answered.answers):
         return f"nothing to score: all {failed} answers failed, first {answered.answers[0].error}"
     return "nothing to score: no question has both the labels and an answer for any of its measures"

@@ -143,7 +143,7 @@ def _judged(dataset: Dataset, run: Run) -> Run:
 
 
 def _gave(answer: Answer | None) -> float:
-    if answer is None or answer.error is not None or answer.outcome in ("failed", "no_results", "blocked"):
+    if answer is None or answer.failed or answer.abstained:
         return 0.0
     return float(bool(answer.text.strip()))
 

@@ -223,7 +223,7 @@ def _without_asking(answer: Answer, material: Material, criterion: str) -> Judge
     """The judgement that needs no judge; None if one must be asked."""
     needs = NEEDS[criterion]
     value, state, why = None, "", ""
-    if "answer" in needs and (answer.outcome == "failed" or answer.error is not None):
+    if "answer" in needs and answer.failed:
         state, why = "generation_failed", f"the answer failed: {answer.error or 'no reason is given'}"
     elif "answer" in needs and (how := no_answer(answer)):
         state, why = "abstained", how

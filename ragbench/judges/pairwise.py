@@ -254,7 +254,7 @@ def _documents(one: Material, other: Material) -> tuple[str, ...]:
 
 def _without_asking(one: Answer, other: Answer, names: tuple[str, str]) -> Preference | None:
     for answer, name in ((one, names[0]), (other, names[1])):
-        if answer.outcome == "failed" or answer.error is not None:
+        if answer.failed:
             why = f"the answer of {name} failed: {answer.error or 'no reason is given'}"
             return Preference(one.query_id, *names, None, "generation_failed", explanation=why)
     if one.text.strip() == other.text.strip():

@@ -175,9 +175,8 @@ def _items_by_query(
 
 
 def _worth_a_label(answer: Answer, case: Case, criterion: str) -> bool:
-    failed = answer.error is not None or answer.outcome in {"failed", "no_results", "blocked"}
     lacks = criterion == "correctness" and not (case.reference_answer or "").strip()
-    return not failed and not lacks and bool(answer.text.strip())
+    return not (answer.failed or answer.abstained or lacks) and bool(answer.text.strip())
 
 
 def _contexts(name: str, answer: Answer, texts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ def outcome_of(answer: Answer, *, min_citations: int = 1, min_confidence: float 
             f"the answer to {answer.query_id!r} has the outcome {answer.outcome!r}; expected one of "
             f"{', '.join(OUTCOMES)}, or None"
         )
-    if answer.error is not None or answer.outcome == "failed":
+    if answer.failed:
         return "failed"
     stated = answer.outcome if answer.outcome is not None else read_outcome(answer.text)
     flags = set(answer.flags)

@@ -28,8 +28,6 @@ KEYWORD_MEASURES = ("required_keywords", "contains_all")
 
 # "[2]", "[1][3]" or "[1, 3]" as a word of its own: an index stands at a name, as in "d[1]".
 _CITATIONS = re.compile(r"\s(?:\[\d{1,4}(?:,\s*\d{1,4})*\])+(?=[\s.,;:!?]|$)")
-# outcomes that give no answer on purpose
-_ABSTAINED = frozenset({"no_results", "blocked"})
 
 
 def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str | Embedder = "minilm") -> pd.DataFrame:
@@ -66,7 +64,7 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
     import numpy as np
     import pandas as pd
 
-    given = _answered(dataset, answers)
+    given = answered_cases(dataset, answers)
     words = {query_id: wording(answer) for query_id, (_, answer) in given.items()}
     similarity = dict.fromkeys(given, math.nan)
     pairs = [(query_id, words[query_id], case.reference_answer) for query_id, (case, _) in given.items()]
@@ -123,7 +121,7 @@ def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFram
     return pd.DataFrame(rows, index=["answerable", "unanswerable"], columns=columns)
 
 
-def _answered(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Case, Answer]]:
+def answered_cases(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Case, Answer]]:
     """The questions that have an answer and were given one."""
     by_query = answers_by_query(dataset, answers)
     return {
@@ -166,9 +164,9 @@ def wording(answer: Answer) -> str:
 
 def state_of(answer: Answer | None) -> str:
     """ "answered", "abstained" (outcome "no_results" or "blocked") or "failed" (also where there is no answer)."""
-    if answer is None or answer.error is not None or answer.outcome == "failed":
+    if answer is None or answer.failed:
         return "failed"
-    return "abstained" if answer.outcome in _ABSTAINED else "answered"
+    return "abstained" if answer.abstained else "answered"
 
 
 def _labelled(reference: str | None) -> bool:

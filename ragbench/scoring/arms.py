@@ -50,7 +50,7 @@ def score_arms(
     }
     parts = []
     for arm, answers in arms.items():
-        abstained = {answer.query_id for answer in answers if answer.outcome in ("no_results", "blocked")}
+        abstained = {answer.query_id for answer in answers if answer.abstained}
         abstained &= {case.query_id for case in dataset.cases if case.answerable}
         free = score_answers(dataset, answers, embedder=model)
         judged = score_judgements((judgements or {}).get(arm, ()))

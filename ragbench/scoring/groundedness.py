@@ -20,7 +20,7 @@ from ragbench.metrics.groundedness import (
     without_citations,
 )
 from ragbench.metrics.groundedness.checking import STRICT
-from ragbench.scoring.answers import _answered
+from ragbench.scoring.answers import answered_cases
 from ragbench.scoring.contexts import context_texts
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class _Checked:
 
 
 def _check(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk], model: str) -> dict[str, _Checked]:
-    given = _answered(dataset, answers)
+    given = answered_cases(dataset, answers)
     texts = context_texts([answer for _, answer in given.values()], chunks)
     verdicts = check_answers([(answer.text, texts[query_id]) for query_id, (_, answer) in given.items()], model=model)
     checked = {}

@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from ragbench.errors import ConfigError, unknown
 from ragbench.llms.failures import scrubbed
 from ragbench.systems.mapping import (
+    HeaderVariables,
+    LiteralHeaders,
     ReplyPaths,
-    check_header_variables,
-    check_literal_headers,
     scrubbed_json,
     secret_headers,
     secret_variables,
@@ -46,8 +46,8 @@ class McpSpec(BaseModel):
     arguments: dict[str, Any] = {"query": "{query}"}
     sampling: str = ""
     reply: ReplyPaths = Field(default_factory=ReplyPaths)
-    headers: dict[str, str] = {}
-    headers_env: dict[str, str] = {}
+    headers: LiteralHeaders = {}
+    headers_env: HeaderVariables = {}
     env: list[str] = []
     cwd: str = ""
     protocol: Literal["", "legacy", "auto"] = ""
@@ -68,16 +68,6 @@ class McpSpec(BaseModel):
         if isinstance(server, str) and "@" in server.split("/")[2]:
             raise ValueError("an address holds no password; put it into the environment and name it in headers_env")
         return server
-
-    @field_validator("headers")
-    @classmethod
-    def _literal(cls, headers: dict[str, str]) -> dict[str, str]:
-        return check_literal_headers(headers)
-
-    @field_validator("headers_env")
-    @classmethod
-    def _variables(cls, headers: dict[str, str]) -> dict[str, str]:
-        return check_header_variables(headers)
 
     @model_validator(mode="after")
     def _asks(self) -> McpSpec:

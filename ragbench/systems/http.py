@@ -17,9 +17,9 @@ from ragbench.llms.patience import Patience
 from ragbench.systems.events import read_events
 from ragbench.systems.function import failed
 from ragbench.systems.mapping import (
+    HeaderVariables,
+    LiteralHeaders,
     ReplyPaths,
-    check_header_variables,
-    check_literal_headers,
     check_path,
     filled,
     mentions,
@@ -42,8 +42,8 @@ class HttpSpec(BaseModel):
     method: Literal["POST", "GET", "PUT"] = "POST"
     body: Any = None
     params: dict[str, str] = {}
-    headers: dict[str, str] = {}
-    headers_env: dict[str, str] = {}
+    headers: LiteralHeaders = {}
+    headers_env: HeaderVariables = {}
     reply: ReplyPaths = Field(default_factory=ReplyPaths)
     delta: str = ""
     timeout_s: Annotated[float, Field(gt=0)] = 120.0
@@ -68,16 +68,6 @@ class HttpSpec(BaseModel):
         if parts.userinfo:
             raise ValueError("an address holds no password; put it into the environment and name it in headers_env")
         return url
-
-    @field_validator("headers")
-    @classmethod
-    def _literal(cls, headers: dict[str, str]) -> dict[str, str]:
-        return check_literal_headers(headers)
-
-    @field_validator("headers_env")
-    @classmethod
-    def _variables(cls, headers: dict[str, str]) -> dict[str, str]:
-        return check_header_variables(headers)
 
     @field_validator("delta")
     @classmethod

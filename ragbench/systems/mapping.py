@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.llms.failures import scrubbed
@@ -196,7 +196,7 @@ def mentions(template: Any, name: str) -> bool:
     return isinstance(template, Sequence) and any(mentions(value, name) for value in template)
 
 
-def check_literal_headers(headers: dict[str, str]) -> dict[str, str]:
+def _check_literal_headers(headers: dict[str, str]) -> dict[str, str]:
     """ValueError for a header that by its name holds a secret: those come from the environment."""
     for header, value in headers.items():
         if _SECRET_NAME.search(header) or re.match(r"(?i)(bearer|basic) \S", value):
@@ -207,12 +207,16 @@ def check_literal_headers(headers: dict[str, str]) -> dict[str, str]:
     return headers
 
 
-def check_header_variables(headers: dict[str, str]) -> dict[str, str]:
+def _check_header_variables(headers: dict[str, str]) -> dict[str, str]:
     """ValueError for what is no name of a variable; the value is not shown, it may be the secret itself."""
     for header, value in headers.items():
         if not _ENV.fullmatch(value):
             raise ValueError(f'{header!r}: expected the name of a variable, such as "MY_TOKEN" or "Bearer MY_TOKEN"')
     return headers
+
+
+LiteralHeaders = Annotated[dict[str, str], AfterValidator(_check_literal_headers)]
+HeaderVariables = Annotated[dict[str, str], AfterValidator(_check_header_variables)]
 
 
 def secret_headers(headers_env: Mapping[str, str], name: str) -> tuple[dict[str, str], tuple[str, ...]]:

@@ -158,7 +158,7 @@ def assert_answer_correct(
     if given.error is not None:
         _note(labelled, "answer_correct", None, False, given.error)
         raise AssertionError(f"{_question(labelled)}\n  the request failed: {given.error}")
-    abstained = given.outcome in ("no_results", "blocked") or not given.text.strip()
+    abstained = given.abstained or not given.text.strip()
     expected = "no answer" if not one.answerable else one.reference_answer or "; ".join(f[0] for f in one.gold_facts)
     if not expected:
         raise ConfigError(
