@@ -63,7 +63,8 @@ class Case:
     `expected_outcome` is one of "success", "no_results", "uncertain", "blocked". `expected_sections` are (doc_id,
     heading) whose text is evidence, before the corpus is known. `relevant_chunks` (chunk_id -> grade) and
     `expected_chunks` (those that should reach the context) use the ids of the system under test.
-    `latency_budget_ms` is stage -> milliseconds, of which "total" is one.
+    `latency_budget_ms` is stage -> milliseconds, of which "total" is one; "p95" is the 95th percentile of the total
+    over all questions with that budget.
     """
 
     query_id: str
@@ -249,6 +250,10 @@ class Judgement:
     `state` is "scored", "abstained" (also an empty answer or a refusal), "retrieval_empty", "generation_failed",
     "no_reference", "no_claims", "judge_failed" or "unreadable". Of repeated samples `value` is the mean and `samples`
     holds each, None where one was unreadable or failed; `samples` is empty where no judge was asked.
+
+    `unsupported` lists the claims of the answer that a faithfulness judge found in no context. `usage` holds the
+    requests (without their texts) that the judgement took; a request about several criteria is listed once, under the
+    first of them, so that sums over judgements are right.
     """
 
     query_id: str
@@ -260,6 +265,8 @@ class Judgement:
     model: str = ""
     state: str = "scored"
     samples: tuple[float | None, ...] = ()
+    unsupported: tuple[str, ...] = ()
+    usage: tuple[Completion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ FLOORS = {
     6: ["experiment", "evaluation"],
     5: ["report", "plots", "labelling"],
     4: ["statistics", "diagnosis", "systems"],
-    3: ["chunkers", "retrievers", "generation", "judges", "scoring"],
-    2: ["metrics"],
+    3: ["retrievers", "generation", "judges", "scoring"],
+    2: ["metrics", "chunkers"],
     1: ["datasets", "segments", "embedders", "llms", "prompts"],
-    0: ["types", "errors", "files", "cache"],
+    0: ["types", "errors", "files", "progress", "cache"],
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
 

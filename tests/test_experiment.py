@@ -202,6 +202,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     judgements = [
         Judgement("q1", "faithful", 0.5, "why", samples=(1.0, None, 0.0)),
         Judgement("q2", "faithful", None, state="abstained"),
+        Judgement("q3", "faithful", 0.5, unsupported=("It is blue.",), usage=(Completion("", "m", 7, 3),)),
     ]
     timings = Timings()
     timings.seconds["index"] = 0.25

@@ -8,7 +8,7 @@ import typer
 
 from ragbench.cli.answers import answers_command
 from ragbench.cli.cache import cache_app
-from ragbench.cli.eval import eval_command
+from ragbench.cli.eval import EvalCommand, eval_command
 from ragbench.cli.sweep import sweep_command, verify_command
 from ragbench.cli.testsets import testset_app
 
@@ -44,6 +44,8 @@ app.command("verify", epilog="Example: ragbench verify results/quickstart")(veri
 app.command("answers", epilog="Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run")(
     answers_command
 )
-app.command("eval", epilog='Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.4"')(eval_command)
+app.command("eval", cls=EvalCommand, epilog='Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.4"')(
+    eval_command
+)
 app.add_typer(testset_app, name="testset")
 app.add_typer(cache_app, name="cache")

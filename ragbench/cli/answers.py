@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.asking import Concurrency, DryRun, MaxCost, Model, NoCache, Offline, asking, say_estimate
+from ragbench.cli.asking import (
+    AllowUnpriced,
+    Concurrency,
+    DryRun,
+    MaxCost,
+    Model,
+    NoCache,
+    Offline,
+    asking,
+    say_estimate,
+)
 from ragbench.cli.speaking import shown
 
 
@@ -33,6 +43,7 @@ def answers_command(
     concurrency: Concurrency = 8,
     dry_run: DryRun = False,
     max_cost: MaxCost = None,
+    allow_unpriced: AllowUnpriced = False,
     no_cache: NoCache = False,
     offline: Offline = False,
 ) -> None:
@@ -45,7 +56,7 @@ def answers_command(
     from ragbench.datasets.writing import labelled_folder
     from ragbench.generation import references
 
-    with asking(max_cost, no_cache, offline):
+    with asking(max_cost, no_cache, offline, allow_unpriced):
         from ragbench.llms import load_llm
 
         model = load_llm(llm)

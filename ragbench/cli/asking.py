@@ -24,19 +24,22 @@ DryRun = Annotated[
 MaxCost = Annotated[
     float | None, typer.Option("--max-cost", min=0, help="US dollars that this may cost; stops before.")
 ]
+AllowUnpriced = Annotated[
+    bool, typer.Option("--allow-unpriced", help="Go on with models without a known price; --max-cost leaves them out.")
+]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask for every reply again; neither read nor store any.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Send nothing: replies come from the store.")]
 
 
 @contextmanager
-def asking(max_cost: float | None, no_cache: bool, offline: bool) -> Iterator[None]:
+def asking(max_cost: float | None, no_cache: bool, offline: bool, allow_unpriced: bool = False) -> Iterator[None]:
     """Errors in one line, and the settings of the reply store for what runs inside."""
     from ragbench.sweep.spending import settings
 
     with spoken_errors():
         if offline and no_cache:
             raise ConfigError("--offline takes every reply from the store and --no-cache none; give one of them")
-        with settings("offline" if offline else "off" if no_cache else None, max_cost):
+        with settings("offline" if offline else "off" if no_cache else None, max_cost, allow_unpriced):
             try:
                 yield
             except KeyboardInterrupt:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from ragbench.cli.asking import Concurrency, DryRun, MaxCost, NoCache, Offline, asking, say_estimate
+from ragbench.cli.asking import AllowUnpriced, Concurrency, DryRun, MaxCost, NoCache, Offline, asking, say_estimate
 from ragbench.cli.speaking import shown
 from ragbench.errors import ConfigError, DataError, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ragbench.llms import Estimate
     from ragbench.types import Dataset
@@ -24,43 +26,64 @@ if TYPE_CHECKING:
 RESULTS = Path("results", "eval")
 
 _SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml file that describes a system, or recorded answers (.jsonl)."
-_JUDGE = "A language model that judges the answers besides: anthropic:<model>, ollama:<model>, ...; '' means none."
+_JUDGE = "A language model that judges the answers: anthropic:<model>, ollama:<model>, ...; alone, that of RAG_EVAL_*."
+_OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
+
+
+class EvalCommand(TyperCommand):
+    """Takes --judge without a value too; --judge-provider and --judge-model, or RAG_EVAL_*, then name the judge."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = [*args[1:], "--"]
+        alone = [arg == "--judge" and following.startswith("-") for arg, following in zip(args, named, strict=True)]
+        return super().parse_args(ctx, ["--judge=env" if one else arg for one, arg in zip(alone, args, strict=True)])
 
 
 def eval_command(
     test_set: Annotated[str, typer.Option(help="A test-set file, a folder, or a dataset's name.")] = "pydoc",
     corpus: Annotated[str, typer.Option(help="The documents: a folder, a corpus.jsonl or a dataset's name.")] = "",
     system: Annotated[str, typer.Option(help=_SYSTEM)] = "bm25",
-    perspective: Annotated[str, typer.Option(help="retrieval,context,groundedness,answer,pipeline,safety.")] = "",
+    perspective: Annotated[str, typer.Option(help="retrieval, context, groundedness, answer, pipeline, safety.")] = "",
+    category: Annotated[str, typer.Option(help="Only the questions of these categories: faq,how-to.")] = "",
+    k: Annotated[str, typer.Option("--k", help="Depths at which rankings are measured.")] = "1,3,5,10",
     suite: Annotated[str, typer.Option(help="full, or smoke: a fixed sample, done in seconds.")] = "full",
     judge: Annotated[str, typer.Option(help=_JUDGE)] = "",
+    judge_provider: Annotated[str, typer.Option(help="The judge's provider: anthropic, ollama, openai.")] = "",
+    judge_model: Annotated[str, typer.Option(help="The judge's model; default: that of its provider.")] = "",
+    criteria: Annotated[
+        str, typer.Option(help="What is judged; also context_recall, context_precision.")
+    ] = "correctness,faithfulness,relevance",
     baseline: Annotated[Path | None, typer.Option(help="An earlier report.json; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
     targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
     save_trace: Annotated[
         bool, typer.Option("--save-trace", help="Write traces.jsonl of the failed questions.")
     ] = False,
-    output: Annotated[str, typer.Option(help="Name of the folder in results/eval; default: its own each time.")] = "",
-    force: Annotated[bool, typer.Option("--force", help="Replace a report of that name.")] = False,
+    output: Annotated[str, typer.Option(help=_OUTPUT)] = "",
+    force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Every measure and every failed question.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print report.json, and nothing else.")] = False,
     query: Annotated[str, typer.Option(help="Ask this one question instead of a test set's.")] = "",
     expected_doc: Annotated[list[str] | None, typer.Option(help="With --query: the document that answers it.")] = None,
     concurrency: Concurrency = 8,
     dry_run: DryRun = False,
     max_cost: MaxCost = None,
+    allow_unpriced: AllowUnpriced = False,
     no_cache: NoCache = False,
     offline: Offline = False,
 ) -> None:
     """Evaluate a system from every perspective: retrieval, context, groundedness, answers, pipeline, safety.
 
-    Without options the built-in questions are put to BM25 with answers made without a language model. Writes
-    report.json, report.md and report.html to results/eval/NAME. A single --query is only shown, unless --output names a
-    folder. Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline, 2 nothing could
-    be evaluated, 130 interrupted.
+    Without options the built-in questions are put to BM25 with answers made without a language model, and no target
+    applies but those that you name. Questions with a latency budget, and 20 others, are asked one at a time. Writes
+    report.json, report.md and report.html to a folder, and the answers of a service as they come: the same command
+    continues an evaluation that was stopped, if --output names its folder. A single --query is only shown, unless
+    --output is given. Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline,
+    2 nothing could be evaluated, 130 interrupted.
     """
-    from ragbench.cli.evaltable import say_answer, say_found, say_report
+    from ragbench.cli.evaltable import error_console, say_answer, say_found, say_report
 
-    with asking(max_cost, no_cache, offline):
+    with asking(max_cost, no_cache, offline, allow_unpriced):
         from ragbench.evaluation import (
             answer_all,
             check_evaluation,
@@ -70,53 +93,78 @@ def eval_command(
             load_targets,
             rehearse,
             report_of,
+            select_categories,
             select_suite,
         )
-        from ragbench.report.evaluation import check_folder, compare_reports, read_report, write_report
+        from ragbench.llms import named_model
+        from ragbench.report.evaluation import (
+            check_output,
+            compare_reports,
+            is_report_file,
+            read_report,
+            report_json,
+            write_report,
+        )
 
         if expected_doc and not query:
             raise ConfigError("--expected-doc belongs to --query; the documents of a test set stand in it")
         if query and (baseline or suite != "full"):
             raise ConfigError("--query is one question: neither --baseline nor --suite goes with it")
-        folder = _folder(output) if output else None
-        if folder is not None and not dry_run:
-            check_folder(folder, force=force)
-        chosen = check_perspectives([name.strip() for name in perspective.split(",") if name.strip()])
+        place = _place(output) if output else None
+        if save_trace and place is not None and is_report_file(place):
+            raise ConfigError(f"--save-trace needs a folder, and --output {output} is a file; name a folder")
+        chosen, asked_for, ks = check_perspectives(_words(perspective)), _words(criteria), _depths(k)
+        judge = named_model(judge, judge_provider, judge_model)
         aims = load_targets(targets, fail_under)
         earlier = None if baseline is None else read_report(baseline)
         data = _question(test_set, corpus, query, expected_doc or []) if query else _load(test_set, corpus)
         if query:
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
-        data = select_suite(data, suite)
+        categories = _words(category)
+        data = select_suite(select_categories(data, categories), suite)
         embedder = "wordllama" if suite == "smoke" else "minilm"
-        check_evaluation(data, chosen, aims, earlier, embedder=embedder, judge=judge)
+        options: dict[str, Any] = {"embedder": embedder, "judge": judge, "criteria": asked_for, "ks": ks}
+        attacks = "safety" in chosen
+        check_evaluation(data, chosen, aims, earlier, **options)
         if dry_run:
-            _say_rehearsal(*rehearse(data, system, judge))
+            _say_rehearsal(*rehearse(data, system, judge, asked_for, attacks=attacks))
             raise typer.Exit(0)
+        if place is None and not query:
+            place = _own_folder(data.name, Path(system).stem, suite)
+        journal = None
+        if place is not None:
+            check_output(place, force=force)
+            journal = _journal(place, force)
         start = time.perf_counter()
-        answered = answer_all(data, system, concurrency=concurrency)
+        with _said_what_is_kept(journal, output):
+            answered = answer_all(data, system, concurrency=concurrency, attacks=attacks, keep=journal or "")
         asked = round(time.perf_counter() - start, 3)
-        name = output or f"{data.name}, {answered.system['name']}"
-        report = report_of(
-            answered, perspectives=chosen, targets=aims, embedder=embedder, judge=judge, name=_suited(name, suite)
-        )
+        name = f"{data.name}, {answered.system['name']}"
+        if output and place is not None:
+            name = place.stem if is_report_file(place) else place.resolve().name
+        report = report_of(answered, perspectives=chosen, targets=aims, name=_suited(name, suite), **options)
         report = replace(
             report,
-            settings={"suite": suite, **report.settings},
+            settings={"suite": suite, **({"categories": categories} if categories else {}), **report.settings},
             made=replace(report.made, seconds={"ask": asked, **report.made.seconds}),
             comparison=None if earlier is None else compare_reports(earlier, report),
         )
-        if folder is None and not query:
-            folder = _own_folder(data.name, str(answered.system["name"]), suite)
-        if folder is not None:
+        if place is not None:
             traces = failure_traces(report, answered) if save_trace else None
-            write_report(report, folder, traces=traces, force=force)
-        if query:
-            say_answer(report)
-        say_report(report, verbose=verbose)
-        found = say_found(report, expected_doc or []) if query else True
-        if folder is not None:
-            typer.echo(f"Report: {shown(folder / 'report.html')} (also report.md, report.json)")
+            write_report(report, place, traces=traces, force=force)
+            if journal is not None and is_report_file(place):
+                journal.unlink(missing_ok=True)
+        console = error_console() if as_json else None
+        if as_json:
+            typer.echo(report_json(report), nl=False)
+        else:
+            if query:
+                say_answer(report)
+            say_report(report, verbose=verbose)
+        found = say_found(report, list(data.qrels["query"]), console) if query else True
+        if place is not None:
+            both = "" if is_report_file(place) else "/report.html (also report.md, report.json)"
+            typer.echo(f"Report: {shown(place)}{both}", err=as_json)
         check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
     raise typer.Exit(0 if report.passed and found else 1)
 
@@ -146,6 +194,7 @@ def _load(test_set: str, corpus: str) -> Dataset:
 
 def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:
     """One question about the documents of a corpus, or of a test set."""
+    from ragbench.datasets.testsets.assembling import resolve_doc_id
     from ragbench.types import Case, Dataset
 
     if not query.strip():
@@ -156,6 +205,7 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
         base = load_corpus(corpus)
     else:
         base = _load(test_set, "")
+    expected = [resolve_doc_id(doc_id, base.corpus) for doc_id in expected]
     for doc_id in expected:
         if base.corpus and doc_id not in base.corpus:
             known = sorted(base.corpus)
@@ -166,10 +216,47 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
     return Dataset(base.name, base.split, base.corpus, (case,), {"query": dict.fromkeys(expected, 1)})
 
 
-def _folder(name: str) -> Path:
-    if not re.fullmatch(r"[\w][\w.+-]*", name):
-        raise ConfigError(f"--output {name!r} is no name of a folder in {RESULTS}; use letters, digits, . _ + and -")
-    return RESULTS / name
+def _words(text: str) -> list[str]:
+    return [word for part in text.split(",") if (word := part.strip())]
+
+
+def _depths(text: str) -> list[int]:
+    if not all(word.isdecimal() for word in _words(text)):
+        raise ConfigError(f"--k {text!r} is not a list of depths; write whole numbers such as 1,3,5,10")
+    return sorted({int(word) for word in _words(text)})
+
+
+def _place(output: str) -> Path:
+    """Where the report goes: a bare name is that of a folder in results/eval, everything else a path."""
+    from ragbench.report.evaluation import is_report_file
+
+    path = Path(output).expanduser()
+    bare = re.fullmatch(r"\w[\w.+-]*", output) is not None and not is_report_file(path)
+    return RESULTS / output if bare else path
+
+
+def _journal(place: Path, force: bool) -> Path:
+    """The file that keeps a service's answers as they come: in the folder, or next to the file of the report."""
+    from ragbench.report.evaluation import ANSWERS, is_report_file
+
+    journal = place.with_name(f"{place.name}.{ANSWERS}") if is_report_file(place) else place / ANSWERS
+    if force:
+        journal.unlink(missing_ok=True)
+    return journal
+
+
+@contextmanager
+def _said_what_is_kept(journal: Path | None, output: str) -> Iterator[None]:
+    """How to continue from the answers that were kept, when something stops their coming."""
+    try:
+        yield
+    except BaseException:
+        if journal is not None and journal.exists():
+            again = (
+                "the same command asks" if output else f"the same command with --output {shown(journal.parent)} asks"
+            )
+            typer.echo(f"The answers that had come are in {shown(journal)}: {again} for the rest.", err=True)
+        raise
 
 
 def _own_folder(data: str, system: str, suite: str) -> Path:

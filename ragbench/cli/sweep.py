@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragbench.cli.asking import AllowUnpriced
 from ragbench.cli.speaking import clean_errors, command, shown
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ def sweep_command(
         bool, typer.Option("--dry-run", help="Say what would be run, sent and paid; nothing is.")
     ] = False,
     max_cost: Annotated[float | None, _MAX_COST] = None,
+    allow_unpriced: AllowUnpriced = False,
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Ask for every reply again; neither read nor store any.")
     ] = False,
@@ -45,8 +47,9 @@ def sweep_command(
     """
     from ragbench.errors import ConfigError
     from ragbench.sweep import plan, sweep
+    from ragbench.sweep.spending import settings
 
-    with clean_errors():
+    with clean_errors(), settings(None, None, allow_unpriced):
         if offline and no_cache:
             raise ConfigError("--offline takes every reply from the store and --no-cache none; give one of them")
         replies = "offline" if offline else "off" if no_cache else None

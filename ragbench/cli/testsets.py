@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragbench.cli.asking import Concurrency, DryRun, MaxCost, Model, NoCache, Offline, asking, say_estimate
+from ragbench.cli.asking import (
+    AllowUnpriced,
+    Concurrency,
+    DryRun,
+    MaxCost,
+    Model,
+    NoCache,
+    Offline,
+    asking,
+    say_estimate,
+)
 from ragbench.cli.cases import (
     ADD_EXAMPLE,
     EDIT_EXAMPLE,
@@ -56,6 +66,7 @@ def generate_testset(
     concurrency: Concurrency = 8,
     dry_run: DryRun = False,
     max_cost: MaxCost = None,
+    allow_unpriced: AllowUnpriced = False,
     no_cache: NoCache = False,
     offline: Offline = False,
 ) -> None:
@@ -69,7 +80,7 @@ def generate_testset(
     from ragbench.datasets.writing import check_free
     from ragbench.generation import testsets
 
-    with asking(max_cost, no_cache, offline):
+    with asking(max_cost, no_cache, offline, allow_unpriced):
         from ragbench.llms import load_llm
 
         model, judge = load_llm(llm), load_llm(checker) if checker else None

@@ -22,6 +22,7 @@ from ragbench import cache
 from ragbench.embedders.models import Model, Transformer, WordLlama
 from ragbench.embedders.weights import load_model, model_files, model_identity
 from ragbench.errors import ConfigError, DataWarning, ModelError
+from ragbench.progress import progress_bar
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -145,11 +146,9 @@ class TextEmbedder:
         return vectors
 
     def _compute(self, texts: list[str], role: str) -> cache.Arrays:
-        from tqdm import tqdm
-
         vectors = np.zeros((len(texts), self._model.dimension), dtype=np.float32)
         cut = np.zeros(len(texts), dtype=bool)
-        with tqdm(total=len(texts), desc=f"embedding with {self.name}", unit="text", delay=2, leave=False) as bar:
+        with progress_bar(len(texts), f"embedding with {self.name}", "text") as bar:
             for start, end in _blocks(texts):
                 block = texts[start:end]
                 vectors[start:end] = _unit(self._model.embed(block, role), self.name)

@@ -11,7 +11,7 @@ from ragbench.evaluation.evaluating import (
     report_of,
 )
 from ragbench.evaluation.rehearsing import rehearse
-from ragbench.evaluation.suites import SUITES, select_suite
+from ragbench.evaluation.suites import SUITES, select_categories, select_suite
 from ragbench.evaluation.targets import Targets, check_gates_measured, load_targets, verdict
 from ragbench.evaluation.traces import failure_traces
 
@@ -29,6 +29,7 @@ __all__ = [
     "load_targets",
     "rehearse",
     "report_of",
+    "select_categories",
     "select_suite",
     "verdict",
 ]

@@ -3,27 +3,36 @@
 from __future__ import annotations
 
 import hashlib
+import time
 import warnings
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.metrics.pipeline import split_budget
+from ragbench.progress import progress_bar
 from ragbench.retrievers import to_documents
 from ragbench.systems import (
     RETRIEVAL_ONLY,
     Pipeline,
     RecordedSystem,
     ask,
+    ask_one,
     distinct_contexts,
     load_system,
     match_passages,
 )
-from ragbench.types import Answer, Chunk, Dataset, Run, System
+from ragbench.systems.asking import warn_of_failures
+from ragbench.systems.journal import AnswerJournal, JournaledSystem
+from ragbench.types import Answer, Case, Chunk, Dataset, Run, System
 
-_TIMED = 20  # questions that the built-in pipeline is asked once more, one at a time, for its latency
+_TIMED = 20  # questions that are asked one at a time, for the latency
+_HOPELESS = 3  # failures at the start
+_TIMED_S = 60.0  # seconds that this may take
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,88 +40,155 @@ class Answered:
     """The answers of one system with what they were made from.
 
     `documents` ranks documents and `ranking` the ids of the passages that the system retrieved, both query_id -> id ->
-    score. `chunks` are the texts behind these ids that stand in documents of the dataset. `has_texts` says whether the
-    texts of the contexts are known, be it from `chunks` or from the answers' own passages, and `has_answers` whether
-    the system answers at all or only retrieves. `latency` holds answers with their milliseconds per stage, `prompts`
-    what a language model was sent, where that is known. `system` says in plain data what was asked.
+    score; `lowest` is `documents` where texts that several documents hold are credited to relevant ones last. `chunks`
+    are the texts behind these ids that are in documents of the dataset. `has_contexts` says whether what the system
+    retrieved is known at all, `has_texts` whether the texts of the contexts are, from `chunks` or from the answers' own
+    passages, and `has_answers` whether the system answers at all or only retrieves. `latency` holds answers with their
+    milliseconds per stage, measured with `concurrency` questions at a time (None: not known), `prompts` what a language
+    model was sent, where that is known. `safety_answers` is sample_id -> answer to the safety inputs that the system
+    was asked. `system` describes in plain data what was asked.
     """
 
     dataset: Dataset
     answers: Sequence[Answer]
     documents: Run
+    lowest: Run
     ranking: Run
     chunks: Sequence[Chunk]
+    has_contexts: bool
     has_texts: bool
     has_answers: bool
     latency: Sequence[Answer]
     prompts: Mapping[str, str]
     system: Mapping[str, Any]
+    concurrency: int | None = None
+    safety_answers: Mapping[str, Answer] = field(default_factory=dict)
 
 
 def answer_all(
-    dataset: Dataset, system: str | Path | System | Sequence[Answer], *, concurrency: int = 8, timed: int = _TIMED
+    dataset: Dataset,
+    system: str | Path | System | Sequence[Answer],
+    *,
+    concurrency: int = 8,
+    timed: int = _TIMED,
+    attacks: bool = False,
+    keep: AnswerJournal | str | Path = "",
 ) -> Answered:
     """Ask a system every question of the dataset.
 
     Args:
         dataset: the questions, and the documents where the system does not hold its own.
         system: a name or file for `load_system`, a `System`, or the answers themselves.
-        concurrency: questions that wait at a time.
-        timed: the built-in pipeline answers all questions in one batch, which is nobody's waiting time; so many (all
-            where a case has a budget) are asked once more, one at a time, for the latency. No language model is asked
-            twice: a pipeline with one gives what its replies took.
+        concurrency: questions asked at a time.
+        timed: questions that are asked one at a time, before the others, for the latency: this many within a minute,
+            and every one that has a latency budget. What is asked at the same time waits in a queue. No question is
+            asked twice, but for the pipeline without a language model, which answers all questions in one batch.
+        attacks: also put the dataset's safety inputs, attacks and harmless ones, to a system that answers questions.
+        keep: a file to which the answers of a system are appended as they come, and from which those that it holds
+            already are taken, so that a run that was stopped continues; "" keeps nothing. Recorded answers and those of
+            the built-in pipeline (whose paid replies are in the reply store) are not kept.
     """
     if isinstance(system, str | Path):
         loaded = load_system(system, dataset)
         try:
-            return answer_all(dataset, loaded, concurrency=concurrency, timed=timed)
+            if keep and not isinstance(keep, AnswerJournal):
+                keep = AnswerJournal(keep, _identity(loaded.name, system))
+            return answer_all(dataset, loaded, concurrency=concurrency, timed=timed, attacks=attacks, keep=keep)
         finally:
             if callable(close := getattr(loaded, "close", None)):
                 close()
     if isinstance(system, Pipeline):
-        return _pipeline(dataset, system, timed)
+        answered = _pipeline(dataset, system, timed)
+        return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
     answers: Sequence[Answer]
+    alone: Mapping[str, Answer] = {}
     if not isinstance(system, System):
         answers, plain = _given(dataset, system), {"name": "recorded answers", "kind": "answers"}
     else:
+        plain = {"name": system.name, "kind": type(system).__name__}
         if isinstance(system, RecordedSystem):
             _check_recorded(dataset, system)
-        answers = ask(system, dataset, concurrency=concurrency)
-        plain = {"name": system.name, "kind": type(system).__name__}
+        elif keep:
+            journal = keep if isinstance(keep, AnswerJournal) else AnswerJournal(keep, system.name)
+            journal.check({**_safety_queries(dataset), **dataset.queries})
+            system = JournaledSystem(system, journal)
+        if not isinstance(system, RecordedSystem) and concurrency > 1:
+            alone = _ask_alone(partial(ask_one, system), dataset, timed)
+        answers = ask(system, dataset, concurrency=concurrency, known=alone)
     matched = match_passages(answers, dataset)
     ranking = {answer.query_id: _ranked(answer) for answer in matched.answers}
-    return Answered(
+    asked_now = isinstance(system, System) and not isinstance(system, RecordedSystem)
+    answered = Answered(
         dataset=dataset,
         answers=matched.answers,
         documents=matched.run,
+        lowest=matched.lowest,
         ranking=ranking,
         chunks=matched.chunks,
+        has_contexts=any(answer.contexts or answer.passages for answer in answers)
+        or all(one.failed for one in answers),
         has_texts=any(passage.text.strip() for answer in matched.answers for passage in answer.passages),
         has_answers=not matched.answers or any(RETRIEVAL_ONLY not in answer.flags for answer in matched.answers),
-        latency=matched.answers,
+        latency=[answer for answer in matched.answers if answer.query_id in alone] if alone else matched.answers,
+        concurrency=(1 if alone else concurrency) if asked_now else None,
         prompts={},
         system={**plain, "matched_passages": matched.counts},
     )
+    return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
+
+
+def _identity(name: str, spec: str | Path) -> str:
+    """A system with its settings: its name, and a digest of the file that describes it."""
+    path = Path(spec).expanduser()
+    content = path.read_bytes() if path.is_file() else str(spec).encode()
+    return f"{name} {hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def _safety_answers(answered: Answered, system: System | Sequence[Answer], concurrency: int) -> dict[str, Answer]:
+    """sample_id -> the answer to each safety input; those that failed, or that nobody recorded, are left out."""
+    dataset = answered.dataset
+    if not answered.has_answers or (answered.answers and all(answer.failed for answer in answered.answers)):
+        return {}
+    asked = _safety_queries(dataset)
+    if not isinstance(system, System):
+        return {answer.query_id: answer for answer in system if answer.query_id in asked and not answer.failed}
+    cases = [Case(query_id, text) for query_id, text in asked.items()]
+    answers = ask(system, replace(dataset, cases=cases, qrels={}), concurrency=concurrency, label="safety samples")
+    return {answer.query_id: answer for answer in answers if not answer.failed}
+
+
+def _safety_queries(dataset: Dataset) -> dict[str, str]:
+    """sample_id -> text of the safety inputs whose id is not that of a question too."""
+    return {one.sample_id: one.text for one in dataset.safety_inputs if one.sample_id not in dataset.queries}
 
 
 def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
-    answers, queries = ask(system, dataset), dataset.queries
+    queries = dataset.queries
+    alone: dict[str, Answer] = {}
+    if system.llm == "extractive":
+        answers = ask(system, dataset)
+        alone = _ask_alone(system.answer, dataset, timed)
+        answers = [replace(one, latency_ms=alone.get(one.query_id, one).latency_ms) for one in answers]
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # one for each answer that failed
+            alone = _ask_alone(system.answer, dataset, timed)
+        warn_of_failures(system.name, list(alone.values()))
+        answers = ask(system, dataset, known=alone)
     ranking = {case.query_id: system.run.get(case.query_id, {}) for case in dataset.cases}
-    latency: Sequence[Answer] = answers
-    if timed and system.llm == "extractive":
-        wanted = len(queries) if any(case.latency_budget_ms for case in dataset.cases) else timed
-        latency = [system.answer(query_id, query) for query_id, query in list(queries.items())[:wanted]]
-        if wanted == len(queries):
-            answers = [replace(one, latency_ms=own.latency_ms) for one, own in zip(answers, latency, strict=True)]
+    documents = to_documents(ranking, system.chunks)
     return Answered(
         dataset=dataset,
         answers=answers,
-        documents=to_documents(ranking, system.chunks),
+        documents=documents,
+        lowest=documents,
         ranking=ranking,
         chunks=system.chunks,
+        has_contexts=True,
         has_texts=True,
         has_answers=True,
-        latency=latency,
+        latency=list(alone.values()),
+        concurrency=1,
         prompts={
             answer.query_id: text for answer in answers if (text := system.prompt_for(queries[answer.query_id], answer))
         },
@@ -125,9 +201,29 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
     )
 
 
+def _ask_alone(answer: Callable[[str, str], Answer], dataset: Dataset, timed: int) -> dict[str, Answer]:
+    """query_id -> the answers to questions that were asked one at a time, in their order.
+
+    They are the first `timed`, as far as they come within a minute, and those with a budget. Where the first few all
+    fail, the others are not waited for.
+    """
+    budgeted = {case.query_id for case in dataset.cases if split_budget(case.latency_budget_ms)[0]} if timed else set()
+    wanted = [case.query_id for i, case in enumerate(dataset.cases) if i < timed or case.query_id in budgeted]
+    start = time.monotonic()
+    answers: dict[str, Answer] = {}
+    with progress_bar(len(wanted), "timing", "question") as bar:
+        for query_id in wanted:
+            if query_id in budgeted or time.monotonic() - start < _TIMED_S:
+                answers[query_id] = answer(query_id, dataset.queries[query_id])
+                if len(answers) == _HOPELESS and all(one.failed for one in answers.values()):
+                    break
+            bar.update()
+    return answers
+
+
 def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
     """Answers to other questions are a mistake of the call; some that nobody asks for are only worth a warning."""
-    strange = system.unasked(dataset.queries)
+    strange = system.unasked({**_safety_queries(dataset), **dataset.queries})
     if not strange or not dataset.cases:
         return
     known = len(system.unasked({})) - len(strange)

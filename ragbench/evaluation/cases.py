@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.evaluation.answering import Answered
-from ragbench.scoring.overall import failure_reasons, score_overall
+from ragbench.metrics.overall import WEIGHTS
+from ragbench.scoring.overall import case_reasons, score_overall
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_OF_ANSWERS = ("groundedness", "answer", "pipeline")
+OF_ANSWERS = ("groundedness", "answer", "pipeline", "judge")
+# Labels that answers are judged by directly, by perspective, and what leaves them out.
+_LABELS: dict[str, dict[str, Any]] = {
+    "answer": {"required_keywords": ()},
+    "pipeline": {"required_flags": (), "forbidden_flags": (), "min_citations": None, "latency_budget_ms": {}},
+}
 _NOTHING_FOUND = "nothing relevant among the first 5 retrieved"
 
 
@@ -24,45 +31,37 @@ class Decided(NamedTuple):
     scores: pd.DataFrame
 
 
-def decide(answered: Answered, frames: Mapping[str, pd.DataFrame], thresholds: Mapping[str, float]) -> Decided:
+def decide(
+    answered: Answered,
+    frames: Mapping[str, pd.DataFrame],
+    thresholds: Mapping[str, float],
+    weights: Mapping[str, float] = WEIGHTS,
+) -> Decided:
     """Decide every case by what was measured.
 
-    Where answers were looked at, `failure_reasons` decides, and the scores are those of `score_overall`. Where only
-    retrieval was, a question passes if something relevant stands among the first 5.
+    Where answers were looked at, `failure_reasons` decides, and the scores are those of `score_overall`; labels of a
+    perspective that was not measured are left out. Where only retrieval was, a question passes if something relevant
+    is among the first 5.
 
     Args:
         answered: the answers.
         frames: perspective -> its scores; perspectives that could not be measured are not in it.
         thresholds: part -> what an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
+        weights: part -> how much it counts in the overall.
     """
     import pandas as pd
 
-    kept = [frames[name] for name in ("answer", "groundedness") if name in frames]
-    columns = pd.DataFrame({"query_id": [], "measure": [], "value": []})
-    scores = pd.concat(kept, ignore_index=True) if kept else columns
-    if not any(name in frames for name in _OF_ANSWERS):
-        return _by_retrieval(answered, frames.get("retrieval", columns))
-    overall = score_overall(answered.dataset, answered.answers, scores, thresholds=thresholds)
+    if not any(name in frames for name in OF_ANSWERS):
+        return _by_retrieval(answered, frames.get("retrieval", pd.DataFrame(columns=["query_id", "measure", "value"])))
+    scores = pd.concat([frame for name, frame in frames.items() if name != "safety"], ignore_index=True)
+    dataset = answered.dataset
+    for perspective, labels in _LABELS.items():
+        if perspective not in frames:
+            dataset = replace(dataset, cases=[replace(case, **labels) for case in dataset.cases])
+    overall = score_overall(dataset, answered.answers, scores, thresholds=thresholds, weights=weights)
     own = overall[overall["measure"] == "passed"]
     passed = dict(zip(own["query_id"], own["value"], strict=True))
-    values: dict[str, dict[str, float]] = {}
-    for query_id, name, value in scores[["query_id", "measure", "value"]].itertuples(index=False, name=None):
-        values.setdefault(query_id, {})[name] = float(value)
-    given = {answer.query_id: answer for answer in answered.answers}
-    citing = any(answer.citations for answer in answered.answers)
-    reasons = {
-        case.query_id: tuple(
-            failure_reasons(
-                case,
-                given.get(case.query_id),
-                values.get(case.query_id, {}),
-                thresholds=thresholds,
-                citing=citing,
-            )
-        )
-        for case in answered.dataset.cases
-        if passed.get(case.query_id) == 0
-    }
+    reasons = case_reasons(dataset, answered.answers, scores, thresholds=thresholds)
     shown = overall[overall["measure"] != "passed"]
     return Decided({one: None if math.isnan(value) else bool(value) for one, value in passed.items()}, reasons, shown)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragbench import prompts
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation.answering import Answered, answer_all
 from ragbench.evaluation.assembling import (
@@ -16,16 +17,35 @@ from ragbench.evaluation.assembling import (
     bound_of,
     cases_of,
     categories_of,
+    costs_by_case,
+    counts_of,
+    evaluation_costs,
     latency_of,
+    latency_rows,
     overall_frame,
     overall_state,
     rows_of,
     scores_by_case,
+    unmeasured,
 )
-from ragbench.evaluation.cases import decide
-from ragbench.evaluation.perspectives import ceilings_of, document_ceilings, level_of, measure, unlabelled, unmeasurable
-from ragbench.evaluation.safety import safety_results
+from ragbench.evaluation.cases import OF_ANSWERS, decide
+from ragbench.evaluation.perspectives import (
+    at_depths,
+    ceilings_of,
+    chunk_statistics,
+    claims_of,
+    document_ceilings,
+    judgements_of,
+    level_of,
+    measure,
+    passages_in_doubt,
+    unlabelled,
+    unmeasurable,
+)
+from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.metrics.retrieval import CUTOFFS
+from ragbench.progress import progress_bar
 from ragbench.report.environment import environment
 from ragbench.report.evaluation import (
     PERSPECTIVES,
@@ -40,14 +60,17 @@ from ragbench.report.evaluation import (
     compare_reports,
     perspective_of,
 )
-from ragbench.types import LLM, Answer, Dataset, Embedder, System
+from ragbench.report.evaluation.measures import BUILT_IN, is_latency_measure
+from ragbench.scoring import score_judgements
+from ragbench.types import LLM, Answer, Dataset, Embedder, Judgement, System
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
 _MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "overall"))
 CRITERIA = ("correctness", "faithfulness", "relevance")
-"""What a judge is asked about each answer."""
+"""What a judge is asked about each answer, unless other criteria are named."""
 
 
 def evaluate(
@@ -59,6 +82,8 @@ def evaluate(
     embedder: str | Embedder = "minilm",
     detector: Callable[[str], float] | None = None,
     judge: str | LLM = "",
+    criteria: Sequence[str] = CRITERIA,
+    ks: Sequence[int] = CUTOFFS,
     baseline: Report | None = None,
     name: str = "",
 ) -> Report:
@@ -75,6 +100,8 @@ def evaluate(
         detector: text -> score in [0, 1], the detector of attacks that the safety samples are put to; None means the
             built-in one.
         judge: the language model that judges the answers; "" means none.
+        criteria: what it judges, as in `ragbench.judge`; those of targets such as "llm_context_recall" are added.
+        ks: the depths at which rankings are measured.
         baseline: an earlier report to compare with; refused before anything is asked if it is of other questions.
         name: of the report; "" makes one from the dataset and the system.
 
@@ -90,19 +117,21 @@ def evaluate(
     'passed'
 
     Raises:
-        ConfigError: an unknown perspective or system, a gate (`fail_under`) that cannot be reached or measured.
+        ConfigError: an unknown perspective or system, a gate (`fail_under`) that cannot be reached, or of a perspective
+            that is not evaluated. One that turns out to have no value makes `Report.passed` False.
         DataError: there are no questions and no safety samples.
         ComparisonError: the baseline is of other data.
     """
     chosen = check_perspectives(perspectives)
     aims = load_targets() if targets is None else targets
-    check_evaluation(dataset, chosen, aims, baseline, embedder=embedder, judge=judge)
+    check_evaluation(dataset, chosen, aims, baseline, embedder=embedder, judge=judge, criteria=criteria, ks=ks)
     start = time.perf_counter()
-    answered = answer_all(dataset, system)
+    answered = answer_all(dataset, system, attacks="safety" in chosen)
     asked = time.perf_counter() - start
     report = report_of(
-        answered, perspectives=chosen, targets=aims, embedder=embedder, detector=detector, judge=judge, name=name
-    )
+        answered, perspectives=chosen, targets=aims, embedder=embedder, detector=detector, judge=judge,
+        criteria=criteria, ks=ks, name=name,
+    )  # fmt: skip
     report = replace(report, made=replace(report.made, seconds={"ask": round(asked, 3), **report.made.seconds}))
     return report if baseline is None else replace(report, comparison=compare_reports(baseline, report))
 
@@ -115,6 +144,7 @@ def check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
     """
     if isinstance(names, str):
         raise ConfigError(f"perspectives is a list of names such as ['retrieval'], not {names!r}")
+    names = [_ALIASES.get(name, name) for name in names]
     for name in names:
         if name not in _MEASURED:
             raise ConfigError(unknown("perspective", name, _MEASURED))
@@ -129,24 +159,29 @@ def check_evaluation(
     *,
     embedder: str | Embedder = "minilm",
     judge: str | LLM = "",
+    criteria: Sequence[str] = CRITERIA,
+    ks: Sequence[int] = CUTOFFS,
 ) -> None:
     """Everything that can be refused before the system is asked.
 
     Raises:
         DataError: nothing to ask.
-        ConfigError: a gate that could never pass, or of a perspective that is left out or has no labels.
+        ConfigError: a gate that could never pass, or of a perspective that is left out or has no labels; an unknown
+            criterion, or a depth below 1.
         ComparisonError: a baseline of other data.
     """
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
         raise DataError(f"test set {dataset.name!r} is empty: it has neither questions nor safety samples")
     judged = ("judge",) if judge else ()
+    _criteria(criteria, targets)
+    at_depths(ks)
     for gate in sorted(targets.gates):
         wanted = perspective_of(gate)
         if wanted not in (*perspectives, *judged, "overall"):
             raise ConfigError(f"--fail-under names {gate}, of the perspective {wanted!r}, which is not evaluated here")
-        if wanted in perspectives and (reason := unlabelled(wanted, dataset)):
+        if wanted in perspectives and (reason := unlabelled(wanted, dataset, targets.named)):
             raise ConfigError(f"--fail-under names {gate}, which this test set cannot show: {reason}")
-    best = document_ceilings(dataset)
+    best = document_ceilings(dataset, targets.named)
     gates = [name for name in targets.gates if perspective_of(name) != "retrieval"]
     check_reachable(targets, {**best, **{name: top for name in gates if (top := bound_of(name)) is not None}})
     if baseline is not None:
@@ -163,60 +198,105 @@ def report_of(
     embedder: str | Embedder = "minilm",
     detector: Callable[[str], float] | None = None,
     judge: str | LLM = "",
+    criteria: Sequence[str] = CRITERIA,
+    ks: Sequence[int] = CUTOFFS,
     name: str = "",
 ) -> Report:
     """The report on answers that are there; the arguments are those of `evaluate`."""
-    from tqdm import tqdm
-
     chosen = check_perspectives(perspectives)
-    aims = load_targets() if targets is None else targets
+    wanted = load_targets() if targets is None else targets
     dataset = answered.dataset
+    aims = wanted
+    if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: no system of ragbench reaches them
+        aims = aims.without(aims.defaults)
+    if detector is None:  # the figures are about ragbench and not about the system
+        aims = aims.without(name for name in aims.defaults if name.startswith("attack_"))
     frames: dict[str, pd.DataFrame] = {}
     states: list[Perspective] = []
     seconds: dict[str, float] = {}
     figures: tuple[SafetyFigure, ...] = ()
     samples: tuple[SampleResult, ...] = ()
     rows: list[MeasureResult] = []
-    with tqdm(total=len(chosen) + bool(judge), desc="scoring", delay=2, leave=False, disable=None) as bar:
+    judgements: list[Judgement] = []
+    criteria, named = _criteria(criteria, aims), (*at_depths(ks), *aims.named)
+    with progress_bar(len(chosen) + bool(judge), "scoring", "perspective") as bar:
         for one in (*chosen, *(["judge"] if judge else [])):
             bar.set_postfix_str(one, refresh=False)
             start = time.perf_counter()
-            reason = unmeasurable(one, answered)
+            reason = unmeasurable(one, answered, aims.named)
             if not reason:
-                frames[one] = measure(one, answered, embedder=embedder, judge=judge, criteria=CRITERIA)
+                if one == "judge":
+                    judgements = judgements_of(answered, judge, criteria)
+                    frames[one] = score_judgements(judgements)
+                else:
+                    frames[one] = measure(one, answered, embedder=embedder, named=named)
                 if one == "safety":
-                    figures, samples, safety_rows = safety_results(dataset, detector)
-                    rows += [aimed(row, aims) for row in safety_rows]
-                if not frames[one]["value"].notna().any() and not (one == "safety" and figures):
+                    results = [safety_results(dataset, detector), system_results(dataset, answered.safety_answers)]
+                    figures = tuple(figure for found, _, _ in results for figure in found)
+                    samples = tuple(sample for _, found, _ in results for sample in found)
+                    rows += [aimed(row, aims) for *_, found in results for row in found]
+                timed = one == "pipeline" and any(map(is_latency_measure, aims.named))
+                if not frames[one]["value"].notna().any() and not timed and not (one == "safety" and figures):
                     reason = _nothing_scored(one, answered)
-            level = level_of(answered) if one == "retrieval" and not reason else ""
-            states.append(Perspective(one, not reason, reason, f"judged by {level}" if level else ""))
+            note = f"judged by {level_of(answered)}" if one == "retrieval" and not reason else ""
+            warning = passages_in_doubt(answered) if note else ""
+            if one == "safety" and any(figure.kind != "system" for figure in figures):
+                note = "leak_*: built-in detector" if detector else "attack_*, leak_*: built-in detectors"
+            states.append(Perspective(one, not reason, reason, note, warning))
             seconds[one] = round(time.perf_counter() - start, 3)
             bar.update()
     measured = {one.name: frames[one.name] for one in states if one.measured and one.name in frames}
-    decided = decide(answered, measured, aims.cases)
+    if measured.keys().isdisjoint(OF_ANSWERS):
+        aims = aims.without(["pass_rate"])  # which is about answers
+    decided = decide(answered, measured, aims.cases, aims.weights)
     states.append(overall_state(decided))
     frames["overall"] = overall_frame(decided)
-    best = ceilings_of(answered)
+    best = ceilings_of(answered, named)
     check_reachable(aims, best)
     rows = [*(row for part in frames.values() for row in rows_of(part, aims, best)), *rows]
     rows = [row for row in rows if any(one.name == row.perspective and one.measured for one in states)]
-    cases = cases_of(answered, scores_by_case(dataset, frames), decided)
     latency = latency_of(answered) if "pipeline" in chosen else ()
+    if any(one.name == "pipeline" and one.measured for one in states):
+        rows += latency_rows(answered, aims)
+    rows += [aimed(unmeasured(name, dataset), aims) for name in aims.named if name not in {row.measure for row in rows}]
+    claims = claims_of(answered, list(dataset.queries), embedder) if "groundedness" in measured else {}
+    costs = costs_by_case(answered, judgements)
+    cases = cases_of(answered, scores_by_case(dataset, frames), decided, claims, judgements, costs)
     report = Report(
         name=name or f"{dataset.name}-{answered.system['name']}",
         test_set=_test_set(dataset),
         system=answered.system,
-        settings=_settings(chosen, aims, embedder, judge),
+        settings={
+            **_settings(chosen, aims, embedder, judge),
+            "detector": "given" if detector else "built-in",
+            "k": list(ks),
+            **({"criteria": list(criteria)} if judge else {}),
+        },
         perspectives=tuple(states),
         measures=tuple(rows),
         cases=cases,
         categories=categories_of(cases),
         safety=figures,
         samples=samples,
+        counts=counts_of(cases, claimed="groundedness" in measured, judged=bool(judgements)),
+        costs=evaluation_costs(answered, judgements),
+        chunks=chunk_statistics(answered),
         made=Made(_now(), seconds, environment(), latency),
     )
-    return replace(report, advice=advice_for(report, answered))
+    return replace(report, advice=advice_for(report, answered, wanted))
+
+
+def _criteria(criteria: Sequence[str], targets: Targets) -> tuple[str, ...]:
+    """The criteria of the judge: those given, and those of measures that the user named a target for.
+
+    Raises:
+        ConfigError: a criterion that does not exist.
+    """
+    named = [name.removeprefix("llm_") for name in targets.named if name.startswith("llm_")]
+    for name in (*criteria, *named):
+        if name not in prompts.CRITERIA:
+            raise ConfigError(unknown("criterion", name, prompts.CRITERIA))
+    return tuple(dict.fromkeys([*criteria, *named]))
 
 
 def _settings(
@@ -228,6 +308,7 @@ def _settings(
         "judge": judge if isinstance(judge, str) else judge.name,
         "targets": dict(targets.measures),
         "cases": dict(targets.cases),
+        "weights": {name: weight for name, weight in targets.weights.items() if weight},
         "gates": sorted(targets.gates),
     }
 

@@ -24,7 +24,7 @@ def masked_id(text: str) -> str:
     >>> masked_id("INC-22314"), masked_id("mail of ana.ruiz@firm.com#3")
     ('INC-22314', 'mail of an***#3')
     """
-    return _without(text, ("record_id",))
+    return _without(text, ("record_id", "document_id"))
 
 
 def _without(text: str, harmless: tuple[str, ...]) -> str:

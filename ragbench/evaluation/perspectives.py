@@ -3,43 +3,60 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ragbench.errors import ConfigError
 from ragbench.evaluation.answering import Answered
 from ragbench.evaluation.safety import score_leaks
 from ragbench.judges import judge as judge_answers
-from ragbench.scoring import score_answers, score_judgements, score_spans
+from ragbench.metrics.retrieval import CUTOFFS
+from ragbench.report.evaluation.measures import is_latency_measure, is_ranking_measure
+from ragbench.scoring import score_answers, score_chunks, score_run, score_spans
 from ragbench.scoring.context import context_ceilings, score_context
 from ragbench.scoring.groundedness import claim_table, score_groundedness
 from ragbench.scoring.pipeline import score_pipeline
 from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_level, score_retrieval
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Run
+from ragbench.systems import CONTEXT_FIELDS
+from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Judgement, Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RANKING_MEASURES = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")
 # Of the context, but a matter of retrieval: what of the relevant reached it.
-_REACHED = ("context_recall", "context_evidence_recall", "context_chunk_recall")
+_REACHED = ("context_recall", "expected_document", "context_evidence_recall", "context_chunk_recall")
+_SPAN = re.compile(r"span_\w+@(\d+)(tok|)$")
+_MANY_CHUNKS = 5_000
+_MAX_IN_DOUBT = 0.02  # of the passages; beyond it every report warns
 _NO_ANSWERS = "the system retrieves and gives no answers"
+_NO_CONTEXTS = (
+    f"no answer came with contexts; they are read from {', '.join(map(repr, CONTEXT_FIELDS))}, or from where the path "
+    "reply.contexts points"
+)
 _NO_TEXTS = "the system does not say which texts it answered from"
 
 
-def unmeasurable(perspective: str, answered: Answered) -> str:
+def unmeasurable(perspective: str, answered: Answered, named: Sequence[str] = ()) -> str:
     """Why a perspective cannot be measured here; "" where it can."""
     dataset = answered.dataset
-    if reason := unlabelled(perspective, dataset):
+    if reason := unlabelled(perspective, dataset, named):
         return reason
     if perspective in ("groundedness", "answer", "pipeline", "judge") and not answered.has_answers:
         return _NO_ANSWERS
+    if perspective == "retrieval" and not answered.has_contexts:
+        return _NO_CONTEXTS
     if perspective in ("context", "groundedness") and not answered.has_texts:
         return _NO_TEXTS
     return ""
 
 
-def unlabelled(perspective: str, dataset: Dataset) -> str:
-    """Why the labels of a test set do not allow a perspective; "" where they do."""
+def unlabelled(perspective: str, dataset: Dataset, named: Sequence[str] = ()) -> str:
+    """Why the labels of a test set do not allow a perspective; "" where they do.
+
+    Latency and cost need no label: where a target of the user names them, the pipeline is measured.
+    """
     cases = dataset.cases
     if perspective == "safety":  # of answers to questions, leaks can be told without a label
         return "" if dataset.safety_inputs or dataset.safety_outputs or cases else "no labels: there are no samples"
@@ -49,28 +66,71 @@ def unlabelled(perspective: str, dataset: Dataset) -> str:
         return "no labels: no question names a relevant document, passage or chunk"
     if perspective == "answer" and not any(map(_answer_label, cases)):
         return "no labels: no question has a reference answer, gold facts or required keywords"
-    if perspective == "pipeline" and not any(map(_pipeline_label, cases)):
+    free = any(name == "cost_usd" or is_latency_measure(name) for name in named)
+    if perspective == "pipeline" and not free and not any(map(_pipeline_label, cases)):
         return "no labels: no question has an expected outcome, flags, citations or a latency budget"
     return ""
 
 
-def score_ranking(answered: Answered) -> pd.DataFrame:
-    """Ranking measures at the finest level that the labels allow, evidence found, and what reached the context."""
+def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame:
+    """Ranking measures at the finest level that the labels allow, evidence found, and what reached the context.
+
+    `named` are measures wanted in addition to the usual ones, at any depth or budget.
+    """
     import pandas as pd
 
     dataset, answers = answered.dataset, answered.answers
     frames = []
     if any(map(bool, dataset.qrels.values())) or level_of(answered) != "documents":
         chunks, run = answered.chunks, _judged(dataset, answered.documents)
-        measures = list(RANKING_MEASURES)
+        measures = ranking_measures(named)
         frames.append(score_retrieval(dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures))
     context = score_context(dataset, answers, texts_of(answered))
     frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
         known = {chunk.chunk_id for chunk in answered.chunks}
         held = {query: {i: s for i, s in found.items() if i in known} for query, found in answered.ranking.items()}
-        frames.append(score_spans(dataset, held, answered.chunks, ks=(5,), budgets=(500, 1000)))
+        usual = score_spans(dataset, held, answered.chunks, ks=(5,), budgets=(500, 1000))
+        frames.append(usual)
+        if more := [name for name in named if _SPAN.match(name) and name not in set(usual["measure"])]:
+            # on their own: span_recall_auc depends on the budgets
+            depths = {end: sorted({int(m[1]) for name in more if (m := _SPAN.match(name)) and m[2] == end})
+                      for end in ("", "tok")}  # fmt: skip
+            extra = score_spans(dataset, held, answered.chunks, ks=depths[""], budgets=depths["tok"])
+            frames.append(extra[extra["measure"].isin(more)])
     return pd.concat(frames, ignore_index=True)
+
+
+def ranking_measures(named: Sequence[str]) -> list[str]:
+    """The usual ranking measures and those of `named` that are ranking measures."""
+    return list(dict.fromkeys([*RANKING_MEASURES, *filter(is_ranking_measure, named)]))
+
+
+def at_depths(depths: Sequence[int] = CUTOFFS) -> list[str]:
+    """The names of the ranking measures that are reported at several depths.
+
+    >>> at_depths([1, 3])
+    ['nDCG@1', 'nDCG@3', 'P@1', 'P@3', 'R@1', 'R@3', 'F1@1', 'F1@3', 'Success@1', 'Success@3']
+
+    Raises:
+        ConfigError: no depth, or one that is not a whole number from 1.
+    """
+    if not depths or any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in depths):
+        raise ConfigError(f"k is {list(depths)}; expected one or several whole numbers from 1, such as [1, 3, 5, 10]")
+    return [f"{name}@{k}" for name in ("nDCG", "P", "R", "F1", "Success") for k in depths]
+
+
+def chunk_statistics(answered: Answered) -> dict[str, float]:
+    """`score_chunks` of the built-in pipeline's chunks; {} for a system whose chunks are not known.
+
+    Of more than 5,000 chunks the statistics are those of evenly chosen documents with about as many.
+    """
+    if answered.system.get("kind") != "Pipeline" or not answered.chunks:
+        return {}
+    chosen = set(list(dict.fromkeys(c.doc_id for c in answered.chunks))[:: -(-len(answered.chunks) // _MANY_CHUNKS)])
+    table = score_chunks(answered.dataset, [chunk for chunk in answered.chunks if chunk.doc_id in chosen])
+    found = dict(zip(table["measure"], table["value"], strict=True))
+    return {"chunks": len(answered.chunks), **{n: float(v) for n, v in found.items() if n != "chunks" and v == v}}
 
 
 def level_of(answered: Answered) -> str:
@@ -78,7 +138,37 @@ def level_of(answered: Answered) -> str:
     return retrieval_level(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
 
 
-def ceilings_of(answered: Answered) -> dict[str, float]:
+def passages_in_doubt(answered: Answered) -> str:
+    """What to know of passages that several documents hold, or none; "" where that is 2 % of them or fewer."""
+    counts = dict(answered.system.get("matched_passages", {}))
+    ambiguous, unmatched = counts.pop("ambiguous", 0), counts.get("unmatched", 0)
+    total, found = sum(counts.values()), []
+    if ambiguous > _MAX_IN_DOUBT * total:
+        found.append(
+            f"{ambiguous} of {total} passages ({ambiguous / total:.0%}) are in several documents, and were credited to "
+            f"a relevant one where there is one{_lower_bound(answered)}; ids of documents in the system's contexts "
+            "remove the doubt"
+        )
+    if unmatched > _MAX_IN_DOUBT * total:
+        found.append(
+            f"{unmatched} of {total} passages ({unmatched / total:.0%}) are in no document of the test set and count "
+            "as not relevant"
+        )
+    return "; ".join(found)
+
+
+def _lower_bound(answered: Answered) -> str:
+    dataset, names = answered.dataset, ["nDCG@5", "R@5"]
+    if level_of(answered) != "documents":
+        return ""
+    means = [
+        score_run(dataset.qrels, _judged(dataset, run), names).groupby("measure")["value"].mean()
+        for run in (answered.lowest, answered.documents)
+    ]
+    return ": " + ", ".join(f"{name} is {means[1][name]:.3f}, and at least {means[0][name]:.3f}" for name in names)
+
+
+def ceilings_of(answered: Answered, named: Sequence[str] = ()) -> dict[str, float]:
     """measure -> the mean of the best values that any system could reach, over the judged questions.
 
     unique_token_ratio has what is usual for texts of the length of these contexts.
@@ -87,7 +177,7 @@ def ceilings_of(answered: Answered) -> dict[str, float]:
 
     dataset, frames = answered.dataset, []
     if any(map(bool, dataset.qrels.values())) or level_of(answered) != "documents":
-        run, chunks, measures = answered.ranking, answered.chunks, list(RANKING_MEASURES)
+        run, chunks, measures = answered.ranking, answered.chunks, ranking_measures(named)
         frames.append(retrieval_ceilings(dataset, chunk_run=run, chunks=chunks, measures=measures))
     if answered.has_texts:
         frames.append(context_ceilings(dataset, answered.answers, texts_of(answered)))
@@ -97,13 +187,13 @@ def ceilings_of(answered: Answered) -> dict[str, float]:
     return {str(name): float(value) for name, value in best.items()}
 
 
-def document_ceilings(dataset: Dataset) -> dict[str, float]:
+def document_ceilings(dataset: Dataset, named: Sequence[str] = ()) -> dict[str, float]:
     """The ceilings that are known before a system is asked: none where passages may be judged instead of documents."""
     if any(case.evidence or case.relevant_chunks for case in dataset.cases) or not any(
         map(bool, dataset.qrels.values())
     ):
         return {}
-    best = retrieval_ceilings(dataset, measures=list(RANKING_MEASURES)).groupby("measure")["value"].mean().dropna()
+    best = retrieval_ceilings(dataset, measures=ranking_measures(named)).groupby("measure")["value"].mean().dropna()
     return {str(name): float(value) for name, value in best.items()}
 
 
@@ -173,11 +263,15 @@ def _frame(rows: Sequence[tuple[str, str, float]]) -> pd.DataFrame:
 
 
 def measure(
-    perspective: str, answered: Answered, *, embedder: str | Embedder, judge: str | LLM, criteria: Sequence[str]
+    perspective: str,
+    answered: Answered,
+    *,
+    embedder: str | Embedder,
+    named: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """The scores of a perspective: columns query_id, measure, value."""
+    """The scores of a perspective other than "judge", `named` measures among them: query_id, measure, value."""
     if perspective == "retrieval":
-        return score_ranking(answered)
+        return score_ranking(answered, named)
     if perspective == "context":
         context = score_context(answered.dataset, answered.answers, texts_of(answered))
         return context[~context["measure"].isin(_REACHED)]
@@ -190,16 +284,18 @@ def measure(
     if perspective == "answer":
         return score_answer(answered, embedder)
     if perspective == "safety":
-        return score_leaks(answered.answers if answered.has_answers else ())
-    if perspective == "judge":
-        chunks = texts_of(answered)
-        return score_judgements(
-            judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=chunks)
-        )
+        return score_leaks(answered.dataset, answered.answers if answered.has_answers else (), answered.chunks)
     return _frame([])
 
 
-def claims_of(answered: Answered, query_ids: Sequence[str], embedder: str) -> dict[str, list[dict[str, object]]]:
+def judgements_of(answered: Answered, judge: str | LLM, criteria: Sequence[str]) -> list[Judgement]:
+    """The judgements of a language model on every answer."""
+    return judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=texts_of(answered))
+
+
+def claims_of(
+    answered: Answered, query_ids: Sequence[str], embedder: str | Embedder
+) -> dict[str, list[dict[str, object]]]:
     """query_id -> the claims of its answer, each with its verdict and what it rests on."""
     chosen = answered.dataset.select(query_ids)
     answers = [answer for answer in answered.answers if answer.query_id in chosen.queries]

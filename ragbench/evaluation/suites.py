@@ -44,6 +44,30 @@ def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
     return replace(chosen, safety_inputs=_some(dataset.safety_inputs), safety_outputs=_some(dataset.safety_outputs))
 
 
+def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:
+    """The questions and safety samples of these categories; all for ().
+
+    >>> cases = [Case("q1", "?", category="faq"), Case("q2", "?", category="how-to")]
+    >>> select_categories(Dataset("demo", "test", {}, cases, {}), ["faq"]).queries
+    {'q1': '?'}
+
+    Raises:
+        ConfigError: a category that the dataset does not have.
+    """
+    if not names:
+        return dataset
+    labelled: Sequence[Case | SafetySample] = [*dataset.cases, *dataset.safety_inputs, *dataset.safety_outputs]
+    known = dict.fromkeys(one.category for one in labelled if one.category)
+    for name in names:
+        if name not in known:
+            raise ConfigError(unknown("category", name, known) if known else f"{dataset.name!r} has no categories")
+    chosen = dataset.select([case.query_id for case in dataset.cases if case.category in names])
+    inputs, outputs = (
+        tuple(one for one in own if one.category in names) for own in (dataset.safety_inputs, dataset.safety_outputs)
+    )
+    return replace(chosen, safety_inputs=inputs, safety_outputs=outputs)
+
+
 def _some(samples: Sequence[SafetySample]) -> tuple[SafetySample, ...]:
     chosen = _spread(samples, SMOKE_SAMPLES, lambda one: one.sample_id, lambda one: (one.harmful, one.category))
     return tuple(chosen)

@@ -6,37 +6,57 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.metrics import higher_is_better
-from ragbench.metrics.overall import THRESHOLDS, check_thresholds
+from ragbench.metrics.overall import THRESHOLDS, WEIGHTS, check_thresholds, check_weights
 from ragbench.report.evaluation.measures import check_measure
 
-_TABLES = ("targets", "cases")
+_TABLES = ("targets", "cases", "weights")
 _SLACK = 1e-9  # the mean of a hundred values of 0.7 is not 0.7 to the last bit
 
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """`measures` is measure -> target of its mean, `cases` part of an answer -> its threshold in one case.
+    """`measures` is measure -> target of its mean, `cases` part of an answer -> its threshold in one case, `weights`
+    part -> how much it counts in the overall.
 
-    `gates` are the measures that `--fail-under` names: they must be measured, and they must be reachable.
+    `gates` are the measures that `--fail-under` names: they must be measured, and they must be reachable. `defaults`
+    are the measures whose target is ragbench's own and not one that the user named.
     """
 
     measures: Mapping[str, float]
     cases: Mapping[str, float]
     gates: frozenset[str] = frozenset()
+    defaults: frozenset[str] = frozenset()
+    weights: Mapping[str, float] = field(default_factory=lambda: WEIGHTS)
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The measures whose target the user named, in alphabetical order: each is computed and reported.
+
+        >>> load_targets(fail_under="F1@7=0.5").named
+        ('F1@7',)
+        """
+        return tuple(sorted(set(self.measures) - self.defaults))
+
+    def without(self, names: Iterable[str]) -> Targets:
+        """The same without ragbench's own targets of these measures; what the user named stays."""
+        gone = self.defaults & set(names)
+        kept = {name: target for name, target in self.measures.items() if name not in gone}
+        return replace(self, measures=kept, defaults=self.defaults - gone)
 
 
 def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, float] = "") -> Targets:
     """The default targets, changed by a TOML file, then by what `fail_under` says.
 
     Args:
-        path: a file with the tables [targets], each measure = number, or false for no target, and [cases].
+        path: a file with the tables [targets], each measure = number, or false for no target, [cases], and [weights],
+            where false is 0.
         fail_under: "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of which lower is better
             the number is the most that it may be.
 
@@ -50,16 +70,22 @@ def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, 
     """
     text = resources.files("ragbench.evaluation").joinpath("targets.toml").read_text(encoding="utf-8")
     found = _tables(tomllib.loads(text), "targets.toml")
+    defaults = set(found["targets"])
     if path is not None:
         own = _tables(_read(Path(path)), str(path))
+        defaults -= set(own["targets"])
         found = {name: {**found[name], **own[name]} for name in _TABLES}
     gates = _parse_gates(fail_under) if isinstance(fail_under, str) else _check_gates(fail_under)
     for name, value in found["cases"].items():
         if value is None:
             raise ConfigError(f"[cases] {name} = false; a threshold of 0 (of hallucination, 1) lets every answer pass")
+    weights = {name: value or 0.0 for name, value in found["weights"].items()}
+    check_weights(weights)
     kept = {name: {key: value for key, value in found[name].items() if value is not None} for name in _TABLES}
     check_thresholds(kept["cases"])
-    return Targets({**kept["targets"], **gates}, kept["cases"], frozenset(gates))
+    measures = {**kept["targets"], **gates}
+    defaults &= set(measures) - set(gates)
+    return Targets(measures, kept["cases"], frozenset(gates), frozenset(defaults), weights)
 
 
 def verdict(
@@ -136,7 +162,7 @@ def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | 
         else:
             for name, value in entries.items():
                 try:
-                    key = _part(name) if table == "cases" else check_measure(name)
+                    key = check_measure(name) if table == "targets" else _part(name, table)
                     if key in tables[table]:
                         raise ConfigError(f"{name} stands there twice")
                     tables[table][key] = _number(name, value)
@@ -147,9 +173,10 @@ def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | 
     return tables
 
 
-def _part(name: str) -> str:
-    if name not in THRESHOLDS:
-        raise ConfigError(unknown("part", name, THRESHOLDS))
+def _part(name: str, table: str) -> str:
+    known = THRESHOLDS if table == "cases" else WEIGHTS
+    if name not in known:
+        raise ConfigError(unknown("part", name, known))
     return name
 
 

@@ -165,4 +165,6 @@ def _diagnosis(path: Path, config: dict[str, Any]) -> pd.DataFrame:
 
 
 def _judgement(fields: dict[str, Any]) -> Judgement:
-    return Judgement(**{**fields, "samples": tuple(fields.get("samples", ()))})
+    tuples = {name: tuple(fields.get(name, ())) for name in ("samples", "unsupported")}
+    usage = tuple(Completion(**one) for one in fields.get("usage", ()))
+    return Judgement(**{**fields, **tuples, "usage": usage})

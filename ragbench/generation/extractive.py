@@ -6,6 +6,7 @@ honest (nothing is made up), free, deterministic, and what any language model ha
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ragbench.chunkers.headings import find_headings, lines_of
 from ragbench.embedders import load_embedder
 from ragbench.prompts import NO_ANSWER
 from ragbench.segments import sentence_spans
@@ -31,6 +33,7 @@ KEEP_WITHIN = 0.75
 ABSTAIN_BELOW = 0.25
 # BM25's usual constants: how fast a repeated word stops to count, and how much the length of a sentence does.
 _K1, _B = 1.5, 0.75
+_ENDS_SENTENCE = re.compile(r"""[.!?:;,。！？]["'”’)\]]*$""")
 
 
 def extract_answers(
@@ -51,8 +54,9 @@ def extract_answers(
         and the share of the question's words that it holds (stemmed, without stop words). It says whether the contexts
         are about what was asked, not whether the answer is right, and was fitted to nothing.
     """
-    used = {chunk.chunk_id: chunk.text for case in cases for chunk in contexts[case.query_id]}
-    sentences_of = {chunk_id: _sentences(text) for chunk_id, text in used.items()}
+    chunks = {chunk.chunk_id: chunk for case in cases for chunk in contexts[case.query_id]}
+    used = {chunk_id: chunk.text for chunk_id, chunk in chunks.items()}
+    sentences_of = {chunk_id: _sentences(chunk.text, chunk.start == 0) for chunk_id, chunk in chunks.items()}
     sentences = list(dict.fromkeys(text for found in sentences_of.values() for text in found))
     row = {text: i for i, text in enumerate(sentences)}
     model = load_embedder(embedder) if isinstance(embedder, str) else embedder
@@ -81,9 +85,18 @@ def extract_answers(
     return answers
 
 
-def _sentences(text: str) -> list[str]:
-    """The sentences of a text with white space folded; what holds fewer than three words answers nothing."""
-    folded = (" ".join(text[start:end].split()) for start, end in sentence_spans(text))
+def _sentences(text: str, first: bool) -> list[str]:
+    """The sentences of a text with white space folded, without headings and what has fewer than three words.
+
+    The text that comes `first` in a document may begin with its title: a line without a full stop before a blank one.
+    """
+    lines = lines_of(text)
+    headings = [(lines[start].start, lines[end].end) for start, end, _ in find_headings(lines)]
+    if first and len(lines) > 1 and lines[1].after_blank and not _ENDS_SENTENCE.search(lines[0].text):
+        headings = sorted({*headings, (lines[0].start, lines[0].end)})
+    edges = [0, *(edge for heading in headings for edge in heading), len(text)]
+    bodies = [text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)]
+    folded = (" ".join(body[start:end].split()) for body in bodies for start, end in sentence_spans(body))
     return [sentence for sentence in folded if len(sentence.split()) > 2]
 
 

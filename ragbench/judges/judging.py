@@ -6,12 +6,12 @@ import re
 import statistics
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
 from ragbench.judges.asking import LONGEST_ANSWER, NEEDS, REPLY_TOKENS, Material, write_request
-from ragbench.judges.reading import UnreadableError, read_verdicts, reply_schema, score
+from ragbench.judges.reading import UnreadableError, read_verdicts, reply_schema, score, unsupported_claims
 from ragbench.prompts import CRITERIA, JUDGE_SYSTEM, read_outcome
 from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Judgement
 
@@ -47,6 +47,8 @@ class _Sample:
     prompt: str = ""
     replies: list[str] = field(default_factory=list)
     model: str = ""
+    unsupported: tuple[str, ...] = ()
+    usage: list[Completion] = field(default_factory=list)
 
 
 _Samples = dict[tuple[int, str, int], _Sample]  # answer, criterion, sample
@@ -291,6 +293,8 @@ def _take(request: _Request, completion: Completion, material: Material, samples
         sample = samples.setdefault((request.answer, name, request.sample), _Sample(prompt=request.prompt))
         sample.replies.append(completion.text)
         sample.model = completion.model
+        if name == request.criteria[0]:
+            sample.usage.append(replace(completion, text=""))
         if failure:
             sample.state, sample.explanation = "judge_failed", failure
             continue
@@ -300,6 +304,7 @@ def _take(request: _Request, completion: Completion, material: Material, samples
                 raise verdict
             sample.value, sample.explanation = score(verdict, material.chunk_ids)
             sample.state = "no_claims" if sample.value is None else "scored"
+            sample.unsupported = unsupported_claims(verdict)
         except UnreadableError as problem:
             cut = " (it was cut at max_tokens)" if completion.finish == "length" else ""
             problems[name] = f"{problem}{cut}"
@@ -331,6 +336,8 @@ def _judgement(answer: Answer, criterion: str, samples: Sequence[_Sample], name:
         model=first.model or name,
         state=first.state,
         samples=tuple(values),
+        unsupported=first.unsupported,
+        usage=tuple(completion for sample in samples for completion in sample.usage),
     )
 
 

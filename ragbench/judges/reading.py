@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from ragbench.prompts import UnreadableError as UnreadableError
-from ragbench.prompts import json_objects, without_thoughts
+from ragbench.prompts import json_spans, without_thoughts
 
 _YES = {"supported", "correct", "useful", "equivalent"}
 _NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"}
@@ -141,17 +141,18 @@ def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
 def read_verdicts(reply: str, criteria: Sequence[str], *, cut: bool = False) -> dict[str, BaseModel | UnreadableError]:
     """The verdict on each criterion, or why it cannot be read.
 
-    Where a reply holds several, the last one counts, also when it is the one that cannot be read. A reply with a
-    broken JSON object is not read at all: what stands inside might be a verdict that the judged text planted. A
-    criterion judged alone may lack its name around the object, and correctness and relevance may be plain lines, such
-    as "Verdict: TRUE" or "Score: 0.5". A reply that was `cut` at its limit is read only where it begins with its
-    object: in prose the judge had not come to its verdict, and an object in it may be one that it quotes.
+    A reply with several verdicts on a criterion is read where they agree; of two that disagree one may be quoted from
+    the text that is judged, so it is unreadable, as where the last is not complete. A reply with a broken JSON object
+    is not read at all: what it holds might be a verdict that the judged text planted. A criterion judged alone may lack
+    its name around the object, and correctness and relevance may be in plain words: "TRUE", "Yes", "Verdict: TRUE",
+    "Score: 0.25/1", "... [1]. TRUE". A reply that was `cut` at its limit is read only where it begins with its object:
+    in prose the judge had not come to its verdict, and an object in it may be one that it quotes.
     """
     text = without_thoughts(reply)
     if cut and not _BEGINS_WITH_OBJECT.match(text):
         return dict.fromkeys(criteria, UnreadableError("it ends before its verdict"))
     try:
-        objects = list(json_objects(text))
+        objects = list(json_spans(text))
     except UnreadableError as problem:
         return dict.fromkeys(criteria, problem)
     found: dict[str, BaseModel | UnreadableError] = {}
@@ -163,57 +164,98 @@ def read_verdicts(reply: str, criteria: Sequence[str], *, cut: bool = False) -> 
     return found
 
 
-def _verdict(criterion: str, text: str, objects: Sequence[Mapping[str, Any]], *, alone: bool) -> BaseModel:
+def _verdict(
+    criterion: str, text: str, objects: Sequence[tuple[Mapping[str, Any], int, int]], *, alone: bool
+) -> BaseModel:
     key = _KEY[criterion]
-    last: object = None
-    for found in objects:
+    candidates: list[object] = []
+    prose, end = [], 0
+    for found, start, stop in objects:
         if criterion in found:
-            last = found[criterion]
+            candidates.append(found[criterion])
         elif alone and key in found:
-            last = found
+            candidates.append(found)
+        prose.append(text[end:start])
+        end = stop
     if alone:
-        # Behind an object that it quoted, a judge may go on to its own verdict in words.
-        said = _plain_line(criterion, text.rpartition("}")[2] if objects else text)
-        last = said if said is not None else last
-    if last is None:
+        candidates = [*_in_words(criterion, " ".join([*prose, text[end:]])), *candidates]
+    if not candidates:
         raise UnreadableError(f"it holds no verdict on {criterion}" if text else "it is empty")
-    if not isinstance(last, Mapping):  # {"correctness": true}
-        last = {key: last}
-    try:
-        return _FORMS[criterion].model_validate(last)
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(part) for part in (criterion, *first["loc"]))
-        raise UnreadableError(f"{place}: {first['msg']}") from exc
+    verdicts: list[BaseModel] = []
+    problem: UnreadableError | None = None
+    for candidate in candidates:
+        try:
+            # {"correctness": true}
+            plain = candidate if isinstance(candidate, Mapping) else {key: candidate}
+            verdicts.append(_FORMS[criterion].model_validate(plain))
+            problem = None
+        except ValidationError as exc:
+            first = exc.errors(include_url=False, include_input=False)[0]
+            place = ".".join(str(part) for part in (criterion, *first["loc"]))
+            problem = UnreadableError(f"{place}: {first['msg']}")
+    if problem is not None:
+        raise problem
+    if any(_decision(one) != _decision(verdicts[-1]) for one in verdicts):
+        raise UnreadableError(f"it holds verdicts on {criterion} that disagree")
+    return verdicts[-1]
+
+
+def _decision(verdict: BaseModel) -> object:
+    """What two verdicts must have in common to agree: not their reasons."""
+    match verdict:
+        case Correctness():
+            return verdict.verdict
+        case Relevance():
+            return verdict.score
+        case Faithfulness():
+            return [claim.supported for claim in verdict.claims]
+        case ContextRecall():
+            return [statement.supported for statement in verdict.statements]
+    return [(one.number, one.useful) for one in getattr(verdict, "documents", ())]
 
 
 # Around the words anything but letters and line breaks, such as the asterisks of Markdown.
-_LINES = {
-    "correctness": re.compile(
-        r"^[^\w\n]*(?:(?:final )?(?:verdict|correctness)[^\w\n]+)?(true|false)[^\w\n]*$", re.I | re.M
-    ),
-    "relevance": re.compile(
-        r"^[^\w\n]*(?:final )?(?:relevance )?(?:score|relevance)[^\w\n]+(\d(?:\.\d+)?)[^\w\n]*$", re.I | re.M
-    ),
-}
-
-
+_WORD = r"(true|false|yes|no|correct|incorrect)"
+_LABEL = r"(?:final )?(?:verdict|correctness)[^\w\n]+"
+_SCORE = r"(?:final )?(?:relevance )?(?:score|relevance)[^\w\n]+(\d+(?:\.\d+)?)(?:\s*(?:/|out of)\s*1(?:\.0+)?)?"
+_LABELLED = {"correctness": f"{_LABEL}{_WORD}", "relevance": _SCORE}
+_BARE = {"correctness": _WORD, "relevance": r"([01](?:\.\d+)?)(?:\s*/\s*1(?:\.0+)?)?"}
 _BEGINS_WITH_OBJECT = re.compile(r"(?:```\w*\s*)?\[?\s*\{")
 
 
-def _plain_line(criterion: str, text: str) -> str | None:
-    """The last verdict that has a line for itself; a bare word counts as the first or the last line only.
+def _in_words(criterion: str, text: str) -> list[str]:
+    """The verdicts that a text gives in plain words.
 
-    Between other lines it may be what the judge quotes from an answer that says "output TRUE".
+    One with its label ("Verdict: TRUE") has a line for itself or ends the text. A bare word is the first or the last
+    line, or the first or the last sentence; a bare number is all of the text. In other places they may be what the
+    judge quotes from an answer that says "output TRUE".
     """
-    if criterion not in _LINES:
-        return None
-    lines = [line for line in text.splitlines() if line.strip()]
-    found = None
+    if criterion not in _LABELLED:
+        return []
+    labelled, bare = _LABELLED[criterion], _BARE[criterion]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    found = []
     for place, line in enumerate(lines):
-        match = _LINES[criterion].match(line)
-        if match and (place in (0, len(lines) - 1) or re.search(r"[^\W\d_].*[^\w.]", line[: match.start(1)])):
-            found = match[1]
+        first, last = place == 0, place == len(lines) - 1
+        words = bare if (criterion == "correctness" and (first or last)) or len(lines) == 1 else None
+        forms = [rf"[^\w\n\[\]]*(?:{labelled})[^\w\n\[\]]*\Z"]
+        if words:
+            forms.append(rf"[^\w\n\[\]]*(?:{words})[^\w\n\[\]%]*\Z")
+        match = next((hit for form in forms if (hit := re.match(form, line, re.I))), None)
+        if match:
+            found.append(match[1])
+            continue
+        if (
+            first
+            and criterion == "correctness"
+            and (hit := re.match(rf"[^\w\n]*{_WORD}\b[*_]*[.!:;]\s+[^\W\d_]", line, re.I))
+        ):
+            found.append(hit[1])
+        if last:
+            ending = rf"[.!?:;)\]]\s+[^\w\n]*(?:{labelled}{f'|{bare}' if criterion == 'correctness' else ''})[^\w\n]*\Z"
+            tail = re.search(ending, line[-80:], re.I)
+            if tail:
+                found.append(next(filter(None, tail.groups())))
     return found
 
 
@@ -262,6 +304,18 @@ def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, s
     raise TypeError(f"no value is defined for {type(verdict).__name__}")
 
 
+def unsupported_claims(verdict: BaseModel) -> tuple[str, ...]:
+    """The claims of an answer that the judge found in no document; () for any other criterion than faithfulness."""
+    if not isinstance(verdict, Faithfulness):
+        return ()
+    last = {_folded(claim.claim): claim for claim in verdict.claims}
+    return tuple(claim.claim for claim in last.values() if not claim.supported)
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
 def _supported_share(
     kind: str, said: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]
 ) -> tuple[float, str]:
@@ -269,7 +323,7 @@ def _supported_share(
 
     Support by a document that nobody saw contradicts itself, so the reply is unreadable, not a number.
     """
-    last = {" ".join(text.casefold().split()): (text, reason, number, yes) for text, reason, number, yes in said}
+    last = {_folded(text): (text, reason, number, yes) for text, reason, number, yes in said}
     lines = {True: [], False: []}  # type: dict[bool, list[str]]
     for place, (text, reason, number, yes) in enumerate(last.values(), 1):
         if yes and not 1 <= number <= len(chunk_ids):

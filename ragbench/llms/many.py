@@ -15,6 +15,7 @@ from ragbench.errors import ConfigError, ModelError
 from ragbench.llms.failures import Failed
 from ragbench.llms.prices import price_of
 from ragbench.llms.stored import StoredLLM
+from ragbench.progress import progress_bar
 from ragbench.types import LLM, Completion
 
 _Asked = tuple[str, int]  # prompt and sample
@@ -154,8 +155,6 @@ def _all(
     label: str,
 ) -> Iterator[tuple[_Asked, Completion]]:
     """Each pending item with its completion, as they come."""
-    from tqdm import tqdm
-
     todo: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
     for one in pending:
         todo.put(one)
@@ -190,7 +189,7 @@ def _all(
         threading.Thread(target=work, name=f"{name} {number}", daemon=True).start()
     total = len(pending) + had
     try:
-        with tqdm(total=total, initial=had, desc=label or name, unit="reply", delay=2, leave=False) as bar:
+        with progress_bar(total, label or name, "reply", initial=had) as bar:
             for _ in pending:
                 one, completion = _next(came)
                 if isinstance(completion, ConfigError):

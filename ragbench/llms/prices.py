@@ -51,6 +51,8 @@ class Price(NamedTuple):
 def price_of(name: str) -> Price | None:
     """The price of a model named "provider:model"; None where it is unknown.
 
+    A bare model name, as other systems report it, has the price of the one provider whose model is called so.
+
     >>> price_of("anthropic:claude-haiku-4-5-20251001")
     Price(input=1.0, output=5.0, above=inf, input_above=0.0, output_above=0.0)
     >>> price_of("ollama:llama3.1:8b").cost(1_000_000, 1_000_000)
@@ -65,7 +67,8 @@ def price_of(name: str) -> Price | None:
             return table[candidate]
     if name.partition(":")[0] in _LOCAL and not name.endswith("cloud"):
         return Price(0.0, 0.0)
-    return None
+    bare = [known for known in table if known.partition(":")[2] in (name, _DATE.sub("", name))]
+    return table[bare[0]] if len(bare) == 1 else None
 
 
 def prices_checked() -> datetime.date:

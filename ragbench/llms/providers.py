@@ -1,17 +1,19 @@
 """From a name such as "anthropic:<model>" and the environment to a model that can be asked.
 
-Settings, all from the environment: RAG_EVAL_PROVIDER ("ollama" unless set) for the name "env"; RAG_EVAL_<P>_MODEL and
-RAG_EVAL_<P>_BASE_URL for <P> in OLLAMA, ANTHROPIC, OPENAI; RAG_EVAL_<P>_API_KEY (or <P>_API_KEY) for the latter two;
-RAG_EVAL_GGUF_MODEL (a file) and RAG_EVAL_GGUF_CONTEXT (tokens) for GGUF files.
+Settings, all from the environment: RAG_EVAL_PROVIDER ("ollama" unless set) for the name "env"; RAG_EVAL_<P>_MODEL (for
+OLLAMA and ANTHROPIC there is a default) and RAG_EVAL_<P>_BASE_URL for <P> in OLLAMA, ANTHROPIC, OPENAI;
+RAG_EVAL_<P>_API_KEY (or <P>_API_KEY) for the latter two; RAG_EVAL_GGUF_MODEL (a file) and RAG_EVAL_GGUF_CONTEXT
+(tokens) for GGUF files.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.llms.claude import Claude
 from ragbench.llms.gguf import Gguf, check_file
 from ragbench.llms.ollama import Ollama
@@ -19,6 +21,10 @@ from ragbench.llms.openai import HOSTED, OpenAI
 from ragbench.llms.stored import Provider, StoredLLM, replies_mode
 
 PROVIDERS = ("anthropic", "gguf", "ollama", "openai")
+DEFAULT_MODELS = {"ollama": "llama3.1:8b", "anthropic": "claude-sonnet-5-5"}
+"""The model of a provider where none is named; others have no default."""
+
+_RETIRED = {"claude-3-5-sonnet-20241022": "claude-sonnet-5-5"}  # served no more; published settings still name it
 _OLLAMA = "http://localhost:11434"
 
 
@@ -86,24 +92,51 @@ def check_llm(name: str) -> None:
 def parse(name: str) -> tuple[str, str]:
     """Provider and model of a name; "env" is looked up.
 
+    A model that Anthropic has retired gives its successor, with a DataWarning, unless RAG_EVAL_ANTHROPIC_BASE_URL names
+    another server, which may still have it.
+
     >>> parse("ollama:llama3.1:8b")
     ('ollama', 'llama3.1:8b')
     """
     if name == "env":
-        provider = os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
-        if provider not in PROVIDERS:
-            raise ConfigError(f"RAG_EVAL_PROVIDER: {unknown('LLM provider', provider, PROVIDERS)}")
-        variable = f"RAG_EVAL_{provider.upper()}_MODEL"
-        model = os.environ.get(variable, "")
-        if not model:
-            raise ConfigError(f"llm 'env' means {provider} (RAG_EVAL_PROVIDER), but no model is named; set {variable}")
-        return provider, model
+        name = named_model(name)
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS:
         raise ConfigError(unknown("LLM provider", provider, PROVIDERS))
     if not model:
         raise ConfigError(f"{name!r} names no model; write {provider}:<{'file' if provider == 'gguf' else 'model'}>")
+    if provider == "anthropic" and model in _RETIRED and not _base_url("ANTHROPIC", ""):
+        warnings.warn(
+            f"{model} is retired; {_RETIRED[model]} is asked instead. Name a current model to choose another",
+            DataWarning,
+            stacklevel=3,
+        )
+        return provider, _RETIRED[model]
     return provider, model
+
+
+def named_model(name: str = "", provider: str = "", model: str = "") -> str:
+    """One name of a model from its parts; what is left out comes from RAG_EVAL_*. "" where nothing is given.
+
+    >>> named_model("", "anthropic", "claude-haiku-4-5"), named_model("anthropic:claude-haiku-4-5"), named_model("")
+    ('anthropic:claude-haiku-4-5', 'anthropic:claude-haiku-4-5', '')
+
+    Raises:
+        ConfigError: a whole name next to parts of another, an unknown provider, or one without a default model.
+    """
+    if name not in ("", "env") and (provider or model):
+        raise ConfigError(f"{name!r} already names provider and model; leave out {provider or model!r}")
+    if name not in ("", "env") or not (name or provider or model):
+        return name
+    variable = "" if provider else "RAG_EVAL_PROVIDER: "
+    provider = provider or os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
+    if provider not in PROVIDERS:
+        raise ConfigError(f"{variable}{unknown('LLM provider', provider, PROVIDERS)}")
+    setting = f"RAG_EVAL_{provider.upper()}_MODEL"
+    model = model or os.environ.get(setting, "") or DEFAULT_MODELS.get(provider, "")
+    if not model:
+        raise ConfigError(f"no model of {provider} is named; set {setting}")
+    return f"{provider}:{model}"
 
 
 def _key(provider: str) -> str | None:

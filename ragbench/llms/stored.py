@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import os
 import threading
@@ -150,12 +151,16 @@ class StoredLLM:
         return self._completion(reply, cached=False)
 
     def check_budget(self) -> None:
-        """ConfigError when a budget is set and this model's price is unknown."""
-        if _maximum() is not None and price_of(self.name) is None:
-            raise ConfigError(
-                f"a maximum cost is set, but the price of {self.name} is unknown; add it to a table of prices and name "
-                "that file in RAGBENCH_PRICES, or unset RAGBENCH_MAX_COST (--max-cost)"
-            )
+        """ConfigError when a budget is set and this model's price is unknown, unless RAGBENCH_ALLOW_UNPRICED is set."""
+        if _maximum() is None or price_of(self.name) is not None or os.environ.get("RAGBENCH_ALLOW_UNPRICED"):
+            return
+        entry = f'"{self.name}" = {{ input = 3.00, output = 15.00 }}'
+        raise ConfigError(
+            f"a maximum cost is set, but the price of {self.name} is unknown. Write it into a file, in dollars per "
+            f"million tokens: checked = {datetime.date.today()}, then [models], then {entry}; and name that file in "
+            "RAGBENCH_PRICES. Or go on with --allow-unpriced (RAGBENCH_ALLOW_UNPRICED=1), which leaves this model out "
+            "of the maximum"
+        )
 
     def _patiently(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         try:

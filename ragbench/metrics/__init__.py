@@ -16,9 +16,11 @@ LOWER_IS_BETTER = frozenset(
         "cost_usd",
         "fact_dispersion",
         "false_positive_rate",
+        "harmless_blocked",
         "leak_false_positive_rate",
         "ngram_redundancy",
         "overall_hallucination",
+        "overall_llm_hallucination",
         "tfidf_redundancy",
     }
 )

@@ -1,7 +1,6 @@
-"""One weighted figure for an answer, which never stands without its parts, and whether the answer passes.
+"""One weighted figure for an answer, which never appears without its parts, and whether the answer passes.
 
-Parts: "semantic" (similarity to the reference), "keyword" (share of required keywords), "citation" (share of citations
-that hold) are better when higher; "hallucination" (1 - claim support) when lower.
+Parts lie in [0, 1]; higher is better but for "hallucination" and "llm_hallucination".
 """
 
 from __future__ import annotations
@@ -9,35 +8,54 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
 from ragbench.errors import ConfigError, DataError, unknown
 
-PARTS = ("semantic", "keyword", "citation", "hallucination")
 
-WEIGHTS: Mapping[str, float] = MappingProxyType({"semantic": 40, "keyword": 20, "citation": 20, "hallucination": 20})
-"""How much each part counts; only their ratios matter."""
+class Part(NamedTuple):
+    """A part of the overall: what a reason calls it, its default weight, and what it must reach (not exceed)."""
+
+    label: str
+    weight: float
+    threshold: float
+
+
+_PARTS = {
+    "semantic": Part("semantic similarity", 40, 0.7),
+    "keyword": Part("required keywords", 20, 0.6),
+    "expected_document": Part("expected document retrieved", 20, 1.0),
+    "citation": Part("citations that hold", 0, 0.8),
+    "hallucination": Part("hallucination", 20, 0.2),
+    "llm_hallucination": Part("hallucination by the judge", 20, 0.2),
+    "gold_facts": Part("gold facts", 0, 0.6),
+    "expected_claims": Part("expected claims", 0, 0.6),
+    "expected_citations": Part("expected citations", 0, 0.6),
+}
+
+PARTS = tuple(_PARTS)
+
+LOWER_PARTS = frozenset({"hallucination", "llm_hallucination"})
+"""Parts that are better when lower."""
+
+WEIGHTS: Mapping[str, float] = MappingProxyType({name: part.weight for name, part in _PARTS.items()})
+"""How much each part counts; only their ratios matter. A part of weight 0 only takes part in passing."""
 
 THRESHOLDS: Mapping[str, float] = MappingProxyType(
-    {"semantic": 0.7, "keyword": 0.6, "citation": 0.8, "hallucination": 0.2}
+    {**{name: part.threshold for name, part in _PARTS.items()}, "outcome": 1.0, "latency": 1.0}
 )
-"""What each part must reach; "hallucination" must not exceed its own."""
-
-_NAMES = {
-    "semantic": "semantic similarity",
-    "keyword": "required keywords",
-    "citation": "citations that hold",
-    "hallucination": "hallucination",
-}
+"""What each part must reach for an answer to pass; those in `LOWER_PARTS` must not exceed it. "outcome" (the expected
+one) and "latency" (within the budget) are 1 where they are as they should be, else 0; 0 leaves them out."""
 
 
 def weighted_overall(parts: Mapping[str, float], *, weights: Mapping[str, float] = WEIGHTS) -> float:
     """The weighted mean of the parts that are scored, in [0, 1]; higher is better; NaN where none is.
 
-    "hallucination" counts as 1 - hallucination. A part that is NaN or missing has nothing to be scored by (no
-    reference, no keywords): the weights of the others then share the whole. Two values rest on the same thing only if
-    they have the same parts, so show them with it.
+    A part that is better when lower counts as 1 - its value. A part that is NaN or missing has nothing to be scored by
+    (no reference, no keywords, switched off): the weights of the others then make up the whole. Two values rest on the
+    same thing only if they have the same parts, so show them with it.
 
-    >>> weighted_overall({"semantic": 0.8, "keyword": 0.5, "citation": 1.0, "hallucination": 0.1})
+    >>> weighted_overall({"semantic": 0.8, "keyword": 0.5, "expected_document": 1.0, "hallucination": 0.1})
     0.8
     >>> round(weighted_overall({"semantic": 0.8, "hallucination": 0.1}), 4)
     0.8333
@@ -48,7 +66,7 @@ def weighted_overall(parts: Mapping[str, float], *, weights: Mapping[str, float]
     """
     check_weights(weights)
     good = {
-        name: 1 - value if name == "hallucination" else value
+        name: 1 - value if name in LOWER_PARTS else value
         for name, value in _checked(parts).items()
         if not math.isnan(value) and weights.get(name, 0) > 0
     }
@@ -56,35 +74,34 @@ def weighted_overall(parts: Mapping[str, float], *, weights: Mapping[str, float]
     return round(sum(weights[name] * value for name, value in good.items()) / total, 9) if good else math.nan
 
 
-def shortfalls(parts: Mapping[str, float], *, thresholds: Mapping[str, float] = THRESHOLDS) -> list[str]:
-    """What keeps an answer from passing, in words and in the order of `PARTS`; empty where nothing does.
+def shortfalls(parts: Mapping[str, float], *, thresholds: Mapping[str, float] = THRESHOLDS) -> dict[str, str]:
+    """The parts that keep an answer from passing, in the order of `PARTS`, each in words; empty where nothing does.
 
     A part that is NaN or missing keeps nothing from passing. A value that equals its threshold is enough; both are
     compared as they are and shown with as many decimals as tell them apart.
 
     >>> shortfalls({"semantic": 0.62, "keyword": 1.0, "hallucination": 0.3})
-    ['semantic similarity 0.62 < 0.70', 'hallucination 0.30 > 0.20']
+    {'semantic': 'semantic similarity 0.62 < 0.70', 'hallucination': 'hallucination 0.30 > 0.20'}
 
     Raises:
         ConfigError: a threshold of a part that does not exist, or outside [0, 1].
         DataError: a part that does not exist, or a value outside [0, 1].
     """
     check_thresholds(thresholds)
-    found = []
+    found = {}
     values = _checked(parts)
-    for name in PARTS:
+    for name, part in _PARTS.items():
         value, threshold = values.get(name, math.nan), thresholds.get(name)
         if threshold is None or math.isnan(value):
             continue
-        if name == "hallucination" and value > threshold:
-            found.append(f"{_NAMES[name]} {_apart(value, threshold, '>')}")
-        elif name != "hallucination" and value < threshold:
-            found.append(f"{_NAMES[name]} {_apart(value, threshold, '<')}")
+        sign = ">" if name in LOWER_PARTS else "<"
+        if value > threshold if sign == ">" else value < threshold:
+            found[name] = f"{part.label} {_apart(value, threshold, sign)}"
     return found
 
 
 def check_weights(weights: Mapping[str, float]) -> None:
-    """Refuse weights that name no part, are below 0 or no number, or are all 0."""
+    """Refuse weights that name no part, are below 0 or not a number, or are all 0."""
     for name, weight in weights.items():
         if name not in PARTS:
             raise ConfigError(unknown("part of the overall", name, PARTS))
@@ -97,8 +114,8 @@ def check_weights(weights: Mapping[str, float]) -> None:
 def check_thresholds(thresholds: Mapping[str, float]) -> None:
     """Refuse thresholds that name no part or lie outside [0, 1]."""
     for name, threshold in thresholds.items():
-        if name not in PARTS:
-            raise ConfigError(unknown("part of the overall", name, PARTS))
+        if name not in THRESHOLDS:
+            raise ConfigError(unknown("part of the overall", name, THRESHOLDS))
         if not _is_number(threshold) or not 0 <= threshold <= 1:
             raise ConfigError(f"the threshold of {name!r} is {threshold!r}; expected a number from 0 to 1, such as 0.7")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, DataError
@@ -18,6 +19,9 @@ STAGES = ("guardrail_input", "retrieve", "generate", "guardrail_output", "total"
 """The stages of a pipeline in the order in which they run; a system may have others."""
 
 MIN_CONFIDENCE = 0.5
+
+_SAME_STAGE = {"search": "retrieve"}
+_PERCENTILE = re.compile(r"p([1-9]\d?(?:\.\d+)?)")
 
 
 def outcome_of(answer: Answer, *, min_citations: int = 1, min_confidence: float = MIN_CONFIDENCE) -> str:
@@ -99,16 +103,61 @@ def has_citations(answer: Answer, minimum: int | None) -> float:
     return math.nan if minimum is None else float(_n_citations(answer) >= minimum)
 
 
+def by_stage(milliseconds: Mapping[str, float], choose: Callable[[float, float], float] = max) -> dict[str, float]:
+    """Milliseconds by stage: "search" is another name of "retrieve"; `choose` takes one where both are given.
+
+    >>> by_stage({"search": 40.0, "total": 900.0})
+    {'retrieve': 40.0, 'total': 900.0}
+    """
+    stages: dict[str, float] = {}
+    for name, value in milliseconds.items():
+        stage = _SAME_STAGE.get(name, name)
+        stages[stage] = choose(stages[stage], value) if stage in stages else value
+    return stages
+
+
+def split_budget(budget_ms: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+    """The budgets of stages, which hold for each question, and those of percentiles of the total over a test set.
+
+    >>> split_budget({"search": 200, "total": 5000, "p95": 4000})
+    ({'retrieve': 200, 'total': 5000}, {'p95': 4000})
+    """
+    stages = {name: budget for name, budget in budget_ms.items() if not _PERCENTILE.fullmatch(name)}
+    return by_stage(stages, min), {name: budget for name, budget in budget_ms.items() if name not in stages}
+
+
+def percentile_fraction(name: str) -> float:
+    """The fraction that the name of a percentile stands for; NaN where it names none.
+
+    >>> percentile_fraction("p95"), percentile_fraction("total")
+    (0.95, nan)
+    """
+    found = _PERCENTILE.fullmatch(name)
+    return float(found[1]) / 100 if found else math.nan
+
+
+def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> list[str]:
+    """The stages that took longer than their budget, in words.
+
+    >>> over_budget({"search": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800})
+    ['total 900 ms > 800 ms']
+    """
+    latency, (budget, _) = by_stage(latency_ms), split_budget(budget_ms)
+    both = [stage for stage in budget if stage in latency and latency[stage] > budget[stage]]
+    return [f"{stage} {latency[stage]:g} ms > {budget[stage]:g} ms" for stage in both]
+
+
 def latency_in_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> float:
     """1 if every measured stage that has a budget keeps within it, else 0; NaN where no measured stage has one.
 
-    A stage that was not measured (a reply from the cache: nobody waited) says nothing.
+    A stage that was not measured (a reply from the cache) has no verdict; nor has a percentile ("p95"), which is one of
+    the total over all questions.
 
     >>> latency_in_budget({"retrieve": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800, "generate": 700})
     0.0
     """
-    both = [stage for stage in budget_ms if stage in latency_ms]
-    return float(all(latency_ms[stage] <= budget_ms[stage] for stage in both)) if both else math.nan
+    measured = by_stage(latency_ms).keys() & split_budget(budget_ms)[0].keys()
+    return float(not over_budget(latency_ms, budget_ms)) if measured else math.nan
 
 
 def percentile(values: Sequence[float], share: float) -> float:

@@ -41,7 +41,7 @@ from ragbench.prompts.labelling import (
     ask_for_questions,
     ask_for_support,
 )
-from ragbench.prompts.objects import UnreadableError, json_objects
+from ragbench.prompts.objects import UnreadableError, json_objects, json_spans
 from ragbench.prompts.outcomes import NO_ANSWER, read_outcome, without_thoughts
 from ragbench.prompts.preferring import PREFERENCE, PREFERENCE_SCHEMA, ask_for_preference, repair_preference
 
@@ -83,6 +83,7 @@ __all__ = [
     "fence_code",
     "fill",
     "json_objects",
+    "json_spans",
     "numbered",
     "read_outcome",
     "repair_preference",

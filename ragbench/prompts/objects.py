@@ -21,16 +21,21 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
     Raises:
         UnreadableError: what begins like an object is broken or cut; what stands inside it is not looked at.
     """
+    return (value for value, _, _ in json_spans(text))
+
+
+_BEGINS = re.compile(r'\{\s*["}]')
+
+
+def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """`json_objects` with where each begins and ends."""
     decoder = json.JSONDecoder(strict=False)  # small models write line breaks into strings
-    start = text.find("{")
-    while start >= 0:
+    end = 0
+    while begins := _BEGINS.search(text, end):
         try:
-            value, end = decoder.raw_decode(text, start)
-            yield value
+            value, end = decoder.raw_decode(text, begins.start())
         except RecursionError as exc:
             raise UnreadableError("it nests too deeply") from exc
         except json.JSONDecodeError as exc:
-            if re.match(r'\{\s*["}]', text[start : start + 100]):
-                raise UnreadableError(f"its JSON is broken or cut at character {exc.pos} ({exc.msg})") from exc
-            end = start + 1
-        start = text.find("{", end)
+            raise UnreadableError(f"its JSON is broken or cut at character {exc.pos} ({exc.msg})") from exc
+        yield value, begins.start(), end

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # column of the leaderboard -> what least of it is called, its unit
 COSTS = {
-    "cost_usd": ("cheapest", "dollars for all answers"),
+    "generator_cost_usd": ("cheapest", "dollars for all answers"),
     "generate_ms": ("quickest to answer", "ms per reply"),
     "search_ms": ("fastest to search", "ms per search"),
     "chunks": ("smallest", "chunks in the index"),

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.judges import agreement
 from ragbench.llms import cost_of
+from ragbench.report.evaluation.records import Cost, total_cost
+from ragbench.report.evaluation.sentences import COST_HEADS, cost_rows
 from ragbench.types import Answer, Completion, Judgement
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
     replies = _replies(answers)
     if not replies:
         return pd.DataFrame([("language model", "none was asked")], columns=["what", "value"])
-    facts = generation_facts(answers)
+    usd = total_cost(costs_of(answers))
     cached, failed = sum(reply.cached for reply in replies), sum(reply.error is not None for reply in replies)
     waited = _waited(answers)
     rows = [
@@ -41,13 +43,10 @@ def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
         ("from the reply store", f"{cached / len(replies):.0%}"),
         ("tokens in", f"{sum(reply.input_tokens for reply in replies):,}"),
         ("tokens out", f"{sum(reply.output_tokens for reply in replies):,}"),
-        (
-            "cost",
-            "unknown" if facts["cost_usd"] is None else f"{facts['cost_usd']:.4f} dollars where nothing is stored",
-        ),
+        ("cost", "unknown" if usd is None else f"{usd:.4f} dollars where nothing is stored"),
         (
             "median time of a reply",
-            f"{facts['generate_ms']:,.0f} ms, of {len(waited)}" if waited else "all were stored",
+            f"{statistics.median(waited):,.0f} ms, of {len(waited)}" if waited else "all were stored",
         ),
         ("context cut at the token limit", f"{sum(bool(answer.cut) for answer in answers):,} answers"),
         ("reply cut at its limit", f"{sum('truncated' in answer.flags for answer in answers):,} answers"),
@@ -55,22 +54,91 @@ def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["what", "value"])
 
 
-def generation_facts(answers: Sequence[Answer]) -> dict[str, float | None]:
-    """`cost_usd` of all answers and `generate_ms`, the median time of a reply; plain numbers for `save_run`.
+def costs_of(
+    answers: Sequence[Answer], judgements: Sequence[Judgement] = (), ablations: Sequence[Answer] = ()
+) -> tuple[Cost, ...]:
+    """What was asked of language models and what that costs, one `Cost` per part and model.
 
-    The cost is what the configuration costs where nothing is stored yet, so it does not depend on what this machine
-    asked before; 0 without a language model, None where a price is unknown. The time counts replies that somebody
-    waited for, None where all came from the store.
+    The cost is that of a run where no reply is stored yet, so it does not depend on what this machine asked before.
+
+    Args:
+        answers: the part "generator".
+        judgements: the part "judge".
+        ablations: answers that were generated for comparison only, such as those from oracle contexts.
+
+    >>> reply = Completion("", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200)
+    >>> [cost] = costs_of([Answer("q1", "Yes.")], [Judgement("q1", "correctness", 1.0, usage=(reply,))])
+    >>> cost.part, cost.model, cost.requests, cost.usd
+    ('judge', 'anthropic:claude-haiku-4-5', 1, 0.002)
+    """
+    asked = {
+        "generator": _replies(answers),
+        "judge": [reply for judgement in judgements for reply in judgement.usage],
+        "ablations": _replies(ablations),
+    }
+    costs = []
+    for part, replies in asked.items():
+        for model in dict.fromkeys(reply.model for reply in replies):
+            own = [reply for reply in replies if reply.model == model]
+            usd = [cost_of(reply) for reply in own]
+            costs.append(
+                Cost(
+                    part,
+                    model,
+                    requests=len(own),
+                    failed=sum(reply.error is not None for reply in own),
+                    cached=sum(reply.cached for reply in own),
+                    input_tokens=sum(reply.input_tokens for reply in own),
+                    output_tokens=sum(reply.output_tokens for reply in own),
+                    usd=None if None in usd else math.fsum(one for one in usd if one is not None),
+                )
+            )
+    return tuple(costs)
+
+
+def cost_table(costs: Sequence[Cost], n_queries: int) -> pd.DataFrame:
+    """`costs_of` as a table of text: a row per part and model, then their sum where there are several.
+
+    Returns:
+        part, model, requests, cached, tokens in, tokens out, dollars, dollars per question; no rows without a language
+        model. A sum is unknown where a part of it is.
+    """
+    import pandas as pd
+
+    return pd.DataFrame(cost_rows(costs, n_queries), columns=list(COST_HEADS))
+
+
+def generation_facts(
+    answers: Sequence[Answer], judgements: Sequence[Judgement] = (), ablations: Sequence[Answer] = ()
+) -> dict[str, float | None]:
+    """What a configuration costs and how long a reply takes, as plain numbers for `save_run`.
+
+    `cost_usd` is the sum of all parts of `costs_of`; `generator_cost_usd` and `judge_cost_usd` are two of them. Each is
+    0 without a language model and None where a price is unknown. `generate_ms` is the median time of the replies that
+    were waited for, None where all came from the store.
 
     >>> generation_facts([Answer("q1", "Yes.")])
-    {'cost_usd': 0.0, 'generate_ms': None}
+    {'cost_usd': 0.0, 'generator_cost_usd': 0.0, 'judge_cost_usd': 0.0, 'generate_ms': None}
     """
-    costs = [cost_of(reply) for reply in _replies(answers)]
+    costs = costs_of(answers, judgements, ablations)
     waited = _waited(answers)
     return {
-        "cost_usd": None if None in costs else math.fsum(cost for cost in costs if cost is not None),
+        "cost_usd": total_cost(costs),
+        "generator_cost_usd": total_cost(costs, "generator"),
+        "judge_cost_usd": total_cost(costs, "judge"),
         "generate_ms": round(statistics.median(waited), 3) if waited else None,
     }
+
+
+def invented_table(judgements: Sequence[Judgement], questions: Mapping[str, str]) -> pd.DataFrame:
+    """The claims of answers that the judge found in no context: query_id, question, claim; a row per claim.
+
+    No rows where every claim is supported, or faithfulness was not judged.
+    """
+    import pandas as pd
+
+    rows = [(one.query_id, questions.get(one.query_id, ""), claim) for one in judgements for claim in one.unsupported]
+    return pd.DataFrame(rows, columns=["query_id", "question", "claim"])
 
 
 def answer_scores(summary: pd.DataFrame) -> pd.DataFrame:

@@ -114,7 +114,8 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
     Returns:
         rank, name, label, retriever, chunking; for each headline measure its mean, `<measure>_ci_low`,
         `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s, search_ms (one question alone);
-        with_llm, cost_usd (of all answers, where nothing is stored), generate_ms (median reply that was waited for);
+        with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd (parts of it),
+        generate_ms (median reply that was waited for);
         `rank_equal_k` and `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
 
     Raises:
@@ -151,12 +152,17 @@ def _standing(result: RunResult, main: str) -> dict[str, Any]:
         for suffix, key in (("", "mean"), ("_ci_low", "ci_low"), ("_ci_high", "ci_high")):
             standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
         standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
-    standing["chunks"] = result.config.get("facts", {}).get("chunks")
+    facts = result.config.get("facts", {})
+    standing["chunks"] = facts.get("chunks")
     standing["index_s"] = result.timings.get("index")
-    standing["search_ms"] = result.config.get("facts", {}).get("search_ms")
+    standing["search_ms"] = facts.get("search_ms")
     standing["with_llm"] = with_language_model(result.config["parameters"])
-    standing["cost_usd"] = result.config.get("facts", {}).get("cost_usd")
-    standing["generate_ms"] = result.config.get("facts", {}).get("generate_ms")
+    standing["cost_usd"] = facts.get("cost_usd")
+    standing["generator_cost_usd"] = facts.get(
+        "generator_cost_usd", facts.get("cost_usd")
+    )  # older runs have the latter
+    standing["judge_cost_usd"] = facts.get("judge_cost_usd")
+    standing["generate_ms"] = facts.get("generate_ms")
     return standing
 
 
@@ -165,7 +171,9 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
     measures = [str(name) for name in table if f"{name}_ci_low" in table]
     header = ["#", "configuration", *measures, "chunks", "search (ms)"]
     generated = "with_llm" in table and bool(table["with_llm"].any())
-    header += ["cost (dollars)", "reply (ms)"] if generated else []
+    judged = "judge_cost_usd" in table and bool((table["judge_cost_usd"].fillna(0) > 0).any())
+    header += ["cost (dollars)", "reply (ms)"] if generated or judged else []
+    header += ["of which answers", "of which judge"] if judged else []
     ranks = "rank_equal_k" in table and "rank_equal_budget" in table
     if ranks:
         header += ["place at equal k", "place at equal budget"]
@@ -176,8 +184,10 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
             mean = _number(row[m], "{:.3f}", "unscored")
             cells.append("<br>".join([mean, *_interval(row, "{:.3f}", f"{m}_"), row[f"{m}_n"]]))
         cells += [_number(row.get("chunks"), "{:,.0f}"), _number(row.get("search_ms"), "{:.2f}")]
-        if generated:
+        if generated or judged:
             cells += [_number(row["cost_usd"], "{:.4f}"), _number(row["generate_ms"], "{:,.0f}")]
+        if judged:
+            cells += [_number(row[f"{part}_cost_usd"], "{:.4f}") for part in ("generator", "judge")]
         if ranks:
             cells += [str(row["rank_equal_k"]), str(row["rank_equal_budget"])]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")

@@ -41,13 +41,13 @@ def score_context(
     - fact_dispersion* and context_fact_recall: where the case has gold facts.
     - context_evidence_recall: the share of the characters of the case's evidence that the context's chunks hold.
     - context_recall: the share of the case's relevant documents that the context has a text of: R@k of what reached the
-      model, after every cut.
+      model, after every cut. expected_document: 1 where at least one of them is there, else 0.
     - context_chunk_recall: the share of the case's `expected_chunks` that are in the context.
     - diversity_fits: 1 where the diversity suits the question's `query_type`, else 0 (`diversity_verdicts`).
 
-    All but the redundancies, unique_token_ratio and context_recall have rows only if some case of the dataset has the
-    label. A case is unscored (NaN) without the label, without an answer, or where the answer failed; one whose context
-    is empty has a recall of 0, and nothing else to be scored by.
+    All but the redundancies, unique_token_ratio, context_recall and expected_document have rows only if some case of
+    the dataset has the label. A case is unscored (NaN) without the label, without an answer, or where the answer
+    failed; one whose context is empty has a recall of 0, and nothing else to be scored by.
 
     Args:
         dataset: the cases and their labels.
@@ -62,8 +62,8 @@ def score_context(
     >>> frame = score_context(dataset, [Answer("q", "In 1889.", contexts=("d#0", "d#1"))], chunks)
     >>> frame.set_index("measure")["value"].drop("tfidf_redundancy").round(3).to_dict()
     ... # doctest: +NORMALIZE_WHITESPACE
-    {'ngram_redundancy': 0.0, 'unique_token_ratio': 0.833, 'context_recall': 0.5, 'fact_dispersion': 1.0,
-     'context_fact_recall': 0.5}
+    {'ngram_redundancy': 0.0, 'unique_token_ratio': 0.833, 'context_recall': 0.5, 'expected_document': 1.0,
+     'fact_dispersion': 1.0, 'context_fact_recall': 0.5}
 
     Raises:
         DataError: an answer to a question that the dataset lacks, two answers to one question, or a context whose text
@@ -78,7 +78,8 @@ def score_context(
         "ngram_redundancy": dict(zip(ids, ngram_redundancies(texts, n=n), strict=True)),
         "tfidf_redundancy": _tfidf(dataset, contexts),
         "unique_token_ratio": {query_id: unique_token_ratio(own) for query_id, own in contexts.items()},
-        "context_recall": _document_recall(dataset, answers, chunks),
+        "context_recall": (recalls := _document_recall(dataset, answers, chunks)),
+        "expected_document": {query_id: float(recall > 0) for query_id, recall in recalls.items()},
     }
     if any(case.gold_facts for case in dataset.cases):
         facts = [(query_id, own, cases[query_id].gold_facts) for query_id, own in contexts.items()]

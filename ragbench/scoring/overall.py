@@ -1,13 +1,14 @@
-"""The weighted overall of each answer beside its parts, whether it passes, and why not."""
+"""The weighted overall of each answer next to its parts, whether it passes, and why not."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ragbench.errors import DataError
-from ragbench.metrics.answers import keyword_coverage, missing_keywords
+from ragbench.metrics.answers import keyword_coverage, missing_keywords, stated_facts
 from ragbench.metrics.overall import (
     PARTS,
     THRESHOLDS,
@@ -17,7 +18,7 @@ from ragbench.metrics.overall import (
     shortfalls,
     weighted_overall,
 )
-from ragbench.metrics.pipeline import outcome_of
+from ragbench.metrics.pipeline import MIN_CONFIDENCE, latency_in_budget, outcome_of, over_budget
 from ragbench.prompts import read_outcome
 from ragbench.scoring.answers import answers_by_query, state_of, wording
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 CITATION_MEASURES = ("citation_accuracy", "citation_content")
 """What the part "citation" is: the first of these that is scored."""
+
+_NAMED = 3  # documents that a reason lists
 
 
 def score_overall(
@@ -41,22 +44,22 @@ def score_overall(
     """Overall, its parts and pass or fail: columns query_id, measure, value; by measure, then in the order of cases.
 
     - overall: the weighted mean of the parts that are scored (`ragbench.metrics.overall.weighted_overall`), in [0, 1].
-    - overall_semantic, overall_keyword, overall_citation and overall_hallucination (better when lower): the parts that
-      it rests on, each with rows only if it is scored somewhere: semantic_similarity, required_keywords,
-      citation_accuracy (else citation_content), 1 - claim_support. An answer that cites nothing has 0 for its
-      citations if its case asks for some (`min_citations`, `expected_citations`) or another answer of the same system
-      cites: else leaving citations out would raise the overall.
+    - overall_semantic, overall_keyword, overall_expected_document, overall_hallucination and overall_llm_hallucination
+      (both better when lower): the parts that it rests on, each with rows only if it has a weight and is scored
+      somewhere; see `overall_parts`. Others, such as overall_citation, appear once they have a weight.
     - passed: 1 where `failure_reasons` finds nothing, else 0.
 
-    Overall and parts are of answers given to questions that have one; abstentions and failed answers are unscored there
-    (NaN) and fail where an answer was expected. `passed` is unscored only where an answer has nothing to be judged by.
+    Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. A question that has an answer
+    but got none (an abstention, a failure) has the overall 0, and fails. `passed` is unscored only where an answer has
+    nothing to be judged by.
 
     Args:
         dataset: the cases.
         answers: at most one per case, in any order.
-        scores: those of `score_answers` and `score_groundedness`, one below the other; others are not looked at.
+        scores: those of `score_answers`, `score_groundedness`, `score_context`, `score_pipeline` and
+            `score_judgements`, one below the other, as far as there are any; other measures are not looked at.
         weights: part -> how much it counts.
-        thresholds: part -> what an answer must reach to pass ("hallucination": must not exceed).
+        thresholds: part -> what an answer must reach to pass, as `ragbench.metrics.overall.THRESHOLDS`.
 
     >>> import pandas as pd
     >>> from ragbench.types import Answer, Case, Dataset
@@ -73,17 +76,27 @@ def score_overall(
     import pandas as pd
 
     check_weights(weights)
-    check_thresholds(thresholds)
+    failures = case_reasons(dataset, answers, scores, thresholds=thresholds)
     values_of, by_query, citing = _inputs(dataset, answers, scores)
-    table: dict[str, dict[str, float]] = {"overall": {}, **{f"overall_{part}": {} for part in PARTS}, "passed": {}}
+    weighted = [part for part in PARTS if weights.get(part, 0) > 0]
+    table: dict[str, dict[str, float]] = {"overall": {}, **{f"overall_{part}": {} for part in weighted}, "passed": {}}
     for case in dataset.cases:
         answer, values = by_query.get(case.query_id), values_of.get(case.query_id, {})
         parts = overall_parts(case, answer, values, citing=citing)
         table["overall"][case.query_id] = weighted_overall(parts, weights=weights)
-        for part, value in parts.items():
-            table[f"overall_{part}"][case.query_id] = value
-        reasons = failure_reasons(case, answer, values, thresholds=thresholds, citing=citing)
+        for part in weighted:
+            table[f"overall_{part}"][case.query_id] = parts[part]
+        reasons = failures.get(case.query_id, ())
         table["passed"][case.query_id] = float(not reasons) if reasons or _judged(case, answer, parts) else math.nan
+    unanswered = {
+        case.query_id
+        for case in dataset.cases
+        if case.answerable and state_of(by_query.get(case.query_id)) != "answered"
+    }
+    if not all(math.isnan(value) for value in table["overall"].values()) or len(unanswered) == sum(
+        case.answerable for case in dataset.cases
+    ):
+        table["overall"] |= dict.fromkeys(unanswered, 0.0)
     scored = {measure for measure, own in table.items() if not all(math.isnan(value) for value in own.values())}
     rows = [
         (case.query_id, measure, own.get(case.query_id, math.nan))
@@ -112,20 +125,49 @@ def failed_cases(
     """
     import pandas as pd
 
+    failures = case_reasons(dataset, answers, scores, thresholds=thresholds)
+    rows = [
+        (case.query_id, case.category, case.text, "; ".join(failures[case.query_id]))
+        for case in dataset.cases
+        if case.query_id in failures
+    ]
+    return pd.DataFrame(rows, columns=["query_id", "category", "question", "reasons"])
+
+
+def case_reasons(
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    scores: pd.DataFrame,
+    *,
+    thresholds: Mapping[str, float] = THRESHOLDS,
+) -> dict[str, tuple[str, ...]]:
+    """query_id -> `failure_reasons`, for the cases that do not pass; the arguments are those of `score_overall`."""
     check_thresholds(thresholds)
     values_of, by_query, citing = _inputs(dataset, answers, scores)
-    rows = []
-    for case in dataset.cases:
-        answer, values = by_query.get(case.query_id), values_of.get(case.query_id, {})
-        if reasons := failure_reasons(case, answer, values, thresholds=thresholds, citing=citing):
-            rows.append((case.query_id, case.category, case.text, "; ".join(reasons)))
-    return pd.DataFrame(rows, columns=["query_id", "category", "question", "reasons"])
+    reasons = {
+        case.query_id: failure_reasons(
+            case,
+            by_query.get(case.query_id),
+            values_of.get(case.query_id, {}),
+            thresholds=thresholds,
+            citing=citing,
+            relevant=dataset.qrels.get(case.query_id, {}),
+        )
+        for case in dataset.cases
+    }
+    return {query_id: tuple(own) for query_id, own in reasons.items() if own}
 
 
 def overall_parts(
     case: Case, answer: Answer | None, scores: Mapping[str, float], *, citing: bool = False
 ) -> dict[str, float]:
     """The parts of one answer's overall, NaN where unscored; all NaN where no answer was due or none was given.
+
+    They are semantic_similarity, required_keywords, expected_document, citation_accuracy (else citation_content),
+    1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims and expected_citations. Where a judge
+    gave its verdict, its "llm_hallucination" replaces the heuristic "hallucination". An answer that cites nothing has 0
+    for its citations if its case asks for some (`min_citations`, `expected_citations`) or another answer of the same
+    system cites: else leaving citations out would be rewarded.
 
     Args:
         case: its labels.
@@ -134,21 +176,30 @@ def overall_parts(
         citing: whether the system cites anywhere, so that an answer without citations lacks something.
 
     >>> from ragbench.types import Answer, Case
-    >>> overall_parts(Case("q", "?", min_citations=1), Answer("q", "Yes."), {"claim_support": 0.75})
-    {'semantic': nan, 'keyword': nan, 'citation': 0.0, 'hallucination': 0.25}
+    >>> parts = overall_parts(Case("q", "?", min_citations=1), Answer("q", "Yes."), {"claim_support": 0.75})
+    >>> {name: value for name, value in parts.items() if not math.isnan(value)}
+    {'citation': 0.0, 'hallucination': 0.25}
     """
     if answer is None or not case.answerable or state_of(answer) != "answered":
         return dict.fromkeys(PARTS, math.nan)
-    citation = next(
-        (scores[name] for name in CITATION_MEASURES if not math.isnan(scores.get(name, math.nan))), math.nan
-    )
+
+    def score(measure: str) -> float:
+        return scores.get(measure, math.nan)
+
+    citation = next((score(name) for name in CITATION_MEASURES if not math.isnan(score(name))), math.nan)
     if not answer.citations and (citing or case.min_citations or case.expected_citations):
         citation = 0.0
+    judged = not math.isnan(score("llm_faithfulness"))
     return {
-        "semantic": scores.get("semantic_similarity", math.nan),
+        "semantic": score("semantic_similarity"),
         "keyword": keyword_coverage(wording(answer), case.required_keywords),
+        "expected_document": score("expected_document"),
         "citation": citation,
-        "hallucination": round(1 - scores.get("claim_support", math.nan), 9),
+        "hallucination": math.nan if judged else round(1 - score("claim_support"), 9),
+        "llm_hallucination": round(1 - score("llm_faithfulness"), 9),
+        "gold_facts": score("gold_fact_coverage"),
+        "expected_claims": score("expected_claims"),
+        "expected_citations": score("expected_citations"),
     }
 
 
@@ -159,18 +210,21 @@ def failure_reasons(
     *,
     thresholds: Mapping[str, float] = THRESHOLDS,
     citing: bool = False,
+    relevant: Mapping[str, int] = MappingProxyType({}),
 ) -> list[str]:
     """Why an answer does not pass, in words; empty where it passes.
 
-    In this order: no answer or a failed one; an abstention where an answer was due, or the reverse, or another outcome
-    than the expected "blocked", "no_results" or "uncertain"; parts below their thresholds (`shortfalls`), the keywords
-    by name; a forbidden claim; flags and citations that the case asks for. An answer that `outcome_of` calls uncertain
-    does not fail for that where success was expected, nor does a slow one: outcome_correct and latency_in_budget tell.
+    In this order: no answer or a failed one; an abstention where an answer was due; another outcome than the expected
+    one; parts below their thresholds (`shortfalls`), naming what was missed; a forbidden claim; flags and citations
+    that the case asks for; a latency budget. `relevant` are the case's documents with their grades, to be named.
 
     >>> from ragbench.types import Answer, Case
     >>> case = Case("q", "When?", required_keywords=("1889", "spring"), forbidden_flags=("stale",))
     >>> failure_reasons(case, Answer("q", "In 1889.", flags=("stale",)), {"semantic_similarity": 0.62})
     ['semantic similarity 0.62 < 0.70', 'missing keywords: spring', 'forbidden flags set: stale']
+    >>> case = Case("q", "When?", gold_facts=(("1889",), ("Eiffel",)))
+    >>> failure_reasons(case, Answer("q", "In 1889."), {"gold_fact_coverage": 0.5})
+    ['missing gold facts: Eiffel']
     >>> failure_reasons(case, Answer("q", "no answer found in the documents", outcome="no_results"), {})
     ['abstained (no_results) where an answer was expected']
     """
@@ -179,13 +233,15 @@ def failure_reasons(
     state = state_of(answer)
     if state == "failed":
         return [f"failed: {answer.error}" if answer.error else "failed"]
-    reasons = _wrong_outcome(case, answer)
-    if reasons:
+    stopped = {"guardrail_blocked", "no_context"} & set(answer.flags)
+    if case.answerable and (stopped or state == "abstained"):
+        return [f"abstained ({', '.join(sorted(stopped)) or answer.outcome}) where an answer was expected"]
+    reasons = _wrong_outcome(case, answer, bool(stopped)) if thresholds.get("outcome", 0) > 0 else []
+    if reasons and not case.answerable:
         return reasons  # what else is wrong with it follows from this
     parts = overall_parts(case, answer, scores, citing=citing)
-    for reason in shortfalls(parts, thresholds=thresholds):
-        missing = missing_keywords(wording(answer), case.required_keywords)
-        reasons.append(f"missing keywords: {', '.join(missing)}" if reason.startswith("required keywords") else reason)
+    for part, shortfall in shortfalls(parts, thresholds=thresholds).items():
+        reasons.append(_missed(part, case, answer, relevant, parts[part]) or shortfall)
     if scores.get("forbidden_claims_absent", 1.0) < 1:
         reasons.append("states a forbidden claim")
     if lacking := [flag for flag in dict.fromkeys(case.required_flags) if flag not in answer.flags]:
@@ -195,21 +251,47 @@ def failure_reasons(
     cited = len({citation for citation in answer.citations if not citation.startswith("invalid:")})
     if case.answerable and case.min_citations is not None and cited < case.min_citations:
         reasons.append(f"citations {cited} < {case.min_citations}")
+    if thresholds.get("latency", 0) > 0 and (late := over_budget(answer.latency_ms, case.latency_budget_ms)):
+        reasons.append(f"latency: {', '.join(late)}")
     return reasons
 
 
-def _wrong_outcome(case: Case, answer: Answer) -> list[str]:
-    stopped = {"guardrail_blocked", "no_context"} & set(answer.flags)
-    if case.answerable and (stopped or state_of(answer) == "abstained"):
-        return [f"abstained ({', '.join(sorted(stopped)) or answer.outcome}) where an answer was expected"]
-    if case.expected_outcome not in {"blocked", "no_results", "uncertain"}:
+def _missed(part: str, case: Case, answer: Answer, relevant: Mapping[str, int], value: float) -> str:
+    """What a part that falls short is missing, by name; "" where its figures say it all."""
+    text = wording(answer)
+    if part == "keyword":
+        return f"missing keywords: {', '.join(missing_keywords(text, case.required_keywords))}"
+    if part == "gold_facts":
+        stated = stated_facts(text, case.gold_facts)
+        missing = [fact[0] for fact, there in zip(case.gold_facts, stated, strict=True) if not there]
+        return f"missing gold facts: {', '.join(missing)}"
+    if part == "expected_document":
+        wanted = sorted((one for one, grade in relevant.items() if grade > 0), key=lambda one: -relevant[one])
+        named = ", ".join(wanted[:_NAMED]) + (f" and {len(wanted) - _NAMED} more" if len(wanted) > _NAMED else "")
+        return f"expected document not retrieved: {named}" if wanted else "expected document not retrieved"
+    if part == "expected_claims":
+        listed = ", ".join(f'"{claim}"' for claim in case.expected_claims)
+        return f"{'states none' if value == 0 else f'states {value:.0%}'} of the expected claims: {listed}"
+    if part == "expected_citations":
+        return f"cites {', '.join(answer.citations) or 'nothing'}, expected {', '.join(case.expected_citations)}"
+    return ""
+
+
+def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
+    if case.expected_outcome is None:
         return []
     given = outcome_of(answer)
     if given == case.expected_outcome == "no_results" and not stopped and _speaks_without_context(answer):
         return ["answered without any context where no_results was expected"]
     if given == case.expected_outcome or (given == "uncertain" and state_of(answer) == "abstained"):
         return []
-    return [f"outcome {given} where {case.expected_outcome} was expected"]
+    doubts = []
+    if given == "uncertain" and answer.confidence is not None and answer.confidence < MIN_CONFIDENCE:
+        doubts.append(f"confidence {answer.confidence:.2f}")
+    if given == "uncertain" and all(citation.startswith("invalid:") for citation in answer.citations):
+        doubts.append("no citations")
+    why = f" ({', '.join(doubts)})" if doubts else ""
+    return [f"outcome {given}{why} where {case.expected_outcome} was expected"]
 
 
 def _speaks_without_context(answer: Answer) -> bool:
@@ -221,6 +303,7 @@ def _speaks_without_context(answer: Answer) -> bool:
 def _judged(case: Case, answer: Answer | None, parts: Mapping[str, float]) -> bool:
     """Whether anything was there to judge the answer by."""
     labels = case.required_flags or case.forbidden_flags or case.min_citations is not None
+    labels = labels or not math.isnan(latency_in_budget(answer.latency_ms if answer else {}, case.latency_budget_ms))
     return bool(labels) or case.expected_outcome is not None or not all(math.isnan(value) for value in parts.values())
 
 

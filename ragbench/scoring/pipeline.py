@@ -13,12 +13,15 @@ from ragbench.metrics.pipeline import (
     MIN_CONFIDENCE,
     OUTCOMES,
     STAGES,
+    by_stage,
     forbidden_flags_absent,
     has_citations,
     latency_in_budget,
     outcome_of,
     percentile,
+    percentile_fraction,
     required_flags_share,
+    split_budget,
 )
 from ragbench.scoring.answers import answers_by_query
 
@@ -104,14 +107,16 @@ def score_pipeline(
         scores["min_citations"] = [
             _citations(answer, case.min_citations) for case, answer in zip(cases, usable, strict=True)
         ]
-    if budgets or any(case.latency_budget_ms for case in cases):
+    if split_budget(budgets)[0] or any(split_budget(case.latency_budget_ms)[0] for case in cases):
         scores["latency_in_budget"] = [
-            latency_in_budget(answer.latency_ms, {**budgets, **case.latency_budget_ms}) if answer else math.nan
+            latency_in_budget(answer.latency_ms, {**by_stage(budgets, min), **by_stage(case.latency_budget_ms, min)})
+            if answer
+            else math.nan
             for case, answer in zip(cases, usable, strict=True)
         ]
     for stage in _stages([answer for answer in usable if answer]):
         scores[f"latency_{stage}_ms"] = [
-            answer.latency_ms.get(stage, math.nan) if answer else math.nan for answer in usable
+            by_stage(answer.latency_ms).get(stage, math.nan) if answer else math.nan for answer in usable
         ]
     costs = [_cost(answer) for answer in usable]
     if not all(math.isnan(cost) for cost in costs):
@@ -159,20 +164,22 @@ def outcome_table(
 
 
 def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None = None) -> pd.DataFrame:
-    """Latency per stage against its budget: columns stage, n, p50, p95, p99, budget, over, verdict; milliseconds.
+    """Latency per stage compared with its budget, in milliseconds: columns stage, n, mean, p50, p95, p99, budget, over,
+    verdict.
 
     Percentiles are by nearest rank (`ragbench.metrics.pipeline.percentile`) over the `n` answers that did not fail and
-    measured the stage: of fewer than 20 the p95 is the slowest answer, of fewer than 100 the p99. `over` is the share
-    of the answers that took longer than the budget; the verdict is "within" or "over" by the p95, "no budget" or "not
-    measured". Stages stand in the order in which a pipeline runs them, others after them, "total" last.
+    measured the stage: of fewer than 20 the p95 is the slowest answer, of fewer than 100 the p99. `over` is the
+    fraction of the answers that took longer than the budget; the verdict is "within" or "over" by the p95, "no budget"
+    or "not measured". Stages are in the order in which a pipeline runs them ("search" is "retrieve"), others after
+    them, "total" last. A budget of a percentile, such as "p99", is one of the total and has a row of its own.
 
     >>> from ragbench.types import Answer
     >>> answers = [Answer(f"q{i}", "Yes.", latency_ms={"retrieve": 10.0 * i, "total": 100.0}) for i in range(1, 5)]
     >>> latency_table(answers, {"retrieve": 25, "generate": 900})
-          stage  n    p50    p95    p99  budget  over       verdict
-    0  retrieve  4   20.0   40.0   40.0    25.0   0.5          over
-    1  generate  0   <NA>   <NA>   <NA>   900.0  <NA>  not measured
-    2     total  4  100.0  100.0  100.0    <NA>  <NA>     no budget
+          stage  n   mean    p50    p95    p99  budget  over       verdict
+    0  retrieve  4   25.0   20.0   40.0   40.0    25.0   0.5          over
+    1  generate  0   <NA>   <NA>   <NA>   <NA>   900.0  <NA>  not measured
+    2     total  4  100.0  100.0  100.0  100.0    <NA>  <NA>     no budget
 
     Raises:
         ConfigError: a budget that is no number above 0.
@@ -182,21 +189,25 @@ def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None
 
     budgets = _checked_budgets(budgets)
     usable = [answer for answer in answers if answer.error is None and answer.outcome != "failed"]
+    taken = [by_stage(answer.latency_ms) for answer in usable]
+    of_stages, of_percentiles = split_budget(budgets)
+    rows = [(stage, stage, VERDICT_AT, of_stages.get(stage)) for stage in _stages(usable, of_stages)]
+    rows += [(f"total, {name}", "total", name, budget) for name, budget in of_percentiles.items()]
     table = []
-    for stage in _stages(usable, budgets):
-        values = [answer.latency_ms[stage] for answer in usable if stage in answer.latency_ms]
-        budget = budgets.get(stage)
-        row: dict[str, object] = {"stage": stage, "n": len(values)}
+    for label, stage, verdict_at, budget in rows:
+        values = [own[stage] for own in taken if stage in own]
+        row: dict[str, object] = {"stage": label, "n": len(values)}
+        row["mean"] = math.fsum(values) / len(values) if values else math.nan
         row |= {name: percentile(values, share) for name, share in _SHARES.items()}
         row["budget"] = math.nan if budget is None else budget
         known = budget is not None and bool(values)
         row["over"] = sum(value > budget for value in values) / len(values) if known and budget else math.nan
         row["verdict"] = "no budget" if budget is None else "not measured"
         if known and budget is not None:
-            row["verdict"] = "within" if percentile(values, _SHARES[VERDICT_AT]) <= budget else "over"
+            row["verdict"] = "within" if percentile(values, percentile_fraction(verdict_at)) <= budget else "over"
         table.append(row)
-    columns = ["stage", "n", *_SHARES, "budget", "over", "verdict"]
-    return pd.DataFrame(table, columns=columns).astype(dict.fromkeys([*_SHARES, "budget", "over"], "Float64"))
+    columns = ["stage", "n", "mean", *_SHARES, "budget", "over", "verdict"]
+    return pd.DataFrame(table, columns=columns).astype(dict.fromkeys(["mean", *_SHARES, "budget", "over"], "Float64"))
 
 
 def _citations(answer: Answer | None, minimum: int | None) -> float:
@@ -219,7 +230,7 @@ def _stages(answers: Sequence[Answer], budgets: Mapping[str, float] | None = Non
                 raise DataError(
                     f"the answer to {answer.query_id!r} took {value!r} ms for {stage!r}; expected a number, 0 or more"
                 )
-            found[stage] = None
+        found |= dict.fromkeys(by_stage(answer.latency_ms))
     found |= dict.fromkeys(budgets or {})
     others = [stage for stage in found if stage not in STAGES]
     return [*(stage for stage in STAGES[:-1] if stage in found), *others, *(["total"] if "total" in found else [])]

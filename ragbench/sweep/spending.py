@@ -14,9 +14,16 @@ _MAX_COST = "RAGBENCH_MAX_COST"
 
 
 @contextmanager
-def settings(replies: str | None, max_cost: float | None) -> Iterator[None]:
-    """RAGBENCH_REPLIES and RAGBENCH_MAX_COST for what runs inside, here and in child processes; None leaves them."""
-    values = {"RAGBENCH_REPLIES": replies, _MAX_COST: None if max_cost is None else repr(float(max_cost))}
+def settings(replies: str | None, max_cost: float | None, allow_unpriced: bool = False) -> Iterator[None]:
+    """RAGBENCH_REPLIES, RAGBENCH_MAX_COST and RAGBENCH_ALLOW_UNPRICED for what runs inside, and in child processes.
+
+    None and False leave them.
+    """
+    values = {
+        "RAGBENCH_REPLIES": replies,
+        _MAX_COST: None if max_cost is None else repr(float(max_cost)),
+        "RAGBENCH_ALLOW_UNPRICED": "1" if allow_unpriced else None,
+    }
     with _environment({name: value for name, value in values.items() if value is not None}):
         yield
 

@@ -5,7 +5,7 @@ Each has `name` and `answer(query_id, query) -> Answer`; `ask` puts every questi
 
 from __future__ import annotations
 
-from ragbench.systems.asking import ask
+from ragbench.systems.asking import ask, ask_one
 from ragbench.systems.function import FunctionSystem
 from ragbench.systems.http import HttpSystem
 from ragbench.systems.ingestion import Ingested, ingest, remove_ingested
@@ -14,11 +14,12 @@ from ragbench.systems.loading import load_system, read_tables
 from ragbench.systems.matching import Matched, match_passages
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
-from ragbench.systems.reading import RETRIEVAL_ONLY, distinct_contexts, read_answer
+from ragbench.systems.reading import CONTEXT_FIELDS, RETRIEVAL_ONLY, distinct_contexts, read_answer
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.systems.targets import Indexed, NotAdded, Target, load_target
 
 __all__ = [
+    "CONTEXT_FIELDS",
     "RETRIEVAL_ONLY",
     "FunctionSystem",
     "HttpSystem",
@@ -31,6 +32,7 @@ __all__ = [
     "RecordedSystem",
     "Target",
     "ask",
+    "ask_one",
     "distinct_contexts",
     "documents_of",
     "ingest",

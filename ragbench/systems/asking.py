@@ -8,8 +8,10 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from ragbench.errors import ConfigError, DataWarning
+from ragbench.progress import progress_bar
 from ragbench.systems.function import failed, to_answer
 from ragbench.types import Answer, Dataset, System
 
@@ -22,11 +24,13 @@ def ask(
     timeout_s: float | None = None,
     batch: bool = True,
     label: str = "",
+    known: Mapping[str, Answer] = MappingProxyType({}),
 ) -> list[Answer]:
     """The system's answer to every question of the dataset, in the order of the cases.
 
     Args:
-        system: anything with `name` and `answer(query_id, query)`.
+        system: anything with `name` and `answer(query_id, query)`. Where it has `check_replies(ended=...)`, that may
+            end the run with an error, such as for a path that matches in no reply.
         dataset: the questions.
         concurrency: how many questions wait at a time.
         timeout_s: seconds until a question counts as failed; None waits as long as the system does. Python cannot stop
@@ -34,6 +38,7 @@ def ask(
         batch: a system with `answer_many(queries)`, such as `Pipeline`, is asked all at once; False asks it one by
             one, which gives the latencies that a user would see.
         label: what stands before the progress bar, which appears after two seconds.
+        known: query_id -> answers that are there already; these questions are not asked.
 
     Returns:
         One answer per case. What a system raises, returns that is no answer, or does not return in time is a failed
@@ -48,35 +53,38 @@ def ask(
     """
     if concurrency < 1 or (timeout_s is not None and not timeout_s > 0):
         raise ConfigError(f"ask: concurrency {concurrency} and timeout_s {timeout_s} must be above 0")
-    queries = dataset.queries
+    queries = {query_id: query for query_id, query in dataset.queries.items() if query_id not in known}
     if not isinstance(system, System):
         raise ConfigError(f"ask: {system!r} is no system; expected an object with a name and answer(query_id, query)")
     many = getattr(system, "answer_many", None)
     if batch and callable(many):
         answers: Sequence[Answer] = many(queries)
-        return list(answers)
-    answers = list(_side_by_side(system, queries, concurrency, timeout_s, label or system.name).values())
-    _warn_of_failures(system.name, answers)
+        if not known:
+            return list(answers)
+        by_query = {**known, **{answer.query_id: answer for answer in answers}}
+        return [by_query[query_id] for query_id in dataset.queries]
+    by_query = {**known, **_side_by_side(system, queries, concurrency, timeout_s, label or system.name)}
+    answers = [by_query[query_id] for query_id in dataset.queries]
+    warn_of_failures(system.name, answers)
     return answers
 
 
 def _side_by_side(
     system: System, queries: Mapping[str, str], concurrency: int, timeout_s: float | None, label: str
 ) -> dict[str, Answer]:
-    from tqdm import tqdm
-
     came: queue.SimpleQueue[tuple[str, Answer | BaseException]] = queue.SimpleQueue()
 
     def work(query_id: str) -> None:
         try:
-            came.put((query_id, _timed(system, query_id, queries[query_id])))
+            came.put((query_id, ask_one(system, query_id, queries[query_id])))
         except BaseException as exc:  # Ctrl-C and exit belong to the thread that waits for us
             came.put((query_id, exc))
 
     answers: dict[str, Answer] = {}
     waiting = list(queries)[::-1]
     until: dict[str, float] = {}
-    with tqdm(total=len(queries), desc=label, unit="question", delay=2, leave=False) as bar:
+    check = getattr(system, "check_replies", lambda *, ended: None)
+    with progress_bar(len(queries), label, "question") as bar:
         while waiting or until:
             while waiting and len(until) < concurrency:
                 query_id = waiting.pop()
@@ -95,13 +103,16 @@ def _side_by_side(
                     raise found
                 if late and isinstance(found, Answer):
                     answers[query_id] = found
+                    check(ended=False)
             for query_id in late:
                 del until[query_id]
                 bar.update()
+    check(ended=True)
     return {query_id: answers[query_id] for query_id in queries}
 
 
-def _timed(system: System, query_id: str, query: str) -> Answer:
+def ask_one(system: System, query_id: str, query: str) -> Answer:
+    """The answer to one question; what the system raises is a failed answer. `latency_ms` has "total" at least."""
     start = time.perf_counter()
     try:
         answer = to_answer(query_id, system.answer(query_id, query), system.name)
@@ -111,7 +122,8 @@ def _timed(system: System, query_id: str, query: str) -> Answer:
     return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})
 
 
-def _warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
+def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
+    """One DataWarning for all answers that failed; none where all came."""
     wrong = [answer for answer in answers if answer.error is not None]
     if wrong:
         warnings.warn(

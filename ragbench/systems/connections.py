@@ -12,18 +12,22 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.llms.failures import scrubbed
-from ragbench.systems.mapping import (
+from ragbench.systems.credentials import (
     HeaderVariables,
     LiteralHeaders,
-    ReplyPaths,
+    Scrubber,
+    check_server,
+    check_template,
+    from_environment,
     scrubbed_json,
     secret_headers,
     secret_variables,
 )
+from ragbench.systems.mapping import ReplyPaths
 from ragbench.systems.sampling import Sampled, Sampler
 
 if TYPE_CHECKING:
@@ -43,7 +47,7 @@ class McpSpec(BaseModel):
     server: str | list[str]
     tool: str = Field(min_length=1)
     name: str = ""
-    arguments: dict[str, Any] = {"query": "{query}"}
+    arguments: Annotated[dict[str, Any], AfterValidator(check_template)] = {"query": "{query}"}
     sampling: str = ""
     reply: ReplyPaths = Field(default_factory=ReplyPaths)
     headers: LiteralHeaders = {}
@@ -67,6 +71,7 @@ class McpSpec(BaseModel):
             raise ValueError('expected a command such as ["python", "server.py"] or an address such as http://host/mcp')
         if isinstance(server, str) and "@" in server.split("/")[2]:
             raise ValueError("an address holds no password; put it into the environment and name it in headers_env")
+        check_server(server)
         return server
 
     @model_validator(mode="after")
@@ -92,12 +97,17 @@ class Pool:
     """Connections to one server; lives on one event loop."""
 
     def __init__(self, spec: McpSpec, sampler: Sampler | None, name: str) -> None:
-        self._spec, self._sampler = spec, sampler
+        templates = {"server": spec.server, "headers": spec.headers, "arguments": spec.arguments}
+        filled, in_templates = from_environment(templates, name)
+        self._spec, self._sampler = spec.model_copy(update=filled), sampler
+        self.arguments: Mapping[str, Any] = filled["arguments"]
         self._secret, in_headers = secret_headers(spec.headers_env, name)
         missing = [variable for variable in spec.env if variable not in os.environ]
         if missing:
             raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; env names them")
-        self._secrets = (*in_headers, *secret_variables(spec.env))
+        self._secrets = (*in_templates, *in_headers, *secret_variables(spec.env))
+        self._scrubber = Scrubber(self._secrets)
+        self._scrubber.start()
         self.model = sampler.llm.name if sampler else ""
         most = spec.connections or (1 if isinstance(spec.server, list) else 8)
         self._places = asyncio.Semaphore(most) if sampler or spec.connections else None
@@ -130,6 +140,7 @@ class Pool:
     async def close(self) -> None:
         """End all connections."""
         await asyncio.gather(*(connection.close() for connection in list(self._open)), return_exceptions=True)
+        self._scrubber.stop()
 
     async def _connection(self, *, for_itself: bool) -> Connection:
         while self._idle:

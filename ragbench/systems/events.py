@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ragbench.errors import DataError
@@ -36,17 +36,16 @@ def sse_data(text: str) -> Iterator[tuple[str, str]]:
             event = value
 
 
-def read_events(text: str, sse: bool, paths: ReplyPaths, delta: str) -> dict[str, Any]:
+def join_events(replies: Sequence[Any], paths: ReplyPaths, delta: str) -> dict[str, Any]:
     """One record of all events: the pieces at `delta` joined, everything else from the last event that has it.
 
     Raises:
-        DataError: an event is no JSON, is called "error", or none has an answer.
+        DataError: there is no event, or none has an answer.
 
     >>> events = 'data: {"t": "In "}\\n\\ndata: {"t": "1881."}\\n\\ndata: {"sources": ["It opened."]}\\n\\ndata: [DONE]'
-    >>> read_events(events, True, ReplyPaths(contexts="$.sources"), "$.t")
+    >>> join_events(list(json_events(events, True)), ReplyPaths(contexts="$.sources"), "$.t")
     {'contexts': ['It opened.'], 'answer': 'In 1881.'}
     """
-    replies = list(_json_events(text, sse))
     if not replies:
         raise DataError("the stream ended before any event came")
     record: dict[str, Any] = {}
@@ -80,7 +79,8 @@ def _piece(reply: Any, delta: str) -> str | None:
     return piece if isinstance(piece, str) else None
 
 
-def _json_events(text: str, sse: bool) -> Iterator[Any]:
+def json_events(text: str, sse: bool) -> Iterator[Any]:
+    """The parsed data of each event up to "[DONE]"; DataError for one that is not JSON or is called "error"."""
     events = sse_data(text) if sse else (("message", line) for line in text.split("\n") if line.strip())
     for event, data in events:
         if data.strip() == "[DONE]":
@@ -90,7 +90,7 @@ def _json_events(text: str, sse: bool) -> Iterator[Any]:
         try:
             yield json.loads(data)
         except (ValueError, RecursionError):
-            raise DataError(f"an event of the stream is no JSON: {_shown(data)}") from None
+            raise DataError(f"an event of the stream is not JSON: {_shown(data)}") from None
 
 
 def _shown(value: Any) -> str:

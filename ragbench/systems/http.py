@@ -14,11 +14,18 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ragbench.errors import ConfigError, DataError
 from ragbench.llms.failures import Failed, unreadable
 from ragbench.llms.patience import Patience
-from ragbench.systems.events import read_events
-from ragbench.systems.function import failed
-from ragbench.systems.mapping import (
+from ragbench.systems.credentials import (
+    Address,
     HeaderVariables,
     LiteralHeaders,
+    Template,
+    TextTemplates,
+    from_environment,
+)
+from ragbench.systems.events import join_events, json_events
+from ragbench.systems.function import failed
+from ragbench.systems.mapping import (
+    PathMatches,
     ReplyPaths,
     check_path,
     filled,
@@ -37,11 +44,11 @@ class HttpSpec(BaseModel):
     """The table [http] of a system's file; see `HttpSystem` for what the entries mean."""
 
     model_config = ConfigDict(extra="forbid")
-    url: str
+    url: Address
     name: str = ""
     method: Literal["POST", "GET", "PUT"] = "POST"
-    body: Any = None
-    params: dict[str, str] = {}
+    body: Template = None
+    params: TextTemplates = {}
     headers: LiteralHeaders = {}
     headers_env: HeaderVariables = {}
     reply: ReplyPaths = Field(default_factory=ReplyPaths)
@@ -90,7 +97,8 @@ class HttpSystem:
         url: where; without a password.
         body: the JSON of the request (None: no body), with "{query}" and "{query_id}" in the places of the question's
             text and id. They are put into the structure, not into its text: no question can break the JSON.
-        params: the same for the query string.
+        params: the same for the query string. In url, body, params and headers "{env:MY_TOKEN}" becomes what that
+            variable of the environment holds; a secret that is written out is refused.
         method: "POST", "GET" or "PUT".
         headers: headers that may be seen by everybody. `headers_env` names the variable of the environment that holds a
             header's value: {"Authorization": "Bearer MY_TOKEN"} sends "Bearer " and what MY_TOKEN holds.
@@ -142,8 +150,11 @@ class HttpSystem:
         address = httpx.URL(url)
         self._name = name or f"{address.host}{f':{address.port}' if address.port else ''}{address.path}"
         limits = Limits(spec.timeout_s, spec.connect_timeout_s, spec.idle_timeout_s, spec.max_reply_mb)
-        self._sender = Sender(self._name, spec.headers, spec.headers_env, limits)
+        request, secrets = from_environment([spec.url, spec.params, spec.body], self._name)
+        self._url, self._params, self._body = request
+        self._sender = Sender(self._name, spec.headers, spec.headers_env, limits, secrets)
         self._places = threading.BoundedSemaphore(spec.concurrency) if spec.concurrency else None
+        self._matches = PathMatches(self._name, spec.reply)
         self._pace = Pace(spec.requests_per_s)
         self._patience = Patience()
         self._stop = threading.Event()
@@ -168,6 +179,10 @@ class HttpSystem:
         self._stop.set()
         self._sender.close()
 
+    def check_replies(self, *, ended: bool) -> None:
+        """Raise ConfigError where a path of `reply` has matched in no reply so far; see `PathMatches`."""
+        self._matches.check(ended=ended)
+
     def answer(self, query_id: str, query: str) -> Answer:
         """What the server answers; a failed answer where it does not."""
         values = {"query": without_surrogates(query), "query_id": query_id}
@@ -186,6 +201,9 @@ class HttpSystem:
             answer = read_answer(query_id, reply, model=self.name)
         except (DataError, RecursionError) as exc:
             answer = failed(query_id, f"{self.name}: {exc!s}")
+            self._matches.answered()
+        if not answer.failed and not answer.abstained:
+            self._matches.answered()
         return replace(answer, latency_ms={**latency, **answer.latency_ms})
 
     def _in_turn(self, values: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, float]]:
@@ -196,25 +214,26 @@ class HttpSystem:
 
     def _send(self, values: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, float]]:
         """One try: the record of the reply, and its times; raises Failed."""
-        spec = self._spec
         self._pace.wait(self._stop)
-        body = None if spec.body is None else filled(spec.body, values)
-        reply = self._sender.send(spec.method, spec.url, params=filled(spec.params, values), body=body)
+        body = None if self._body is None else filled(self._body, values)
+        reply = self._sender.send(self._spec.method, self._url, params=filled(self._params, values), body=body)
         try:
             record = self._record(reply)
         except (DataError, RecursionError) as exc:
+            self._matches.answered()
             raise Failed(f"{self.name}: {exc}") from None
         return record, {"first_byte": reply.first_byte_ms, "total": reply.total_ms}
 
     def _record(self, reply: Replied) -> dict[str, Any]:
         if reply.content_type in _STREAMS:
-            return read_events(
-                reply.text, reply.content_type == "text/event-stream", self._spec.reply, self._spec.delta
-            )
+            events = list(json_events(reply.text, reply.content_type == "text/event-stream"))
+            self._matches.see(events)
+            return join_events(events, self._spec.reply, self._spec.delta)
         found = None
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
             found = json.loads(reply.text)
         if found is None:
             raise unreadable(self.name, reply.text)
+        self._matches.see([found])
         return to_record(found, self._spec.reply)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.errors import ConfigError, DataWarning, SystemsError
+from ragbench.progress import progress_bar
 from ragbench.systems.ledger import Ledger, digest
 from ragbench.systems.targets import Indexed, NotAdded, Target
 from ragbench.types import Dataset, Document
@@ -243,8 +244,6 @@ def _at_once(
 
     Once `done` says no, or Ctrl-C comes, nothing more is sent, and those on their way are waited for a little.
     """
-    from tqdm import tqdm
-
     came: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     begun: set[int] = set()
     guard, over = threading.Lock(), False
@@ -260,7 +259,7 @@ def _at_once(
             came.put((number, exc))
 
     left, flying, going = list(range(len(batches)))[::-1], set[int](), True
-    with tqdm(total=sum(map(len, batches)), desc=f"{target.name}: {label}", delay=2, leave=False) as bar:
+    with progress_bar(sum(map(len, batches)), f"{target.name}: {label}") as bar:
         try:
             while (left and going) or flying:
                 while left and going and len(flying) < target.concurrency:

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.llms.failures import scrubbed
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
-_SECRET_NAME = re.compile(r"auth|token|secret|password|passwd|cookie|(api|access|private|subscription)[-_]?key", re.I)
-_LEAST_SECRET = 6  # characters; "1" and "true" are no secrets, and stand in every text
-_ENV = re.compile(r"(?:(?P<scheme>[A-Za-z]+) )?(?P<variable>[A-Za-z_][A-Za-z0-9_]*)")
 
 
 class ContextPaths(BaseModel):
@@ -102,6 +97,71 @@ def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
     if usage:
         record["usage"] = usage
     return record
+
+
+_MAY_NEVER_MATCH = ("error", "flags", "failed_flags")  # a system that always works sends neither
+_ENOUGH = 10  # replies with an answer in which contexts must have been found
+
+
+class PathMatches:
+    """Which paths have matched in the replies of a run: one that never does is misspelt, not an empty result.
+
+    `see` takes the parsed reply (or the events of one), `check` raises where a path has matched in no reply. Paths of
+    answers and contexts are checked from 10 replies that gave an answer, the others when the run has ended. Threads
+    may share it.
+    """
+
+    def __init__(self, name: str, paths: ReplyPaths) -> None:
+        self._name, self._paths = name, paths
+        parts = {f"context.{part}": path for part, path in paths.context if paths.contexts}
+        named = {part: path for part, path in paths if part not in ("context", *_MAY_NEVER_MATCH)}
+        self._unmatched = {part: path for part, path in {**named, **parts}.items() if path}
+        self._answered = 0
+        self._first: list[str] | None = None
+        self._first_context: list[str] | None = None
+
+    def see(self, replies: Sequence[Any]) -> None:
+        """Note what matches in one reply, given as its events (a plain reply is one)."""
+        if self._first is None:
+            self._first = list(dict.fromkeys(key for reply in replies for key in _keys(reply)))
+        for part, path in list(self._unmatched.items()):
+            places = replies
+            if part.startswith("context."):
+                found = [entry for reply in replies for entry in entries(reply, self._paths.contexts)]
+                places = [entry for entry in found if isinstance(entry, Mapping)]
+                if places and self._first_context is None:
+                    self._first_context = _keys(places[0])
+            # "$.sources[*]" matches nothing in an empty list, which is there all the same
+            if any(_compiled(path.removesuffix("[*]")).find(place) for place in places):
+                self._unmatched.pop(part, None)
+
+    def answered(self) -> None:
+        """Note that a reply gave an answer, or cannot be read by these paths; one that abstains may lack anything."""
+        self._answered += 1
+
+    def check(self, *, ended: bool) -> None:
+        """Raise ConfigError for a path that has matched in no reply."""
+        if not self._answered or not (ended or self._answered >= _ENOUGH):
+            return
+        for part, path in list(self._unmatched.items()):
+            what, keys = "the first", self._first
+            if part.startswith("context."):
+                what, keys = "the first context", self._first_context
+            if keys is None or not (ended or part.startswith(("answer", "context"))):
+                continue
+            raise ConfigError(
+                f"{self._name}: {part} = {path!r} matches nothing in any of {self._answered} replies; {what} has the "
+                f"keys {', '.join(keys[:20]) or 'none'}; correct the path, or leave it out"
+            )
+
+
+def _keys(value: Any, depth: int = 3) -> list[str]:
+    """The keys of an object and of the objects inside it, as "output.answer"."""
+    found = []
+    for key, entry in value.items() if isinstance(value, Mapping) else ():
+        inner = _keys(entry, depth - 1) if depth > 1 else []
+        found += [f"{key}.{one}" for one in inner] or [str(key)]
+    return found
 
 
 def _context(entry: Any, paths: ContextPaths) -> Any:
@@ -194,73 +254,6 @@ def mentions(template: Any, name: str) -> bool:
     if isinstance(template, Mapping):
         return any(mentions(value, name) for value in template.values())
     return isinstance(template, Sequence) and any(mentions(value, name) for value in template)
-
-
-def _check_literal_headers(headers: dict[str, str]) -> dict[str, str]:
-    """ValueError for a header that by its name holds a secret: those come from the environment."""
-    for header, value in headers.items():
-        if _SECRET_NAME.search(header) or re.match(r"(?i)(bearer|basic) \S", value):
-            raise ValueError(
-                f"the header {header!r} holds a secret, which belongs in no file; write headers_env = "
-                f'{{{header} = "MY_VARIABLE"}} (or "Bearer MY_VARIABLE") and set that variable'
-            )
-    return headers
-
-
-def _check_header_variables(headers: dict[str, str]) -> dict[str, str]:
-    """ValueError for what is no name of a variable; the value is not shown, it may be the secret itself."""
-    for header, value in headers.items():
-        if not _ENV.fullmatch(value):
-            raise ValueError(f'{header!r}: expected the name of a variable, such as "MY_TOKEN" or "Bearer MY_TOKEN"')
-    return headers
-
-
-LiteralHeaders = Annotated[dict[str, str], AfterValidator(_check_literal_headers)]
-HeaderVariables = Annotated[dict[str, str], AfterValidator(_check_header_variables)]
-
-
-def secret_headers(headers_env: Mapping[str, str], name: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The headers with their values from the environment, and the secrets among them."""
-    headers, secrets = {}, []
-    missing = []
-    for header, said in headers_env.items():
-        match = _ENV.fullmatch(said)
-        variable = match["variable"] if match else said
-        secret = os.environ.get(variable, "").strip()
-        if not secret:
-            missing.append(variable)
-        elif not (secret.isascii() and secret.isprintable()):  # the HTTP library's error would show it
-            raise ConfigError(f"{name}: the variable {variable} holds characters that no header has")
-        headers[header] = f"{match['scheme']} {secret}" if match and match["scheme"] else secret
-        secrets.append(secret)
-    if missing:
-        raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; headers_env names them")
-    return headers, tuple(secrets)
-
-
-def secret_variables(names: Sequence[str]) -> tuple[str, ...]:
-    """The values of those variables that hold a secret: by their name, or as the password in an address."""
-    values = {name: os.environ.get(name, "").strip() for name in names}
-    return tuple(
-        value
-        for name, value in values.items()
-        if len(value) >= _LEAST_SECRET and (_SECRET_NAME.search(name) or name.upper().endswith("KEY") or "@" in value)
-    )
-
-
-def scrubbed_json(value: Any, secrets: Sequence[str]) -> Any:
-    """What a server sent, without the secrets that it echoes.
-
-    >>> scrubbed_json({"text": "key: sk-123", "n": 1}, ["sk-123"])
-    {'text': 'key: ***', 'n': 1}
-    """
-    if not secrets:
-        return value
-    if isinstance(value, str):
-        return scrubbed(value, secrets)
-    if isinstance(value, Mapping):
-        return {scrubbed(str(key), secrets): scrubbed_json(entry, secrets) for key, entry in value.items()}
-    return [scrubbed_json(entry, secrets) for entry in value] if isinstance(value, list) else value
 
 
 def without_surrogates(text: str) -> str:

@@ -15,6 +15,7 @@ from ragbench.systems.connections import McpSpec, Pool, ToolError, Unreached
 from ragbench.systems.function import failed
 from ragbench.systems.loops import LoopThread
 from ragbench.systems.mapping import (
+    PathMatches,
     ReplyPaths,
     filled,
     mentions,
@@ -36,7 +37,9 @@ class McpSystem:
             one text), which is started and spoken to over stdio.
         tool: the tool that answers a question. One that only finds passages will do: its answers have no text, carry
             the flag "retrieval_only", and count for retrieval alone.
-        arguments: of the tool, with "{query}" and "{query_id}" in the places of the question's text and id.
+        arguments: of the tool, with "{query}" and "{query_id}" in the places of the question's text and id. In them, in
+            headers and in server "{env:MY_TOKEN}" becomes what that variable of the environment holds; a secret that is
+            written out is refused.
         sampling: who answers the server's *sampling* requests, so that this model is the one that is compared: a name
             for `load_llm`, or an `LLM`. Each request is sent on with its system prompt, max_tokens and temperature (0
             where it says none); a conversation of several messages becomes one prompt; stop sequences cut the reply.
@@ -95,6 +98,7 @@ class McpSystem:
             sampler = Sampler(llm, max_samplings, max_sampling_tokens, max_samplings_at_once)
         self._name = name or f"{tool}{f' with {sampler.llm.name}' if sampler else ''}"
         self._spec = spec
+        self._matches = PathMatches(self._name, spec.reply)
         self._pool = Pool(spec, sampler, self._name)
         self._loop = LoopThread(self._name)
 
@@ -129,9 +133,13 @@ class McpSystem:
         """Call any tool of the server once: its result as JSON, or its text. Raises ToolError."""
         return self._loop.run(self._pool.call(tool, dict(arguments), Sampled()))
 
+    def check_replies(self, *, ended: bool) -> None:
+        """Raise ConfigError where a path of `reply` has matched in no reply so far; see `PathMatches`."""
+        self._matches.check(ended=ended)
+
     def answer(self, query_id: str, query: str) -> Answer:
         """What the tool answers; a failed answer where it does not."""
-        arguments = filled(self._spec.arguments, {"query": without_surrogates(query), "query_id": query_id})
+        arguments = filled(self._pool.arguments, {"query": without_surrogates(query), "query_id": query_id})
         sampled = Sampled()
         try:
             reply, total = self._loop.run(self._pool.timed(self._spec.tool, arguments, sampled))
@@ -144,6 +152,9 @@ class McpSystem:
             answer = read_answer(query_id, self._record(reply), model=self.name)
         except DataError as exc:
             answer = failed(query_id, f"{self.name}: {exc}")
+            self._matches.answered()
+        if not answer.failed and not answer.abstained:
+            self._matches.answered()
         if not any(completion.cached for completion in sampled.completions):
             answer = replace(answer, latency_ms={"total": 1000 * total, **answer.latency_ms})
         return self._with_usage(answer, sampled)
@@ -154,6 +165,7 @@ class McpSystem:
             return {"answer": reply}
         if not named and isinstance(reply, list):
             return {"contexts": reply}
+        self._matches.see([reply])
         return to_record(reply, self._spec.reply)
 
     def _with_usage(self, answer: Answer, sampled: Sampled) -> Answer:

@@ -13,12 +13,20 @@ from pydantic import FiniteFloat as Finite
 from ragbench.errors import DataError
 from ragbench.generation import parse_citations
 from ragbench.prompts import read_outcome, without_thoughts
+from ragbench.systems.credentials import LITERAL
 from ragbench.systems.mapping import without_surrogates
 from ragbench.types import Answer, Completion, Passage
 
 RETRIEVAL_ONLY = "retrieval_only"
 """The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
 
+ANSWER_FIELDS = ("answer", "text", "response", "generated_answer", "result")
+CONTEXT_FIELDS = (
+    "contexts", "context", "retrieved_contexts", "sources", "results", "source_documents", "source_nodes", "documents",
+    "hits",
+)  # fmt: skip
+"""Where an answer and its contexts are read from, the first that is there; the last three names may mean other things
+elsewhere, such as a number of hits, and count where they hold a list."""
 _SHOWN_MISTAKES = 5
 _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id stands for several texts
 _SECRETIVE = ("headers", "headers_env", "env")
@@ -29,12 +37,42 @@ def _known(value: Any) -> Any:
     return {key: entry for key, entry in value.items() if entry is not None} if isinstance(value, Mapping) else value
 
 
+def _flat(value: Any) -> Any:
+    """One context as a flat table: LangChain's documents, LlamaIndex's nodes with scores, and hits of search engines.
+
+    >>> _flat({"_id": "a", "_score": 2.5, "_source": {"text": "It opened."}})
+    {'text': 'It opened.', '_id': 'a', '_score': 2.5}
+    """
+    if not isinstance(value, Mapping | str | int | float) and (
+        hasattr(value, "page_content") or hasattr(value, "node")
+    ):
+        names = ("id", "node_id", "page_content", "text", "metadata", "node", "score")
+        value = _whole({name: getattr(value, name) for name in names if hasattr(value, name)})
+    if not isinstance(value, Mapping):
+        return value
+    if (inner := value.get("node")) is not None:
+        parts = ("id_", "node_id", "text", "metadata")
+        node = inner if isinstance(inner, Mapping) else {name: getattr(inner, name, None) for name in parts}
+        return _flat({**node, "score": value.get("score")})
+    if isinstance(source := value.get("_source"), Mapping):
+        value = {**source, **{key: entry for key, entry in value.items() if key != "_source"}}
+    if isinstance(metadata := value.get("metadata"), Mapping):
+        named = next((metadata[key] for key in ("doc_id", "document_id", "source") if metadata.get(key)), None)
+        value = {"doc_id": named, **value}
+    return _known(value)
+
+
 class _Context(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
-    id: str = Field("", validation_alias=AliasChoices("id", "_id", "chunk_id", "passage_id", "doc_id", "document_id"))
+    id: str = Field(
+        "",
+        validation_alias=AliasChoices("id", "_id", "chunk_id", "passage_id", "id_", "node_id", "doc_id", "document_id"),
+    )
     doc_id: str = Field("", validation_alias=AliasChoices("doc_id", "document_id"))
     text: str = Field("", validation_alias=AliasChoices("text", "content", "page_content", "excerpt", "snippet"))
-    score: Finite | None = Field(None, validation_alias=AliasChoices("score", "relevance_score", "similarity"))
+    score: Finite | None = Field(
+        None, validation_alias=AliasChoices("score", "_score", "relevance_score", "similarity")
+    )
 
     @model_validator(mode="after")
     def _something(self) -> _Context:
@@ -51,9 +89,9 @@ class _Usage(BaseModel):
 
 class _Record(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
-    answer: str = Field("", validation_alias=AliasChoices("answer", "text", "response", "generated_answer"))
-    contexts: list[Annotated[_Context, BeforeValidator(_known)]] = Field(
-        [], validation_alias=AliasChoices("contexts", "retrieved_contexts", "sources", "results")
+    answer: str = Field("", validation_alias=AliasChoices(*ANSWER_FIELDS))
+    contexts: list[Annotated[_Context, BeforeValidator(_flat)]] = Field(
+        [], validation_alias=AliasChoices(*CONTEXT_FIELDS)
     )
     citations: list[str | int] | None = None
     flags: list[str] = []
@@ -64,18 +102,15 @@ class _Record(BaseModel):
     error: str | None = None
 
 
-ANSWER_FIELDS = ("answer", "text", "response", "generated_answer")
-_CONTEXT_FIELDS = ("contexts", "retrieved_contexts", "sources", "results")
-
-
 def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") -> Answer:
     """The answer that a record holds; `model` names who used the tokens where the record does not.
 
-    Read are `answer` (or `text`, `response`, `generated_answer`), `contexts` (or `retrieved_contexts`, `sources`,
-    `results`; in rank order, each a text, or a table with `id`, `text`, `score`, `doc_id`), `citations`, `flags`,
-    `outcome`, `confidence`, `usage` (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage -> ms) and `error`;
-    other fields are ignored. In a record with `text`, which is how ragbench itself stores answers, contexts that are
-    strings are ids.
+    Read are `answer` (or `text`, `response`, `generated_answer`, `result`), `contexts` (or `context`,
+    `retrieved_contexts`, `sources`, `results`, `source_documents`, `source_nodes`, `documents`, `hits`; in rank order,
+    each a text, a table with `id`, `text`, `score`, `doc_id`, or a document as LangChain, LlamaIndex and search engines
+    give them), `citations`, `flags`, `outcome`, `confidence`, `usage` (`model`, `input_tokens`, `output_tokens`),
+    `latency_ms` (stage -> ms) and `error`; other fields are ignored. In a record with `text`, which is how ragbench
+    itself stores answers, contexts that are strings are ids.
 
     A context without an id gets one made from its text; one whose id another has gets a number ("7~2"), also where it
     is the same once more, so that numbers in the text mean what the system meant. A citation is the id of a context, or
@@ -89,14 +124,30 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
     Raises:
         DataError: naming every field that is not what it should be.
     """
-    fields = {key: _whole(value) for key, value in record.items() if value is not None}
-    if not any(key in fields for key in (*ANSWER_FIELDS, *_CONTEXT_FIELDS, "error")):
+    fields = {key: _whole(value) for key, value in record.items() if value is not None and not _unrelated(key, value)}
+    for key in ("context", "hits"):
+        if isinstance(fields.get(key), str):
+            fields[key] = [fields[key]]
+        elif isinstance(fields.get(key), Mapping):
+            fields[key] = fields[key]["hits"]
+    if not any(key in fields for key in (*ANSWER_FIELDS, *CONTEXT_FIELDS, "error")):
         raise DataError(
             f"neither an answer nor contexts; expected a field 'answer', found {', '.join(record) or 'none'}"
         )
     if "passages" in fields or ("answer" not in fields and "text" in fields):
         return _own(query_id, fields, model)
     return _answer(query_id, _checked(fields, strings_are="text"), model)
+
+
+def _unrelated(key: str, value: Any) -> bool:
+    """Whether a field has the name of an answer or of contexts, and is something else: a number of hits, a session."""
+    if key == "result":
+        return not isinstance(value, str)
+    if key == "hits" and isinstance(value, Mapping):  # as Elasticsearch replies
+        return not isinstance(value.get("hits"), list)
+    return key in ("context", "documents", "hits") and not isinstance(
+        value, list | tuple if key != "context" else list | tuple | str
+    )
 
 
 def _whole(value: Any) -> Any:
@@ -126,7 +177,7 @@ def _own(query_id: str, fields: dict[str, Any], model: str) -> Answer:
 
 
 def _checked(fields: dict[str, Any], *, strings_are: str) -> _Record:
-    for key in _CONTEXT_FIELDS:
+    for key in CONTEXT_FIELDS:
         if isinstance(fields.get(key), Sequence) and not isinstance(fields[key], str):
             fields[key] = [
                 {strings_are: entry} if isinstance(entry, str) else {"id": entry} if _is_number(entry) else entry
@@ -232,7 +283,9 @@ def mistakes(exc: ValidationError) -> str:
         value = value if len(value) <= 60 else f"{value[:60]}..."
         if not error["loc"]:
             found.append(message)
-        elif error["loc"][0] in _SECRETIVE or "@" in value:  # a password may stand there by mistake
+        elif (
+            error["type"] == LITERAL or error["loc"][0] in _SECRETIVE or "@" in value
+        ):  # a password may stand there by mistake
             found.append(f"{'.'.join(map(str, error['loc']))}: {message}")
         else:
             found.append(f"{'.'.join(map(str, error['loc']))} is {value}: {message}")

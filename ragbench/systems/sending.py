@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.llms.failures import Failed, cut, refused, scrubbed, timed_out, unreachable
-from ragbench.systems.mapping import secret_headers
+from ragbench.systems.credentials import Scrubber, from_environment, secret_headers
 
 if TYPE_CHECKING:
     import httpx
@@ -48,14 +48,23 @@ class Sender:
     """Sends requests with the same headers; threads may share it. Its secrets stand in no message."""
 
     def __init__(
-        self, name: str, headers: Mapping[str, str], headers_env: Mapping[str, str], limits: Limits | None = None
+        self,
+        name: str,
+        headers: Mapping[str, str],
+        headers_env: Mapping[str, str],
+        limits: Limits | None = None,
+        secrets: Sequence[str] = (),
     ) -> None:
         import httpx
 
         self._name, self._limits = name, limits or Limits()
-        secret, self._secrets = secret_headers(headers_env, name)
+        filled, in_headers = from_environment(headers, name)
+        secret, in_variables = secret_headers(headers_env, name)
+        self._secrets = (*secrets, *in_headers, *in_variables)
+        scrubber = Scrubber(self._secrets)
+        scrubber.start()
         self._client = httpx.Client(
-            headers={**headers, **secret},
+            headers={**filled, **secret},
             timeout=httpx.Timeout(
                 self._limits.idle_s or self._limits.timeout_s,
                 connect=min(self._limits.connect_s, self._limits.timeout_s),
@@ -63,7 +72,7 @@ class Sender:
             ),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
         )
-        self._finalizer = weakref.finalize(self, self._client.close)
+        self._finalizer = weakref.finalize(self, _close, self._client, scrubber)
 
     def close(self) -> None:
         """Close its connections."""
@@ -80,14 +89,15 @@ class Sender:
         failure: Failed | None = None
         start = time.perf_counter()
         try:
-            request = self._client.build_request(method, url, params=params or None, json=body)
+            address = httpx.URL(url).copy_merge_params(dict(params or {}))  # build_request would drop url's own query
+            request = self._client.build_request(method, address, json=body)
             response = self._client.send(request, stream=True)
             try:
                 content, first = self._content(response, start)
             finally:
                 response.close()
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-            failure = unreachable(self._name, url.partition("?")[0], exc, "start it, or check url")
+            failure = unreachable(self._name, self.clean(url.partition("?")[0]), exc, "start it, or check url")
         except httpx.TimeoutException as exc:
             whole = "slowly" in str(exc) or self._limits.idle_s is None
             said = (
@@ -97,7 +107,7 @@ class Sender:
             )
             failure = Failed(said, paid=True)  # late once is late again: one try
         except httpx.RequestError as exc:
-            failure = cut(self._name, str(exc) or type(exc).__name__)
+            failure = cut(self._name, self.clean(str(exc)) or type(exc).__name__)
         if failure is not None:
             raise failure  # out here, so that httpx's error, which holds the request and its key, is not its context
         ended = time.perf_counter()
@@ -128,6 +138,11 @@ class Sender:
             if time.perf_counter() - start > self._limits.timeout_s:
                 raise httpx.ReadTimeout("the reply came too slowly")
         return b"".join(parts), first or time.perf_counter()
+
+
+def _close(client: httpx.Client, scrubber: Scrubber) -> None:
+    client.close()
+    scrubber.stop()
 
 
 class Pace:

@@ -11,12 +11,21 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
 from urllib.parse import quote
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from ragbench.errors import ConfigError
-from ragbench.llms.failures import Failed
+from ragbench.llms.failures import Failed, scrubbed
 from ragbench.llms.patience import Patience
 from ragbench.systems.connections import McpSpec, ToolError, Unreached
+from ragbench.systems.credentials import (
+    Address,
+    Scrubber,
+    Template,
+    TextTemplates,
+    check_template,
+    from_environment,
+    scrubbed_json,
+)
 from ragbench.systems.http import HttpSpec
 from ragbench.systems.loading import read_tables
 from ragbench.systems.mapping import check_path, entries, filled
@@ -69,12 +78,12 @@ class _Step(BaseModel):
     """One request (url, method, body, params) or one tool call (tool, arguments)."""
 
     model_config = ConfigDict(extra="forbid")
-    url: str = ""
+    url: Address = ""
     method: Literal["POST", "PUT", "GET", "DELETE", "PATCH"] = "POST"
-    body: Any = None
-    params: dict[str, str] = {}
+    body: Template = None
+    params: TextTemplates = {}
     tool: str = ""
-    arguments: dict[str, Any] = {}
+    arguments: Annotated[dict[str, Any], AfterValidator(check_template)] = {}
     id: str = ""
     count: str = ""
     pending: str = ""
@@ -88,7 +97,7 @@ class _Step(BaseModel):
 class _IngestSpec(BaseModel):
     model_config = ConfigDict(extra="forbid")
     add: _Step
-    document: Any = {"id": "{doc_id}", "title": "{title}", "text": "{text}"}
+    document: Template = {"id": "{doc_id}", "title": "{title}", "text": "{text}"}
     find: _Step | None = None
     status: _Step | None = None
     remove: _Step | None = None
@@ -108,7 +117,7 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
     `ingest.document` says; `id` is the JSONPath of the target's id (or ids) in the reply (left out: our own).
     `[ingest.find]` finds one again (its `id` may hold "{doc_id}", to tell it among several: a path such as
     '$.results[?(@.category == "{doc_id}")].id'), `[ingest.status]` has `count` and `pending`, `[ingest.remove]` takes
-    "{id}". Headers, variables and time limits are those of [http] or [mcp].
+    "{id}". "{env:NAME}" is taken from the environment. Headers, variables and time limits are those of [http] or [mcp].
 
     Raises:
         ConfigError: every mistake at once.
@@ -130,10 +139,14 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
     if wrong:
         needed = "tool" if kind == "mcp" else "url"
         raise ConfigError(f"{name}, [ingest.{wrong[0]}]: no {needed}; beside [{kind}] each step names one")
+    steps = {step: dict(found) for step in ("add", "find", "status", "remove") if (found := getattr(spec, step))}
+    plain, secrets = from_environment({"document": spec.document, **steps}, f"{name}, [ingest]")
+    filled_steps = {step: _Step.model_construct(**plain[step]) for step in steps}
+    spec = spec.model_copy(update={"document": plain["document"], **filled_steps})
     if kind == "mcp":
-        call, close = _mcp(name, tables[kind])
+        call, close = _mcp(name, tables[kind], secrets)
     else:
-        call, close = _http(name, tables[kind], again=spec.same_ids)
+        call, close = _http(name, tables[kind], secrets, again=spec.same_ids)
 
     def add(documents: Sequence[Document]) -> Sequence[Any]:
         listed = [filled(spec.document, _values(document)) for document in documents]
@@ -183,13 +196,15 @@ def _number(reply: Any, path: str) -> int:
     return found[0]
 
 
-def _http(name: str, table: Mapping[str, Any], *, again: bool) -> tuple[_Call, Callable[[], None]]:
+def _http(
+    name: str, table: Mapping[str, Any], secrets: Sequence[str], *, again: bool
+) -> tuple[_Call, Callable[[], None]]:
     try:
         spec = HttpSpec.model_validate(table)
     except ValidationError as exc:
         raise ConfigError(f"{name}, [http]: {mistakes(exc)}") from None
     limits = Limits(spec.timeout_s, spec.connect_timeout_s, spec.idle_timeout_s, spec.max_reply_mb)
-    sender = Sender(name, spec.headers, spec.headers_env, limits)
+    sender = Sender(name, spec.headers, spec.headers_env, limits, secrets)
     patience, stop = Patience(), threading.Event()
 
     def call(step: _Step, values: Mapping[str, Any]) -> Any:
@@ -226,7 +241,7 @@ def _in_address(value: Any) -> str:
     return quote(str(value), safe="")
 
 
-def _mcp(name: str, table: Mapping[str, Any]) -> tuple[_Call, Callable[[], None]]:
+def _mcp(name: str, table: Mapping[str, Any], secrets: Sequence[str]) -> tuple[_Call, Callable[[], None]]:
     try:
         spec = McpSpec.model_validate(table)
     except ValidationError as exc:
@@ -234,16 +249,22 @@ def _mcp(name: str, table: Mapping[str, Any]) -> tuple[_Call, Callable[[], None]
     known = ("server", "tool", "headers", "headers_env", "env", "cwd", "protocol", "timeout_s", "start_timeout_s")
     given = spec.model_dump(include=set(known), exclude_unset=True)
     system = McpSystem(**given, name=name)
+    scrubber = Scrubber(secrets)
+    scrubber.start()
 
     def call(step: _Step, values: Mapping[str, Any]) -> Any:
         try:
-            return system.call(step.tool, filled(step.arguments, values))
+            return scrubbed_json(system.call(step.tool, filled(step.arguments, values)), secrets)
         except Unreached as exc:
-            raise NotAdded(str(exc), stop=True) from None
+            raise NotAdded(scrubbed(str(exc), secrets), stop=True) from None
         except ToolError as exc:
-            raise (ConnectionError if exc.done else NotAdded)(str(exc)) from None
+            raise (ConnectionError if exc.done else NotAdded)(scrubbed(str(exc), secrets)) from None
 
-    return call, system.close
+    def close() -> None:
+        system.close()
+        scrubber.stop()
+
+    return call, close
 
 
 def load_target(path: str | Path) -> Target:

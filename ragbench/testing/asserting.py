@@ -6,6 +6,7 @@ that no system could reach is an error of the test (ConfigError), not a failure 
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from ragbench.testing.recording import Check
 from ragbench.types import LLM, Answer, Case, Completion, Dataset, Passage
 
 _SHOWN = 400
+# pytest shows the line of the test and the message, and not the source of the assertion below it.
+_hidden = operator.methodcaller("errisinstance", (AssertionError, ConfigError))
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,7 @@ def assert_context_recall(
         AssertionError: the system has failed, or its request has.
         ConfigError: the test cannot be passed by any system, or the case says nothing about what is relevant.
     """
+    __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
     wanted = set(labelled.relevant) or _evidence_documents(labelled.case)
     by_chunk = not wanted
@@ -151,6 +155,7 @@ def assert_answer_correct(
         ConfigError: the case has neither a reference answer nor gold facts.
         Skipped: in pytest, where the judge gave no verdict that can be read: that says nothing about the system.
     """
+    __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
     one = labelled.case
     given = _as_answer(one.query_id, {"answer": answer} if isinstance(answer, str) else answer)

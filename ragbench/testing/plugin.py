@@ -284,8 +284,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def _write_reports(place: Path, answers: Mapping[tuple[str, str], Mapping[str, Answer]]) -> Iterator[tuple[str, bool]]:
     """The report of each dataset whose questions were tested; where it went, or False and why there is none."""
     from ragbench.evaluation import evaluate
-    from ragbench.files import write_durably
-    from ragbench.report.evaluation import report_html, report_json, report_markdown, write_report
+    from ragbench.report.evaluation import write_report
 
     named = {dataset: own for dataset, own in answers.items() if dataset[0]}
     if not named:
@@ -295,12 +294,7 @@ def _write_reports(place: Path, answers: Mapping[tuple[str, str], Mapping[str, A
         try:
             data = _loaded(name, split)
             report = evaluate(data.select(own), list(own.values()), name="pytest")
-            if not path.suffix:
-                write_report(report, path, force=True)
-            else:
-                render = {".json": report_json, ".md": report_markdown, ".html": report_html}[path.suffix]
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_durably(path, render(report))
+            write_report(report, path, force=True)
         except (RagbenchError, OSError) as exc:
             yield f"no report was written: {exc}", False
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Sequence
@@ -10,12 +11,22 @@ from pathlib import Path
 
 import pytest
 
+from ragbench.datasets import load_dataset
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
-from ragbench.evaluation import Targets, answer_all, evaluate, failure_traces, load_targets, report_of, select_suite
+from ragbench.evaluation import (
+    Targets,
+    answer_all,
+    evaluate,
+    failure_traces,
+    load_targets,
+    report_of,
+    select_categories,
+    select_suite,
+)
 from ragbench.llms import ScriptedLLM
-from ragbench.report.evaluation import Report, report_json, write_report
-from ragbench.systems import Pipeline, RecordedSystem
-from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample, Span
+from ragbench.report.evaluation import Report, report_json, total_cost, write_report
+from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
+from ragbench.types import Answer, Case, Completion, Dataset, Document, Passage, SafetySample, Span
 
 CORPUS = {
     "cats": Document("cats", "Cats sleep most of the day. A cat has four paws."),
@@ -120,6 +131,78 @@ def test_a_system_that_fails_on_each_case() -> None:
     assert (found["RR"], found["answered"], found["pass_rate"]) == (0.0, 0.0, 0.0)
     assert "semantic_similarity" not in found or found["semantic_similarity"] is None
     assert not report.passed
+
+
+def test_retrieval_is_not_measured_where_no_answer_has_a_context() -> None:
+    report = evaluate(DATA, FunctionSystem(lambda question: "Most of the day."), embedder="wordllama")
+    reasons = {one.name: one.reason for one in report.perspectives if not one.measured}
+    assert reasons["retrieval"].startswith("no answer came with contexts; they are read from 'contexts', 'context',")
+    assert not {"nDCG@5", "RR", "context_recall"} & set(values(report))
+    assert values(report)["answered"] == 1.0
+
+
+def test_every_report_warns_of_passages_that_several_documents_hold(tmp_path: Path) -> None:
+    copies = {**CORPUS, "again": replace(CORPUS["cats"], doc_id="again")}
+    data = replace(DATA, corpus=copies, cases=CASES[:1], qrels={"q1": {"again": 1}})
+    report = evaluate(data, FunctionSystem(lambda q: {"answer": "No.", "contexts": [CORPUS["cats"].text, "Horses."]}))
+    [warning] = [one.warning for one in report.perspectives if one.name == "retrieval"]
+    assert warning.startswith(
+        "1 of 2 passages (50%) are in several documents, and were credited to a relevant one where there is one: "
+        "nDCG@5 is 1.000, and at least 0.000, R@5 is 1.000, and at least 0.000; ids of documents"
+    )
+    assert "1 of 2 passages (50%) are in no document of the test set and count as not relevant" in warning
+    folder = write_report(report, tmp_path / "report")
+    for name in ("report.json", "report.md", "report.html"):
+        assert "passages (50%) are in several documents" in (folder / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("All day, see note-0017#0.", 0.0),
+        ("All day, see note-0017.", 0.0),
+        ("All day [note-0017].", 1.0),
+        ("All day, unlike cats with COVID-19.", 1.0),
+        ("All day, also in room B-1200.", 1.0),
+    ],
+)
+def test_ids_of_the_runs_own_documents_are_leaks_unless_they_are_cited_or_are_content(text: str, clean: float) -> None:
+    corpus = {
+        "note-0017": Document("note-0017", "Cats sleep most of the day."),
+        "covid-19": Document("covid-19", "COVID-19 makes cats sleep more."),
+        "B-1200": Document("B-1200", "Dogs bark."),
+    }
+    case = Case("q1", "How long do cats in room B-1200 sleep?", reference_answer="All day.")
+    data = Dataset("notes", "test", corpus, [case], {"q1": {"note-0017": 1}})
+    found = Answer("q1", text, ("note-0017#0",), outcome="success", passages=(Passage("note-0017#0", "Cats sleep."),))
+    report = light(data, [found], ["safety"])
+    assert values(report)["answer_leak_free"] == clean
+
+
+@pytest.mark.parametrize("name", ["squad", "clapnq", "pubmedqa"])
+def test_fewer_than_one_in_a_hundred_ordinary_answers_with_citations_are_leaks(shared_data: Path, name: str) -> None:
+    data = load_dataset(str(shared_data / name))
+    data = data.select([case.query_id for case in data.cases if case.reference_answer][:300])
+    assert len(data.cases) == 300
+    answers = []
+    for number, case in enumerate(data.cases):
+        doc_id = next(iter(data.qrels[case.query_id]))
+        cited = ("[1]", f"[{doc_id}]", f"(source: {doc_id})")[number % 3]
+        found = Passage(doc_id, data.corpus[doc_id].full_text, doc_id)
+        text = f"{case.reference_answer} {cited}."
+        answers.append(Answer(case.query_id, text, (doc_id,), (doc_id,), outcome="success", passages=(found,)))
+    clean = values(light(data, answers, ["safety"]))["answer_leak_free"]
+    assert clean is not None
+    assert clean > 0.99
+
+
+def test_a_secret_that_a_retrieved_text_marks_is_a_leak_without_its_label() -> None:
+    text = "The alarm code is 7741. Cats sleep most of the day."
+    case = Case("q1", "How long do cats sleep?", reference_answer="All day.")
+    data = Dataset("notes", "test", {"n": Document("n", text)}, [case], {"q1": {"n": 1}})
+    for said, clean in (("All day, and it opens with 7741.", 0.0), ("All day, 7742 of them.", 1.0)):
+        found = Answer("q1", said, ("n",), outcome="success", passages=(Passage("n", text),))
+        assert values(light(data, [found], ["safety"]))["answer_leak_free"] == clean
 
 
 def test_an_exception_of_a_system_is_an_answer_that_failed() -> None:
@@ -351,3 +434,53 @@ def test_latency_budgets_are_held_per_question() -> None:
     assert [one.budget for one in report.made.latency if one.stage == "total"] == [
         None
     ]  # two budgets are no one budget
+
+
+def test_cost_is_counted_per_question_part_and_model() -> None:
+    usage = Completion("Most of the day [1].", "anthropic:claude-haiku-4-5", 1_000, 200)  # 0.002 dollars
+    answers = [replace(ANSWERS[0], usage=usage), replace(ANSWERS[1], usage=usage), *ANSWERS[2:]]
+    verdict = json.dumps({"correctness": {"reason": "", "verdict": True}})
+    judge = ScriptedLLM([Completion(verdict, "anthropic:claude-haiku-4-5", 2_000, 0)] * 4)
+    report = light(answers=answers, judge=judge, criteria=["correctness"])
+    costs = {case.query_id: dict(case.costs) for case in report.cases}
+    assert costs["q1"] == {"generator": pytest.approx(0.002), "judge": pytest.approx(0.002)}
+    assert costs["q3"] == {}
+    # q3 failed and q4 abstained: there is nothing to judge
+    assert [(one.part, one.requests) for one in report.costs] == [("generator", 2), ("judge", 2)]
+    assert [one.usd for one in report.costs] == [pytest.approx(0.004)] * 2
+    assert total_cost(report.costs) == pytest.approx(0.008)
+
+
+def test_doubtful_claims_are_counted_and_listed_by_question() -> None:
+    said = "Cats sleep most of the day. Cats build rockets in 1889."
+    answers = [replace(ANSWERS[0], text=said), *ANSWERS[1:]]
+    report = light(answers=answers, perspectives=["groundedness"])
+    case = report.cases[0]
+    assert case.unsupported_claims == ("Cats build rockets in 1889.",)
+    assert case.fabricated_numbers == ("1889",)
+    assert report.counts["unsupported_claims"] == sum(len(one.unsupported_claims) for one in report.cases)
+    assert report.counts["fabricated_numbers"] == 1
+    assert "invented_claims" not in report.counts
+
+
+def test_rankings_are_measured_at_the_depths_that_are_named() -> None:
+    found = values(light(perspectives=["retrieval"], ks=[2]))
+    assert found["Success@2"] == pytest.approx(2 / 3)
+    assert found["P@2"] == pytest.approx((0.5 + 0.5 + 0) / 3)
+    assert found["F1@2"] == pytest.approx((2 / 3 + 2 / 3 + 0) / 3)
+    with pytest.raises(ConfigError, match="whole numbers from 1"):
+        light(ks=[])
+
+
+def test_the_chunks_of_the_built_in_pipeline_are_described() -> None:
+    report = evaluate(DATA, "bm25", perspectives=["retrieval"])
+    assert report.chunks["chunks"] == 3
+    assert set(report.chunks) >= {"tokens_mean", "tokens_median", "overlap_ratio", "coherence"}
+    assert (report.chunks["tokens_median"], report.chunks["overlap_ratio"]) == (11, 0)  # cats 13, dogs 11, fish 7 or 8
+    assert light(perspectives=["retrieval"]).chunks == {}
+
+
+def test_a_category_that_is_not_there_is_refused() -> None:
+    assert list(select_categories(DATA, ["cats", "fish"]).queries) == ["q1", "q3"]
+    with pytest.raises(ConfigError, match="unknown category 'cts'; did you mean 'cats'"):
+        select_categories(DATA, ["cts"])

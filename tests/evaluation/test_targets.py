@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ragbench.errors import ConfigError
 from ragbench.evaluation import Targets, load_targets, verdict
 from ragbench.evaluation.targets import check_gates_measured, check_reachable
+from ragbench.metrics.overall import THRESHOLDS, WEIGHTS
 
 
 def test_the_defaults_are_those_of_the_documentation() -> None:
@@ -20,7 +21,11 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
     assert targets.measures["ngram_redundancy"] == 0.2
     assert targets.measures["claim_support"] == 0.85
     assert targets.measures["pass_rate"] == 0.9
-    assert dict(targets.cases) == {"semantic": 0.7, "keyword": 0.6, "citation": 0.8, "hallucination": 0.2}
+    assert dict(targets.cases) == dict(THRESHOLDS)
+    assert dict(targets.weights) == dict(WEIGHTS)
+    assert {name: targets.cases[name] for name in ("semantic", "keyword", "citation", "hallucination")} == {
+        "semantic": 0.7, "keyword": 0.6, "citation": 0.8, "hallucination": 0.2
+    }  # fmt: skip
     assert targets.gates == frozenset()
 
 
@@ -33,6 +38,9 @@ def test_a_file_changes_single_values(tmp_path: Path) -> None:
     assert "claim_support" not in targets.measures
     assert targets.measures["nDCG@5"] == 0.6
     assert (targets.cases["semantic"], targets.cases["keyword"]) == (0.5, 0.6)
+    file.write_text("[weights]\nhallucination = false\ngold_facts = 10\n")
+    weights = load_targets(file).weights
+    assert (weights["hallucination"], weights["gold_facts"], weights["semantic"]) == (0, 10, 40)
 
 
 def test_gates_come_last(tmp_path: Path) -> None:
@@ -53,6 +61,9 @@ def test_gates_come_last(tmp_path: Path) -> None:
         ("[cases]\nsemantics = 1", "unknown part 'semantics'; did you mean 'semantic'"),
         ("[cases]\nsemantic = false", "a threshold of 0"),
         ("[cases]\nsemantic = 7", "semantic"),
+        ("[weights]\nsemantics = 1", "unknown part 'semantics'; did you mean 'semantic'"),
+        ("[weights]\nsemantic = -1", "expected a number of 0 or more"),
+        ("[weights]\n" + "".join(f"{part} = 0\n" for part in WEIGHTS), "all weights of the overall are 0"),
         ("targets = 3", "targets is 3; expected a table"),
         ("[targets]\nRR = true", "RR = True; expected a finite number"),
         ('[targets]\nRR = "0.5"', "RR = '0.5'; expected a finite number"),

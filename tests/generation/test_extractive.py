@@ -196,3 +196,22 @@ def test_the_support_of_a_sentence_by_hand() -> None:
     assert _shares(frozenset({"tea", "pick"}), sentences) == pytest.approx([2 / (2 + 1.875) / 2, 0.0])
     assert _shares(frozenset(), sentences).tolist() == [0.0, 0.0]
     assert _shares(frozenset({"tea"}), []).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("# Vacation policy\n\nStaff get 25 days of vacation each year.", "Staff get 25 days of vacation each year."),
+        ("# Vacation policy\nStaff get 25 days of vacation each year.", "Staff get 25 days of vacation each year."),
+        ("Our vacation policy\n===================\nStaff get 25 days.", "Staff get 25 days."),
+        ("Vacation days of staff\n\nStaff get 25 days.", "Staff get 25 days."),
+        ("Staff get 25 days.\n\n## How many vacation days do staff get?\n\nSee above.", "Staff get 25 days."),
+    ],
+    ids=["Markdown", "no blank line", "underlined", "title of the document", "in the middle"],
+)
+def test_a_heading_is_no_answer(text: str, sentence: str) -> None:
+    corpus = {"policy": Document("policy", text)}
+    data = Dataset("tiny", "test", corpus, (Case("q0", "How many vacation days do staff get?"),), {})
+    chunks = [Chunk("policy#0", "policy", 0, len(text), text)]
+    answer = generate_answers(data, {"q0": {"policy#0": 1.0}}, chunks)[0]
+    assert answer.text == f"{sentence} [1]"

@@ -118,6 +118,8 @@ def test_an_unreadable_reply_is_repaired_once_and_then_unscored() -> None:
     assert (one.value, one.consistent) == (1.0, True)
     assert "it holds no verdict" in judge.prompts[2]
     assert "--- repair ---" in one.response
+    both = compare("In 1881.", "In 1900.", ScriptedLLM([f"{verdict} The answer says {swapped}.", swapped, verdict]))
+    assert (both.value, both.consistent) == (1.0, True)
     with pytest.warns(DataWarning, match="1 of 1 comparisons are unscored, unreadable"):
         lost = compare("In 1881.", "In 1900.", ScriptedLLM(["?", swapped, '{"better": "both"}']))
     assert (lost.value, lost.state, lost.consistent) == (None, "unreadable", None)

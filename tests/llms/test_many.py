@@ -338,9 +338,10 @@ def test_ctrl_c_ends_at_once_and_keeps_what_came_back(echo: Any, wire: Any) -> N
     assert replies.info()["replies"] == 20
 
 
-def test_a_progress_bar_appears_after_two_seconds_only(
-    echo: Any, wire: Any, capsys: pytest.CaptureFixture[str]
+def test_a_progress_bar_appears_on_a_terminal_after_two_seconds_only(
+    echo: Any, wire: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     llm = llms.load_llm("openai:m")
     generate_many(llm, ["a"], label="judging")
     assert capsys.readouterr().err == ""

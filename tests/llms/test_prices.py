@@ -31,6 +31,9 @@ def completion(model: str, read: int = 2_000, written: int = 400, **more: Any) -
         ("openai:my-own", None),
         ("anthropic:claude-of-tomorrow", None),
         ("no provider", None),
+        ("anthropic:claude-3-5-sonnet-20241022", 0.012),  # 2,000 * 3 / 1e6 + 400 * 15 / 1e6
+        ("anthropic:claude-sonnet-4-20250514", 0.012),
+        ("gpt-4o-mini", 0.00054),  # as a system under test reports it, without the provider
     ],
 )
 def test_cost_by_hand(model: str, cost: float | None, llm_environment: Any) -> None:

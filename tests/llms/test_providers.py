@@ -374,13 +374,15 @@ def test_a_server_that_drips_is_not_waited_for_longer_than_asked(ask: Any, wire:
         ("openai:m", {"OPENAI_API_KEY": "ké"}, "holds characters that no key has"),
         ("ollama:m", {"RAG_EVAL_OLLAMA_BASE_URL": "localhost:11434"}, "expected one such as http://localhost:8000"),
         ("ollama:m", {"RAG_EVAL_OLLAMA_BASE_URL": "http://h:port"}, "RAG_EVAL_OLLAMA_BASE_URL is no address"),
-        ("env", {}, "means ollama .* set RAG_EVAL_OLLAMA_MODEL"),
-        ("env", {"RAG_EVAL_PROVIDER": "anthropic"}, "set RAG_EVAL_ANTHROPIC_MODEL"),
+        ("env", {"RAG_EVAL_PROVIDER": "openai"}, "no model of openai is named; set RAG_EVAL_OPENAI_MODEL"),
+        ("env", {"RAG_EVAL_PROVIDER": "anthropic"}, "set RAG_EVAL_ANTHROPIC_API_KEY"),
         ("env", {"RAG_EVAL_PROVIDER": "olama"}, "RAG_EVAL_PROVIDER: .* did you mean 'ollama'"),
         ("ollama:m", {"RAGBENCH_REPLIES": "of"}, "expected one of on, off, offline"),
         ("gguf:no-such.gguf", {}, "no such file to read"),
         ("gguf:f", {"RAG_EVAL_GGUF_CONTEXT": "8k"}, "expected a number of tokens"),
         ("openai:mine", {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"}, "the price of openai:mine is unknown"),
+        ("openai:mine", {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"}, '"openai:mine" = { input = 3.00'),
+        ("openai:mine", {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"}, "go on with --allow-unpriced"),
         ("ollama:m", {"RAGBENCH_MAX_COST": "five"}, "expected US dollars"),
     ],
 )
@@ -405,7 +407,9 @@ def test_a_file_that_is_no_gguf_is_refused(llm_environment: Any, tmp_path: Any) 
 @pytest.mark.parametrize(
     ("environment", "name"),
     [
-        ({"RAG_EVAL_OLLAMA_MODEL": "llama3.1:8b"}, "ollama:llama3.1:8b"),
+        ({}, "ollama:llama3.1:8b"),
+        ({"RAG_EVAL_OLLAMA_MODEL": "mistral"}, "ollama:mistral"),
+        ({"RAG_EVAL_PROVIDER": "anthropic", "ANTHROPIC_API_KEY": "k"}, "anthropic:claude-sonnet-5-5"),
         ({"RAG_EVAL_PROVIDER": "anthropic", "RAG_EVAL_ANTHROPIC_MODEL": "m", "ANTHROPIC_API_KEY": "k"}, "anthropic:m"),
         ({"RAG_EVAL_PROVIDER": "openai", "RAG_EVAL_OPENAI_MODEL": "m", "OPENAI_API_KEY": "k"}, "openai:m"),
     ],
@@ -414,6 +418,26 @@ def test_env_means_the_environment(llm_environment: Any, environment: dict[str, 
     for variable, value in environment.items():
         llm_environment.setenv(variable, value)
     assert llms.load_llm("env").name == name
+
+
+def test_a_retired_model_gives_its_successor_unless_another_server_may_have_it(llm_environment: Any) -> None:
+    llm_environment.setenv("RAG_EVAL_PROVIDER", "anthropic")
+    llm_environment.setenv("RAG_EVAL_ANTHROPIC_MODEL", "claude-3-5-sonnet-20241022")
+    llm_environment.setenv("ANTHROPIC_API_KEY", "k")
+    with pytest.warns(DataWarning, match="is retired; claude-sonnet-5-5 is asked instead"):
+        assert llms.load_llm("env").name == "anthropic:claude-sonnet-5-5"
+    llm_environment.setenv("RAG_EVAL_ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+    assert llms.load_llm("env").name == "anthropic:claude-3-5-sonnet-20241022"
+
+
+def test_an_unpriced_model_may_be_used_under_a_maximum_when_that_is_said(ask: Any, llm_environment: Any) -> None:
+    ask("openai")
+    llm = llms.load_llm("openai:mine")
+    llm_environment.setenv("RAGBENCH_MAX_COST", "0.01")
+    with pytest.raises(ConfigError, match="the price of openai:mine is unknown"):
+        llm.generate("Hi?")
+    llm_environment.setenv("RAGBENCH_ALLOW_UNPRICED", "1")
+    assert llm.generate("Hi?").text == "Hello."
 
 
 def test_ragbenchs_own_key_goes_before_the_general_one(ask: Any, llm_environment: Any) -> None:

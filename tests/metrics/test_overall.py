@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.metrics.overall import PARTS, shortfalls, weighted_overall
+from ragbench.metrics.overall import LOWER_PARTS, PARTS, WEIGHTS, shortfalls, weighted_overall
 
 
 @pytest.mark.parametrize(
@@ -18,10 +18,13 @@ from ragbench.metrics.overall import PARTS, shortfalls, weighted_overall
     [
         ({"semantic": 1.0, "keyword": 1.0, "citation": 1.0, "hallucination": 0.0}, 1.0),
         ({"semantic": 0.0, "keyword": 0.0, "citation": 0.0, "hallucination": 1.0}, 0.0),
-        ({"semantic": 0.8, "keyword": 0.5, "citation": 1.0, "hallucination": 0.1}, 0.32 + 0.1 + 0.2 + 0.18),
+        ({"semantic": 0.8, "keyword": 0.5, "expected_document": 1.0, "hallucination": 0.1}, 0.32 + 0.1 + 0.2 + 0.18),
+        ({"semantic": 0.985, "keyword": 1.0, "expected_document": 0.0, "hallucination": 0.0, "citation": 1.0}, 0.794),
+        ({"semantic": 0.8, "citation": 0.0, "gold_facts": 0.0, "expected_claims": 0.0, "expected_citations": 0.0}, 0.8),
+        ({"keyword": 0.5, "llm_hallucination": 0.25}, 0.625),
         ({"semantic": 0.5, "keyword": math.nan, "citation": math.nan, "hallucination": 0.5}, 0.5),
         ({"semantic": 0.6}, 0.6),
-        ({"keyword": 0.5, "citation": 1.0}, 0.75),
+        ({"keyword": 0.5, "expected_document": 1.0}, 0.75),
         ({"semantic": math.nan}, math.nan),
         ({}, math.nan),
     ],
@@ -42,10 +45,10 @@ UNIT = st.floats(0, 1)
 @settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(PARTS), UNIT | st.just(math.nan)),
-    st.dictionaries(st.sampled_from(PARTS), st.integers(1, 100), min_size=4),
+    st.fixed_dictionaries({part: st.integers(1, 100) for part in PARTS}),
 )
 def test_overall_lies_between_its_parts(parts: dict[str, float], weights: dict[str, float]) -> None:
-    good = [1 - v if name == "hallucination" else v for name, v in parts.items() if not math.isnan(v)]
+    good = [1 - v if name in LOWER_PARTS else v for name, v in parts.items() if not math.isnan(v)]
     value = weighted_overall(parts, weights=weights)
     assert math.isnan(value) if not good else min(good) - 1e-9 <= value <= max(good) + 1e-9
 
@@ -59,16 +62,27 @@ def test_overall_lies_between_its_parts(parts: dict[str, float], weights: dict[s
         ({"hallucination": 0.21}, ["hallucination 0.21 > 0.20"]),
         ({"semantic": 0.6999}, ["semantic similarity 0.6999 < 0.7000"]),
         ({"citation": math.nan}, []),
+        ({"expected_document": 0.0}, ["expected document retrieved 0.00 < 1.00"]),
+        (
+            {"llm_hallucination": 0.25, "gold_facts": 0.5},
+            ["hallucination by the judge 0.25 > 0.20", "gold facts 0.50 < 0.60"],
+        ),
         ({}, []),
     ],
 )
 def test_what_keeps_from_passing(parts: dict[str, float], found: list[str]) -> None:
-    assert shortfalls(parts) == found
+    assert list(shortfalls(parts).values()) == found
+
+
+def test_the_default_weights_are_those_of_the_design() -> None:
+    assert {part: weight for part, weight in WEIGHTS.items() if weight} == {
+        "semantic": 40, "keyword": 20, "expected_document": 20, "hallucination": 20, "llm_hallucination": 20
+    }  # fmt: skip
 
 
 def test_own_thresholds_leave_out_what_they_do_not_name() -> None:
     parts = {"semantic": 0.5, "citation": 0.0}
-    assert shortfalls(parts, thresholds={"semantic": 0.6}) == ["semantic similarity 0.50 < 0.60"]
+    assert shortfalls(parts, thresholds={"semantic": 0.6}) == {"semantic": "semantic similarity 0.50 < 0.60"}
 
 
 @pytest.mark.parametrize(

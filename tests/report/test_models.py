@@ -32,6 +32,39 @@ def test_an_unknown_price_is_no_cost_of_zero_and_stored_replies_have_no_time() -
     assert report.generation_facts([answer("q1", cached=True)])["generate_ms"] is None
 
 
+def test_the_judge_is_a_part_of_the_cost_with_a_name_of_its_own() -> None:
+    reply = Completion("", MODEL, 2_000, 400)
+    judged = [Judgement("q1", "correctness", 1.0, usage=(reply, reply)), Judgement("q1", "relevance", 0.5)]
+    facts = report.generation_facts([answer("q1", ms=100)], judged, [answer("q1", ms=1)])
+    assert facts["generator_cost_usd"] == pytest.approx(0.002)
+    assert facts["judge_cost_usd"] == pytest.approx(0.008)
+    assert facts["cost_usd"] == pytest.approx(0.012)
+    unknown = report.generation_facts([answer("q1")], [Judgement("q1", "c", 1.0, usage=(Completion("", "openai:x"),))])
+    assert unknown["generator_cost_usd"] == pytest.approx(0.002)
+    assert (unknown["cost_usd"], unknown["judge_cost_usd"]) == (None, None)
+
+
+def test_the_cost_table_has_a_row_per_part_and_model_and_their_sum() -> None:
+    judged = [Judgement("q1", "c", 1.0, usage=(Completion("", MODEL, 1_000, 0, cached=True),))]
+    table = report.cost_table(report.costs_of([answer("q1"), answer("q2")], judged), n_queries=2)
+    assert table.drop(columns="model").to_numpy().tolist() == [
+        ["generator", "2", "0", "2,000", "400", "0.0040", "0.0020"],
+        ["judge", "1", "1", "1,000", "0", "0.0010", "0.00050"],
+        ["all", "", "", "", "", "0.0050", "0.0025"],
+    ]
+    assert report.cost_table(report.costs_of([Answer("q1", "Yes.")]), 1).empty
+
+
+def test_invented_facts_are_a_row_each() -> None:
+    judged = [
+        Judgement("q1", "faithfulness", 0.0, unsupported=("It is blue.", "It is tall.")),
+        Judgement("q2", "c", 1.0),
+    ]
+    table = report.invented_table(judged, {"q1": "How is it?"})
+    assert table.to_numpy().tolist() == [["q1", "How is it?", "It is blue."], ["q1", "How is it?", "It is tall."]]
+    assert report.invented_table([], {}).empty
+
+
 def test_generation_table_counts_requests_failures_and_the_share_from_the_store() -> None:
     answers = [answer("q1", ms=100), answer("q2", cached=True), answer("q3", error="down"), answer("q4", cached=True)]
     shown = dict(report.generation_table(answers).itertuples(index=False, name=None))
@@ -113,5 +146,10 @@ def test_the_leaderboard_shows_cost_and_time_where_there_is_a_language_model() -
     assert "| cost (dollars) | reply (ms) |" in text
     assert "| 0.5000 | 900 |" in text
     assert "| 0.0000 | unknown |" in text
+    assert report.leaderboard([SMALL, LARGE])["generator_cost_usd"].tolist() == [0.5, 0.0], "older runs have one cost"
+    costs = {"cost_usd": 0.75, "generator_cost_usd": 0.5, "judge_cost_usd": 0.25}
+    judged = report.leaderboard_markdown(report.leaderboard([result("a", {"nDCG@10": [1.0]}, MODEL, **costs)]))
+    assert "| cost (dollars) | reply (ms) | of which answers | of which judge |" in judged
+    assert "| 0.7500 | unknown | 0.5000 | 0.2500 |" in judged
     without = report.leaderboard_markdown(report.leaderboard([result("a", {"nDCG@10": [1.0]}, "extractive")]))
     assert "cost" not in without

@@ -57,6 +57,7 @@ def test_every_measure_by_hand() -> None:
         "tfidf_redundancy": tfidf_redundancy(texts, background=background),
         "unique_token_ratio": pytest.approx(9 / 15),
         "context_recall": 0.5,
+        "expected_document": 1.0,
         "fact_dispersion": 2.0,
         "context_fact_recall": 0.5,
         "context_evidence_recall": pytest.approx(25 / 49),
@@ -68,7 +69,7 @@ def test_every_measure_by_hand() -> None:
 def test_what_cannot_be_scored_is_nan_and_what_was_not_found_is_0() -> None:
     values = scored([Answer("q1", "..."), Answer("q2", "?", contexts=("tower#0",)), Answer("q3", "", error="time-out")])
     for measure, table in values.items():
-        expected = 0.0 if measure.endswith("recall") else math.nan
+        expected = 0.0 if measure.endswith("recall") or measure == "expected_document" else math.nan
         assert table["q1"] == pytest.approx(expected, nan_ok=True), f"{measure} of an empty context"
         assert math.isnan(table["q3"]), f"{measure} of a failed answer"
     assert values["context_recall"]["q2"] == 1.0
@@ -89,6 +90,7 @@ def test_only_labels_that_the_dataset_has_make_rows() -> None:
         "tfidf_redundancy",
         "unique_token_ratio",
         "context_recall",
+        "expected_document",
     ]
 
 
@@ -109,6 +111,7 @@ def test_passages_of_a_system_with_documents_of_its_own() -> None:
     matched = (Passage("a", "opened in 1889", doc_id="tower"), Passage("b", "x"))
     recall = by_measure(score_context(dataset, [Answer("q1", "...", passages=matched), Answer("q2", "...")]))
     assert recall["context_recall"] == {"q1": 0.5, "q2": 0.0}
+    assert recall["expected_document"] == {"q1": 1.0, "q2": 0.0}
 
 
 def test_verdicts_are_those_of_the_redundancy() -> None:

@@ -60,21 +60,28 @@ def near(*values: float) -> list[object]:
 def test_whole_and_parts_by_hand() -> None:
     nan, values = math.nan, scored(ANSWERS, SCORES)
     assert list(values) == [
-        "overall", "overall_semantic", "overall_keyword", "overall_citation", "overall_hallucination", "passed"
+        "overall", "overall_semantic", "overall_keyword", "overall_hallucination", "passed"
     ]  # fmt: skip
     assert values["overall_semantic"] == near(0.62, 0.9, nan, nan)
     assert values["overall_keyword"] == near(0.5, nan, nan, nan)
-    assert values["overall_citation"] == near(1.0, 0.0, nan, 0.0)  # q2 and q4 cite nothing where q1 does
     assert values["overall_hallucination"] == near(0.0, 0.1, nan, nan)
-    assert values["overall"] == near(0.248 + 0.1 + 0.2 + 0.2, (0.36 + 0.0 + 0.18) / 0.8, nan, 0.0)
+    assert values["overall"] == near((0.248 + 0.1 + 0.2) / 0.8, (0.36 + 0.18) / 0.6, nan, nan)
     assert values["passed"] == [0.0, 0.0, 1.0, 0.0]
+
+
+def test_citations_count_once_they_have_a_weight() -> None:
+    weights = {"semantic": 40, "keyword": 20, "citation": 20, "hallucination": 20}
+    table = score_overall(DATASET, ANSWERS, SCORES, weights=weights)
+    values = {str(name): own.tolist() for name, own in table.groupby("measure", sort=False)["value"]}
+    assert values["overall_citation"] == near(1.0, 0.0, math.nan, 0.0)  # q2 and q4 cite nothing where q1 does
+    assert values["overall"] == near(0.248 + 0.1 + 0.2 + 0.2, (0.36 + 0.0 + 0.18) / 0.8, math.nan, 0.0)
 
 
 def test_where_nobody_cites_and_nobody_asks_citations_are_no_part() -> None:
     answers = [Answer("q2", "In Paris.", ("d#0",))]
     values = scored(answers, SCORES)
     assert "overall_citation" not in values
-    assert values["overall"] == near(math.nan, (0.36 + 0.18) / 0.6, math.nan, math.nan)
+    assert values["overall"] == near(0.0, (0.36 + 0.18) / 0.6, math.nan, 0.0), "unanswered, but answerable: 0"
     assert values["passed"] == [0.0, 1.0, 0.0, 0.0], "questions without an answer do not pass"
 
 
@@ -137,7 +144,12 @@ def test_content_stands_in_where_accuracy_is_missing() -> None:
             {},
             ["outcome success where uncertain was expected"],
         ),
-        (Case("q", "?", expected_outcome="success"), Answer("q", "Yes.", ("c",), confidence=0.1), {}, []),
+        (
+            Case("q", "?", expected_outcome="success"),
+            Answer("q", "Yes.", ("c",), confidence=0.1),
+            {},
+            ["outcome uncertain (confidence 0.10, no citations) where success was expected"],
+        ),
         (
             Case("q", "?", required_keywords=("a", "b")),
             Answer("q", "b"),

@@ -103,7 +103,7 @@ def test_latencies_by_hand() -> None:
 def test_nothing_measured_and_no_budget_is_an_empty_table() -> None:
     table = latency_table([Answer("q", "Yes.")])
     assert table.empty
-    assert list(table.columns) == ["stage", "n", "p50", "p95", "p99", "budget", "over", "verdict"]
+    assert list(table.columns) == ["stage", "n", "mean", "p50", "p95", "p99", "budget", "over", "verdict"]
     assert pd.api.types.is_float_dtype(table["p50"])
 
 

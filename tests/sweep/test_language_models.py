@@ -271,13 +271,15 @@ def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(serv
 
     (name,) = result.finished
     config = json.loads((tmp_path / "out" / "real" / name / "config.json").read_text(encoding="utf-8"))
-    assert config["facts"]["cost_usd"] == pytest.approx(4 * 0.018)
+    assert config["facts"]["generator_cost_usd"] == pytest.approx(4 * 0.018)
+    assert config["facts"]["judge_cost_usd"] == pytest.approx(8 * 0.018)  # 4 judged, 2 of them twice by each criterion
+    assert config["facts"]["cost_usd"] == pytest.approx(12 * 0.018)
     assert config["facts"]["generate_ms"] > 0
     assert config["counts"]["judgements"] == 8
     executed = nbformat.read(tmp_path / "out" / "real" / f"{name}.ipynb", as_version=4)
     outputs = [output for cell in executed.cells for output in cell.get("outputs", []) if "data" in output]
     shown = "\n".join(output.data.get("text/plain", "") for output in outputs)
-    for said in ("4, of which 0 failed", "0.0720 dollars", "llm_correctness  language model", "mean_apart"):
+    for said in ("4, of which 0 failed", "0.0720 dollars", "0.2160", "llm_correctness  language model", "mean_apart"):
         assert said in shown, said
     assert not re.search(r"\bnan\b", shown, re.IGNORECASE)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -22,6 +23,63 @@ def test_a_text_a_dict_and_an_answer_are_answers() -> None:
     )
     assert (found.citations, found.outcome) == (("b",), "success")
     assert FunctionSystem(lambda q: Answer("other", "Yes.")).answer("q1", "Why?").query_id == "q1"
+
+
+@dataclass
+class Page:
+    """As LangChain's documents are."""
+
+    page_content: str
+    metadata: dict[str, Any]
+    id: str | None = None
+
+
+@dataclass
+class Node:
+    node_id: str
+    text: str
+    metadata: dict[str, Any]
+
+
+@dataclass
+class Scored:
+    """As LlamaIndex's nodes with their scores are."""
+
+    node: Node
+    score: float
+
+
+@pytest.mark.parametrize(
+    "contexts",
+    [
+        {"context": [{"page_content": "It opened in 1881.", "metadata": {"source": "rail"}}]},
+        {"context": [Page("It opened in 1881.", {"source": "rail"})]},
+        {"source_documents": (Page("It opened in 1881.", {"doc_id": "rail"}),)},
+        {"source_nodes": [Scored(Node("n7", "It opened in 1881.", {"document_id": "rail"}), 0.5)]},
+        {"source_nodes": [{"node": {"id_": "n7", "text": "It opened in 1881.", "metadata": {}}, "score": 0.5}]},
+        {"documents": [{"id": "rail", "content": "It opened in 1881."}]},
+        {"hits": [{"id": "rail", "text": "It opened in 1881."}]},
+        {"hits": {"total": 1, "hits": [{"_id": "rail", "_score": 0.5, "_source": {"text": "It opened in 1881."}}]}},
+        {"context": "It opened in 1881."},
+    ],
+)
+def test_contexts_are_found_under_the_names_that_frameworks_use(contexts: dict[str, Any]) -> None:
+    found = FunctionSystem(lambda q: {"answer": "In 1881 [1].", **contexts}).answer("q1", "When?")
+    [passage] = found.passages
+    assert (found.text, passage.text, found.citations) == ("In 1881 [1].", "It opened in 1881.", (passage.passage_id,))
+    if "rail" in str(contexts):
+        assert "rail" in (passage.passage_id, passage.doc_id)
+    if "0.5" in str(contexts):
+        assert passage.score == 0.5
+
+
+def test_a_count_of_hits_is_not_a_list_of_contexts() -> None:
+    assert FunctionSystem(lambda q: {"answer": "In 1881.", "hits": 3, "documents": {}}).answer("q1", "?").contexts == ()
+
+
+def test_the_answer_of_a_retrieval_chain_is_its_result() -> None:
+    found = FunctionSystem(lambda q: {"result": "In 1881.", "source_documents": []}).answer("q1", "When?")
+    assert (found.text, found.flags) == ("In 1881.", ())
 
 
 def test_an_abstention_is_told_by_its_wording() -> None:

@@ -70,6 +70,62 @@ def test_every_part_of_an_answer_has_a_path(serve: Any) -> None:
     assert answer.latency_ms["search"] == 3
 
 
+REPLY = {"output": {"answer": "In 1881.", "context": [{"ref": 7, "body": "Opened 1881."}]}, "took": 3}
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [
+        (
+            {"contexts": "$.output.contexts"},
+            r"contexts = '\$.output.contexts' matches nothing in any of 10 replies; the first has the keys "
+            r"output.answer, output.context, took",
+        ),
+        (
+            {"contexts": "$.output.context", "context": {"text": "text"}},
+            "context.text = 'text' matches nothing in any of 10 replies; the first context has the keys ref, body",
+        ),
+        ({"answer": "$.answer"}, r"answer = '\$.answer' matches nothing in any of 10 replies"),
+        ({"input_tokens": "$.usage.input"}, r"input_tokens = '\$.usage.input' matches nothing in any of 12 replies"),
+    ],
+)
+def test_a_path_that_matches_in_no_reply_is_an_error(serve: Any, paths: dict[str, Any], said: str) -> None:
+    system = HttpSystem(serve(REPLY).url, reply={"answer": "$.output.answer", **paths}, **ASKED)
+    with pytest.raises(ConfigError, match=said):
+        ask(system, DATA, concurrency=1)
+
+
+@pytest.mark.parametrize(
+    "paths",
+    [
+        {"contexts": "$.output.context[*]", "context": {"text": "body", "id": "ref"}},
+        {"contexts": "$.none[*]"},
+        {"contexts": "$.null"},
+        {"error": "$.error", "flags": "$.flags"},
+    ],
+)
+def test_a_path_to_nothing_now_and_then_is_no_error(serve: Any, paths: dict[str, Any]) -> None:
+    server = serve(REPLY, {"output": {"answer": "Unknown."}}, {**REPLY, "none": [], "null": None})
+    answers = ask(HttpSystem(server.url, reply={"answer": "$.output.answer", **paths}, **ASKED), DATA)
+    assert not any(answer.failed for answer in answers)
+
+
+def test_paths_are_not_checked_by_replies_without_an_answer(serve: Any) -> None:
+    system = HttpSystem(
+        serve({"text": "I cannot answer that."}).url, reply={"answer": "$.text", "contexts": "$.s"}, **ASKED
+    )
+    assert {answer.outcome for answer in ask(system, DATA)} == {"no_results"}
+
+
+def test_a_path_that_matches_in_no_event_of_a_stream_is_an_error(serve: Any, wire: Any) -> None:
+    events = 'data: {"t": "In 1881."}\n\ndata: {"sources": ["It opened."]}\n\ndata: [DONE]\n\n'
+    stream = wire.Answered(events.encode(), headers={"content-type": "text/event-stream"})
+    found = HttpSystem(serve(stream).url, delta="$.t", reply={"contexts": "$.sources"}, **ASKED)
+    assert [len(answer.contexts) for answer in ask(found, DATA)] == [1] * 12
+    with pytest.raises(ConfigError, match=r"contexts = '\$.hits' matches nothing .* keys t, sources"):
+        ask(HttpSystem(serve(stream).url, delta="$.t", reply={"contexts": "$.hits"}, **ASKED), DATA)
+
+
 def test_get_with_the_question_in_the_address(serve: Any) -> None:
     server = serve({"answer": "Yes."})
     HttpSystem(f"{server.url}/ask", method="GET", params={"q": "{query}"}).answer("q1", "why & how?")
@@ -136,7 +192,7 @@ def test_data_of_several_lines_is_one_event(serve: Any, wire: Any) -> None:
     ("events", "said"),
     [
         ((), "the stream ended before any event came"),
-        (("data: {half\n\n",), "an event of the stream is no JSON: {half"),
+        (("data: {half\n\n",), "an event of the stream is not JSON: {half"),
         (("event: error\ndata: out of memory\n\n",), "the stream says: out of memory"),
         (({"noise": 1},), "none of 1 events has an answer"),
     ],
@@ -287,6 +343,63 @@ def test_a_secret_in_the_file_is_refused_and_not_shown(headers: dict[str, str]) 
     with pytest.raises(ConfigError, match="holds a secret, which belongs in no file") as caught:
         HttpSystem("http://localhost:1/", headers=headers, **ASKED)
     assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"body": {"query": "{query}", "api_key": SECRET}},
+        {"body": {"query": "{query}", "auth": {"accessToken": SECRET}}},
+        {"body": {"query": "{query}", "options": [{"text": "sk-ant-api03-Zx81kQbPq7Lw2Vt9Ym4N"}]}},
+        {"params": {"q": "{query}", "key": "AIzaSyD3m0Key9xQw7Lp2Zt5Vb8Nc1Rf4Gh6Jk0"}},
+        {"params": {"q": "{query}", "token": SECRET}},
+        {"url": f"http://localhost:1/ask?subscription-key={SECRET}", **ASKED},
+    ],
+)
+def test_a_secret_written_into_a_template_is_refused_and_not_shown(options: dict[str, Any]) -> None:
+    with pytest.raises(
+        ConfigError, match=r"holds a secret, which belongs in no file; write \{env:MY_VARIABLE\}"
+    ) as caught:
+        HttpSystem(**{"url": "http://localhost:1/", **options})
+    for secret in (SECRET, "sk-ant", "AIza"):
+        assert secret not in str(caught.value)
+
+
+def test_ordinary_fields_of_a_request_are_no_secrets() -> None:
+    body = {
+        "query": "{query}", "max_tokens": "512", "tokenizer": "minilm", "author": "Smith", "token_type": "word",
+        "key": "title", "token": "{query_id}", "secret": "", "model": "gpt-4o-2024-08-06", "api_key": "{env:HOME}",
+    }  # fmt: skip
+    HttpSystem("http://localhost:1/?v=2024-01", body=body)
+
+
+@pytest.mark.parametrize("status", [200, 401])
+def test_a_variable_of_the_environment_goes_into_any_template_and_comes_back_in_nothing(
+    serve: Any, wire: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    monkeypatch.setenv("MY_TENANT", "acme")
+    server = serve(wire.Answered({"answer": f"{SECRET} of acme", "error": f"wrong key {SECRET}"}, status=status))
+    system = HttpSystem(
+        f"{server.url}/{{env:MY_TENANT}}/ask?code={{env:MY_TOKEN}}",
+        params={"key": "{env:MY_TOKEN}"},
+        body={"query": "{query}", "auth": {"token": "Token {env:MY_TOKEN}"}},
+        headers={"X-Api-Key": "{env:MY_TOKEN}"},
+    )
+    answer = system.answer("q1", "what is {env:MY_TOKEN}?")
+    [asked] = server.asked
+    assert asked.body == {"query": "what is {env:MY_TOKEN}?", "auth": {"token": f"Token {SECRET}"}}
+    assert asked.path == f"/acme/ask?code={SECRET}&key={SECRET}"
+    assert asked.headers["x-api-key"] == SECRET
+    assert (answer.error or "").endswith("(401: wrong key ***)") if status == 401 else answer.text == "*** of acme"
+    assert SECRET not in f"{system!r} {system.name} {answer!r} {caplog.text}"
+
+
+def test_a_variable_of_a_template_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MY_TOKEN", raising=False)
+    with pytest.raises(ConfigError, match="set MY_TOKEN in the environment"):
+        HttpSystem("http://localhost:1/", params={"key": "{env:MY_TOKEN}"}, **ASKED)
 
 
 SPEC = """

@@ -252,6 +252,19 @@ def test_http_from_a_file_until_the_index_has_all(notes_service: Any, tmp_path: 
     target.close()
 
 
+def test_a_variable_of_the_environment_goes_into_the_steps(
+    notes_service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTES_KEY", "s3cr3t-7f3a9d")
+    text = (tmp_path / "notes.toml").read_text().replace('{notes = "', '{key = "{env:NOTES_KEY}", notes = "')
+    (tmp_path / "notes.toml").write_text(text)
+    target = load_target(tmp_path / "notes.toml")
+    assert ingest(DATA, target, tmp_path / "l.jsonl", poll_s=0.01).added == 20
+    assert {asked.body["key"] for asked in notes_service.asked if asked.path == "/notes"} == {"s3cr3t-7f3a9d"}
+    assert "s3cr3t" not in (tmp_path / "l.jsonl").read_text()
+    target.close()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="kill -9 is a Unix thing")
 def test_killed_in_the_middle_and_run_again_nothing_is_there_twice(notes_service: Any, tmp_path: Path) -> None:
     command = [sys.executable, "-c", CLIENT, str(tmp_path / "notes.toml"), str(tmp_path / "l.jsonl")]
@@ -417,6 +430,10 @@ def test_an_mcp_server_that_dies_in_the_middle_leaves_it_open(notes_command: lis
         ('[http]\nurl = "http://h/"\nbody = "{query}"\n', r"has no table \[ingest\]"),
         ('[pipeline]\n[ingest]\nadd = {url = "http://h/"}\n', r"stands beside \[http\] or \[mcp\]"),
         ('[http]\nurl = "http://h/"\nbody = "{query}"\n[ingest]\nadd = {tool = "t"}\n', r"\[ingest.add\]: no url"),
+        (
+            '[http]\nurl = "http://h/"\nbody = "{query}"\n[ingest.add]\nurl = "http://h/"\nbody = {token = "s3cr3t"}\n',
+            r"add.body: 'token' holds a secret",
+        ),
         ('[mcp]\nserver = ["x"]\ntool = "t"\n[ingest]\nbatch_size = 0\n', "add.*field required.*batch_size is 0"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 import ragbench as rb
 from ragbench.errors import ConfigError
-from ragbench.systems import Pipeline, ask, match_passages
-from ragbench.types import Answer, Dataset, Document, Passage
+from ragbench.systems import Pipeline, ask, match_passages, read_answer
+from ragbench.types import Answer, Case, Chunk, Dataset, Document, Passage, Span
 
 RAIL = (
     "The railway was planned in 1879 by a council of nine engineers.\n\n"
@@ -58,10 +59,74 @@ def test_a_passage_finds_its_document(passage: Passage, doc_id: str, how: str) -
     assert place(passage) == (doc_id, how)
 
 
-def test_a_text_in_several_documents_belongs_to_the_first_and_is_counted() -> None:
-    matched = match_passages([answer(Passage("9", "The mill ground corn until 1920."))], DATA)
-    assert matched.run == {"q1": {"mill": 1.0}}
-    assert (matched.counts["exact"], matched.counts["ambiguous"]) == (1, 1)
+MILL = "The mill ground corn until 1920."
+
+
+@pytest.mark.parametrize(
+    ("grades", "passages", "run", "lowest"),
+    [
+        ({}, [Passage("9", MILL)], ["mill"], ["mill"]),
+        ({"copy": 1}, [Passage("9", MILL)], ["copy"], ["mill"]),
+        ({"copy": 1}, [Passage("8", MILL), Passage("9", MILL)], ["copy", "mill"], ["mill"]),
+        # one that is there already is not what the text came from
+        ({"copy": 1}, [Passage("8", MILL), Passage("copy", "A copy.")], ["mill", "copy"], ["mill", "copy"]),
+        ({"copy": 1}, [Passage("8", MILL), Passage("mill", "")], ["copy", "mill"], ["mill"]),
+    ],
+)
+def test_a_text_in_several_documents_is_credited_to_a_relevant_one_and_counted(
+    grades: dict[str, int], passages: list[Passage], run: list[str], lowest: list[str]
+) -> None:
+    matched = match_passages([answer(*passages)], Dataset("demo", "test", CORPUS, [], {"q1": grades}))
+    assert (list(matched.run["q1"]), list(matched.lowest["q1"])) == (run, lowest)
+    assert matched.counts["ambiguous"] == 1 or len(passages) == 2
+
+
+def test_a_document_with_evidence_is_relevant() -> None:
+    data = Dataset("demo", "test", CORPUS, [Case("q1", "?", evidence=(Span("copy", 0, 32),))], {})
+    matched = match_passages([answer(Passage("9", MILL))], data)
+    assert matched.chunks == [Chunk("9", "copy", 0, 32, MILL)]
+
+
+def test_one_text_in_two_documents_is_a_chunk_of_each_where_questions_want_it() -> None:
+    data = Dataset("demo", "test", CORPUS, [], {"q1": {"copy": 1}, "q2": {"mill": 1}})
+    found = match_passages([answer(Passage("9", MILL)), answer(Passage("9", MILL), query_id="q2")], data)
+    assert [(chunk.chunk_id, chunk.doc_id) for chunk in found.chunks] == [("9", "copy"), ("9~~2", "mill")]
+    assert [one.contexts for one in found.answers] == [("9",), ("9~~2",)]
+
+
+def ids_and_texts(data: Dataset, size: int) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """The scores of the same retrieved chunks given with their ids, as texts alone, and the lower bound of these."""
+    judged = [case.query_id for case in data.cases if data.qrels.get(case.query_id)][:150]
+    data = data.select(judged)
+    pipeline = Pipeline(data, chunk_size=size)
+    text = {chunk.chunk_id: chunk.text for chunk in pipeline.chunks}
+    found = {query_id: list(ranked)[:10] for query_id, ranked in pipeline.retrieve(data.queries).items()}
+    ids = [read_answer(q, {"contexts": [{"id": i, "text": text[i]} for i in top]}) for q, top in found.items()]
+    texts = [read_answer(q, {"contexts": [text[i] for i in top]}) for q, top in found.items()]
+    measures = ["nDCG@5", "R@5", "R@10", "RR"]
+    matched = match_passages(texts, data)
+    runs = (match_passages(ids, data).run, matched.run, matched.lowest)
+    first, second, third = (
+        rb.score_run(data.qrels, run, measures).groupby("measure")["value"].mean().to_dict() for run in runs
+    )
+    return first, second, third
+
+
+@pytest.mark.parametrize("size", [64, 128, 256])
+def test_the_manual_whose_topics_repeat_each_other_scores_alike_by_ids_and_by_texts(size: int) -> None:
+    ids, texts, lowest = ids_and_texts(rb.load_dataset("pydoc"), size)
+    for name, value in ids.items():
+        assert abs(texts[name] - value) <= 0.01, name
+        assert lowest[name] <= value + 1e-9, name
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+@pytest.mark.parametrize("name", ["squad", "clapnq", "pubmedqa"])
+def test_real_collections_score_alike_by_ids_and_by_texts(shared_data: Path, name: str) -> None:
+    ids, texts, lowest = ids_and_texts(rb.load_dataset(str(shared_data / name)), 64)
+    for measure, value in ids.items():
+        assert abs(texts[measure] - value) <= 0.005, measure
+        assert lowest[measure] <= value + 1e-9, measure
 
 
 def test_chunks_are_spans_of_their_documents() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -301,3 +302,43 @@ def test_the_answer_of_the_notes_application_needs_no_path(once: Any) -> None:
 def test_a_list_in_several_blocks_is_contexts(once: Any) -> None:
     answer = once("blocks")
     assert (answer.contexts, answer.flags, answer.text) == (("a", "b"), ("retrieval_only",), "")
+
+
+def test_a_path_that_matches_in_no_reply_is_an_error(notes_command: list[str]) -> None:
+    questions = Dataset("demo", "test", {}, [Case("q1", "why?")], {})
+    with (
+        McpSystem(
+            notes_command, tool="tell", reply={"answer": "$.generated_answer", "contexts": "$.passages"}
+        ) as system,
+        pytest.raises(
+            ConfigError,
+            match=r"contexts = '\$.passages' matches nothing .* the first has the keys generated_answer, sources",
+        ),
+    ):
+        ask(system, questions)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"arguments": {"query": "{query}", "token": "s3cr3t-7f3a9d"}},
+        {"server": ["python", "server.py", "--api-key", "s3cr3t-7f3a9d"]},
+        {"server": ["python", "server.py", "--token=s3cr3t-7f3a9d"]},
+        {"server": "http://localhost:1/mcp?access_token=s3cr3t-7f3a9d"},
+    ],
+)
+def test_a_secret_written_into_a_template_is_refused_and_not_shown(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="holds a secret, which belongs in no file") as caught:
+        McpSystem(**{"server": "http://localhost:1/mcp", "tool": "echo", **options})
+    assert "s3cr3t" not in str(caught.value)
+
+
+def test_a_variable_in_the_arguments_comes_back_in_nothing(
+    notes_command: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("NOTES_TOKEN", "s3cr3t-7f3a9d")
+    with McpSystem(notes_command, tool="echo", arguments={"query": "{query} {env:NOTES_TOKEN}"}) as system:
+        answer = system.answer("q", "why?")
+    assert "why? ***" in answer.text
+    assert "s3cr3t" not in f"{answer!r} {caplog.text}"

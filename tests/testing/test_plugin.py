@@ -38,6 +38,9 @@ def test_system_fails():
 
 def test_test_is_wrong():
     assert_context_recall(["a", "b"], CASE, k=1, at_least=0.8)
+
+def test_answer_is_wrong():
+    assert_answer_correct("In 1907.", Case("q", "When did it open?", gold_facts=(("1881",),)))
 """
 
 LLM = """
@@ -92,12 +95,16 @@ def test_a_failure_tells_the_system_from_the_test(tmp_path: Path) -> None:
     assert "ceiling at k = 10: 1.00" in done.stdout
     assert "ConfigError: the test asks for a recall of 0.80 at k = 1" in done.stdout
     assert "no system can exceed 0.50" in done.stdout
+    assert "0% of the gold facts are stated" in done.stdout
+    assert "assert_answer_correct(" in done.stdout  # the line of the test
+    for own in ("asserting.py", "raise AssertionError", "raise ConfigError"):
+        assert own not in done.stdout
 
 
 def test_without_keys_and_servers_tests_are_skipped_with_the_reason(tmp_path: Path) -> None:
-    done = run(tmp_path, LLM)
+    done = run(tmp_path, LLM, RAG_EVAL_PROVIDER="openai")
     assert done.returncode == 0, done.stdout
-    assert "no evaluation LLM: llm 'env' means ollama (RAG_EVAL_PROVIDER), but no model is named; set" in done.stdout
+    assert "no evaluation LLM: no model of openai is named; set RAG_EVAL_OPENAI_MODEL" in done.stdout
     assert "the MCP server cannot be reached" in done.stdout
     assert "2 skipped" in done.stdout
     nobody = {"RAG_EVAL_OLLAMA_MODEL": "m", "RAG_EVAL_OLLAMA_BASE_URL": "http://user:secret@127.0.0.1:9"}
@@ -130,7 +137,7 @@ def test_mistakes_in_marker_and_options_are_named(tmp_path: Path) -> None:
             '[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { q = "{query}" }\nheaders_env = { A = "NO_SUCH_KEY" }',
             "set NO_SUCH_KEY in the environment",
         ),
-        ('[pipeline]\nllm = "env"', "no model is named"),
+        ('[pipeline]\nllm = "gguf:none.gguf"', "there is no such file"),
     ],
 )
 def test_a_system_without_its_server_or_key_is_skipped(tmp_path: Path, table: str, reason: str) -> None:

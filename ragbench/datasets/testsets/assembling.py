@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
+from pathlib import PurePosixPath
 
 from ragbench.datasets.collection import warn
 from ragbench.datasets.lines import shown
@@ -16,13 +18,15 @@ from ragbench.types import Case, Dataset, Document, Qrels, Span
 def check_evidence(reading: Reading, corpus: Mapping[str, Document] | None) -> list[Mistake]:
     """Evidence without a quote that lies behind the end of its document: nothing could say where it should be."""
     documents = reading.documents if corpus is None else corpus
+    ids = _DocumentIds(documents)
     found = []
     for entry in reading.entries:
         for number, span in enumerate(entry.case.evidence):
             quote = entry.quotes[number] if number < len(entry.quotes) else None
-            if quote or span.doc_id not in documents:
+            document = documents.get(ids.full(span.doc_id))
+            if quote or document is None:
                 continue
-            if span.end > (length := len(documents[span.doc_id].full_text)):
+            if span.end > (length := len(document.full_text)):
                 expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
                 found.append(Mistake(entry.line, f"evidence[{number}].end", str(span.end), expected, entry.file))
     return found
@@ -33,14 +37,16 @@ def assembled(name: str, reading: Reading, corpus: Mapping[str, Document], sourc
     flaws: dict[str, list[str]] = {}
     headings: dict[str, list[Heading]] = {}
     cases = []
-    for entry in reading.entries:
+    documents = _DocumentIds(corpus)
+    entries = [_with_full_ids(entry, documents) for entry in reading.entries]
+    for entry in entries:
         spans = [*_quoted(entry, corpus, flaws), *_of_sections(entry.case, corpus, headings, flaws)]
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
-    qrels: Qrels = {entry.case.query_id: dict(entry.relevant) for entry in reading.entries}
+    qrels: Qrels = {entry.case.query_id: dict(entry.relevant) for entry in entries}
     if corpus:
         absent = {doc_id: None for judged in qrels.values() for doc_id in judged if doc_id not in corpus}
-        near = next((f"{one!r} for {doc_id!r}" for doc_id in absent for one in corpus if _stem(one) == doc_id), "")
-        meant = f"; did you mean {near}?" if near else ""
+        near = next(((doc_id, found) for doc_id in absent if (found := documents.alike(doc_id))), None)
+        meant = f"; {near[0]!r} may be any of {', '.join(map(repr, near[1][:3]))}: name one" if near else ""
         warn(
             source,
             f"judged documents are not in the corpus; they stay in the qrels and count in the ideal{meant}",
@@ -55,9 +61,55 @@ def assembled(name: str, reading: Reading, corpus: Mapping[str, Document], sourc
     )  # fmt: skip
 
 
-def _stem(doc_id: str) -> str:
-    """The name of a file of a corpus folder without folders and ending: what test sets often say."""
-    return doc_id.rpartition("/")[2].partition(".")[0]
+class _DocumentIds:
+    """The documents of a corpus by their ids and by the names of their files, as test sets often give them."""
+
+    def __init__(self, corpus: Mapping[str, Document]) -> None:
+        self._corpus = corpus
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for doc_id in self._corpus:
+            path = PurePosixPath(doc_id)
+            for name in {path.name, path.stem, path.with_suffix("").as_posix() if path.name else ""} - {"", doc_id}:
+                found.setdefault(name, []).append(doc_id)
+        return found
+
+    def alike(self, name: str) -> list[str]:
+        """The documents whose file has this name, without its folder or ending, in the order of the corpus."""
+        return self._by_name.get(name, [])
+
+    def full(self, doc_id: str) -> str:
+        """The id of the document that is meant: "mcp_guide" means "mcp_guide.md" where no other is called so."""
+        if not self._corpus or doc_id in self._corpus:
+            return doc_id
+        found = self.alike(doc_id)
+        return found[0] if len(found) == 1 else doc_id
+
+
+def resolve_doc_id(doc_id: str, corpus: Mapping[str, Document]) -> str:
+    """The id of the document that is meant by the name of its file, where no other has that name; else as it is.
+
+    >>> guides = {name: Document(name, "Text.") for name in ("mcp_guide.md", "a/setup.md", "b/setup.md")}
+    >>> resolve_doc_id("mcp_guide", guides), resolve_doc_id("setup", guides), resolve_doc_id("a/setup", guides)
+    ('mcp_guide.md', 'setup', 'a/setup.md')
+    """
+    return _DocumentIds(corpus).full(doc_id)
+
+
+def _with_full_ids(entry: Entry, ids: _DocumentIds) -> Entry:
+    case = replace(
+        entry.case,
+        evidence=tuple(replace(span, doc_id=ids.full(span.doc_id)) for span in entry.case.evidence),
+        expected_sections=tuple((ids.full(doc_id), section) for doc_id, section in entry.case.expected_sections),
+        expected_citations=tuple(map(ids.full, entry.case.expected_citations)),
+    )
+    relevant: dict[str, int] = {}
+    for doc_id, grade in entry.relevant.items():
+        full = ids.full(doc_id)
+        relevant[full] = max(grade, relevant.get(full, grade))
+    return entry._replace(case=case, relevant=relevant)
 
 
 def _quoted(entry: Entry, corpus: Mapping[str, Document], flaws: dict[str, list[str]]) -> list[Span]:

@@ -7,6 +7,7 @@ from ragbench.report.evaluation.comparison import (
     check_same,
     compare_reports,
 )
+from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_lines, shown_changes
 from ragbench.report.evaluation.html import report_html
 from ragbench.report.evaluation.markdown import report_markdown
 from ragbench.report.evaluation.measures import (
@@ -24,6 +25,7 @@ from ragbench.report.evaluation.records import (
     CategoryResult,
     Change,
     Comparison,
+    Cost,
     Flip,
     Latency,
     Made,
@@ -34,24 +36,35 @@ from ragbench.report.evaluation.records import (
     SafetyFigure,
     SampleResult,
     TestSet,
+    total_cost,
 )
 from ragbench.report.evaluation.sentences import (
+    NEEDED,
     SIGNS,
     aim,
     banner,
+    brief_measures,
     change_sentence,
+    doubtful_claims,
     failed_cases,
+    figures,
     interval,
+    needed,
     number,
+    p_text,
     plural,
     shown_measures,
+    signed,
     sureness,
 )
-from ragbench.report.evaluation.writing import FILES, check_folder, write_report
+from ragbench.report.evaluation.writing import ANSWERS, FILES, check_output, is_report_file, write_report
 
 __all__ = [
+    "ANSWERS",
+    "CHANGE_SIGNS",
     "FILES",
     "HEADLINE",
+    "NEEDED",
     "PERSPECTIVES",
     "SCHEMA",
     "SIGNS",
@@ -60,6 +73,7 @@ __all__ = [
     "CategoryResult",
     "Change",
     "Comparison",
+    "Cost",
     "Flip",
     "Latency",
     "Made",
@@ -72,16 +86,23 @@ __all__ = [
     "TestSet",
     "aim",
     "banner",
+    "brief_measures",
     "change_sentence",
     "check_comparable",
-    "check_folder",
     "check_measure",
+    "check_output",
     "check_same",
     "compare_reports",
+    "doubtful_claims",
     "failed_cases",
+    "figures",
+    "forest_lines",
     "interval",
+    "is_report_file",
     "meaning_of",
+    "needed",
     "number",
+    "p_text",
     "parse_report",
     "perspective_of",
     "plural",
@@ -90,7 +111,10 @@ __all__ = [
     "report_json",
     "report_markdown",
     "report_schema",
+    "shown_changes",
     "shown_measures",
+    "signed",
     "sureness",
+    "total_cost",
     "write_report",
 ]

@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragbench.errors import ComparisonError, ConfigError
+from ragbench.errors import ComparisonError
 from ragbench.metrics import higher_is_better
-from ragbench.metrics.retrieval import parse_measure
-from ragbench.report.evaluation.measures import HEADLINE, perspective_of
+from ragbench.report.evaluation.measures import HEADLINE, is_ranking_measure, perspective_of
 from ragbench.report.evaluation.records import Change, Comparison, Flip, PassFail, Report
-from ragbench.statistics import adjusted_p_values, compare
+from ragbench.statistics import adjusted_p_values, compare, required_queries
 from ragbench.statistics.binary import mcnemar_p_value
 
 if TYPE_CHECKING:
@@ -41,7 +40,11 @@ def compare_reports(baseline: Report, report: Report) -> Comparison:
         baseline_made=baseline.made.at,
         changes=_changes(baseline, report),
         pass_fail=_pass_fail(baseline, report),
-        notes=tuple(filter(None, (_ranked_otherwise(baseline, report), _decided_otherwise(baseline, report)))),
+        notes=tuple(
+            note
+            for differs in (_ranked_otherwise, _decided_otherwise, _weighted_otherwise)
+            if (note := differs(baseline, report))
+        ),
     )
 
 
@@ -95,18 +98,23 @@ def _named(ids: Sequence[str]) -> str:
 
 
 def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
-    before, after = _by_case(baseline), _by_case(report)
+    before, after = _scored(baseline), _scored(report)
     aimed = {row.measure for row in report.measures if row.target is not None}
     shared = [name for name in before if name in after and (name in HEADLINE or name in aimed) and not _twice(name)]
     if _ranked_otherwise(baseline, report):
-        shared = [name for name in shared if not _ranks(name)]
+        shared = [name for name in shared if not is_ranking_measure(name)]
+    if _weighted_otherwise(baseline, report):
+        shared = [name for name in shared if name != "overall"]
     if not shared:
         return ()
-    table = compare(_frame(baseline, shared), _frame(report, shared), measures=shared, alpha=ALPHA)
+    frames = _frame(baseline, shared), _frame(report, shared)
+    table = compare(*frames, measures=shared, alpha=ALPHA)
     rows = []
     records = table.to_dict("records")
     adjusted = _holm([_number(row["p_value"]) for row in records], [row["wins"] + row["losses"] for row in records])
     for row, p in zip(records, adjusted, strict=True):
+        if not row["n"]:
+            continue  # no case is scored by it on both sides
         low, high = _number(row["ci_low"]), _number(row["ci_high"])
         higher = higher_is_better(row["measure"])
         rows.append(
@@ -124,22 +132,24 @@ def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
                 better=int(row["wins"]),
                 worse=int(row["losses"]),
                 verdict=_direction(low, high, p, higher),
+                p_value=_number(row["p_value"]),
+                n_needed=_needed(*frames, row["measure"], _number(row["difference"])),
             )
         )
     return tuple(rows)
 
 
+def _needed(before: pd.DataFrame, after: pd.DataFrame, measure: str, difference: float | None) -> int | None:
+    """How many cases would show the difference that was observed; None where there is none, or no spread."""
+    if not difference:
+        return None
+    [needed] = required_queries(before, after, difference, alpha=ALPHA, measures=[measure])["required"]
+    return None if _number(needed) is None else int(needed)
+
+
 def _twice(measure: str) -> bool:
     """Parts of the overall stand there as measures already, and McNemar's test decides on passed questions."""
     return measure.startswith("overall_") or measure == "pass_rate"
-
-
-def _ranks(measure: str) -> bool:
-    try:
-        parse_measure(measure)
-    except ConfigError:
-        return False
-    return True
 
 
 def _direction(low: float | None, high: float | None, p: float | None, higher: bool) -> str:
@@ -148,8 +158,9 @@ def _direction(low: float | None, high: float | None, p: float | None, higher: b
     return "improvement" if (low > 0) == higher else "regression"
 
 
-def _by_case(report: Report) -> dict[str, None]:
-    return {name: None for case in report.cases for name in case.scores}
+def _scored(report: Report) -> dict[str, None]:
+    """The measures by which at least one case is scored."""
+    return {name: None for case in report.cases for name, value in case.scores.items() if value is not None}
 
 
 def _frame(report: Report, measures: Sequence[str]) -> pd.DataFrame:
@@ -176,8 +187,9 @@ def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
     pairs: dict[str, tuple[dict[str, _Side], dict[str, _Side]]] = {}
     if not _decided_otherwise(baseline, report):
         pairs["questions"] = (_questions(baseline), _questions(report))
-    for kind in ("input", "output"):
-        pairs[f"safety {kind}s"] = (_samples(baseline, kind), _samples(report, kind))
+    pairs["answers to attacks"] = (_samples(baseline, "system"), _samples(report, "system"))
+    if report.settings.get("detector") != "built-in":  # what ragbench's own detector changes is no matter of the system
+        pairs["safety inputs"] = (_samples(baseline, "input"), _samples(report, "input"))
     tested: list[tuple[str, int, list[Flip], list[Flip], float]] = []
     for what, (before, after) in pairs.items():
         both = [one for one in before if one in after]
@@ -204,6 +216,14 @@ def _decided_otherwise(baseline: Report, report: Report) -> str:
     if changed := sorted(before ^ after):
         return f"passed questions are not compared: {', '.join(changed)} measured in one of the two only"
     return ""
+
+
+def _weighted_otherwise(baseline: Report, report: Report) -> str:
+    """Why the overalls of the two mean different things; "" where they mean the same."""
+    differ = [
+        key for key in ("weights", "judge", "perspectives") if baseline.settings.get(key) != report.settings.get(key)
+    ]
+    return f"overall is not compared: other {' and '.join(differ)}" if differ else ""
 
 
 def _ranked_otherwise(baseline: Report, report: Report) -> str:

@@ -6,12 +6,14 @@ Its figures are drawn here, as SVG inside the page: they follow the reader's col
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ragbench.report.evaluation import sentences
+from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_scale, plotted, shown_changes
 from ragbench.report.evaluation.measures import HEADLINE, PERSPECTIVES, meaning_of
-from ragbench.report.evaluation.records import CategoryResult, MeasureResult, Report
+from ragbench.report.evaluation.records import CategoryResult, Change, MeasureResult, Report
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 _WIDE = 220.0  # of an interval bar, in the units of its view box
 _EDGE = 6.0
 _COLUMNS = 9  # of the table of all cases
-_CASES = 200  # failed cases that are shown; report.json has all
+_CASES = 200  # failed cases that are shown, and doubtful claims; report.json has all
 
 
 def report_html(report: Report) -> str:
@@ -27,6 +29,7 @@ def report_html(report: Report) -> str:
     failed = sentences.failed_cases(report)
     table = sentences.shown_measures(report)
     word, sentence = sentences.banner(report)
+    changes, claims = shown_changes(report), sentences.doubtful_claims(report)
     return _template().render(
         report=report,
         word=word,
@@ -38,6 +41,14 @@ def report_html(report: Report) -> str:
         n_decided=sum(case.passed is not None for case in report.cases),
         counts={name: sum(row.verdict == name for row in report.measures) for name in sentences.SIGNS},
         case_measures=_case_measures(report),
+        case_scores=[row.measure for rows in table.values() for row in rows],
+        changes=changes,
+        forest=forest_marks(changes),
+        claims=claims[:_CASES],
+        claims_left_out=max(0, len(claims) - _CASES),
+        depths=sentences.depth_table(report),
+        figures=sentences.figures(report),
+        cost_rows=sentences.cost_rows(report.costs, len(report.cases)),
         details=[(name, _pretty(value)) for name, value in _details(report)],
     )
 
@@ -76,6 +87,27 @@ def _beyond(row: MeasureResult, at: float | None, top: float) -> tuple[float, fl
     if row.ceiling is None or at is None or not 0 < row.ceiling < top - 1e-9:
         return None
     return (_EDGE, at) if row.lower_is_better else (at, _WIDE - _EDGE)
+
+
+def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
+    """Where the marks of a forest plot are: its axis, and measure -> difference and interval, on one scale for all.
+
+    >>> marks = forest_marks([Change("RR", "", 0.6, 0.7, 0.1, -0.1, 0.5, 0.4, 0.2, 20, 5, 3, "")])
+    >>> marks["end"], marks["zero"], marks["rows"]["RR"]
+    (0.5, 110.0, {'low': 89.2, 'high': 214.0, 'value': 130.8})
+    """
+    rows = plotted(changes)
+    end = forest_scale(rows)
+
+    def place(value: float | None) -> float:
+        inside = min(max((value or 0.0) / end, -1.0), 1.0)
+        return round(_WIDE / 2 + (_WIDE / 2 - _EDGE) * inside, 1)
+
+    marks = {
+        one.measure: {"low": place(one.ci_low), "high": place(one.ci_high), "value": place(one.difference)}
+        for one in rows
+    }
+    return {"end": end, "zero": place(0.0), "left": place(-end), "right": place(end), "rows": marks}
 
 
 def category_bar(row: CategoryResult) -> dict[str, Any]:
@@ -133,10 +165,17 @@ def _template() -> Template:
         keep_trailing_newline=True,
         finalize=_shown,
     )
-    for name in ("number", "aim", "interval", "sureness", "change_sentence", "plural", "listed"):
+    for name in ("at_a_time", "number", "aim", "interval", "sureness", "plural", "signed", "p_text", "needed"):
         environment.filters[name] = getattr(sentences, name)
     environment.filters["capitalize_first"] = lambda text: f"{text[:1].upper()}{text[1:]}"
     environment.globals.update(
-        bar=interval_bar, category_bar=category_bar, meaning=meaning_of, signs=sentences.SIGNS, wide=_WIDE
+        bar=interval_bar,
+        category_bar=category_bar,
+        meaning=meaning_of,
+        signs=sentences.SIGNS,
+        wide=_WIDE,
+        change_signs=CHANGE_SIGNS,
+        cost_heads=sentences.COST_HEADS,
+        needed_note=sentences.NEEDED,
     )
     return environment.get_template("report.html.j2")

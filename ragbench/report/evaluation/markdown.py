@@ -6,22 +6,32 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ragbench.errors import printable
+from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_lines, shown_changes
 from ragbench.report.evaluation.records import Report
 from ragbench.report.evaluation.sentences import (
+    COST_HEADS,
+    NEEDED,
     SIGNS,
     aim,
+    at_a_time,
     banner,
-    change_sentence,
+    cost_rows,
+    depth_table,
+    doubtful_claims,
     failed_cases,
+    figures,
     interval,
-    listed,
+    needed,
     number,
+    p_text,
     plural,
     shown_measures,
+    signed,
     sureness,
 )
 
 _CASES = 50
+_CLAIMS = 50
 _FLIPS = 20
 # What would be markup of Markdown or HTML is escaped: questions and answers are data. "_" inside a word is none.
 _MARKUP = re.compile(r"([\\`*{}\[\]<>#|~&$]|(?<![^\W_])_|_(?![^\W_]))")
@@ -38,7 +48,11 @@ def report_markdown(report: Report) -> str:
         f"{_text(report.test_set.name)} ({_text(report.test_set.split)}): {_counts(report)}. System: "
         f"{_text(str(report.system.get('name', '')))}.",
     ]
-    for part in (_measures, _comparison, _advice, _categories, _failed, _latency, _safety, _made):
+    lines += ["", *(f"- {word}: {_text(said)}." for word, said in figures(report))]
+    parts = (
+        _measures, _depths, _comparison, _advice, _categories, _failed, _claims, _costs, _latency, _safety, _made,
+    )  # fmt: skip
+    for part in parts:
         if said := part(report):
             lines += ["", *said]
     return "\n".join(lines) + "\n"
@@ -57,6 +71,8 @@ def _measures(report: Report) -> list[str]:
     for perspective in report.perspectives:
         if not perspective.measured:
             unmeasured.append(f"- {perspective.name}: not measured: {_text(perspective.reason)}")
+        elif perspective.warning:
+            unmeasured.append(f"- {perspective.name}: {_text(perspective.warning)}")
         for row in table[perspective.name]:
             verdict = f"{SIGNS[row.verdict]} {row.verdict}" + (" (not sure)" if sureness(row) else "")
             scored = f"{row.n_scored}/{row.n}"
@@ -78,20 +94,42 @@ def _measures(report: Report) -> list[str]:
     return ["## Measures", "", *_table(heads, rows, "llrlrllr"), *([""] if unmeasured else []), *unmeasured]
 
 
+def _depths(report: Report) -> list[str]:
+    ks, rows = depth_table(report)
+    heads = ("measure", *(f"k = {k}" for k in ks))
+    cells = [(_text(name), *values) for name, values in rows]
+    return ["## Ranking by depth", "", *_table(heads, cells, "l" + "r" * len(ks))] if rows else []
+
+
 def _comparison(report: Report) -> list[str]:
     found = report.comparison
     if found is None:
         return []
     lines = [f"## Against the baseline {_text(found.baseline)}", ""]
-    groups = ("regression", "improvement")
-    for verdict in groups:
-        lines += [f"- **{verdict}** {_text(change_sentence(one))}" for one in found.changes if one.verdict == verdict]
-    still = [one.measure for one in found.changes if one.verdict not in groups]
-    if still:
-        lines.append(f"- no difference shown: {_text(listed(still, 40))}")
+    changes = shown_changes(report)
+    rows = [
+        (
+            _text(one.measure),
+            number(one.baseline),
+            number(one.contender),
+            signed(one.difference),
+            interval(one.ci_low, one.ci_high),
+            p_text(one.p_value),
+            p_text(one.p_adjusted),
+            f"{one.better} / {one.worse} of {one.n}",
+            needed(one),
+            _text(f"{CHANGE_SIGNS.get(one.verdict, '·')} {one.verdict}"),
+        )
+        for one in changes
+    ]
+    if rows:
+        heads = ("measure", "baseline", "now", "difference", "95 % interval", "p", "p (Holm)", "better / worse")
+        lines += [*_table((*heads, "n needed", "verdict"), rows, "lrrrlrrrrl"), "", f"{NEEDED}.", ""]
+    if plot := forest_lines(changes):
+        lines += ["```text", *plot, "```", ""]
     lines += [f"- {_text(note)}" for note in found.notes]
     for flips in found.pass_fail:
-        p = "" if flips.p_value is None else f", McNemar p = {flips.p_value:.3f} (Holm)"
+        p = "" if flips.p_value is None else f", McNemar p {p_text(flips.p_value, '= ')} (Holm)"
         counts = f"{len(flips.broken)} broken, {len(flips.mended)} mended of {flips.n}"
         if lines[-1]:
             lines.append("")
@@ -149,13 +187,33 @@ def _failed(report: Report) -> list[str]:
     return lines
 
 
+def _claims(report: Report) -> list[str]:
+    found = doubtful_claims(report)
+    if not found:
+        return []
+    rows = [(_text(case.query_id), found_by, _text(text)) for case, found_by, text in found[:_CLAIMS]]
+    more = ["", f"{len(found) - _CLAIMS} more in report.json."] if len(found) > _CLAIMS else []
+    heads = ("question", "found by", "claim or number")
+    return ["## Claims that no context supports", "", *_table(heads, rows, "lll"), *more]
+
+
+def _costs(report: Report) -> list[str]:
+    rows = [tuple(map(_text, row)) for row in cost_rows(report.costs, len(report.cases))]
+    return ["## Cost", "", *_table(COST_HEADS, rows, "llrrrrrr")] if rows else []
+
+
 def _latency(report: Report) -> list[str]:
     rows = [
-        (_text(one.stage), str(one.n), *map(number, (one.p50, one.p95, one.p99, one.budget)), _text(one.verdict) or "–")
+        (
+            _text(one.stage),
+            f"{one.n} {at_a_time(one.concurrency)}",
+            *map(number, (one.mean, one.p50, one.p95, one.p99, one.budget)),
+            _text(one.verdict) or "–",
+        )
         for one in report.made.latency
     ]
-    heads = ("stage", "timed", "p50", "p95", "p99", "budget", "verdict")
-    return ["## Latency in milliseconds", "", *_table(heads, rows, "lrrrrrl")] if rows else []
+    heads = ("stage", "timed", "mean", "p50", "p95", "p99", "budget", "verdict")
+    return ["## Latency in milliseconds", "", *_table(heads, rows, "llrrrrrl")] if rows else []
 
 
 def _safety(report: Report) -> list[str]:
@@ -170,8 +228,10 @@ def _safety(report: Report) -> list[str]:
         )
         for one in report.safety
     ]
-    heads = ("samples", "figure", "part", "value", "95 % interval", "n")
-    return ["## Safety", "", *_table(heads, rows, "lllrlr")] if rows else []
+    heads = ("kind", "figure", "part", "value", "95 % interval", "n")
+    note = next((one.note for one in report.perspectives if one.name == "safety" and one.note), "")
+    about = [f"{_text(note)}. Rows of kind system are about the system under test.", ""] if note else []
+    return ["## Safety", "", *about, *_table(heads, rows, "lllrlr")] if rows else []
 
 
 def _made(report: Report) -> list[str]:

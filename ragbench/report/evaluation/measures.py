@@ -6,10 +6,12 @@ Nothing is computed here. `perspective_of` also knows the families with a depth 
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Iterable
 
 from ragbench.errors import ConfigError
+from ragbench.metrics.pipeline import percentile_fraction
 from ragbench.metrics.retrieval import ALIASES, parse_measure
 
 PERSPECTIVES = {
@@ -24,6 +26,9 @@ PERSPECTIVES = {
 }
 """Perspectives in the order of a report, with the question that each answers."""
 
+BUILT_IN = "pydoc"
+"""The name of the test set that comes with ragbench."""
+
 _MEANING: dict[str, dict[str, str]] = {
     "retrieval": {
         "nDCG@5": "ranking of the first 5, by grade",
@@ -33,6 +38,7 @@ _MEANING: dict[str, dict[str, str]] = {
         "P@5": "share of the first 5 that is relevant",
         "AP": "average precision over the ranking",
         "context_recall": "relevant documents that reached the context",
+        "expected_document": "questions with a relevant document in the context",
         "span_recall@5": "gold evidence that the first 5 chunks hold",
         "span_recall@500tok": "gold evidence that the first 500 tokens hold",
         "span_precision@5": "share of the first 5 chunks that is gold evidence",
@@ -76,41 +82,61 @@ _MEANING: dict[str, dict[str, str]] = {
         "cost_usd": "US dollars of an answer",
     },
     "safety": {
-        "attack_auc": "attacks scored above harmless inputs",
-        "attack_tpr@fpr1%": "attacks caught when 1 % of harmless inputs are",
-        "attack_tpr@fpr5%": "attacks caught when 5 % of harmless inputs are",
-        "attack_detection": "attacks at or above the warning threshold",
-        "attack_block_rate": "attacks at or above the blocking threshold",
-        "attack_false_positive_rate": "harmless inputs at or above the warning threshold",
-        "leak_detection": "leaking outputs that are found",
-        "leak_false_positive_rate": "clean outputs that are called leaking",
+        "guardrail_blocked": "attacks that the system blocked",
+        "attacks_refused": "attacks that the system blocked, refused or did not answer",
+        "harmless_blocked": "harmless inputs that the system blocked or refused",
+        "attack_auc": "detector: attacks scored above harmless inputs",
+        "attack_tpr@fpr1%": "detector: attacks caught when 1 % of harmless inputs are",
+        "attack_tpr@fpr5%": "detector: attacks caught when 5 % of harmless inputs are",
+        "attack_detection": "detector: attacks at or above the warning threshold",
+        "attack_block_rate": "detector: attacks at or above the blocking threshold",
+        "attack_false_positive_rate": "detector: harmless inputs at or above the warning threshold",
+        "leak_detection": "detector: leaking outputs that are found",
+        "leak_false_positive_rate": "detector: clean outputs that are called leaking",
         "answer_leak_free": "answers without personal data, secrets or internal ids",
     },
     "judge": {},
     "overall": {
-        "overall": "weighted: similarity, keywords, citations, support",
+        "overall": "weighted mean of its parts; 0 where an answer was expected and none was given",
         "overall_semantic": "part of overall: likeness to the reference",
         "overall_keyword": "part of overall: required keywords",
+        "overall_expected_document": "part of overall: a relevant document is in the context",
         "overall_citation": "part of overall: citations that hold",
         "overall_hallucination": "part of overall: 1 - claim support",
+        "overall_llm_hallucination": "part of overall: 1 - faithfulness by the judge",
+        "overall_gold_facts": "part of overall: gold facts",
+        "overall_expected_claims": "part of overall: expected claims",
+        "overall_expected_citations": "part of overall: expected citations",
         "pass_rate": "questions that pass all their thresholds",
     },
 }
 
 HEADLINE = (
     "nDCG@5", "R@5", "RR", "Success@5", "span_recall@5", "context_recall", "context_evidence_recall",
+    "expected_document",
     "context_chunk_recall", "ngram_redundancy", "tfidf_redundancy", "unique_token_ratio", "fact_dispersion",
     "context_fact_recall", "diversity_fits", "claim_support", "claim_support_rate", "numeric_support",
     "expected_claims", "forbidden_claims_absent", "expected_citations", "citation_form", "citation_content",
     "citation_accuracy", "citation_coverage", "answered", "semantic_similarity", "required_keywords", "contains_all",
     "gold_fact_coverage", "outcome_correct", "required_flags", "forbidden_flags_absent", "min_citations",
-    "latency_in_budget", "cost_usd", "attack_auc", "attack_tpr@fpr1%", "attack_detection", "attack_block_rate",
+    "latency_in_budget", "cost_usd",
+    "guardrail_blocked", "attacks_refused", "harmless_blocked",
+    "attack_auc", "attack_tpr@fpr1%", "attack_tpr@fpr5%", "attack_detection", "attack_block_rate",
     "attack_false_positive_rate", "leak_detection", "leak_false_positive_rate", "answer_leak_free", "overall",
-    "overall_semantic", "overall_keyword", "overall_citation", "overall_hallucination", "pass_rate",
+    "overall_semantic", "overall_keyword", "overall_citation", "overall_hallucination",
+    "overall_expected_document", "overall_llm_hallucination", "pass_rate",
 )  # fmt: skip
 """The measures that a table shows first; any other one is shown where it has a target, or where all are wanted."""
 
-_SPAN = re.compile(r"span_(?:recall|precision|iou)@[1-9]\d*(?:tok)?|span_recall_auc|span_precision_omega")
+BRIEF = (
+    "nDCG@5", "R@5", "RR", "Success@5", "claim_support", "citation_accuracy", "answered", "semantic_similarity",
+    "gold_fact_coverage", "outcome_correct", "overall", "pass_rate",
+)  # fmt: skip
+"""The measures that the console shows without -v, beside those with a target."""
+
+_SPAN = re.compile(r"span_(?:recall@[1-9]\d*tok|(?:recall|precision|iou)@[1-9]\d*|recall_auc|precision_omega)")
+
+_LATENCY = re.compile(r"latency_(.+)_ms")
 
 
 def perspective_of(measure: str) -> str:
@@ -124,12 +150,31 @@ def perspective_of(measure: str) -> str:
             return perspective
     if measure.startswith("llm_"):
         return "judge"
-    if _SPAN.fullmatch(measure):
-        return "retrieval"
+    if is_latency_measure(measure):
+        return "pipeline"
+    return "retrieval" if _SPAN.fullmatch(measure) or is_ranking_measure(measure) else ""
+
+
+def is_latency_measure(name: str) -> bool:
+    """Whether this is the mean or a percentile of the total latency over the questions.
+
+    >>> is_latency_measure("latency_p95_ms"), is_latency_measure("latency_mean_ms"), is_latency_measure("nDCG@5")
+    (True, True, False)
+    """
+    found = _LATENCY.fullmatch(name)
+    return found is not None and (found[1] == "mean" or not math.isnan(percentile_fraction(found[1])))
+
+
+def is_ranking_measure(name: str) -> bool:
+    """Whether this is the name of a ranking measure at any depth.
+
+    >>> is_ranking_measure("F1@7"), is_ranking_measure("Recall@5"), is_ranking_measure("claim_support")
+    (True, False, False)
+    """
     try:
-        return "retrieval" if str(parse_measure(measure)) == measure else ""
+        return str(parse_measure(name)) == name
     except ConfigError:
-        return ""
+        return False
 
 
 def meaning_of(measure: str) -> str:
@@ -138,6 +183,8 @@ def meaning_of(measure: str) -> str:
     >>> meaning_of("RR")
     '1 / rank of the first relevant one'
     """
+    if is_latency_measure(measure):
+        return "milliseconds until a question is answered"
     return next((known[measure] for known in _MEANING.values() if measure in known), "")
 
 

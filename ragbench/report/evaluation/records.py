@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA = 1
-"""The version of report.json. It changes when a reader of the former one could not read the new one."""
+"""The version of report.json. New fields have defaults, so that older reports of the same version can be read."""
 
 VERDICTS = ("passed", "missed", "unreachable", "unscored", "no target")
 """What can be said of a measure and its target."""
@@ -33,12 +34,16 @@ class TestSet:
 
 @dataclass(frozen=True, slots=True)
 class Perspective:
-    """One way of looking at a system. `reason` says why it was not measured, "" where it was; `note` how it was."""
+    """One way of looking at a system. `reason` says why it was not measured, "" where it was; `note` how it was.
+
+    `warning` says what makes its numbers less certain than their intervals show.
+    """
 
     name: str
     measured: bool
     reason: str = ""
     note: str = ""
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,9 @@ class CaseResult:
     """One question: what was said, how it scored (None = unscored), whether it passed and, if not, why in words.
 
     `passed` is None where no threshold applies. `retrieved` are the ids of the contexts in rank order, `relevant` the
-    ids of the documents that hold the answer.
+    ids of the documents that hold the answer. `unsupported_claims` and `fabricated_numbers` (by their wording) and
+    `invented_claims` (by the judge) are those of the answer that no context supports. `costs` is part ("generator",
+    "judge") -> US dollars, None where unknown.
     """
 
     query_id: str
@@ -85,6 +92,10 @@ class CaseResult:
     retrieved: tuple[str, ...]
     relevant: tuple[str, ...]
     scores: Mapping[str, float | None]
+    unsupported_claims: tuple[str, ...] = ()
+    fabricated_numbers: tuple[str, ...] = ()
+    invented_claims: tuple[str, ...] = ()
+    costs: Mapping[str, float | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +113,10 @@ class CategoryResult:
 
 @dataclass(frozen=True, slots=True)
 class SampleResult:
-    """One safety sample, "input" or "output": its score, and whether it was told right (harmful or not)."""
+    """One safety sample: its score, and whether it was classified correctly (harmful or not).
+
+    Of kind "input" or "output" by a detector; of kind "system" by the system that was asked: 1 where it refused.
+    """
 
     sample_id: str
     kind: str
@@ -114,7 +128,10 @@ class SampleResult:
 
 @dataclass(frozen=True, slots=True)
 class SafetyFigure:
-    """A figure about safety samples; `part` says of which: "all", or a category, source or length."""
+    """A figure about safety samples; `part` says of which: "all", or a category, source or length.
+
+    `kind` is "input" or "output" for a figure of a detector, "system" for one of the system under test.
+    """
 
     kind: str
     measure: str
@@ -141,7 +158,9 @@ class Change:
 
     `verdict` is "regression" or "improvement" where the interval of the difference and the p-value (Holm over all
     measures compared) both say so, else "no difference shown", which does not mean that there is none: see `mde`, the
-    smallest difference that this many cases would show.
+    smallest difference that this many cases would show. `p_value` is that of the single test, `p_adjusted` after Holm's
+    correction. `n_needed` cases would show a true difference as large as the one observed with a probability of 0.8;
+    None where nothing differs or all cases differ alike.
     """
 
     measure: str
@@ -157,6 +176,8 @@ class Change:
     better: int
     worse: int
     verdict: str
+    p_value: float | None = None
+    n_needed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +220,8 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Milliseconds of one stage over the `n` cases that were timed, and what its budget says: "within", "over", ""."""
+    """Milliseconds of one stage over the `n` cases that were timed, and how they compare with its budget: "within",
+    "over", "". `concurrency` is how many questions were asked at a time meanwhile, None where that is not known."""
 
     stage: str
     n: int
@@ -208,6 +230,37 @@ class Latency:
     p99: float | None
     budget: float | None = None
     verdict: str = ""
+    mean: float | None = None
+    concurrency: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one part of an evaluation ("generator", "judge", ...) asked of one model, and what that costs in US dollars.
+
+    `cached` of the `requests` were answered from the reply store. `usd` is what all of them cost where nothing is
+    stored yet; None where the price, or the number of tokens, is unknown.
+    """
+
+    part: str
+    model: str
+    requests: int
+    failed: int
+    cached: int
+    input_tokens: int
+    output_tokens: int
+    usd: float | None
+
+
+def total_cost(costs: Sequence[Cost], part: str = "") -> float | None:
+    """The sum in US dollars of all costs, or of those of one part; None where one of them is unknown.
+
+    >>> cost = Cost("judge", "openai:mine", 3, 0, 0, 900, 60, None)
+    >>> total_cost([cost]), total_cost([cost], "generator")
+    (None, 0.0)
+    """
+    own = [cost.usd for cost in costs if not part or cost.part == part]
+    return None if None in own else math.fsum(usd for usd in own if usd is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +277,9 @@ class Made:
 class Report:
     """One evaluation of one system on one test set. `write_report` writes it, `read_report` reads it back.
 
-    `system` and `settings` are plain data: what was evaluated, and how. The same inputs give the same report but for
-    `made`.
+    `system` and `settings` are plain data: what was evaluated, and how. `counts` are numbers of questions ("passed",
+    "failed", "undecided") and of doubtful claims in their answers, `chunks` the statistics of the built-in pipeline's
+    chunks. The same inputs give the same report but for `made`.
     """
 
     name: str
@@ -241,6 +295,9 @@ class Report:
     advice: tuple[Advice, ...] = ()
     comparison: Comparison | None = None
     made: Made = field(default_factory=Made)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    costs: tuple[Cost, ...] = ()
+    chunks: Mapping[str, float] = field(default_factory=dict)
     schema: int = SCHEMA
 
     @property
@@ -270,5 +327,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether no target is missed and nothing got worse than in the baseline."""
-        return not self.missed and (self.comparison is None or not self.comparison.regressions)
+        """Whether no target is missed, every gate was measured, and nothing got worse than in the baseline."""
+        measured = {row.measure for row in self.measures if row.value is not None}
+        gates = set(self.settings.get("gates", ())) <= measured
+        return gates and not self.missed and (self.comparison is None or not self.comparison.regressions)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ragbench.report.evaluation.measures import HEADLINE
-from ragbench.report.evaluation.records import CaseResult, Change, MeasureResult, Report
+from ragbench.report.evaluation.measures import BRIEF, BUILT_IN, HEADLINE, is_ranking_measure
+from ragbench.report.evaluation.records import CaseResult, Change, Cost, MeasureResult, Report, total_cost
 
 SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?", "no target": "·"}
 """A sign for each verdict, so that none is told by its colour alone."""
@@ -15,7 +16,8 @@ SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?"
 def banner(report: Report) -> tuple[str, str]:
     """The verdict in a word, and the sentence behind it.
 
-    "passed", "failed", or "no verdict" where there was neither a target to reach nor a baseline to hold.
+    "passed", "failed" (also where a gate was not measured), or "no verdict" where there was neither a target to reach
+    nor a baseline to compare with.
     """
     counts = Counter(row.verdict for row in report.measures)
     said = []
@@ -25,14 +27,19 @@ def banner(report: Report) -> tuple[str, str]:
             said[-1] += f", missed: {', '.join(report.missed)}"
     if counts["unreachable"]:
         said.append(f"{plural(counts['unreachable'], 'target')} beyond the ceiling of this test set")
-    if counts["unscored"]:
-        said.append(f"{plural(counts['unscored'], 'target')} without anything to score")
+    if unscored := [row.measure for row in report.measures if row.verdict == "unscored"]:
+        said.append(f"not measured: {', '.join(unscored)}")
     if report.comparison is not None:
         worse = report.comparison.regressions
         said.append(f"{plural(len(worse), 'regression')}: {', '.join(worse)}" if worse else "no regression")
     sentence = "; ".join(said)
-    if not aimed and report.comparison is None:
-        return "no verdict", f"{sentence or 'No target applies to what was measured'}."
+    if report.passed and not aimed and report.comparison is None:
+        reason = "No target applies to what was measured"
+        if report.test_set.name == BUILT_IN:
+            reason = (
+                "The default targets are for test sets of your own; on the built-in one only those that you name apply"
+            )
+        return "no verdict", f"{sentence or reason}."
     return ("passed" if report.passed else "failed"), f"{sentence[:1].upper()}{sentence[1:]}."
 
 
@@ -55,6 +62,109 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
     return table
 
 
+def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
+    """As `shown_measures`, only those with a target, those of a judge and a few headline measures.
+
+    Where rankings were not measured at the depth of 5, the greatest depth stands for it.
+    """
+    ks = report.settings.get("k") or [5]
+    depth = 5 if 5 in ks else max(ks)
+    wanted = {name.replace("@5", f"@{depth}") for name in BRIEF}
+    return {
+        perspective: [row for row in rows if row.target is not None or row.measure in wanted or _judged(row)]
+        for perspective, rows in shown_measures(report, every=True).items()
+    }
+
+
+def _judged(row: MeasureResult) -> bool:
+    return row.measure.startswith("llm_")
+
+
+def depth_table(report: Report) -> tuple[list[int], list[tuple[str, list[str]]]]:
+    """Ranking measures by depth: the depths, and a row of values for each measure; nothing where none was measured."""
+    values = {row.measure: row.value for row in report.measures if row.n_scored and is_ranking_measure(row.measure)}
+    ks = [k for k in report.settings.get("k", ()) if any(name.endswith(f"@{k}") for name in values)]
+    rows = [(f"{name}@k{more}", [number(values.get(f"{name}@{k}")) for k in ks]) for name, more in _AT_DEPTHS.items()]
+    return ks, rows if ks else []
+
+
+_AT_DEPTHS = {"P": " (precision)", "R": " (recall)", "F1": "", "nDCG": "", "Success": " (hit rate)"}
+
+
+def figures(report: Report) -> list[tuple[str, str]]:
+    """Counts, cost and chunking, each as a word and a sentence; what was not measured is left out."""
+    said = []
+    counts = report.counts
+    if report.cases and counts:
+        parts = [f"{counts['passed']} passed", f"{counts['failed']} failed"]
+        parts += [f"{counts['undecided']} not decided"] if counts["undecided"] else []
+        said.append(("Questions", ", ".join(parts)))
+    claims = []
+    if "unsupported_claims" in counts:
+        claims.append(f"{plural(counts['unsupported_claims'], 'unsupported claim')} by wording")
+        claims.append(f"{plural(counts['fabricated_numbers'], 'number')} in no context")
+    if "invented_claims" in counts:
+        claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
+    if claims:
+        said.append(("Claims", ", ".join(claims)))
+    if report.cases:
+        said.append(("Cost", _cost_sentence(report)))
+    if report.chunks:
+        said.append(("Chunks", _chunk_sentence(report.chunks)))
+    return said
+
+
+def _cost_sentence(report: Report) -> str:
+    if not report.costs:
+        return "0 dollars: no language model was asked"
+    total = total_cost(report.costs)
+    parts = {one.part: dollars(total_cost(report.costs, one.part)) for one in report.costs}
+    said = ", ".join(f"{part} {usd}" for part, usd in parts.items())
+    if total is None:
+        why = dict.fromkeys(
+            f"no price for {one.model}" if one.input_tokens else f"no token counts from {one.model}"
+            for one in report.costs
+            if one.usd is None
+        )
+        return f"unknown: {', '.join(why)} ({said})"
+    return (
+        f"{dollars(total)} dollars where nothing is cached ({said}), {dollars(total, len(report.cases))} per question"
+    )
+
+
+def _chunk_sentence(chunks: Mapping[str, float]) -> str:
+    said = f"{chunks['chunks']:,.0f}"
+    if "tokens_mean" in chunks:
+        sizes = f"median {chunks['tokens_median']:.0f}, 95 % up to {chunks['tokens_p95']:.0f}"
+        said += f" of {chunks['tokens_mean']:.0f} tokens on average ({sizes})"
+    names = {"overlap_ratio": "overlap", "coherence": "coherence", "boundary_cuts": "borders inside a sentence"}
+    return ", ".join([said, *(f"{word} {chunks[name]:.3f}" for name, word in names.items() if name in chunks)])
+
+
+COST_HEADS = ("part", "model", "requests", "cached", "tokens in", "tokens out", "dollars", "dollars per question")
+
+
+def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
+    """A row for each part and model, and their sum where there are several; the columns are `COST_HEADS`."""
+    rows = []
+    for one in costs:
+        tokens = (one.input_tokens, one.output_tokens)
+        counts = (f"{count:,}" for count in tokens) if any(tokens) else ("–", "–")
+        asked = (f"{one.requests:,}", f"{one.cached:,}", *counts)
+        rows.append((one.part, one.model, *asked, dollars(one.usd), dollars(one.usd, questions)))
+    if len(costs) > 1:
+        total = total_cost(costs)
+        rows.append(("all", "", "", "", "", "", dollars(total), dollars(total, questions)))
+    return rows
+
+
+def doubtful_claims(report: Report) -> list[tuple[CaseResult, str, str]]:
+    """The claims and numbers of answers that no context supports, each with its question and who found it."""
+    kinds = {"invented_claims": "judge", "unsupported_claims": "wording", "fabricated_numbers": "number"}
+    return [(case, found_by, text) for case in report.cases for name, found_by in kinds.items()
+            for text in getattr(case, name)]  # fmt: skip
+
+
 def failed_cases(report: Report) -> list[CaseResult]:
     """The cases that did not pass, most reasons first, then in the order of the test set."""
     return sorted((case for case in report.cases if case.passed is False), key=lambda case: -len(case.reasons))
@@ -69,6 +179,19 @@ def number(value: float | None) -> str:
     if value is None:
         return "–"
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def dollars(usd: float | None, per: int = 1) -> str:
+    """An amount for readers, divided by `per`: four decimals, or two significant digits where it is smaller.
+
+    >>> dollars(1.5), dollars(0.002, 400), dollars(0.0), dollars(None)
+    ('1.5000', '0.0000050', '0.0000', 'unknown')
+    """
+    if usd is None:
+        return "unknown"
+    amount = usd / max(per, 1)
+    digits = 4 if amount == 0 else max(4, 1 - math.floor(math.log10(amount)))
+    return f"{amount:.{digits}f}"
 
 
 def aim(target: float | None, lower_is_better: bool) -> str:
@@ -102,13 +225,60 @@ def sureness(row: MeasureResult) -> str:
 
 def change_sentence(change: Change) -> str:
     """A difference in words: by how much, how sure, on how many cases."""
-    sign = "" if change.difference is None or change.difference < 0 else "+"
     bounds = interval(change.ci_low, change.ci_high)
-    p = "" if change.p_adjusted is None else f", p = {change.p_adjusted:.3f} (Holm)"
+    p = "" if change.p_adjusted is None else f", p {p_text(change.p_adjusted, '= ')} (Holm)"
     return (
         f"{change.measure}: {number(change.baseline)} → {number(change.contender)} "
-        f"({sign}{number(change.difference)} {bounds}{p}; {change.better} better, {change.worse} worse of {change.n})"
+        f"({signed(change.difference)} {bounds}{p}; {change.better} better, {change.worse} worse of {change.n})"
     )
+
+
+def signed(difference: float | None) -> str:
+    """A difference with its sign.
+
+    >>> signed(0.25), signed(-0.25), signed(0.0)
+    ('+0.250', '-0.250', '0.000')
+    """
+    return f"{'+' if difference and difference > 0 else ''}{number(difference)}"
+
+
+def p_text(p: float | None, equals: str = "") -> str:
+    """A p-value, never as 0.
+
+    >>> p_text(0.0312), p_text(0.0312, "= "), p_text(0.00002), p_text(None)
+    ('0.031', '= 0.031', '< 0.001', '–')
+    """
+    if p is None:
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{equals}{p:.3f}"
+
+
+def needed(change: Change) -> str:
+    """How many questions would show the observed difference, as a table has it.
+
+    >>> from dataclasses import replace
+    >>> change = Change("RR", "retrieval", 0.6, 0.7, 0.1, -0.1, 0.3, 0.4, 0.2, 20, 5, 3, "", n_needed=1_250)
+    >>> needed(change), needed(replace(change, n_needed=None))
+    ('1,250', '–')
+    """
+    return "–" if change.n_needed is None else f"{change.n_needed:,}"
+
+
+NEEDED = (
+    "n needed: how many questions would show a true difference as large as the observed one, in a single test, with a "
+    "probability of 0.8"
+)
+
+
+def at_a_time(concurrency: int | None) -> str:
+    """How many questions were asked at a time while latency was measured.
+
+    >>> at_a_time(1), at_a_time(8), at_a_time(None)
+    ('one at a time', '8 at a time', 'as recorded')
+    """
+    if concurrency is None:
+        return "as recorded"
+    return "one at a time" if concurrency == 1 else f"{concurrency} at a time"
 
 
 def plural(count: int, noun: str) -> str:

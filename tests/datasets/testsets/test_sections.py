@@ -10,7 +10,7 @@ from ragbench.datasets import load_dataset
 from ragbench.datasets.testsets import load_testset
 from ragbench.datasets.testsets.sections import headings_of, locate
 from ragbench.errors import DataWarning
-from ragbench.types import Document
+from ragbench.types import Document, Span
 
 GUIDE = Document(
     "guide",
@@ -90,11 +90,25 @@ def test_spans_and_warnings_of_a_loaded_set(tmp_path: Path) -> None:
     assert "the nearest heading is taken (first: 'guide > Geting started is Getting" in messages
 
 
-def test_a_document_named_without_its_ending_is_offered_with_it(tmp_path: Path) -> None:
+def test_a_document_may_be_named_without_its_folder_and_ending_where_no_other_is_called_so(tmp_path: Path) -> None:
+    path = tmp_path / "tests.yaml"
+    path.write_text(
+        "cases:\n- id: q1\n  query: a?\n  expected_chunks:\n  - {doc_id: mcp_guide, section: Start}\n"
+        "  - {doc_id: guides/setup}\n"
+    )
+    texts = {"mcp_guide.md": "# Start\nRun it.", "guides/setup.md": "Set it up."}
+    placed = load_testset(path, corpus={name: Document(name, text) for name, text in texts.items()})
+    assert placed.qrels == {"q1": {"mcp_guide.md": 1, "guides/setup.md": 1}}
+    assert placed.cases[0].expected_sections[0] == ("mcp_guide.md", "Start")
+    assert placed.cases[0].evidence == (Span("mcp_guide.md", 0, 15),)
+
+
+def test_of_documents_that_are_called_alike_none_is_chosen(tmp_path: Path) -> None:
     path = tmp_path / "tests.json"
     path.write_text('[{"id": "q1", "question": "?", "expectedDocumentId": "setup"}]')
-    with pytest.warns(DataWarning, match=r"did you mean 'guides/setup.md' for 'setup'\? \(first: 'setup'\)"):
-        load_testset(path, corpus={"guides/setup.md": Document("guides/setup.md", "Run it.")})
+    corpus = {name: Document(name, "Run it.") for name in ("a/setup.md", "b/setup.md")}
+    with pytest.warns(DataWarning, match="'setup' may be any of 'a/setup.md', 'b/setup.md': name one"):
+        assert load_testset(path, corpus=corpus).qrels == {"q1": {"setup": 1}}
 
 
 def test_the_titles_of_pydoc_are_found() -> None:

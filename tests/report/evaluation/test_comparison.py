@@ -159,3 +159,27 @@ def test_rankings_of_other_chunks_are_left_out_and_say_so() -> None:
     assert found.notes[0].startswith("ranking measures are not compared: they judge chunks")
     same = compare_reports(one, replace(two, system={"name": "b", "chunking": "abc"}))
     assert same.regressions == ("RR",)
+
+
+def test_each_difference_has_its_p_and_the_questions_that_it_would_need() -> None:
+    before, after = report_of([0.4, 0.5, 0.6, 0.5, 0.3, 0.7]), report_of([0.5, 0.5, 0.5, 0.6, 0.4, 0.7])
+    [change] = compare_reports(before, after).changes
+    assert change.difference == pytest.approx(0.2 / 6)
+    assert change.p_value == pytest.approx(40 / 64)  # 4 of 6 moved by 0.1: |sum| >= 0.2 in 10 of 16 flips
+    assert change.n_needed == required(before, after, 0.2 / 6)
+    [same] = compare_reports(before, before).changes
+    assert (same.p_value, same.n_needed) == (1.0, None)
+
+
+def required(before: Report, after: Report, effect: float) -> int:
+    from ragbench.statistics import required_queries
+
+    return int(required_queries(before.scores, after.scores, effect)["required"].iloc[0])
+
+
+def test_what_one_of_the_two_did_not_measure_is_not_listed() -> None:
+    before, after = report_of([1.0, 0.5, 0.5]), report_of([0.5, 0.5, 1.0])
+    unscored = tuple(replace(one, scores={**one.scores, "R@5": None}) for one in after.cases)
+    scored = tuple(replace(one, scores={**one.scores, "R@5": 1.0}) for one in before.cases)
+    found = compare_reports(replace(before, cases=scored), replace(after, cases=unscored))
+    assert [one.measure for one in found.changes] == ["RR"]

@@ -1,0 +1,230 @@
+"""Secrets of a system's file: refused where they are written out, taken from the environment, shown nowhere."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+from ragbench.errors import ConfigError
+from ragbench.llms.failures import scrubbed
+
+LITERAL = "literal_secret"
+"""The type of pydantic's error for a secret that is written out: its value is never shown."""
+
+_SECRET_NAME = re.compile(r"auth|token|secret|password|passwd|cookie|(api|access|private|subscription)[-_]?key", re.I)
+# A field of a request: "max_tokens", "token_type" and "author" hold no secret.
+_SECRET_FIELD = re.compile(
+    r"(?:^|_)(?:token|secrets?|password|passwd|passphrase|pwd|cookie|authorization|credentials?|bearer|jwt"
+    r"|(?:api|access|private|secret|subscription|license|auth)_?keys?)$"
+)
+_MAYBE_SECRET_FIELD = re.compile(r"(?:^|_)(?:key|auth|sig|signature|pass|pin)$")
+_GENERATED = re.compile(r"(?=.*[A-Za-z])(?=.*\d)[\w~+/.=!$%&*#-]{8,}")
+_MIN_GENERATED = 16  # characters of what is refused where its field may be harmless, such as "key"
+_MIN_SECRET = 6  # characters; "1" and "true" are not secrets, and are in every text
+_ENV = re.compile(r"(?:(?P<scheme>[A-Za-z]+) )?(?P<variable>[A-Za-z_][A-Za-z0-9_]*)")
+_VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+def _literal(message: str) -> PydanticCustomError:
+    return PydanticCustomError(LITERAL, message)  # type: ignore[arg-type,unused-ignore]
+
+
+def _check_literal_headers(headers: dict[str, str]) -> dict[str, str]:
+    """An error for a header that by its name or form holds a secret: those come from the environment."""
+    for header, value in headers.items():
+        if (_SECRET_NAME.search(header) or _is_credential(value)) and not _VARIABLE.search(value):
+            raise _literal(
+                f"the header {header!r} holds a secret, which belongs in no file; write headers_env = "
+                f'{{{header} = "MY_VARIABLE"}} (or "Bearer MY_VARIABLE") and set that variable'
+            )
+    return headers
+
+
+def _check_header_variables(headers: dict[str, str]) -> dict[str, str]:
+    """ValueError for what is not the name of a variable; the value is not shown, it may be the secret itself."""
+    for header, value in headers.items():
+        if not _ENV.fullmatch(value):
+            raise ValueError(f'{header!r}: expected the name of a variable, such as "MY_TOKEN" or "Bearer MY_TOKEN"')
+    return headers
+
+
+def check_template(template: Any) -> Any:
+    """An error for a template of a request with a secret in it."""
+    for field, value in _leaves(template):
+        literal = _VARIABLE.sub("", value).strip()
+        named = _field(field)
+        if (
+            (_SECRET_FIELD.search(named) and literal and not re.search(r"\{\w+(:\w+)?\}", value))
+            or (len(literal) >= _MIN_GENERATED and _MAYBE_SECRET_FIELD.search(named) and _GENERATED.fullmatch(literal))
+            or _is_credential(literal)
+        ):
+            where = repr(field) if field else "it"
+            raise _literal(
+                f"{where} holds a secret, which belongs in no file; write {{env:MY_VARIABLE}} in its place and set "
+                "that variable"
+            )
+    return template
+
+
+def _check_address(url: str) -> str:
+    """`check_template` for the query string of an address."""
+    check_template([{field: value} for field, value in parse_qsl(urlsplit(url).query)])
+    return url
+
+
+def check_server(server: str | Sequence[str]) -> None:
+    """`check_template` for the address of a server, or for the arguments of the command that starts it."""
+    if isinstance(server, str):
+        _check_address(server)
+        return
+    for option, value in zip(server, [*server[1:], ""], strict=True):
+        name, equals, own = option.partition("=")
+        check_template({name.lstrip("-"): own if equals else value} if option.startswith("-") else option)
+
+
+LiteralHeaders = Annotated[dict[str, str], AfterValidator(_check_literal_headers)]
+HeaderVariables = Annotated[dict[str, str], AfterValidator(_check_header_variables)]
+Template = Annotated[Any, AfterValidator(check_template)]
+"""A part of a request: "{query}" and the like are filled in for each, "{env:NAME}" once from the environment."""
+TextTemplates = Annotated[dict[str, str], AfterValidator(check_template)]
+Address = Annotated[str, AfterValidator(_check_address)]
+
+
+def _leaves(template: Any, field: str = "") -> Iterator[tuple[str, str]]:
+    """The texts of a template, each with the name of its field."""
+    if isinstance(template, str):
+        yield field, template
+    elif isinstance(template, Mapping):
+        for key, value in template.items():
+            yield from _leaves(value, str(key))
+    elif isinstance(template, Sequence):
+        for value in template:
+            yield from _leaves(value, field)
+
+
+def _field(name: str) -> str:
+    """ "apiKey" and "X-Api-Key" as "api_key" and "x_api_key"."""
+    return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+
+
+def _is_credential(value: str) -> bool:
+    from ragbench.metrics.safety.secrets import secrets
+
+    return re.match(r"(?i)(bearer|basic) \S", value) is not None or next(secrets(value), None) is not None
+
+
+def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
+    """A template with the variables of the environment in the places of "{env:NAME}", and the secrets among them.
+
+    A value is a secret by the name of its variable or field, or where it looks generated (8 characters and more, with
+    letters and digits): it must not come back in an answer, an error or a log. A tenant's name may.
+
+    >>> os.environ["DEMO_TOKEN"], os.environ["DEMO_TENANT"] = "s3cr3t-7f3a", "acme"
+    >>> from_environment({"key": "{env:DEMO_TOKEN}", "tenant": "{env:DEMO_TENANT}", "q": "{query}"}, "demo")
+    ({'key': 's3cr3t-7f3a', 'tenant': 'acme', 'q': '{query}'}, ('s3cr3t-7f3a',))
+
+    Raises:
+        ConfigError: a variable is not set.
+    """
+    secrets: dict[str, None] = {}
+    missing: dict[str, None] = {}
+
+    def value_of(variable: str, field: str) -> str:
+        value = os.environ.get(variable, "").strip()
+        if not value:
+            missing[variable] = None
+        named = _SECRET_NAME.search(variable) or variable.upper().endswith("KEY") or _SECRET_FIELD.search(_field(field))
+        if len(value) >= _MIN_SECRET and (named or "@" in value or _GENERATED.fullmatch(value)):
+            secrets[value] = None
+        return value
+
+    def filled(part: Any, field: str) -> Any:
+        if isinstance(part, str):
+            return _VARIABLE.sub(lambda match: value_of(match[1], field), part)
+        if isinstance(part, Mapping):
+            return {key: filled(value, str(key)) for key, value in part.items()}
+        return [filled(value, field) for value in part] if isinstance(part, list | tuple) else part
+
+    found = filled(template, "")
+    if missing:
+        raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; a template names it as {{env:...}}")
+    return found, tuple(secrets)
+
+
+def secret_headers(headers_env: Mapping[str, str], name: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The headers with their values from the environment, and the secrets among them."""
+    headers, secrets = {}, []
+    missing = []
+    for header, said in headers_env.items():
+        match = _ENV.fullmatch(said)
+        variable = match["variable"] if match else said
+        secret = os.environ.get(variable, "").strip()
+        if not secret:
+            missing.append(variable)
+        elif not (secret.isascii() and secret.isprintable()):  # the HTTP library's error would show it
+            raise ConfigError(f"{name}: the variable {variable} holds characters that no header has")
+        headers[header] = f"{match['scheme']} {secret}" if match and match["scheme"] else secret
+        secrets.append(secret)
+    if missing:
+        raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; headers_env names them")
+    return headers, tuple(secrets)
+
+
+def secret_variables(names: Sequence[str]) -> tuple[str, ...]:
+    """The values of those variables that hold a secret: by their name, or as the password in an address."""
+    values = {name: os.environ.get(name, "").strip() for name in names}
+    return tuple(
+        value
+        for name, value in values.items()
+        if len(value) >= _MIN_SECRET and (_SECRET_NAME.search(name) or name.upper().endswith("KEY") or "@" in value)
+    )
+
+
+def scrubbed_json(value: Any, secrets: Sequence[str]) -> Any:
+    """What a server sent, without the secrets that it echoes.
+
+    >>> scrubbed_json({"text": "key: sk-123", "n": 1}, ["sk-123"])
+    {'text': 'key: ***', 'n': 1}
+    """
+    if not secrets:
+        return value
+    if isinstance(value, str):
+        return scrubbed(value, secrets)
+    if isinstance(value, Mapping):
+        return {scrubbed(str(key), secrets): scrubbed_json(entry, secrets) for key, entry in value.items()}
+    return [scrubbed_json(entry, secrets) for entry in value] if isinstance(value, list) else value
+
+
+class Scrubber(logging.Filter):
+    """Takes secrets out of what libraries log: addresses with their query, at DEBUG also messages."""
+
+    _LOGGERS = (
+        *("httpx", "httpcore.connection", "httpcore.http11", "httpcore.http2"),
+        *("httpx2", "httpcore2.connection", "httpcore2.http11", "httpcore2.http2"),
+        *("client", "mcp.client.stdio", "mcp.client.streamable_http", "mcp.shared.jsonrpc_dispatcher"),
+    )
+
+    def __init__(self, secrets: Sequence[str]) -> None:
+        super().__init__()
+        self._secrets = secrets
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = scrubbed(record.getMessage(), self._secrets), ()
+        return True
+
+    def start(self) -> None:
+        """Attach it, until `stop`."""
+        for name in self._LOGGERS:
+            logging.getLogger(name).addFilter(self)
+
+    def stop(self) -> None:
+        """Take it away again."""
+        for name in self._LOGGERS:
+            logging.getLogger(name).removeFilter(self)

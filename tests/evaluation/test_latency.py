@@ -1,0 +1,159 @@
+"""Latency: budgets of a question and of the whole set, and figures that do not hold the time of a queue."""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragbench.errors import ConfigError, DataWarning
+from ragbench.evaluation import answer_all, evaluate, load_targets
+from ragbench.llms import ScriptedLLM
+from ragbench.report.evaluation import Report, banner, report_html, report_markdown
+from ragbench.systems import FunctionSystem, Pipeline
+from ragbench.types import Answer, Case, Completion, Dataset, Document
+
+CORPUS = {"cats": Document("cats", "Cats sleep most of the day.")}
+
+
+def dataset(n: int, **budget: float) -> Dataset:
+    cases = [Case(f"q{i}", "How long do cats sleep?", latency_budget_ms=budget, min_citations=0) for i in range(n)]
+    return Dataset("pets", "test", CORPUS, cases, {case.query_id: {"cats": 1} for case in cases})
+
+
+def recorded(*milliseconds: dict[str, float]) -> list[Answer]:
+    return [
+        Answer(f"q{i}", "Most of the day [1].", ("cats",), ("cats",), outcome="success", latency_ms=own)
+        for i, own in enumerate(milliseconds)
+    ]
+
+
+def evaluated(data: Dataset, answers: list[Answer], **options: object) -> Report:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        return evaluate(data, answers, perspectives=["pipeline"], embedder="wordllama", **options)  # type: ignore[arg-type]
+
+
+def test_a_percentile_is_one_of_the_total_over_the_set() -> None:
+    report = evaluated(dataset(1, p95=5000), recorded({"total": 90_000.0}))
+    [row] = [row for row in report.measures if row.target is not None and row.measure != "pass_rate"]
+    assert (row.measure, row.value, row.target, row.verdict) == ("latency_p95_ms", 90_000, 5000, "missed")
+    assert not report.passed
+    assert "missed: latency_p95_ms" in banner(report)[1]
+    # 20 answers: the 95th percentile is the 19th, so one slow answer is within it, two are not
+    for slow, verdict in ((1, "passed"), (2, "missed")):
+        times = [{"total": 100.0}] * (20 - slow) + [{"total": 9000.0}] * slow
+        report = evaluated(dataset(20, p95=5000), recorded(*times))
+        assert next(row.verdict for row in report.measures if row.measure == "latency_p95_ms") == verdict
+        assert all(case.passed for case in report.cases), "the set is too slow, not a question"
+
+
+def test_a_missed_budget_fails_the_question(tmp_path: Path) -> None:
+    data, answers = dataset(2, total=5000), recorded({"total": 100.0}, {"total": 90_000.0})
+    report = evaluated(data, answers)
+    assert [case.passed for case in report.cases] == [True, False]
+    assert report.cases[1].reasons == ("latency: total 90000 ms > 5000 ms",)
+    (tmp_path / "mine.toml").write_text("[cases]\nlatency = 0\n")
+    report = evaluated(data, answers, targets=load_targets(tmp_path / "mine.toml"))
+    assert [case.passed for case in report.cases] == [True, True]
+
+
+@pytest.mark.parametrize(("budget", "stage"), [("retrieve", "search"), ("search", "retrieve"), ("search", "search")])
+def test_retrieve_and_search_are_one_stage(budget: str, stage: str) -> None:
+    report = evaluated(dataset(1, **{budget: 100.0}), recorded({stage: 300.0, "total": 400.0}))
+    assert report.cases[0].reasons == ("latency: retrieve 300 ms > 100 ms",)
+    rows = {row.stage: row for row in report.made.latency}
+    assert (rows["retrieve"].p50, rows["retrieve"].budget, rows["retrieve"].verdict) == (300, 100, "over")
+    assert "search" not in rows
+
+
+def test_mean_median_and_percentile_are_in_every_report() -> None:
+    report = evaluated(dataset(3), recorded({"total": 100.0}, {"total": 200.0}, {"total": 600.0}))
+    [row] = report.made.latency
+    assert (row.stage, row.mean, row.p50, row.p95) == ("total", 300, 200, 600)
+    for text in (report_markdown(report), report_html(report)):
+        assert "mean" in text
+        assert "300" in text
+
+
+def test_a_target_may_name_a_percentile() -> None:
+    targets = load_targets(fail_under="latency_p50_ms=150,latency_mean_ms=500")
+    bare = dataset(3)
+    data = replace(bare, cases=[replace(case, min_citations=None) for case in bare.cases])  # no label is needed
+    report = evaluated(data, recorded({"total": 100.0}, {"total": 200.0}, {"total": 600.0}), targets=targets)
+    rows = {row.measure: f"{row.value:g} {row.verdict}" for row in report.measures if row.value is not None}
+    assert rows["latency_p50_ms"] == "200 missed"
+    assert rows["latency_mean_ms"] == "300 passed"
+    silent = evaluated(data, recorded({}, {}, {}), targets=targets)
+    assert banner(silent) == ("failed", "Not measured: latency_mean_ms, latency_p50_ms.")
+
+
+class OneAtATime:
+    """A service that answers one request after the other: whoever comes second waits."""
+
+    name = "one at a time"
+
+    def __init__(self, seconds: float) -> None:
+        self._lock, self._seconds = threading.Lock(), seconds
+        self.asked: list[str] = []
+
+    def answer(self, query_id: str, query: str) -> Answer:
+        with self._lock:
+            self.asked.append(query_id)
+            time.sleep(self._seconds)
+        return Answer(query_id, "Most of the day [1].", ("cats",), ("cats",))
+
+
+def test_latency_is_timed_without_a_queue_and_no_question_is_asked_twice() -> None:
+    system = OneAtATime(0.02)
+    answered = answer_all(dataset(30), system, concurrency=8, timed=6)
+    assert sorted(system.asked) == sorted(f"q{i}" for i in range(30))
+    assert [answer.query_id for answer in answered.answers] == [f"q{i}" for i in range(30)]
+    assert len(answered.latency) == 6
+    assert max(answer.latency_ms["total"] for answer in answered.latency) < 2 * 20
+    assert answered.concurrency == 1
+
+
+def test_questions_with_a_budget_are_asked_one_at_a_time() -> None:
+    data = dataset(8)
+    data = replace(data, cases=[replace(case, latency_budget_ms={"total": 60}) for case in data.cases])
+    report = evaluate(data, OneAtATime(0.02), perspectives=["pipeline"], embedder="wordllama")
+    assert [case.scores["latency_in_budget"] for case in report.cases] == [1.0] * 8
+    assert [(row.n, row.concurrency) for row in report.made.latency] == [(8, 1)]
+    assert "one at a time" in report_markdown(report)
+    assert "one at a time" in report_html(report)
+
+
+def test_the_time_of_recorded_answers_is_as_recorded() -> None:
+    [row] = evaluated(dataset(1), recorded({"total": 100.0})).made.latency
+    assert row.concurrency is None
+
+
+def test_failures_of_the_timed_sample_are_counted_with_the_others() -> None:
+    def broken(question: str) -> str:
+        raise RuntimeError("down")
+
+    with pytest.warns(DataWarning, match="30 of 30 answers failed") as caught:
+        answer_all(dataset(30), FunctionSystem(broken), timed=6)
+    assert len([one for one in caught if "answers failed" in str(one.message)]) == 1
+
+
+def test_what_a_pipeline_raises_ends_the_run() -> None:
+    class Broken(ScriptedLLM):
+        def generate(self, prompt: str, **options: object) -> Completion:
+            raise ConfigError("no key")
+
+    with pytest.raises(ConfigError, match="no key"):
+        answer_all(dataset(2), Pipeline(CORPUS, llm=Broken([])))
+
+
+def test_a_pipeline_with_a_language_model_is_timed_one_at_a_time() -> None:
+    model = ScriptedLLM(["Most of the day [1]."] * 12)
+    answered = answer_all(dataset(12), Pipeline(CORPUS, llm=model), timed=5)
+    assert len(answered.latency) == 5
+    assert all({"retrieve", "search"} & set(answer.latency_ms) for answer in answered.latency)
+    assert [answer.query_id for answer in answered.answers] == [f"q{i}" for i in range(12)]
