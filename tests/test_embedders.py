@@ -111,7 +111,9 @@ def test_wordllama_is_what_the_library_computes() -> None:
 
     folder = Path(sys.modules["wordllama"].__file__ or "").parent
     texts = [*TEXTS, "long " * 3000, *(f"text number {i} " * i for i in range(1, 200))]
-    expected = WordLlama.load(cache_dir=folder, disable_download=True).embed([text.lower() for text in texts], norm=True)
+    expected = WordLlama.load(cache_dir=folder, disable_download=True).embed(
+        [text.lower() for text in texts], norm=True
+    )
     np.testing.assert_allclose(load_embedder("wordllama").encode(texts), expected, atol=2e-6)
 
 
