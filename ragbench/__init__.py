@@ -20,6 +20,7 @@ _HOME = {
         "Answer", "Case", "Chunk", "Completion", "Dataset", "Document", "Embedder", "Judgement", "LLM",
         "Passage", "Preference", "Retriever", "SafetySample", "Span", "System",
     ],
+    "registry": ["Measure", "measures"],
     "datasets": ["load_dataset"],
     "datasets.corpus": ["load_corpus"],
     "datasets.testsets": ["load_testset", "save_testset", "validate_testset"],
