@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
-from ragbench.metrics import higher_is_better
 from ragbench.metrics.retrieval import ranking
+from ragbench.registry import LEADERBOARD, higher_is_better
 from ragbench.report.configuration import budget_curve, main_measure, only
 from ragbench.report.models import ANSWER_MEASURES, with_language_model
 from ragbench.statistics import compare, held_out, summarise
@@ -17,12 +17,6 @@ from ragbench.types import RunResult
 
 if TYPE_CHECKING:
     import pandas as pd
-
-HEADLINE = (
-    "nDCG@10", "R@10", "span_recall@5", "span_recall@500tok", "span_recall_auc", "semantic_similarity", "token_f1",
-    "llm_correctness", "llm_faithfulness", "llm_relevance", "llm_context_recall", "llm_context_precision",
-)  # fmt: skip
-"""The measures of the leaderboard, as far as a sweep has them."""
 
 # Named by their own columns of the leaderboard, so a label need not repeat them.
 _IN_LABEL = ("retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
@@ -144,7 +138,7 @@ def _standing(result: RunResult, main: str) -> dict[str, Any]:
     import pandas as pd
 
     only(result.scores, main)  # an unknown measure is refused here
-    wanted = dict.fromkeys([*HEADLINE, main])
+    wanted = dict.fromkeys([*LEADERBOARD, main])
     own = result.scores[result.scores["measure"].isin(wanted)]
     summary = {row["measure"]: row for row in summarise(own).to_dict("records")}
     standing: dict[str, Any] = {}
