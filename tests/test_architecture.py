@@ -22,7 +22,8 @@ FLOORS = {
     3: ["retrievers", "generation", "judges", "scoring"],
     2: ["metrics", "chunkers"],
     1: ["datasets", "segments", "embedders", "llms", "prompts"],
-    0: ["types", "errors", "files", "progress", "cache"],
+    0: ["types", "files", "progress", "cache"],
+    -1: ["errors"],
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
 

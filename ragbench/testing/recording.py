@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ragbench.types import Answer, Completion, Passage
+from ragbench.experiment.reading import answer_of
+from ragbench.types import Answer
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Recorder:
         self.checks.extend(Check(**check) for check in plain["checks"])
         for entry in plain["answers"]:
             name, split = entry["dataset"]
-            self.keep((name, split), _answer(entry["answer"]))
+            self.keep((name, split), answer_of(entry["answer"]))
 
 
 active: Recorder | None = None
@@ -71,13 +72,6 @@ def _joined(before: Answer, answer: Answer) -> Answer:
     if first.contexts or first.passages:
         return first
     return replace(first, contexts=second.contexts, passages=second.passages)
-
-
-def _answer(fields: Mapping[str, Any]) -> Answer:
-    tuples = {name: tuple(fields[name]) for name in ("contexts", "citations", "flags", "cut")}
-    passages = tuple(Passage(**passage) for passage in fields["passages"])
-    usage = Completion(**fields["usage"]) if fields["usage"] else None
-    return Answer(**{**fields, **tuples, "passages": passages, "usage": usage})
 
 
 def table(checks: Sequence[Check]) -> list[tuple[str, str, str, str]]:
