@@ -117,12 +117,22 @@ class SafetySample:
     contexts: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class DatasetSource:
+    """What `load_dataset` was given, so that the same dataset can be loaded again; paths are absolute."""
+
+    name: str
+    split: str = "test"
+    corpus: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A corpus, the questions of one split, and what is relevant to them.
 
     `qrels` may judge documents outside the corpus: they still count in the ideal ranking, as in trec_eval. The corpus
-    of a test set for a system that keeps its own documents is empty.
+    of a test set for a system that keeps its own documents is empty. `source` says what it was loaded from; None for
+    one that was made in code.
     """
 
     name: str
@@ -132,6 +142,7 @@ class Dataset:
     qrels: Qrels
     safety_inputs: Sequence[SafetySample] = ()
     safety_outputs: Sequence[SafetySample] = ()
+    source: DatasetSource | None = None
 
     @property
     def queries(self) -> dict[str, str]:
@@ -140,7 +151,7 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (64 hex digits) of everything that can change a number; the name is not part of it.
+        """SHA-256 (64 hex digits) of everything that can change a number; name and source are not part of it.
 
         Labels that a case does not have are left out, so that a new kind of label changes no older fingerprint.
         """

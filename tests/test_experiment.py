@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import ComparisonError, ConfigError, DataError, FailureKind
+from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, FailureKind
 from ragbench.experiment import (
     FILES,
     Timings,
@@ -252,6 +252,12 @@ def test_any_ids_and_scores_come_back(tmp_path_factory: pytest.TempPathFactory, 
     back = {(row.query_id, row.measure): row.value for row in result.scores.itertuples()}
     given = {(q, d): v for q, found in run.items() for d, v in found.items()}
     assert back == {pair: float(f"{value:.12g}") for pair, value in given.items()}, "12 significant digits"
+
+
+def test_the_zeros_of_a_run_without_chunks_are_no_scores(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "run", scores=scores({"q1": 0.0, "q2": 0.0}), facts={"chunks": 0})
+    with pytest.warns(DataWarning, match="run was made from 0 chunks, so nothing was searched"):
+        assert load_run(folder).scores["value"].isna().all()
 
 
 def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:

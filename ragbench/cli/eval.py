@@ -172,24 +172,13 @@ def eval_command(
 def _load(test_set: str, corpus: str) -> Dataset:
     from ragbench.datasets import load_dataset
 
-    if not corpus:
-        data = load_dataset(test_set)
-        if test_set != "pydoc":
-            return data
-        from ragbench.datasets.safety import load_safety_samples
+    data = load_dataset(test_set, corpus=corpus)
+    if test_set != "pydoc":
+        return data
+    from ragbench.datasets.safety import load_safety_samples
 
-        inputs, outputs = load_safety_samples()
-        return replace(data, safety_inputs=inputs, safety_outputs=outputs)
-    from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.testsets import SUFFIXES, form_of, load_testset
-
-    path = Path(test_set).expanduser()
-    named = not path.exists() and path.suffix.lower() not in SUFFIXES
-    if named or form_of(test_set) == "beir":
-        raise ConfigError(
-            f"--corpus gives the documents of a test-set file, but {test_set!r} has its own; leave it out"
-        )
-    return load_testset(test_set, corpus=load_corpus(corpus).corpus)
+    inputs, outputs = load_safety_samples()
+    return replace(data, safety_inputs=inputs, safety_outputs=outputs)
 
 
 def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:

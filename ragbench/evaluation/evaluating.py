@@ -44,11 +44,11 @@ from ragbench.evaluation.perspectives import (
 )
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
-from ragbench.metrics.retrieval import CUTOFFS
+from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.progress import progress_bar
+from ragbench.registry import KS, PERSPECTIVES, perspective_of
 from ragbench.report.environment import environment
 from ragbench.report.evaluation import (
-    PERSPECTIVES,
     Made,
     MeasureResult,
     Perspective,
@@ -58,9 +58,8 @@ from ragbench.report.evaluation import (
     TestSet,
     check_comparable,
     compare_reports,
-    perspective_of,
 )
-from ragbench.report.evaluation.measures import BUILT_IN, is_latency_measure
+from ragbench.report.evaluation.sentences import BUILT_IN
 from ragbench.scoring import score_judgements
 from ragbench.types import LLM, Answer, Dataset, Embedder, Judgement, System
 
@@ -83,7 +82,7 @@ def evaluate(
     detector: Callable[[str], float] | None = None,
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
-    ks: Sequence[int] = CUTOFFS,
+    ks: Sequence[int] = KS,
     baseline: Report | None = None,
     name: str = "",
 ) -> Report:
@@ -160,7 +159,7 @@ def check_evaluation(
     embedder: str | Embedder = "minilm",
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
-    ks: Sequence[int] = CUTOFFS,
+    ks: Sequence[int] = KS,
 ) -> None:
     """Everything that can be refused before the system is asked.
 
@@ -199,7 +198,7 @@ def report_of(
     detector: Callable[[str], float] | None = None,
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
-    ks: Sequence[int] = CUTOFFS,
+    ks: Sequence[int] = KS,
     name: str = "",
 ) -> Report:
     """The report on answers that are there; the arguments are those of `evaluate`."""

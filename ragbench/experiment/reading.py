@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
-from ragbench.errors import ComparisonError, DataError, FailureKind
+from ragbench.errors import ComparisonError, DataError, DataWarning, FailureKind
 from ragbench.experiment.writing import DIAGNOSIS, FILES
 from ragbench.types import Answer, Completion, Judgement, Passage, Run, RunResult
 
@@ -24,6 +26,9 @@ _Parsed = TypeVar("_Parsed")
 
 def load_run(folder: str | Path) -> RunResult:
     """Read a result folder.
+
+    The scores of a run without any chunk (a fault of earlier versions) are unscored, with a DataWarning: nothing was
+    searched, so its zeros measure nothing.
 
     Raises:
         DataError: if it is missing, or one of its files is missing, damaged or cut short; it names the file.
@@ -56,6 +61,14 @@ def load_run(folder: str | Path) -> RunResult:
     for name, (kind, count) in found.items():
         if config["counts"].get(kind) != count:
             raise DataError(_damaged(folder / name, f"{count} entries where {config['counts'].get(kind)} were written"))
+    if config.get("facts", {}).get("chunks") == 0:
+        warnings.warn(
+            f"{folder.name} was made from 0 chunks, so nothing was searched and its scores are left out; run it again "
+            "with the documents (parameter corpus)",
+            DataWarning,
+            stacklevel=2,
+        )
+        return replace(result, scores=result.scores.assign(value=math.nan))
     return result
 
 

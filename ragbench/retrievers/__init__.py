@@ -46,8 +46,12 @@ def make_retriever(name: str, chunks: Sequence[Chunk]) -> Retriever:
 
     >>> make_retriever("bm25", [Chunk("d1#0", "d1", 0, 6, "a text")])
     BM25(1 chunk)
+
+    Raises ConfigError for an unknown name, and where there is nothing to index.
     """
     kind, model = _parse(name)
+    if not chunks:
+        raise ConfigError("there are no chunks to index: every document is empty; name a corpus that holds texts")
     if kind == "bm25":
         return BM25(chunks)
     return Dense(chunks, model) if kind == "dense" else Hybrid(chunks, model)
