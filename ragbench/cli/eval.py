@@ -203,10 +203,7 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
     expected = [resolve_doc_id(doc_id, base.corpus) for doc_id in expected]
     for doc_id in expected:
         if base.corpus and doc_id not in base.corpus:
-            known = sorted(base.corpus)
-            few = known if len(known) <= 20 else [*known[:20], "..."]
-            near = unknown("document", doc_id, known).partition(" Known: ")[0]
-            raise DataError(f"--expected-doc: {near} Known: {', '.join(few)}")
+            raise DataError(f"--expected-doc: {unknown('document', doc_id, sorted(base.corpus))}")
     case = Case("query", query.strip())
     return Dataset(base.name, base.split, base.corpus, (case,), {"query": dict.fromkeys(expected, 1)})
 
