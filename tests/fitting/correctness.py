@@ -143,7 +143,7 @@ def pubmedqa_answers(folder: Path, rng: random.Random) -> Iterator[Proxy]:
     """The authors' conclusion is the reference.
 
     Right: it in other words (see `REWORDED`), its sentences in another order, its longest sentence. Wrong: it denied,
-    the most similar conclusion of another paper, a sentence of the paper's background or methods, its numbers exchanged.
+    the most similar conclusion of another paper, a sentence of the paper's background or methods, other numbers.
     """
     rows = lines(folder / "answers.jsonl")[:PUBMEDQA_QUESTIONS]
     given = [row["answer"] for row in rows]
