@@ -20,9 +20,6 @@ SAMPLING_TEMPERATURE = 0.7
 
 MODES = ("together", "apart")
 
-REFUSED = "the judge refused to judge"
-"""The explanation of a judgement that the judge refused; any other "judge_failed" is a request that failed."""
-
 # Five verdicts with their reasons are a long reply for a local model.
 _TIMEOUT_S = 600.0
 
@@ -289,7 +286,7 @@ def _ask(
 
 def _take(request: _Request, completion: Completion, material: Material, samples: _Samples) -> dict[str, str]:
     """Enter one completion into `samples`; criterion -> problem of what could not be read."""
-    failure = completion.error or (REFUSED if completion.finish == "refusal" else None)
+    failure = completion.error or ("the judge refused to judge" if completion.finish == "refusal" else None)
     verdicts = {} if failure else read_verdicts(completion.text, request.criteria, cut=completion.finish == "length")
     problems = {}
     for name in request.criteria:

@@ -76,8 +76,7 @@ def _parse(name: str) -> tuple[str, str]:
     if kind == "bm25":
         raise ConfigError(f"retriever {name!r}: BM25 compares words and takes no embedder; write 'bm25'")
     if kind not in ("dense", "hybrid"):
-        nearest = unknown("retriever", kind or name, RETRIEVERS).partition(" Known: ")[0]
-        raise ConfigError(f"{nearest} Known: bm25, dense:<embedder>, hybrid:<embedder>")
+        raise ConfigError(unknown("retriever", kind or name, RETRIEVERS, "bm25, dense:<embedder>, hybrid:<embedder>"))
     if not model.strip():
         raise ConfigError(f"retriever {name!r} names no embedder; write '{kind}:minilm' or '{kind}:wordllama'")
     check_embedder(model)

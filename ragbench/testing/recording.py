@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ragbench.types import Answer, Completion, DatasetSource, Passage
+from ragbench.experiment.reading import answer_of
+from ragbench.types import Answer, DatasetSource
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Recorder:
         """Add what another process recorded."""
         self.checks.extend(Check(**check) for check in plain["checks"])
         for entry in plain["answers"]:
-            self.keep(DatasetSource(**entry["source"]) if entry["source"] else None, _answer(entry["answer"]))
+            self.keep(DatasetSource(**entry["source"]) if entry["source"] else None, answer_of(entry["answer"]))
 
 
 active: Recorder | None = None
@@ -70,13 +71,6 @@ def _joined(before: Answer, answer: Answer) -> Answer:
     if first.contexts or first.passages:
         return first
     return replace(first, contexts=second.contexts, passages=second.passages)
-
-
-def _answer(fields: Mapping[str, Any]) -> Answer:
-    tuples = {name: tuple(fields[name]) for name in ("contexts", "citations", "flags", "cut")}
-    passages = tuple(Passage(**passage) for passage in fields["passages"])
-    usage = Completion(**fields["usage"]) if fields["usage"] else None
-    return Answer(**{**fields, **tuples, "passages": passages, "usage": usage})
 
 
 def table(checks: Sequence[Check]) -> list[tuple[str, str, str, str]]:
