@@ -179,13 +179,14 @@ def test_bm25_of_a_corpus_without_words_finds_nothing(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("make", ["bm25", "dense:wordllama", "hybrid:wordllama"])
-def test_no_queries_no_chunks_equal_queries_and_large_k(make: str) -> None:
+def test_no_queries_nothing_to_index_equal_queries_and_large_k(make: str) -> None:
     retriever = make_retriever(make, chunks_of(["a cat", "a dog and a cat"]))
     assert retriever.search({}, k=5) == {}
     run = retriever.search({"q": "cat", "same": "cat"}, k=1_000_000)
     assert run["q"] == run["same"]
     assert set(run["q"]) == {"d0#0", "d1#0"}
-    assert make_retriever(make, []).search({"q": "cat"}, k=5) == {"q": {}}
+    with pytest.raises(ConfigError, match="no chunks to index"):
+        make_retriever(make, [])
 
 
 def test_stemming_and_stop_words_are_parameters() -> None:
