@@ -33,6 +33,7 @@ from ragbench.evaluation.perspectives import (
     at_depths,
     ceilings_of,
     chunk_statistics,
+    claim_model,
     claims_of,
     document_ceilings,
     judgements_of,
@@ -44,6 +45,7 @@ from ragbench.evaluation.perspectives import (
 )
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.metrics.groundedness import SUPPORT_MODELS, check_support_model, load_support_model
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.safety import load_detector
 from ragbench.progress import progress_bar
@@ -80,6 +82,7 @@ def evaluate(
     perspectives: Sequence[str] = (),
     targets: Targets | None = None,
     embedder: str | Embedder = "minilm",
+    support_model: str = "",
     detector: str | Callable[[str], float] | None = None,
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
@@ -97,6 +100,8 @@ def evaluate(
             without labels is reported as not measured, never as 0.
         targets: from `load_targets`; None means the defaults.
         embedder: what measures likeness of texts.
+        support_model: what measures whether contexts support claims, as in `claim_support`: "minilm", "lexical", or
+            the folder or hub name of a cross-encoder for NLI; "" means "minilm" with that embedder, else "lexical".
         detector: of attacks, which scores the safety samples: a function text -> score in [0, 1], or a public
             classifier, "hf:<text-classification model>" (see `ragbench.metrics.safety.load_detector`); None means the
             built-in one.
@@ -125,15 +130,18 @@ def evaluate(
     """
     chosen = check_perspectives(perspectives)
     aims = load_targets() if targets is None else targets
-    check_evaluation(dataset, chosen, aims, baseline, embedder=embedder, judge=judge, criteria=criteria, ks=ks)
+    check_evaluation(
+        dataset, chosen, aims, baseline, embedder=embedder, support_model=support_model, judge=judge,
+        criteria=criteria, ks=ks,
+    )  # fmt: skip
     if isinstance(detector, str):
         detector = load_detector(detector)
     start = time.perf_counter()
     answered = answer_all(dataset, system, attacks="safety" in chosen)
     asked = time.perf_counter() - start
     report = report_of(
-        answered, perspectives=chosen, targets=aims, embedder=embedder, detector=detector, judge=judge,
-        criteria=criteria, ks=ks, name=name,
+        answered, perspectives=chosen, targets=aims, embedder=embedder, support_model=support_model,
+        detector=detector, judge=judge, criteria=criteria, ks=ks, name=name,
     )  # fmt: skip
     report = replace(report, made=replace(report.made, seconds={"ask": round(asked, 3), **report.made.seconds}))
     return report if baseline is None else replace(report, comparison=compare_reports(baseline, report))
@@ -161,6 +169,7 @@ def check_evaluation(
     baseline: Report | None = None,
     *,
     embedder: str | Embedder = "minilm",
+    support_model: str = "",
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
@@ -170,7 +179,8 @@ def check_evaluation(
     Raises:
         DataError: nothing to ask.
         ConfigError: a gate that could never pass, or of a perspective that is left out or has no labels; an unknown
-            criterion, or a depth below 1.
+            criterion, a depth below 1, or a support model that is not one for NLI.
+        ModelError: the support model could not be loaded.
         ComparisonError: a baseline of other data.
     """
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
@@ -178,6 +188,10 @@ def check_evaluation(
     judged = ("judge",) if judge else ()
     _criteria(criteria, targets)
     at_depths(ks)
+    if support_model:
+        check_support_model(support_model)
+        if support_model not in SUPPORT_MODELS and "groundedness" in perspectives:
+            load_support_model(support_model)
     for gate in sorted(targets.gates):
         wanted = perspective_of(gate)
         if wanted not in (*perspectives, *judged, "overall"):
@@ -189,7 +203,7 @@ def check_evaluation(
     check_reachable(targets, {**best, **{name: top for name in gates if (top := bound_of(name)) is not None}})
     if baseline is not None:
         query_ids = [case.query_id for case in dataset.cases]
-        settings = _settings(perspectives, targets, embedder, judge)
+        settings = _settings(perspectives, targets, embedder, judge, support_model)
         check_comparable(baseline, dataset.fingerprint, query_ids, settings)
 
 
@@ -199,6 +213,7 @@ def report_of(
     perspectives: Sequence[str] = (),
     targets: Targets | None = None,
     embedder: str | Embedder = "minilm",
+    support_model: str = "",
     detector: Callable[[str], float] | None = None,
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
@@ -232,7 +247,7 @@ def report_of(
                     judgements = judgements_of(answered, judge, criteria)
                     frames[one] = score_judgements(judgements)
                 else:
-                    frames[one] = measure(one, answered, embedder=embedder, named=named)
+                    frames[one] = measure(one, answered, embedder=embedder, support_model=support_model, named=named)
                 if one == "safety":
                     results = [safety_results(dataset, detector), system_results(dataset, answered.safety_answers)]
                     figures = tuple(figure for found, _, _ in results for figure in found)
@@ -262,7 +277,8 @@ def report_of(
     if any(one.name == "pipeline" and one.measured for one in states):
         rows += latency_rows(answered, aims)
     rows += [aimed(unmeasured(name, dataset), aims) for name in aims.named if name not in {row.measure for row in rows}]
-    claims = claims_of(answered, list(dataset.queries), embedder) if "groundedness" in measured else {}
+    model = claim_model(embedder, support_model)
+    claims = claims_of(answered, list(dataset.queries), model) if "groundedness" in measured else {}
     costs = costs_by_case(answered, judgements)
     cases = cases_of(answered, scores_by_case(dataset, frames), decided, claims, judgements, costs)
     report = Report(
@@ -270,7 +286,7 @@ def report_of(
         test_set=_test_set(dataset),
         system=answered.system,
         settings={
-            **_settings(chosen, aims, embedder, judge),
+            **_settings(chosen, aims, embedder, judge, support_model),
             "detector": getattr(detector, "name", "given") if detector else "built-in",
             "k": list(ks),
             **({"criteria": list(criteria)} if judge else {}),
@@ -303,11 +319,12 @@ def _criteria(criteria: Sequence[str], targets: Targets) -> tuple[str, ...]:
 
 
 def _settings(
-    perspectives: Sequence[str], targets: Targets, embedder: str | Embedder, judge: str | LLM
+    perspectives: Sequence[str], targets: Targets, embedder: str | Embedder, judge: str | LLM, support_model: str
 ) -> dict[str, Any]:
     return {
         "perspectives": list(perspectives),
         "embedder": embedder if isinstance(embedder, str) else embedder.name,
+        "support_model": claim_model(embedder, support_model),
         "judge": judge if isinstance(judge, str) else judge.name,
         "targets": dict(targets.measures),
         "cases": dict(targets.cases),
