@@ -44,6 +44,7 @@ from ragbench.evaluation.perspectives import (
 )
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.llms import check_servers
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.safety import load_detector
 from ragbench.progress import progress_bar
@@ -126,6 +127,7 @@ def evaluate(
     chosen = check_perspectives(perspectives)
     aims = load_targets() if targets is None else targets
     check_evaluation(dataset, chosen, aims, baseline, embedder=embedder, judge=judge, criteria=criteria, ks=ks)
+    check_servers(judge)
     if isinstance(detector, str):
         detector = load_detector(detector)
     start = time.perf_counter()
