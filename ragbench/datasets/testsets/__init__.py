@@ -1,11 +1,11 @@
 """Test sets in the forms that teams have them in: read, checked, written and converted without losing a label unsaid.
 
 =============  ==================================================================================================
-yaml           `cases: [{id, query, expected_chunks: [{doc_id, section}], expected_answer_contains}]`
+yaml           `cases: [{id, query, expected_chunks: [{doc_id, section}], expected_answer_contains}]`, and all of jsonl
 json           `[{id, question, expectedAnswer, requiredKeywords, expectedDocumentId, category}]`
 json-cases     `test_cases: [{query, expected_answer, expected_sources, category}]`
 perspectives   a folder of JSONL files, joined by `case_id`: cases, retrieval_labels, context_labels, ...
-beir           a folder with corpus.jsonl, queries.jsonl and qrels/<split>.tsv
+beir           a folder with corpus.jsonl, queries.jsonl and qrels/<split>.tsv; what BEIR lacks is in labels.jsonl
 jsonl          ragbench's own: one file, every label, the documents and the safety samples
 =============  ==================================================================================================
 
@@ -181,13 +181,13 @@ def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "
     if form == "perspectives":
         reading = perspectives.read_perspectives(place)
     elif form == "jsonl":
-        reading = single_file.read_single(place)
+        reading = single_file.read_single(place, documents=corpus is None)
     else:
         text = parsing.decoded(parsing.read_bytes(place), place.name)
         if isinstance(text, Mistake):
             return place, Reading(mistakes=[text])
         if form == "yaml":
-            reading = read_list(parsing.parse_yaml(text, place.name), yaml_form.YAML, place.name)
+            reading = yaml_form.read_yaml(parsing.parse_yaml(text, place.name), place, documents=corpus is None)
         else:
             own = json_forms.JSON if form == "json" else json_forms.JSON_CASES
             reading = read_list(parsing.parse_json(text, place.name), own, place.name)
@@ -223,10 +223,9 @@ def _texts(dataset: Dataset, form: str, name: str) -> dict[str, str]:
         if form == "jsonl":
             return {name: single_file.single_text(dataset)}
         if form == "yaml":
-            records = [yaml_form.YAML.record(case, dataset.qrels.get(case.query_id, {})) for case in dataset.cases]
-            return {name: yaml_form.yaml_text(dataset.name, records)}
+            return {name: yaml_form.yaml_text(dataset)}
         own = json_forms.JSON if form == "json" else json_forms.JSON_CASES
-        records = [own.record(case, dataset.qrels.get(case.query_id, {})) for case in dataset.cases]
+        records = [own.record(case, dataset.qrels.get(case.query_id, {}), {}, {}) for case in dataset.cases]
         return {name: json_forms.json_text(dataset.name, own, records)}
     except (TypeError, ValueError) as exc:
         raise DataError(f"{dataset.name} holds metadata that cannot be written as plain data: {exc}") from exc

@@ -98,6 +98,11 @@ def resolve_doc_id(doc_id: str, corpus: Mapping[str, Document]) -> str:
     return _DocumentIds(corpus).full(doc_id)
 
 
+def with_full_ids(entry: Entry, corpus: Mapping[str, Document]) -> Entry:
+    """An entry whose documents may be named by their files, with their ids; see `resolve_doc_id`."""
+    return _with_full_ids(entry, _DocumentIds(corpus))
+
+
 def _with_full_ids(entry: Entry, ids: _DocumentIds) -> Entry:
     case = replace(
         entry.case,

@@ -16,14 +16,14 @@ _LABELS = (
     "relevant_chunks", "required_flags", "forbidden_flags", "min_citations", "latency_budget_ms", "user_roles",
 )  # fmt: skip
 _HELD: Mapping[str, frozenset[str]] = {
-    "yaml": frozenset({"required_keywords", "expected_sections"}),
+    "yaml": frozenset(_LABELS),
     "json": frozenset({"category", "reference_answer", "required_keywords"}),
     "json-cases": frozenset({"category", "reference_answer"}),
     "perspectives": frozenset(_LABELS) - {"evidence"},
     "jsonl": frozenset(_LABELS),
     "beir": frozenset({"category", "query_type", "reference_answer", "evidence", "gold_facts", "expected_outcome"}),
 }
-_LISTS = ("yaml", "json", "json-cases")
+_LISTS = ("json", "json-cases")
 
 
 def losses(dataset: Dataset, form: str) -> dict[str, list[str]]:
@@ -63,7 +63,7 @@ def losses(dataset: Dataset, form: str) -> dict[str, list[str]]:
         other = [c.query_id for c in dataset.cases if c.expected_outcome in ("uncertain", "blocked")]
         found |= {"cases lose their expected_outcome, which is neither success nor no_results": other} if other else {}
     empty = [case.query_id for case in dataset.cases if case.reference_answer == ""]
-    if form != "jsonl" and form != "perspectives" and empty:
+    if form in (*_LISTS, "beir") and empty:
         found["cases lose their reference_answer, which is empty"] = empty
     if form in _LISTS and dataset.corpus:
         found["documents are not in the file: give them when it is loaded (corpus=, --corpus)"] = list(dataset.corpus)

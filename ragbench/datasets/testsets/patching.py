@@ -23,10 +23,11 @@ from ragbench.datasets.testsets import (
     yaml_form,
 )
 from ragbench.datasets.testsets.beir_form import beir_split
+from ragbench.datasets.testsets.checking import Reading
 from ragbench.datasets.testsets.lists import CaseList, derived_id
 from ragbench.datasets.writing import record_lines
 from ragbench.errors import DataError
-from ragbench.types import Case
+from ragbench.types import Case, Span
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -49,15 +50,9 @@ def write_patched(
         raw = raw.removeprefix(_BOM)
         if form == "jsonl":
             reading = single_file.read_raw(raw, place)
-            quotes = {
-                span: quote
-                for entry in reading.entries
-                if entry.case.query_id == query_id
-                for span, quote in zip(entry.case.evidence, entry.quotes, strict=True)
-                if quote
-            }
             own = []
             if case is not None:
+                quotes = _quotes(reading, query_id)
                 own = [single_file.line(single_file.own_record(case, relevant, reading.documents, quotes))]
             changed = splicing.spliced_lines(raw, lambda line: _field(line, "query_id"), query_id, own)
         else:
@@ -77,7 +72,8 @@ def _patched_list(
     keys: parsing.Keys = (form.field,) if isinstance(parsed.value, dict) else ()
     items: list[dict[str, Any]] = parsed.value[form.field] if keys else parsed.value
     number = next((i for i, item in enumerate(items) if _item_id(item) == query_id), None)
-    record = None if case is None else form.record(case, relevant)
+    reading = yaml_form.read_yaml(parsed, place) if name == "yaml" else Reading()
+    record = None if case is None else form.record(case, relevant, reading.documents, _quotes(reading, query_id))
     changed = [item for i, item in enumerate(items) if i != number or record is not None]
     if record is not None:
         changed = [record if i == number else item for i, item in enumerate(items)]
@@ -103,6 +99,17 @@ def _patched_list(
     if name == "yaml":
         return yaml_form.dumped(whole)
     return json_forms.dumped(whole) + "\n"
+
+
+def _quotes(reading: Reading, query_id: str) -> dict[Span, str]:
+    """What a file quotes as the evidence of a case: the documents may be elsewhere."""
+    return {
+        span: quote
+        for entry in reading.entries
+        if entry.case.query_id == query_id
+        for span, quote in zip(entry.case.evidence, entry.quotes, strict=True)
+        if quote
+    }
 
 
 def _item_id(item: Mapping[str, Any]) -> str:

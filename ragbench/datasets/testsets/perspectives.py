@@ -190,7 +190,8 @@ def read_perspectives(folder: Path) -> Reading:
     once(reading, entries)
     for file, kind in _SAFETY.items():
         if (folder / file).is_file():
-            read_samples(_good_lines(folder, file, reading), kind, reading, file)
+            lines = ((number, parsed, ()) for number, parsed in _good_lines(folder, file, reading))
+            read_samples(lines, kind, reading, file)
     return reading
 
 
