@@ -156,11 +156,6 @@ def _write(
                 f"the form {form!r} of {place} cannot hold this: {'; '.join(lost)}; leave the label out, or convert "
                 "the set to jsonl first"
             )
-        if form == "beir" and not relevant and case.expected_outcome != "no_results":
-            raise DataError(
-                f"case {query_id!r} has no relevant document, and a BEIR folder leaves such queries out; name one "
-                "(relevant), or set expected_outcome to no_results"
-            )
     aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     try:
         new = aside / place.name

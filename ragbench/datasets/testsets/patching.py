@@ -25,7 +25,7 @@ from ragbench.datasets.testsets import (
 from ragbench.datasets.testsets.beir_form import beir_split
 from ragbench.datasets.testsets.checking import Reading
 from ragbench.datasets.testsets.lists import CaseList, derived_id
-from ragbench.datasets.writing import record_lines
+from ragbench.datasets.writing import CASE_FILES, record_lines
 from ragbench.errors import DataError
 from ragbench.types import Case, Span
 
@@ -119,7 +119,7 @@ def _item_id(item: Mapping[str, Any]) -> str:
 
 def _patch_beir(place: Path, new: Path, query_id: str, case: Case | None, relevant: Mapping[str, int]) -> None:
     split = beir_split(place)
-    lines: dict[str, list[str]] = {name: [] for name in ("queries.jsonl", "answers.jsonl", "questions.jsonl")}
+    lines: dict[str, list[str]] = {name: [] for name in CASE_FILES}
     rows: list[str] = []
     if case is not None:
         dataset = load_beir_folder(place, split)
@@ -129,7 +129,7 @@ def _patch_beir(place: Path, new: Path, query_id: str, case: Case | None, releva
         writer = csv.writer(table, delimiter="\t", lineterminator="\n")
         writer.writerows([query_id, doc_id, grade] for doc_id, grade in relevant.items())
         rows = table.getvalue().splitlines(keepends=True)
-    _patch_folder(place, new, lines, query_id, lambda line: _field(line, "_id"))
+    _patch_folder(place, new, lines, query_id, lambda line: _field(line, "_id", "query_id"))
     for path in sorted((place / "qrels").glob("*.tsv")):
         if case is not None and path.stem != split:
             continue  # another split may judge the same question in its own way
@@ -172,9 +172,9 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _field(line: bytes, name: str) -> str:
+def _field(line: bytes, *names: str) -> str:
     value = json.loads(line.decode("utf-8-sig"))
-    return str(value[name]) if name in value else "\0"
+    return next((str(value[name]) for name in names if name in value), "\0")
 
 
 def _first_column(line: bytes) -> str:

@@ -191,8 +191,10 @@ def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"because then: one\.jsonl: the file is empty"):
         remove_case(one, "q1")
     folder = saved("beir", tmp_path)
-    with pytest.raises(DataError, match="has no relevant document, and a BEIR folder leaves such queries out"):
-        add_case(folder, Case("q4", "?"))
+    add_case(folder, Case("q4", "?", user_roles=("admin",)))
+    assert load_testset(folder).cases[3] == Case("q4", "?", user_roles=("admin",))
+    remove_case(folder, "q4")
+    assert not (folder / "case_labels.jsonl").exists()
 
 
 def test_a_case_as_plain_data_and_back(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def datasets(draw: st.DrawFn, form: str) -> Dataset:
     return Dataset("set", split, corpus, cases, qrels, tuple(draw(SAMPLES)), tuple(draw(SAMPLES)))
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if form != "beir"])  # beir: test_writing.py
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "beir"])  # beir: see below
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_every_form_gives_back_what_it_holds(form: str, data: st.DataObject) -> None:
@@ -142,17 +142,48 @@ def test_poorer_forms_warn_once_for_each_kind(tmp_path: Path) -> None:
     assert load_testset(tmp_path / "a.json").qrels == {"q1": {"d1": 1}, "q2": {"d1": 1}}
 
 
-def test_what_a_beir_folder_loses(tmp_path: Path) -> None:
-    case = Case("q1", "a?", min_citations=2, expected_outcome="uncertain", evidence=(Span("gone", 0, 3),))
-    sample = SafetySample("s", "t", True)
-    dataset = Dataset("d", "test", {"d1": Document("d1", "x")}, (case,), {"q1": {"d1": 1}}, (sample,))
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always")
-        save_testset(dataset, tmp_path / "b", "beir")
-    lost = " ".join(str(warning.message) for warning in said)
-    for what in ("min_citations", "expected_outcome", "safety samples", "evidence in documents"):
-        assert what in lost
-    assert load_testset(tmp_path / "b").cases == (Case("q1", "a?"),)
+names = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), min_size=1, max_size=8).filter(str.strip)
+
+
+@st.composite
+def whole_sets(draw: st.DrawFn) -> Dataset:
+    """Documents, and cases with every label about them."""
+    corpus = {d: Document(d, draw(texts), draw(st.just("") | texts), draw(metadata)) for d in ("d1", "d 2")}
+    places = st.sampled_from(sorted(corpus)).flatmap(
+        lambda d: st.integers(0, len(corpus[d].full_text) - 1).flatmap(
+            lambda start: st.integers(start + 1, len(corpus[d].full_text)).map(lambda end: Span(d, start, end))
+        )
+    )
+    labels = {
+        **ALL,
+        "evidence": st.lists(places | st.just(Span("elsewhere", 2, 5)), max_size=3, unique=True).map(tuple),
+        "expected_sections": st.lists(st.tuples(st.sampled_from(["d1", "gone"]), st.just("~no such heading~"))).map(
+            tuple
+        ),
+    }
+    ids = draw(st.lists(names, min_size=1, max_size=3, unique=True))
+    cases = tuple(Case(i, draw(words), **{name: draw(s) for name, s in labels.items()}) for i in ids)
+    judged = st.dictionaries(st.sampled_from(["d1", "d 2", "gone"]), st.integers(-1, 3))
+    qrels = {i: draw(judged) for i in ids}
+    split = draw(st.sampled_from(["test", "dev"]))
+    return Dataset(draw(names), split, corpus, cases, qrels, tuple(draw(SAMPLES)), tuple(draw(SAMPLES)))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(dataset=whole_sets(), order=st.permutations(["yaml", "jsonl", "beir"]))
+def test_nothing_is_lost_between_yaml_jsonl_and_beir(dataset: Dataset, order: list[str]) -> None:
+    again = dataset
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(?s).*(not in the corpus|not in their document)", DataWarning)
+        for step, form in enumerate([*order, order[0]]):
+            assert losses(again, form) == {}
+            path = save_testset(again, Path(folder) / str(step) / NAMES[form], form)
+            again = load_testset(path)
+            assert (again.name, again.split, again.corpus) == (dataset.name, dataset.split, dataset.corpus)
+            assert (again.cases, again.qrels) == (dataset.cases, dataset.qrels)
+            assert (again.safety_inputs, again.safety_outputs) == (dataset.safety_inputs, dataset.safety_outputs)
+            assert again.fingerprint == dataset.fingerprint
+            assert validate_testset(path) == []
 
 
 def test_without_documents_there_is_no_beir_folder(tmp_path: Path) -> None:
