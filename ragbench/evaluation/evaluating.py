@@ -44,11 +44,12 @@ from ragbench.evaluation.perspectives import (
 )
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
-from ragbench.metrics.retrieval import CUTOFFS
+from ragbench.metrics.pipeline import is_latency_measure
+from ragbench.metrics.safety import load_detector
 from ragbench.progress import progress_bar
+from ragbench.registry import KS, PERSPECTIVES, perspective_of
 from ragbench.report.environment import environment
 from ragbench.report.evaluation import (
-    PERSPECTIVES,
     Made,
     MeasureResult,
     Perspective,
@@ -58,9 +59,8 @@ from ragbench.report.evaluation import (
     TestSet,
     check_comparable,
     compare_reports,
-    perspective_of,
 )
-from ragbench.report.evaluation.measures import BUILT_IN, is_latency_measure
+from ragbench.report.evaluation.sentences import BUILT_IN
 from ragbench.scoring import score_judgements
 from ragbench.types import LLM, Answer, Dataset, Embedder, Judgement, System
 
@@ -80,10 +80,10 @@ def evaluate(
     perspectives: Sequence[str] = (),
     targets: Targets | None = None,
     embedder: str | Embedder = "minilm",
-    detector: Callable[[str], float] | None = None,
+    detector: str | Callable[[str], float] | None = None,
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
-    ks: Sequence[int] = CUTOFFS,
+    ks: Sequence[int] = KS,
     baseline: Report | None = None,
     name: str = "",
 ) -> Report:
@@ -97,7 +97,8 @@ def evaluate(
             without labels is reported as not measured, never as 0.
         targets: from `load_targets`; None means the defaults.
         embedder: what measures likeness of texts.
-        detector: text -> score in [0, 1], the detector of attacks that the safety samples are put to; None means the
+        detector: of attacks, which scores the safety samples: a function text -> score in [0, 1], or a public
+            classifier, "hf:<text-classification model>" (see `ragbench.metrics.safety.load_detector`); None means the
             built-in one.
         judge: the language model that judges the answers; "" means none.
         criteria: what it judges, as in `ragbench.judge`; those of targets such as "llm_context_recall" are added.
@@ -125,6 +126,8 @@ def evaluate(
     chosen = check_perspectives(perspectives)
     aims = load_targets() if targets is None else targets
     check_evaluation(dataset, chosen, aims, baseline, embedder=embedder, judge=judge, criteria=criteria, ks=ks)
+    if isinstance(detector, str):
+        detector = load_detector(detector)
     start = time.perf_counter()
     answered = answer_all(dataset, system, attacks="safety" in chosen)
     asked = time.perf_counter() - start
@@ -160,7 +163,7 @@ def check_evaluation(
     embedder: str | Embedder = "minilm",
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
-    ks: Sequence[int] = CUTOFFS,
+    ks: Sequence[int] = KS,
 ) -> None:
     """Everything that can be refused before the system is asked.
 
@@ -199,7 +202,7 @@ def report_of(
     detector: Callable[[str], float] | None = None,
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
-    ks: Sequence[int] = CUTOFFS,
+    ks: Sequence[int] = KS,
     name: str = "",
 ) -> Report:
     """The report on answers that are there; the arguments are those of `evaluate`."""
@@ -268,7 +271,7 @@ def report_of(
         system=answered.system,
         settings={
             **_settings(chosen, aims, embedder, judge),
-            "detector": "given" if detector else "built-in",
+            "detector": getattr(detector, "name", "given") if detector else "built-in",
             "k": list(ks),
             **({"criteria": list(criteria)} if judge else {}),
         },
