@@ -123,7 +123,7 @@ def convert_testset(
     ] = "",
     corpus: Annotated[str, typer.Option(help="The documents: a folder of texts, a corpus.jsonl, a dataset.")] = "",
     without_documents: Annotated[
-        bool, typer.Option("--without-documents", help="Leave the documents out of a .jsonl or a folder.")
+        bool, typer.Option("--without-documents", help="Leave the documents out of a .yaml, .jsonl or a folder.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
@@ -146,7 +146,11 @@ def convert_testset(
         dataset = load_testset(source, corpus=documents) if there else load_dataset(source)
         if documents is not None and not there:
             dataset = replace(dataset, corpus=documents)
-        if without_documents and wanted in ("jsonl", "perspectives"):  # no other form holds any, or can do without
+        if without_documents and wanted in (
+            "yaml",
+            "jsonl",
+            "perspectives",
+        ):  # beir cannot do without, others hold none
             dataset = replace(dataset, corpus={})
         saved = save_testset(dataset, target, wanted, force=force)
     typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({wanted})")
