@@ -27,6 +27,7 @@ RESULTS = Path("results", "eval")
 
 _SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml file that describes a system, or recorded answers (.jsonl)."
 _JUDGE = "A language model that judges the answers: anthropic:<model>, ollama:<model>, ...; alone, that of RAG_EVAL_*."
+_CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
 _DETECTOR = "What scores the safety samples: hf:<text-classification model>; default: the built-in detector."
 _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
 
@@ -58,6 +59,7 @@ def eval_command(
     baseline: Annotated[Path | None, typer.Option(help="An earlier report.json; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
     targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
+    calibration: Annotated[list[Path] | None, typer.Option(help=_CALIBRATION)] = None,
     save_trace: Annotated[
         bool, typer.Option("--save-trace", help="Write traces.jsonl of the failed questions.")
     ] = False,
@@ -126,7 +128,13 @@ def eval_command(
         categories = _words(category)
         data = select_suite(select_categories(data, categories), suite)
         embedder = "wordllama" if suite == "smoke" else "minilm"
-        options: dict[str, Any] = {"embedder": embedder, "judge": judge, "criteria": asked_for, "ks": ks}
+        options: dict[str, Any] = {
+            "embedder": embedder,
+            "judge": judge,
+            "criteria": asked_for,
+            "ks": ks,
+            "calibration": calibration or (),
+        }
         attacks = "safety" in chosen
         check_evaluation(data, chosen, aims, earlier, **options)
         if dry_run:
