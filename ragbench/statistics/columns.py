@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING
@@ -74,3 +75,19 @@ def nullable(values: Sequence[float] | Floats) -> pd.api.extensions.ExtensionArr
 
     numbers = np.asarray(values, dtype=np.float64)
     return pd.arrays.FloatingArray(np.nan_to_num(numbers), np.isnan(numbers))
+
+
+# Measures without an upper bound: milliseconds, dollars, tokens, counts.
+_UNBOUNDED = re.compile(r".*_(ms|s|usd|tokens|chars|words|chunks|count)|chunks|tokens|words|cost|n_.*")
+
+
+def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
+    """The least and the largest value of a measure: 0 and 1, infinite for times, costs and counts.
+
+    Infinite as well where `values` go beyond 0 and 1: a measure of this name is then another one.
+
+    >>> bounds_of("nDCG@10"), bounds_of("latency_total_ms")
+    ((0.0, 1.0), (-inf, inf))
+    """
+    inside = all(side.min() >= -1e-9 and side.max() <= 1 + 1e-9 for side in values if len(side))
+    return (0.0, 1.0) if inside and not _UNBOUNDED.fullmatch(measure) else (-math.inf, math.inf)
