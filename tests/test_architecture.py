@@ -13,16 +13,18 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "ragbench"
 
 FLOORS = {
-    9: ["__init__", "__main__"],
-    8: ["cli", "testing"],
-    7: ["sweep"],
-    6: ["experiment", "evaluation"],
-    5: ["report", "plots", "labelling"],
-    4: ["statistics", "diagnosis", "systems"],
-    3: ["retrievers", "generation", "judges", "scoring"],
-    2: ["metrics", "chunkers"],
-    1: ["datasets", "segments", "embedders", "llms", "prompts"],
-    0: ["types", "errors", "files", "progress", "cache"],
+    10: ["__init__", "__main__"],
+    9: ["cli", "testing"],
+    8: ["sweep"],
+    7: ["experiment", "evaluation"],
+    6: ["report", "plots", "labelling"],
+    5: ["statistics", "diagnosis", "systems"],
+    4: ["retrievers", "generation", "judges", "scoring"],
+    3: ["metrics", "chunkers"],
+    2: ["datasets", "segments", "embedders", "llms", "prompts"],
+    1: ["registry"],
+    0: ["types", "files", "progress", "cache"],
+    -1: ["errors"],
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
 

@@ -27,6 +27,8 @@ RESULTS = Path("results", "eval")
 
 _SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml file that describes a system, or recorded answers (.jsonl)."
 _JUDGE = "A language model that judges the answers: anthropic:<model>, ollama:<model>, ...; alone, that of RAG_EVAL_*."
+_CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
+_DETECTOR = "What scores the safety samples: hf:<text-classification model>; default: the built-in detector."
 _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
 
 
@@ -53,9 +55,11 @@ def eval_command(
     criteria: Annotated[
         str, typer.Option(help="What is judged; also context_recall, context_precision.")
     ] = "correctness,faithfulness,relevance",
+    detector: Annotated[str, typer.Option(help=_DETECTOR)] = "",
     baseline: Annotated[Path | None, typer.Option(help="An earlier report.json; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
     targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
+    calibration: Annotated[list[Path] | None, typer.Option(help=_CALIBRATION)] = None,
     save_trace: Annotated[
         bool, typer.Option("--save-trace", help="Write traces.jsonl of the failed questions.")
     ] = False,
@@ -97,6 +101,7 @@ def eval_command(
             select_suite,
         )
         from ragbench.llms import named_model
+        from ragbench.metrics.safety import load_detector
         from ragbench.report.evaluation import (
             check_output,
             compare_reports,
@@ -123,12 +128,19 @@ def eval_command(
         categories = _words(category)
         data = select_suite(select_categories(data, categories), suite)
         embedder = "wordllama" if suite == "smoke" else "minilm"
-        options: dict[str, Any] = {"embedder": embedder, "judge": judge, "criteria": asked_for, "ks": ks}
+        options: dict[str, Any] = {
+            "embedder": embedder,
+            "judge": judge,
+            "criteria": asked_for,
+            "ks": ks,
+            "calibration": calibration or (),
+        }
         attacks = "safety" in chosen
         check_evaluation(data, chosen, aims, earlier, **options)
         if dry_run:
             _say_rehearsal(*rehearse(data, system, judge, asked_for, attacks=attacks))
             raise typer.Exit(0)
+        scorer = load_detector(detector) if detector else None
         if place is None and not query:
             place = _own_folder(data.name, Path(system).stem, suite)
         journal = None
@@ -142,7 +154,9 @@ def eval_command(
         name = f"{data.name}, {answered.system['name']}"
         if output and place is not None:
             name = place.stem if is_report_file(place) else place.resolve().name
-        report = report_of(answered, perspectives=chosen, targets=aims, name=_suited(name, suite), **options)
+        report = report_of(
+            answered, perspectives=chosen, targets=aims, name=_suited(name, suite), detector=scorer, **options
+        )
         report = replace(
             report,
             settings={"suite": suite, **({"categories": categories} if categories else {}), **report.settings},
@@ -172,24 +186,13 @@ def eval_command(
 def _load(test_set: str, corpus: str) -> Dataset:
     from ragbench.datasets import load_dataset
 
-    if not corpus:
-        data = load_dataset(test_set)
-        if test_set != "pydoc":
-            return data
-        from ragbench.datasets.safety import load_safety_samples
+    data = load_dataset(test_set, corpus=corpus)
+    if test_set != "pydoc":
+        return data
+    from ragbench.datasets.safety import load_safety_samples
 
-        inputs, outputs = load_safety_samples()
-        return replace(data, safety_inputs=inputs, safety_outputs=outputs)
-    from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.testsets import SUFFIXES, form_of, load_testset
-
-    path = Path(test_set).expanduser()
-    named = not path.exists() and path.suffix.lower() not in SUFFIXES
-    if named or form_of(test_set) == "beir":
-        raise ConfigError(
-            f"--corpus gives the documents of a test-set file, but {test_set!r} has its own; leave it out"
-        )
-    return load_testset(test_set, corpus=load_corpus(corpus).corpus)
+    inputs, outputs = load_safety_samples()
+    return replace(data, safety_inputs=inputs, safety_outputs=outputs)
 
 
 def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:
@@ -208,10 +211,7 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
     expected = [resolve_doc_id(doc_id, base.corpus) for doc_id in expected]
     for doc_id in expected:
         if base.corpus and doc_id not in base.corpus:
-            known = sorted(base.corpus)
-            few = known if len(known) <= 20 else [*known[:20], "..."]
-            near = unknown("document", doc_id, known).partition(" Known: ")[0]
-            raise DataError(f"--expected-doc: {near} Known: {', '.join(few)}")
+            raise DataError(f"--expected-doc: {unknown('document', doc_id, sorted(base.corpus))}")
     case = Case("query", query.strip())
     return Dataset(base.name, base.split, base.corpus, (case,), {"query": dict.fromkeys(expected, 1)})
 

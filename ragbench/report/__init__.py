@@ -71,7 +71,6 @@ from ragbench.report.models import (
 )
 from ragbench.report.perspectives import perspective_table
 from ragbench.report.sweep import (
-    HEADLINE,
     baseline_name,
     best_two,
     budget_curves,
@@ -89,7 +88,6 @@ from ragbench.report.sweep import (
 
 __all__ = [
     "COSTS",
-    "HEADLINE",
     "PARTS",
     "agreement_table",
     "answer_measure",

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, unknown
-from ragbench.metrics import higher_is_better
 from ragbench.metrics.retrieval import ranking
+from ragbench.registry import higher_is_better
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Chunk, Dataset, Run

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ComparisonError
-from ragbench.metrics import higher_is_better
+from ragbench.registry import higher_is_better
 from ragbench.report.configuration import only
 from ragbench.report.sweep import check_comparable, configurations
 from ragbench.statistics import (

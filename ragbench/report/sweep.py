@@ -8,8 +8,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
-from ragbench.metrics import higher_is_better
 from ragbench.metrics.retrieval import ranking
+from ragbench.registry import LEADERBOARD, higher_is_better
 from ragbench.report.configuration import budget_curve, main_measure, only
 from ragbench.report.models import ANSWER_MEASURES, with_language_model
 from ragbench.statistics import compare, held_out, p_text, summarise
@@ -17,12 +17,6 @@ from ragbench.types import RunResult
 
 if TYPE_CHECKING:
     import pandas as pd
-
-HEADLINE = (
-    "nDCG@10", "R@10", "span_recall@5", "span_recall@500tok", "span_recall_auc", "semantic_similarity", "token_f1",
-    "llm_correctness", "llm_faithfulness", "llm_relevance", "llm_context_recall", "llm_context_precision",
-)  # fmt: skip
-"""The measures of the leaderboard, as far as a sweep has them."""
 
 # Named by their own columns of the leaderboard, so a label need not repeat them.
 _IN_LABEL = ("retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
@@ -112,7 +106,8 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
     """One row per configuration, best first by `measure` ("" = `ranking_measure`).
 
     Returns:
-        rank, name, label, retriever, chunking; for each headline measure its mean, `<measure>_ci_low`,
+        rank (none where nothing was scored by that measure), name, label, retriever, chunking; for each headline
+        measure its mean, `<measure>_ci_low`,
         `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s, search_ms (one question alone);
         with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd (parts of it),
         generate_ms (median reply that was waited for);
@@ -133,8 +128,8 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
             table[column] = table[name].round(12).rank(ascending=False, method="min").astype("Int64")
     table["_"] = table[main].round(12)
     order = [not higher_is_better(main), True]
-    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")
-    table.insert(0, "rank", pd.Series(range(1, len(table) + 1)))
+    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")  # unscored come last
+    table.insert(0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna()))
     return table
 
 
@@ -143,7 +138,7 @@ def _standing(result: RunResult, main: str) -> dict[str, Any]:
     import pandas as pd
 
     only(result.scores, main)  # an unknown measure is refused here
-    wanted = dict.fromkeys([*HEADLINE, main])
+    wanted = dict.fromkeys([*LEADERBOARD, main])
     own = result.scores[result.scores["measure"].isin(wanted)]
     summary = {row["measure"]: row for row in summarise(own).to_dict("records")}
     standing: dict[str, Any] = {}
@@ -179,7 +174,7 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
         header += ["place at equal k", "place at equal budget"]
     lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     for row in table.to_dict("records"):
-        cells = [str(row["rank"]), str(row["label"])]
+        cells = [_number(row["rank"], "{:d}", "unranked"), str(row["label"])]
         for m in measures:
             mean = _number(row[m], "{:.3f}", "unscored")
             cells.append("<br>".join([mean, *_interval(row, "{:.3f}", f"{m}_"), row[f"{m}_n"]]))
@@ -189,7 +184,7 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
         if judged:
             cells += [_number(row[f"{part}_cost_usd"], "{:.4f}") for part in ("generator", "judge")]
         if ranks:
-            cells += [str(row["rank_equal_k"]), str(row["rank_equal_budget"])]
+            cells += [_number(row[f"rank_equal_{what}"], "{:d}", "unranked") for what in ("k", "budget")]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 

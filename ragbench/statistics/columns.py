@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ragbench import registry
 from ragbench.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -77,17 +77,16 @@ def nullable(values: Sequence[float] | Floats) -> pd.api.extensions.ExtensionArr
     return pd.arrays.FloatingArray(np.nan_to_num(numbers), np.isnan(numbers))
 
 
-# Measures without an upper bound: milliseconds, dollars, tokens, counts.
-_UNBOUNDED = re.compile(r".*_(ms|s|usd|tokens|chars|words|chunks|count)|chunks|tokens|words|cost|n_.*")
-
-
 def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
-    """The least and the largest value of a measure: 0 and 1, infinite for times, costs and counts.
+    """The least and the largest value of a measure, infinite where there is none.
 
-    Infinite as well where `values` go beyond 0 and 1: a measure of this name is then another one.
+    Registered measures have those of the registry, others 0 and 1. Infinite where `values` go beyond: a measure of
+    this name is then another one.
 
-    >>> bounds_of("nDCG@10"), bounds_of("latency_total_ms")
-    ((0.0, 1.0), (-inf, inf))
+    >>> bounds_of("nDCG@10"), bounds_of("latency_total_ms"), bounds_of("of_my_own", np.array([3.0]))
+    ((0.0, 1.0), (0.0, inf), (-inf, inf))
     """
-    inside = all(side.min() >= -1e-9 and side.max() <= 1 + 1e-9 for side in values if len(side))
-    return (0.0, 1.0) if inside and not _UNBOUNDED.fullmatch(measure) else (-math.inf, math.inf)
+    low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (0.0, 1.0)
+    bounds = -math.inf if low is None else low, math.inf if high is None else high
+    inside = all(side.min() >= bounds[0] - 1e-9 and side.max() <= bounds[1] + 1e-9 for side in values if side.size)
+    return bounds if inside else (-math.inf, math.inf)

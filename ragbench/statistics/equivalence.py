@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import ConfigError
-from ragbench.metrics import higher_is_better
+from ragbench.registry import higher_is_better
 from ragbench.statistics.adjusting import adjusted_p_values, p_text
 from ragbench.statistics.columns import bounds_of, check_settings, mean, nullable
 from ragbench.statistics.intervals import Bounds, bounded_intervals
@@ -51,7 +51,7 @@ def equivalent(
             above". Without bounds, differences without any spread prove nothing: 1.
         equivalent: p_value < alpha.
         p_non_inferior, non_inferior: the one test that matters when replacing the baseline: not worse by margin or
-            more, in the direction of the measure (`metrics.higher_is_better`).
+            more, in the direction of the measure (`registry.higher_is_better`).
         n: pairs used; below two there is no test, p-values are pd.NA and nothing is proven.
 
     >>> import pandas as pd

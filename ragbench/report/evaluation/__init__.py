@@ -10,13 +10,6 @@ from ragbench.report.evaluation.comparison import (
 from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_lines, shown_changes
 from ragbench.report.evaluation.html import report_html
 from ragbench.report.evaluation.markdown import report_markdown
-from ragbench.report.evaluation.measures import (
-    HEADLINE,
-    PERSPECTIVES,
-    check_measure,
-    meaning_of,
-    perspective_of,
-)
 from ragbench.report.evaluation.reading import parse_report, read_report, report_json, report_schema
 from ragbench.report.evaluation.records import (
     SCHEMA,
@@ -62,9 +55,7 @@ __all__ = [
     "ANSWERS",
     "CHANGE_SIGNS",
     "FILES",
-    "HEADLINE",
     "NEEDED",
-    "PERSPECTIVES",
     "SCHEMA",
     "SIGNS",
     "Advice",
@@ -88,7 +79,6 @@ __all__ = [
     "brief_measures",
     "change_sentence",
     "check_comparable",
-    "check_measure",
     "check_output",
     "check_same",
     "compare_reports",
@@ -98,11 +88,9 @@ __all__ = [
     "forest_lines",
     "interval",
     "is_report_file",
-    "meaning_of",
     "needed",
     "number",
     "parse_report",
-    "perspective_of",
     "plural",
     "read_report",
     "report_html",

@@ -6,9 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ragbench.report.evaluation.measures import BRIEF, BUILT_IN, HEADLINE, is_ranking_measure
+from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.report.evaluation.records import CaseResult, Change, Cost, MeasureResult, Report, total_cost
 from ragbench.statistics import p_text
+
+BUILT_IN = "pydoc"
+"""The name of the test set that comes with ragbench."""
 
 SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?", "no target": "·"}
 """A sign for each verdict, so that none is told by its colour alone."""
@@ -56,8 +59,7 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
         kept = [
             row
             for row in rows
-            if row.target is not None
-            or (row.n_scored and (every or row.measure in places or row.measure[:4] == "llm_"))
+            if row.target is not None or (row.n_scored and (every or row.measure in places or _judged(row)))
         ]
         table[perspective.name] = sorted(kept, key=lambda row: places.get(row.measure, len(places)))
     return table
@@ -78,7 +80,8 @@ def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
 
 
 def _judged(row: MeasureResult) -> bool:
-    return row.measure.startswith("llm_")
+    found = find_measure(row.measure)
+    return found is not None and found.judged and found.perspective == "judge"
 
 
 def depth_table(report: Report) -> tuple[list[int], list[tuple[str, list[str]]]]:
@@ -102,7 +105,9 @@ def figures(report: Report) -> list[tuple[str, str]]:
         said.append(("Questions", ", ".join(parts)))
     claims = []
     if "unsupported_claims" in counts:
-        claims.append(f"{plural(counts['unsupported_claims'], 'unsupported claim')} by wording")
+        limit = report.settings.get("calibration", {}).get("claim_support", {}).get("threshold")
+        scale = "0.5, uncalibrated" if limit is None else f"{limit:.2f}, calibrated"
+        claims.append(f"{plural(counts['unsupported_claims'], 'claim')} with a support below {scale}")
         claims.append(f"{plural(counts['fabricated_numbers'], 'number')} in no context")
     if "invented_claims" in counts:
         claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
