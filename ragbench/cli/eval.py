@@ -100,7 +100,7 @@ def eval_command(
             select_categories,
             select_suite,
         )
-        from ragbench.llms import named_model
+        from ragbench.llms import check_servers, named_model
         from ragbench.metrics.safety import load_detector
         from ragbench.report.evaluation import (
             check_output,
@@ -141,6 +141,7 @@ def eval_command(
             _say_rehearsal(*rehearse(data, system, judge, asked_for, attacks=attacks))
             raise typer.Exit(0)
         scorer = load_detector(detector) if detector else None
+        check_servers(judge)
         if place is None and not query:
             place = _own_folder(data.name, Path(system).stem, suite)
         journal = None
@@ -179,6 +180,9 @@ def eval_command(
         if place is not None:
             both = "" if is_report_file(place) else "/report.html (also report.md, report.json)"
             typer.echo(f"Report: {shown(place)}{both}", err=as_json)
+        if answered.answers and all(answer.failed for answer in answered.answers):
+            typer.echo(f"Failed: every answer failed, the first: {answered.answers[0].error or 'no reason'}", err=True)
+            raise typer.Exit(1)
         check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
     raise typer.Exit(0 if report.passed and found else 1)
 

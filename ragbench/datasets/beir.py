@@ -14,16 +14,21 @@ import csv
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.datasets import gold
 from ragbench.datasets.collection import add_judgement, assemble, case, document, grade, warn
 from ragbench.datasets.lines import lines, parsed, shown
-from ragbench.datasets.testsets.mistakes import refuse
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Document, Qrels
 
+if TYPE_CHECKING:
+    from ragbench.datasets.testsets.checking import Reading
+
 T = TypeVar("T", Document, Case)
+
+OWN_FILES = ("case_labels.jsonl", "safety_inputs.jsonl", "safety_outputs.jsonl")
+"""What BEIR does not know: see `ragbench.datasets.testsets.beir_form`."""
 
 _HEADER = ["query-id", "corpus-id", "score"]
 _LAYOUT = "a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
@@ -37,8 +42,6 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
     (`"answerable": false`): it is then kept with an empty qrel and `expected_outcome="no_results"`, in each split,
     except where another split judges it. So is one that case_labels.jsonl keeps (`"relevant": {}`).
     """
-    from ragbench.datasets.testsets.beir_form import LABELS, read_labels, with_labels
-
     for required in ("corpus.jsonl", "queries.jsonl"):
         if not (folder / required).is_file():
             raise DataError(f"{folder / required} is missing; {_LAYOUT}{_near(folder)}")
@@ -60,11 +63,12 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
             found = labels[-1][1]
             warn(str(path), "queries are not in queries.jsonl and are left out", [q for q in found if q not in cases])
             unjudged += [q for q in found if found[q][1].expected_outcome == "no_results"]
-    more = read_labels(folder)
-    refuse(folder, more.mistakes)
-    ids = [entry.case.query_id for entry in more.entries]
-    warn(str(folder / LABELS), "queries are not in queries.jsonl and are left out", [q for q in ids if q not in cases])
-    unjudged += [entry.case.query_id for entry in more.entries if "relevant" in entry.case.metadata["labels"]]
+    more = _read_labels(folder)
+    if more:
+        ids = [entry.case.query_id for entry in more.entries]
+        strange = [query_id for query_id in ids if query_id not in cases]
+        warn(str(folder / OWN_FILES[0]), "queries are not in queries.jsonl and are left out", strange)
+        unjudged += [entry.case.query_id for entry in more.entries if "relevant" in entry.case.metadata["labels"]]
     if unjudged := [q for q in unjudged if q in cases and q not in qrels]:
         elsewhere = {q for other in splits if other != split for q in read_qrels(folder / f"qrels/{other}.tsv")}
         qrels |= {q: {} for q in unjudged if q not in elsewhere}
@@ -73,7 +77,25 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
     dataset = assemble(own, split, corpus, cases, qrels, source=str(folder))
     for path, found in labels:
         dataset = gold.attach(dataset, found, path)
-    return with_labels(dataset, more, str(folder / LABELS))
+    return _with_labels(dataset, more, folder) if more else dataset
+
+
+def _read_labels(folder: Path) -> Reading | None:
+    """What the files of ragbench's own hold; None without any: what checks them takes time and memory to load."""
+    if not any((folder / file).is_file() for file in OWN_FILES):
+        return None
+    from ragbench.datasets.testsets.beir_form import read_labels
+    from ragbench.datasets.testsets.mistakes import refuse
+
+    found = read_labels(folder)
+    refuse(folder, found.mistakes)
+    return found
+
+
+def _with_labels(dataset: Dataset, found: Reading, folder: Path) -> Dataset:
+    from ragbench.datasets.testsets.beir_form import with_labels
+
+    return with_labels(dataset, found, str(folder / OWN_FILES[0]))
 
 
 def testset_record(folder: Path) -> dict[str, Any]:

@@ -55,6 +55,7 @@ from ragbench.evaluation.perspectives import (
 )
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.llms import check_servers
 from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.safety import load_detector
@@ -153,6 +154,7 @@ def evaluate(
         ks=ks,
         calibration=calibration,
     )
+    check_servers(judge)
     if isinstance(detector, str):
         detector = load_detector(detector)
     start = time.perf_counter()

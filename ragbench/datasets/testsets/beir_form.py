@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ragbench.datasets.beir import load_beir_folder, read_qrels
+from ragbench.datasets.beir import OWN_FILES, load_beir_folder, read_qrels
 from ragbench.datasets.collection import add_judgement, case, document, grade, warn
 from ragbench.datasets.gold import read_answers, read_questions
 from ragbench.datasets.lines import shown
@@ -29,7 +29,7 @@ from ragbench.datasets.testsets.single_file import Labels, labelled_entry
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Qrels
 
-LABELS = "case_labels.jsonl"
+LABELS = OWN_FILES[0]
 
 _Read = Callable[[dict[str, Any]], object]
 
