@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Any
 from ragbench.diagnosis import recommend
 from ragbench.evaluation.answering import Answered
 from ragbench.evaluation.cases import OF_ANSWERS, Decided
+from ragbench.evaluation.costs import costs_of
 from ragbench.evaluation.masking import masked, masked_id
-from ragbench.evaluation.targets import Targets, reaches, verdict
-from ragbench.llms import cost_of
-from ragbench.metrics import higher_is_better
-from ragbench.metrics.pipeline import by_stage, outcome_of, percentile, percentile_fraction, split_budget
-from ragbench.report import costs_of
-from ragbench.report.evaluation import (
-    HEADLINE,
+from ragbench.evaluation.records import (
     Advice,
     CaseResult,
     CategoryResult,
@@ -26,9 +21,12 @@ from ragbench.report.evaluation import (
     MeasureResult,
     Perspective,
     Report,
-    perspective_of,
 )
-from ragbench.report.evaluation.measures import is_latency_measure
+from ragbench.evaluation.targets import Targets, reaches, verdict
+from ragbench.llms import cost_of
+from ragbench.metrics import higher_is_better
+from ragbench.metrics.pipeline import by_stage, outcome_of, percentile, percentile_fraction, split_budget
+from ragbench.report.evaluation.measures import HEADLINE, is_latency_measure, perspective_of
 from ragbench.scoring import abstention_table
 from ragbench.scoring.pipeline import latency_table
 from ragbench.statistics import summarise

@@ -29,6 +29,8 @@ from ragbench.evaluation.assembling import (
     unmeasured,
 )
 from ragbench.evaluation.cases import OF_ANSWERS, decide
+from ragbench.evaluation.comparison import check_comparable, compare_reports
+from ragbench.evaluation.environment import environment
 from ragbench.evaluation.perspectives import (
     at_depths,
     ceilings_of,
@@ -42,25 +44,12 @@ from ragbench.evaluation.perspectives import (
     unlabelled,
     unmeasurable,
 )
+from ragbench.evaluation.records import Made, MeasureResult, Perspective, Report, SafetyFigure, SampleResult, TestSet
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.metrics.retrieval import CUTOFFS
 from ragbench.progress import progress_bar
-from ragbench.report.environment import environment
-from ragbench.report.evaluation import (
-    PERSPECTIVES,
-    Made,
-    MeasureResult,
-    Perspective,
-    Report,
-    SafetyFigure,
-    SampleResult,
-    TestSet,
-    check_comparable,
-    compare_reports,
-    perspective_of,
-)
-from ragbench.report.evaluation.measures import BUILT_IN, is_latency_measure
+from ragbench.report.evaluation.measures import BUILT_IN, PERSPECTIVES, is_latency_measure, perspective_of
 from ragbench.scoring import score_judgements
 from ragbench.types import LLM, Answer, Dataset, Embedder, Judgement, System
 

@@ -162,21 +162,6 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns="measure").sort_values("budget", ignore_index=True)
 
 
-def main_measure(scores: pd.DataFrame) -> str:
-    """What configurations are ranked by: evidence recall over all budgets where there is evidence, else nDCG@10.
-
-    Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it can be had.
-    """
-    return "span_recall_auc" if (scores["measure"] == "span_recall_auc").any() else "nDCG@10"
-
-
-def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
-    own = scores[scores["measure"] == measure]
-    if own.empty:
-        raise ConfigError(unknown("measure", measure, sorted(set(scores["measure"]))))
-    return own
-
-
 def _graded(judged: Mapping[str, int]) -> str:
     relevant = sorted((doc_id for doc_id in judged if judged[doc_id] > 0), key=lambda d: (-judged[d], d))
     return ", ".join(f"{doc_id} ({judged[doc_id]})" for doc_id in relevant)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
-from ragbench.experiment import load_sweep, own_version
+from ragbench.evaluation import load_results, own_version
 from ragbench.files import write_durably
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
@@ -159,10 +159,11 @@ def _sweep(
 
 def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Console) -> SweepResult:
     """Write the leaderboard and execute the comparison notebook; the result, completed."""
-    from ragbench.report import leaderboard, leaderboard_markdown
+    from ragbench.evaluation import leaderboard
+    from ragbench.report import leaderboard_markdown
 
     try:
-        results = load_sweep(folder.path)
+        results = load_results(folder.path)
         table = leaderboard(results)
     except RagbenchError as exc:
         return replace(result, failed={**result.failed, COMPARISON: str(exc)})

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, unknown
-from ragbench.experiment import ASIDE, WHERE, check_parameters, config_name, configuration
+from ragbench.evaluation import STAGING, WHERE, check_parameters, config_name, configuration
 from ragbench.sweep.notebooks import Notebook, read_notebook
 
 _SECTIONS = ("sweep", "fixed", "axes", "exclude", "run")
@@ -77,7 +77,7 @@ def _grid(path: Path, table: _Table) -> Grid:
     if not (math.isfinite(settings.get("run_timeout", 1)) and settings.get("run_timeout", 1) >= 0):
         raise ConfigError(f"[sweep] run_timeout is {settings['run_timeout']}; expected seconds, or 0 for no limit")
     name = settings.get("name", path.stem)
-    if not name or name.startswith((".", ASIDE)) or "/" in name or "\\" in name:
+    if not name or name.startswith((".", STAGING)) or "/" in name or "\\" in name:
         raise ConfigError(f"[sweep] name is {name!r}; expected the plain name of a folder")
     folder = path.resolve().parent
     notebook = read_notebook(folder / settings.get("notebook", "evaluate.ipynb"))

@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-from ragbench.report.evaluation.comparison import (
-    check_comparable,
-    check_same,
-    compare_reports,
-)
-from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_lines, shown_changes
-from ragbench.report.evaluation.html import report_html
-from ragbench.report.evaluation.markdown import report_markdown
-from ragbench.report.evaluation.measures import (
-    HEADLINE,
-    PERSPECTIVES,
-    check_measure,
-    meaning_of,
-    perspective_of,
-)
-from ragbench.report.evaluation.reading import parse_report, read_report, report_json, report_schema
-from ragbench.report.evaluation.records import (
+from ragbench.evaluation.records import (
     SCHEMA,
     Advice,
     CaseResult,
@@ -37,6 +21,17 @@ from ragbench.report.evaluation.records import (
     SampleResult,
     TestSet,
     total_cost,
+)
+from ragbench.evaluation.schema import parse_report, read_report, report_json, report_schema
+from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_lines, shown_changes
+from ragbench.report.evaluation.html import report_html
+from ragbench.report.evaluation.markdown import report_markdown
+from ragbench.report.evaluation.measures import (
+    HEADLINE,
+    PERSPECTIVES,
+    check_measure,
+    meaning_of,
+    perspective_of,
 )
 from ragbench.report.evaluation.sentences import (
     NEEDED,

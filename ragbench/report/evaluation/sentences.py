@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from ragbench.evaluation.records import CaseResult, Change, Cost, MeasureResult, Report, total_cost
 from ragbench.report.evaluation.measures import BRIEF, BUILT_IN, HEADLINE, is_ranking_measure
-from ragbench.report.evaluation.records import CaseResult, Change, Cost, MeasureResult, Report, total_cost
 
 SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?", "no target": "·"}
 """A sign for each verdict, so that none is told by its colour alone."""

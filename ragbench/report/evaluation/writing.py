@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError
+from ragbench.evaluation.records import Report
+from ragbench.evaluation.schema import report_json
 from ragbench.files import swap_in, write_durably
 from ragbench.report.evaluation.html import report_html
 from ragbench.report.evaluation.markdown import report_markdown
-from ragbench.report.evaluation.reading import report_json
-from ragbench.report.evaluation.records import Report
 
 TRACES = "traces.jsonl"
 ANSWERS = "answers.jsonl"
