@@ -20,6 +20,7 @@ _HOME = {
         "Answer", "Case", "Chunk", "Completion", "Dataset", "Document", "Embedder", "Judgement", "LLM",
         "Passage", "Preference", "Retriever", "SafetySample", "Span", "System",
     ],
+    "registry": ["Measure", "measures"],
     "datasets": ["load_dataset"],
     "datasets.corpus": ["load_corpus"],
     "datasets.testsets": ["load_testset", "save_testset", "validate_testset"],
@@ -53,8 +54,11 @@ _HOME = {
     ],
     "metrics.safety": ["injection_score", "leakage_findings"],
     "metrics.groundedness": ["claim_support"],
-    "evaluation": ["evaluate"],
-    "report.evaluation": ["compare_reports", "read_report", "write_report"],
+    "evaluation": [
+        "Result", "Results", "compare_reports", "evaluate", "load_result", "load_results", "new_result", "save",
+    ],
+    "evaluation.schema": ["read_report"],
+    "report.evaluation": ["write_report"],
     "labelling": ["choose_items", "label_sheet", "load_labels"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from contextlib import contextmanager
@@ -53,7 +54,7 @@ def eval_command(
     criteria: Annotated[
         str, typer.Option(help="What is judged; also context_recall, context_precision.")
     ] = "correctness,faithfulness,relevance",
-    baseline: Annotated[Path | None, typer.Option(help="An earlier report.json; exit 1 where this is worse.")] = None,
+    baseline: Annotated[Path | None, typer.Option(help="An earlier result; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
     targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
     save_trace: Annotated[
@@ -90,19 +91,20 @@ def eval_command(
             check_gates_measured,
             check_perspectives,
             failure_traces,
+            load_result,
             load_targets,
             rehearse,
-            report_of,
+            result_of,
+            save,
             select_categories,
             select_suite,
         )
         from ragbench.llms import named_model
         from ragbench.report.evaluation import (
             check_output,
-            compare_reports,
             is_report_file,
-            read_report,
             report_json,
+            report_texts,
             write_report,
         )
 
@@ -116,7 +118,7 @@ def eval_command(
         chosen, asked_for, ks = check_perspectives(_words(perspective)), _words(criteria), _depths(k)
         judge = named_model(judge, judge_provider, judge_model)
         aims = load_targets(targets, fail_under)
-        earlier = None if baseline is None else read_report(baseline)
+        earlier = None if baseline is None else load_result(baseline).report
         data = _question(test_set, corpus, query, expected_doc or []) if query else _load(test_set, corpus)
         if query:
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
@@ -142,18 +144,19 @@ def eval_command(
         name = f"{data.name}, {answered.system['name']}"
         if output and place is not None:
             name = place.stem if is_report_file(place) else place.resolve().name
-        report = report_of(answered, perspectives=chosen, targets=aims, name=_suited(name, suite), **options)
-        report = replace(
-            report,
-            settings={"suite": suite, **({"categories": categories} if categories else {}), **report.settings},
-            made=replace(report.made, seconds={"ask": asked, **report.made.seconds}),
-            comparison=None if earlier is None else compare_reports(earlier, report),
-        )
-        if place is not None:
-            traces = failure_traces(report, answered) if save_trace else None
-            write_report(report, place, traces=traces, force=force)
-            if journal is not None and is_report_file(place):
+        settings = {"suite": suite, **({"categories": categories} if categories else {})}
+        result = result_of(
+            answered, perspectives=chosen, targets=aims, baseline=earlier, name=_suited(name, suite),
+            settings=settings, seconds={"ask": asked}, **options,
+        )  # fmt: skip
+        report = result.report
+        if place is not None and is_report_file(place):
+            write_report(result, place, force=force)
+            if journal is not None:
                 journal.unlink(missing_ok=True)
+        elif place is not None:
+            traces = failure_traces(report, answered) if save_trace else None
+            save(result, place, views={**report_texts(result), **_trace_lines(traces)})
         console = error_console() if as_json else None
         if as_json:
             typer.echo(report_json(report), nl=False)
@@ -237,9 +240,10 @@ def _place(output: str) -> Path:
 
 def _journal(place: Path, force: bool) -> Path:
     """The file that keeps a service's answers as they come: in the folder, or next to the file of the report."""
-    from ragbench.report.evaluation import ANSWERS, is_report_file
+    from ragbench.evaluation.folder import JOURNAL
+    from ragbench.report.evaluation import is_report_file
 
-    journal = place.with_name(f"{place.name}.{ANSWERS}") if is_report_file(place) else place / ANSWERS
+    journal = place.with_name(f"{place.name}.{JOURNAL}") if is_report_file(place) else place / JOURNAL
     if force:
         journal.unlink(missing_ok=True)
     return journal
@@ -257,6 +261,14 @@ def _said_what_is_kept(journal: Path | None, output: str) -> Iterator[None]:
             )
             typer.echo(f"The answers that had come are in {shown(journal)}: {again} for the rest.", err=True)
         raise
+
+
+def _trace_lines(traces: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
+    """traces.jsonl, where it is wanted."""
+    from ragbench.evaluation.folder import TRACES
+
+    lines = "".join(json.dumps(trace, allow_nan=False) + "\n" for trace in traces or ())
+    return {} if traces is None else {TRACES: lines}
 
 
 def _own_folder(data: str, system: str, suite: str) -> Path:

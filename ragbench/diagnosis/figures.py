@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ragbench.metrics import higher_is_better
+from ragbench.registry import higher_is_better
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -24,9 +24,15 @@ from ragbench.evaluation.records import (
 )
 from ragbench.evaluation.targets import Targets, reaches, verdict
 from ragbench.llms import cost_of
-from ragbench.metrics import higher_is_better
-from ragbench.metrics.pipeline import by_stage, outcome_of, percentile, percentile_fraction, split_budget
-from ragbench.report.evaluation.measures import HEADLINE, is_latency_measure, perspective_of
+from ragbench.metrics.pipeline import (
+    by_stage,
+    is_latency_measure,
+    outcome_of,
+    percentile,
+    percentile_fraction,
+    split_budget,
+)
+from ragbench.registry import HEADLINE, find_measure, higher_is_better, perspective_of
 from ragbench.scoring import abstention_table
 from ragbench.scoring.pipeline import latency_table
 from ragbench.statistics import summarise
@@ -34,9 +40,6 @@ from ragbench.types import Answer, Dataset, Judgement
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Not bounded by 1, or by something that depends on the chunks.
-_NO_CEILING = ("span_precision", "span_iou")
 
 
 def scores_by_case(dataset: Dataset, frames: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, float | None]]:
@@ -108,12 +111,9 @@ def _ceiling(name: str, best: Mapping[str, float], value: float | None) -> float
 
 
 def bound_of(measure: str) -> float | None:
-    """The best value of a measure whatever the test set: 1, or 0 where lower is better; None where it is not known."""
-    if measure == "fact_dispersion":
-        return 1.0
-    if not higher_is_better(measure):
-        return 0.0 if "latency" not in measure else None
-    return None if measure.startswith(_NO_CEILING) else 1.0
+    """The best value of a measure whatever the test set; None where there is none, or it is not known."""
+    found = find_measure(measure)
+    return None if found is None else found.best
 
 
 def cases_of(

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.errors import ComparisonError
 from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, Report
-from ragbench.metrics import higher_is_better
-from ragbench.report.evaluation.measures import HEADLINE, is_ranking_measure, perspective_of
+from ragbench.registry import HEADLINE, higher_is_better, is_ranking_measure, perspective_of
 from ragbench.statistics import adjusted_p_values, compare, required_queries
 from ragbench.statistics.binary import mcnemar_p_value
 

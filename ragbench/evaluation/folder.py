@@ -29,9 +29,9 @@ from ragbench.evaluation.formats import (
     scores_to_csv,
     trec_to_run,
 )
-from ragbench.evaluation.leaderboard import Results, check_comparable
 from ragbench.evaluation.records import Report
 from ragbench.evaluation.result import Result, case_of
+from ragbench.evaluation.results import Results, check_comparable
 from ragbench.evaluation.schema import parse_report, plain, read_report
 from ragbench.files import swap_in, write_durably
 from ragbench.types import Answer
@@ -52,8 +52,15 @@ DIAGNOSIS = "diagnosis.jsonl"
 VERDICTS = "verdicts.json"
 """One more, where targets were checked: what decided, and which questions passed."""
 
-VIEWS = ("report.json", "report.md", "report.html", "traces.jsonl")
+TRACES = "traces.jsonl"
+VIEWS = ("report.json", "report.md", "report.html", TRACES)
 """Files for readers; nothing reads them back."""
+
+JOURNAL = "journal.jsonl"
+"""The answers of a system as they came; a folder with nothing else is that of an evaluation that was stopped."""
+
+ALL_FILES = (*FILES, DIAGNOSIS, VERDICTS, *VIEWS, JOURNAL)
+"""Every file that a result's folder may hold."""
 
 STAGING = ".running-"
 """What is being written has a name that begins like this, and is never taken for a result."""
@@ -138,7 +145,6 @@ def _verdicts(text: str, result: Result) -> Report:
 
 def _of_report(report: Report, name: str) -> Result:
     """The result that the report.json of an earlier version holds; its ranking is that of the contexts."""
-    import pandas as pd
 
     config = {
         "parameters": {"system": report.system.get("name", report.name)},
@@ -159,9 +165,7 @@ def _check_replaceable(folder: Path) -> None:
     if not folder.exists():
         return
     others = (
-        sorted(path.name for path in folder.iterdir() if path.name not in (*FILES, DIAGNOSIS, VERDICTS, *VIEWS))
-        if folder.is_dir()
-        else ["a file"]
+        sorted(path.name for path in folder.iterdir() if path.name not in ALL_FILES) if folder.is_dir() else ["a file"]
     )
     if others:
         raise ConfigError(
@@ -184,7 +188,7 @@ def load_result(path: str | Path) -> Result:
         DataError: it is missing, or one of its files is missing, damaged or cut short; the message names the file.
     """
     path = Path(path)
-    if path.is_file() or (path / "report.json").is_file() and not (path / "config.json").exists():
+    if path.is_file() or ((path / "report.json").is_file() and not (path / "config.json").exists()):
         file = path if path.is_file() else path / "report.json"
         return _of_report(read_report(file), file.resolve().parent.name if file.stem == "report" else file.stem)
     if not path.is_dir():
@@ -239,9 +243,9 @@ def load_results(folder: str | Path) -> Results:
         raise DataError(f"{folder} holds no result yet; run a sweep into it, or name the folder of another")
     check_comparable(results)
     first = results[0]
-    asked = set(first.queries)
+    asked = set(first.scores["query_id"])
     for other in results[1:]:
-        difference = asked ^ set(other.queries)
+        difference = asked ^ set(other.scores["query_id"])
         if difference:
             raise ComparisonError(
                 f"{first.name} and {other.name} were not asked the same questions: {len(difference)} are in one of "

@@ -1,4 +1,4 @@
-"""The forms in which a result's parts are kept: TREC runs, CSV scores, JSON lines; the same numbers give the same bytes."""
+"""How the parts of a result are written: TREC runs, CSV scores, JSON lines; equal numbers give equal bytes."""
 
 from __future__ import annotations
 

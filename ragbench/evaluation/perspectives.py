@@ -11,8 +11,8 @@ from ragbench.errors import ConfigError
 from ragbench.evaluation.answering import Answered
 from ragbench.evaluation.safety import score_leaks
 from ragbench.judges import judge as judge_answers
-from ragbench.metrics.retrieval import CUTOFFS
-from ragbench.report.evaluation.measures import is_latency_measure, is_ranking_measure
+from ragbench.metrics.pipeline import is_latency_measure
+from ragbench.registry import KS, is_ranking_measure
 from ragbench.scoring import score_answers, score_chunks, score_run, score_spans
 from ragbench.scoring.context import context_ceilings, score_context
 from ragbench.scoring.groundedness import claim_table, score_groundedness
@@ -106,7 +106,7 @@ def ranking_measures(named: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*RANKING_MEASURES, *filter(is_ranking_measure, named)]))
 
 
-def at_depths(depths: Sequence[int] = CUTOFFS) -> list[str]:
+def at_depths(depths: Sequence[int] = KS) -> list[str]:
     """The names of the ranking measures that are reported at several depths.
 
     >>> at_depths([1, 3])

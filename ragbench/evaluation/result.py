@@ -8,13 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.evaluation.configuration import configuration
-from ragbench.evaluation.environment import environment
 from ragbench.evaluation.masking import masked, masked_id
+from ragbench.evaluation.parameters import configuration
+from ragbench.evaluation.provenance import environment
 from ragbench.evaluation.records import CaseResult, Made, MeasureResult, Report, TestSet
 from ragbench.evaluation.timings import Timings
-from ragbench.measures import LEADERBOARD, higher_is_better, perspective_of
 from ragbench.metrics.pipeline import outcome_of
+from ragbench.registry import LEADERBOARD, higher_is_better, perspective_of
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Dataset, Judgement, Run
 
@@ -178,9 +178,8 @@ def _report_of_scores(result: Result) -> Report:
 
 def case_of(answer: Answer, question: str, scores: Mapping[str, float | None], **more: Any) -> CaseResult:
     """The record of one question, with the secrets in its answer masked."""
-    fields: dict[str, Any] = {
-        "category": "", "query_type": "", "passed": None, "reasons": (), "expected_outcome": None, "relevant": (), **more,
-    }  # fmt: skip
+    unknown = {"category": "", "query_type": "", "passed": None, "reasons": (), "expected_outcome": None}
+    fields: dict[str, Any] = {**unknown, "relevant": (), **more}
     return CaseResult(
         query_id=answer.query_id,
         question=question,

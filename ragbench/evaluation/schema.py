@@ -90,7 +90,7 @@ def _refuse_constant(name: str) -> float:
 
 
 def plain(value: Any) -> Any:
-    """Records and mappings as plain data for JSON, numbers to 6 decimals.
+    """Records and mappings as plain data for JSON, numbers to 6 decimals."""
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, tuple | list):

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, unknown
-from ragbench.metrics import higher_is_better
 from ragbench.metrics.overall import THRESHOLDS, WEIGHTS, check_thresholds, check_weights
-from ragbench.report.evaluation.measures import check_measure
+from ragbench.metrics.pipeline import is_latency_measure
+from ragbench.registry import higher_is_better, measure_of
 
 _TABLES = ("targets", "cases", "weights")
 _SLACK = 1e-9  # the mean of a hundred values of 0.7 is not 0.7 to the last bit
@@ -105,6 +105,22 @@ def verdict(
     if ceiling is not None and not reaches(ceiling, target, lower_is_better):
         return "unreachable"
     return "passed" if reaches(value, target, lower_is_better) else "missed"
+
+
+def check_measure(name: str) -> str:
+    """The registered name of a measure that can have a target, "R@5" for "recall@5".
+
+    >>> check_measure("ndcg@5"), check_measure("latency_p95_ms")
+    ('nDCG@5', 'latency_p95_ms')
+
+    Raises:
+        ConfigError: it is not known, or no evaluation reports it.
+    """
+    found = measure_of(name)
+    of_stage = found.name.startswith("latency_") and found.name.endswith("_ms") and not is_latency_measure(found.name)
+    if not found.perspective or of_stage:
+        raise ConfigError(f"{name} can have no target: no evaluation reports it; ragbench eval -v shows all it reports")
+    return found.name
 
 
 def reaches(value: float, target: float, lower_is_better: bool) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ragbench.errors import DataError
-from ragbench.metrics.retrieval import Measure
+from ragbench.metrics.retrieval import RankingMeasure
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -42,7 +42,7 @@ class Hits(NamedTuple):
 
 
 def evaluate_columns(
-    query_ids: Sequence[str], qrels: Columns, run: Columns, measures: Sequence[Measure]
+    query_ids: Sequence[str], qrels: Columns, run: Columns, measures: Sequence[RankingMeasure]
 ) -> tuple[npt.NDArray[np.float64], list[str]]:
     """Values in [0, 1], shape (measures, queries), and the run's query ids.
 
@@ -153,7 +153,7 @@ def _ideal(query: Ints, grades: Ints) -> Hits:
     return Hits(query, np.arange(len(query)) - np.searchsorted(query, query, "left"), grades)
 
 
-def _values(measure: Measure, hits: Hits, ideal: Hits, n_relevant: Floats) -> Floats:
+def _values(measure: RankingMeasure, hits: Hits, ideal: Hits, n_relevant: Floats) -> Floats:
     name, k = measure
     n = len(n_relevant)
     seen = hits if k is None else _cut(hits, k)

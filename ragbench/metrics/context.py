@@ -1,7 +1,7 @@
 """How good the context is that an answer was made from, before anybody reads the answer.
 
 The texts of one context go in, in rank order. Recall and the ratio of distinct words are better when higher; the
-redundancies and the dispersion when lower (`ragbench.metrics.LOWER_IS_BETTER`). None of them says whether the context
+redundancies and the dispersion when lower (`ragbench.registry`). None of them says whether the context
 is about the question: an empty-headed context can be free of redundancy.
 """
 

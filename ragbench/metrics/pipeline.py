@@ -136,6 +136,16 @@ def percentile_fraction(name: str) -> float:
     return float(found[1]) / 100 if found else math.nan
 
 
+def is_latency_measure(name: str) -> bool:
+    """Whether this is the mean or a percentile of the total latency over the questions.
+
+    >>> is_latency_measure("latency_p95_ms"), is_latency_measure("latency_mean_ms"), is_latency_measure("nDCG@5")
+    (True, True, False)
+    """
+    found = re.fullmatch(r"latency_(.+)_ms", name)
+    return found is not None and (found[1] == "mean" or not math.isnan(percentile_fraction(found[1])))
+
+
 def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> list[str]:
     """The stages that took longer than their budget, in words.
 

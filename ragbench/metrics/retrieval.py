@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.registry import ALIASES, KS
 
 if TYPE_CHECKING:
     from ragbench.types import Qrels, Run
-
-CUTOFFS = (1, 3, 5, 10)
 
 _TREC = {  # name -> trec_eval's name without and with a depth; F1 has none and is made of P and R
     "nDCG": ("ndcg", "ndcg_cut"),
@@ -38,19 +37,10 @@ _TREC = {  # name -> trec_eval's name without and with a depth; F1 has none and 
     "Success": (None, "success"),
 }
 
-ALIASES = {
-    "MRR": "RR",
-    "MAP": "AP",
-    "NDCG": "nDCG",
-    "Precision": "P",
-    "Recall": "R",
-    "HitRate": "Success",
-    "Hit Rate": "Success",
-}
-"""What others call the same measures; results carry the name on the right. The mean of RR over queries is MRR."""
+_NAMES = {known.casefold(): known for known in _TREC} | {other.casefold(): own for other, own in ALIASES.items()}
 
 DEFAULT_MEASURES: tuple[str, ...] = (
-    *(f"{name}@{k}" for name in _TREC for k in CUTOFFS),
+    *(f"{name}@{k}" for name in _TREC for k in KS),
     "RR",
     "AP",
 )
@@ -59,7 +49,7 @@ DEFAULT_MEASURES: tuple[str, ...] = (
 _HIGHEST_GRADE = 1_000_000
 
 
-class Measure(NamedTuple):
+class RankingMeasure(NamedTuple):
     """A measure and the depth down to which it looks; `cutoff` None means the whole ranking."""
 
     name: str
@@ -69,11 +59,11 @@ class Measure(NamedTuple):
         return self.name if self.cutoff is None else f"{self.name}@{self.cutoff}"
 
 
-def parse_measure(text: str) -> Measure:
-    """The measure that a name stands for; well-known other names (`ALIASES`) are understood.
+def parse_measure(text: str) -> RankingMeasure:
+    """The measure that a name stands for, in any case; well-known other names (`ALIASES`) are understood.
 
     >>> parse_measure("nDCG@10")
-    Measure(name='nDCG', cutoff=10)
+    RankingMeasure(name='nDCG', cutoff=10)
     >>> str(parse_measure("Hit Rate@5"))
     'Success@5'
 
@@ -83,7 +73,7 @@ def parse_measure(text: str) -> Measure:
     if not isinstance(text, str):
         raise ConfigError(f"a measure is a name such as 'nDCG@10', not {text!r}")
     name, at, depth = text.partition("@")
-    name = ALIASES.get(name, name)
+    name = _NAMES.get(name.casefold(), name)
     if name not in _TREC:
         folded = {known.casefold(): known for known in (*ALIASES, *_TREC)}
         near = difflib.get_close_matches(name.casefold(), folded, n=1)
@@ -95,15 +85,15 @@ def parse_measure(text: str) -> Measure:
     if not at:
         if name not in {"nDCG", "RR", "AP"}:
             raise ConfigError(f"measure {text!r} needs a depth: write '{name}@5', with any whole number from 1")
-        return Measure(name, None)
+        return RankingMeasure(name, None)
     if not re.fullmatch(r"[1-9][0-9]{0,8}", depth):
         raise ConfigError(
             f"measure {text!r}: the depth after @ is a whole number from 1, as in '{name}@5', not {depth!r}"
         )
-    return Measure(name, int(depth))
+    return RankingMeasure(name, int(depth))
 
 
-def parse_measures(texts: Sequence[str]) -> list[Measure]:
+def parse_measures(texts: Sequence[str]) -> list[RankingMeasure]:
     """`parse_measure` for each, in order; what is named twice ("RR", "MRR") is kept once.
 
     >>> [str(measure) for measure in parse_measures(["RR", "P@1", "MRR"])]
@@ -166,7 +156,7 @@ def ranking(scores: Mapping[str, float]) -> list[str]:
     return [doc_id for _, doc_id in sorted(zip(single, scores, strict=True), reverse=True)]
 
 
-def ceiling(measure: Measure, n_relevant: int) -> float:
+def ceiling(measure: RankingMeasure, n_relevant: int) -> float:
     """The best value that any ranking can reach for a query with `n_relevant` relevant documents.
 
     Of n relevant documents at most min(k, n) fit into the first k: R@k and AP@k reach min(k, n) / n, P@k reaches
@@ -270,7 +260,7 @@ def _finite(query_id: object, doc_id: object, score: object) -> float:
     return number
 
 
-def _trec_measures(measures: Sequence[Measure]) -> set[str]:
+def _trec_measures(measures: Sequence[RankingMeasure]) -> set[str]:
     names = set()
     for name, cutoff in measures:
         whole, cut = _TREC[name]
@@ -283,7 +273,7 @@ def _trec_measures(measures: Sequence[Measure]) -> set[str]:
     return names
 
 
-def _value(measure: Measure, row: Mapping[str, float]) -> float:
+def _value(measure: RankingMeasure, row: Mapping[str, float]) -> float:
     name, cutoff = measure
     whole, cut = _TREC[name]
     if name == "F1":

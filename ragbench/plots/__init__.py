@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragbench.metrics import higher_is_better
 from ragbench.plots.drawing import (
     BLACK,
     BLUE,
@@ -39,6 +38,7 @@ from ragbench.plots.perspectives import plot_outcomes as plot_outcomes
 from ragbench.plots.statistics import plot_question_health as plot_question_health
 from ragbench.plots.statistics import plot_sequential as plot_sequential
 from ragbench.plots.statistics import plot_variance_shares as plot_variance_shares
+from ragbench.registry import higher_is_better
 from ragbench.statistics import pareto_front
 from ragbench.types import Chunk, Dataset, Run
 
@@ -364,7 +364,7 @@ def plot_trade_off(
 
     Args:
         table: name, label and the columns `x` (less is better) and `y` (more is better, or less, as
-            `metrics.higher_is_better` says).
+            `registry.higher_is_better` says).
         look: name -> style.
         x: the column of the cost.
         y: the column of the quality.

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.errors import ConfigError, unknown
-from ragbench.metrics import higher_is_better
+from ragbench.evaluation.results import only
 from ragbench.metrics.retrieval import ranking
+from ragbench.registry import higher_is_better
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Chunk, Dataset, Run

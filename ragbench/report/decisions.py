@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ragbench.errors import ComparisonError
 from ragbench.evaluation import Result
-from ragbench.evaluation.leaderboard import check_comparable, configurations, only
-from ragbench.metrics import higher_is_better
+from ragbench.evaluation.results import check_comparable, configurations, only
+from ragbench.registry import higher_is_better
 from ragbench.statistics import (
     DatasetHealth,
     HeldOut,

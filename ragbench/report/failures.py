@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragbench.diagnosis import CAUSES, RIGHT, count_causes
 from ragbench.evaluation import Result
-from ragbench.evaluation.leaderboard import configurations
+from ragbench.evaluation.results import configurations
 from ragbench.statistics import compare, summarise
 from ragbench.types import Answer, Chunk, Dataset
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ragbench.evaluation.costs import costs_of, replies_of
-from ragbench.evaluation.leaderboard import ANSWER_MEASURES
 from ragbench.evaluation.records import Cost, total_cost
+from ragbench.evaluation.results import ANSWER_MEASURES
 from ragbench.judges import agreement
-from ragbench.llms import cost_of
+from ragbench.registry import perspective_of
 from ragbench.report.evaluation.sentences import COST_HEADS, cost_rows
-from ragbench.types import Answer, Completion, Judgement
+from ragbench.types import Answer, Judgement
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_COMPUTED = ("semantic_similarity", "token_f1", "gold_fact_coverage")
 
 
 def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
@@ -107,12 +104,9 @@ def answer_scores(summary: pd.DataFrame) -> pd.DataFrame:
     """
     import pandas as pd
 
-    computed = summary["measure"].isin(_COMPUTED)
-    judged = summary["measure"].str.startswith("llm_")
-    table = summary[computed | judged].copy()
-    table.insert(
-        1, "judged_by", ["language model" if name.startswith("llm_") else "computed" for name in table.measure]
-    )
+    table = summary[summary["measure"].map(perspective_of).isin(("answer", "judge"))].copy()
+    judged_by = ["language model" if perspective_of(name) == "judge" else "computed" for name in table["measure"]]
+    table.insert(1, "judged_by", judged_by)
     table["scored"] = table["n_scored"].astype(str) + "/" + table["n"].astype(str)
     for column in ("mean", "ci_low", "ci_high"):
         table[column] = ["unscored" if pd.isna(value) else f"{value:.3f}" for value in table[column]]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ragbench.metrics import higher_is_better
-from ragbench.report.evaluation.measures import PERSPECTIVES, meaning_of, perspective_of
+from ragbench.registry import PERSPECTIVES, higher_is_better, meaning_of, perspective_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,9 +8,9 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from ragbench.evaluation import Result
-from ragbench.evaluation.leaderboard import configurations, mean_of, only
-from ragbench.metrics import higher_is_better
+from ragbench.evaluation.results import configurations, mean_of, only
 from ragbench.metrics.retrieval import ranking
+from ragbench.registry import higher_is_better
 from ragbench.report.configuration import budget_curve
 from ragbench.statistics import compare, held_out
 

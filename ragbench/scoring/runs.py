@@ -14,7 +14,7 @@ from ragbench.errors import DataError, DataWarning
 from ragbench.metrics.columns import Columns, evaluate_columns, refuse_duplicates
 from ragbench.metrics.retrieval import (
     DEFAULT_MEASURES,
-    Measure,
+    RankingMeasure,
     ceiling,
     checked_qrels,
     checked_run,
@@ -102,7 +102,7 @@ def _is_frame(records: object) -> bool:
 
 
 def _score_columns(
-    qrels: Qrels | pd.DataFrame, run: Run | pd.DataFrame, measures: Sequence[Measure]
+    qrels: Qrels | pd.DataFrame, run: Run | pd.DataFrame, measures: Sequence[RankingMeasure]
 ) -> tuple[list[str], npt.NDArray[np.float64], list[str]]:
     if _is_frame(qrels):
         judged = _columns(cast("pd.DataFrame", qrels), "qrels", "relevance")
@@ -185,7 +185,7 @@ def _flat(nested: Mapping[str, Mapping[str, float]]) -> Columns:
     return Columns(pd.Series(query_ids, dtype=object), pd.Series(documents, dtype=object), values)
 
 
-def _tidy(query_ids: Sequence[str], measures: Sequence[Measure], table: npt.NDArray[np.float64]) -> pd.DataFrame:
+def _tidy(query_ids: Sequence[str], measures: Sequence[RankingMeasure], table: npt.NDArray[np.float64]) -> pd.DataFrame:
     import pandas as pd
 
     rows = np.arange(len(query_ids))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ragbench.errors import ConfigError, unknown
-from ragbench.metrics import higher_is_better
+from ragbench.registry import higher_is_better
 from ragbench.statistics.adjusting import CORRECTIONS, adjusted_p_values
 from ragbench.statistics.binary import mcnemar_p_value
 from ragbench.statistics.columns import check_settings, mean, nullable
@@ -58,7 +58,7 @@ def compare(
         effect_size: mean of the differences over their standard deviation (d_z of Cohen 1988); pd.NA if every query
             gains the same.
         wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse; where lower is
-            better (`metrics.higher_is_better`), a lower value wins.
+            better (`registry.higher_is_better`), a lower value wins.
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
         mde: smallest difference that this many queries would show with a power of 0.8 in a two-sided test at alpha
             (uncorrected): (z(1 - alpha/2) + z(0.8)) * standard error of the difference. A difference that matters to

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import ConfigError
-from ragbench.metrics import higher_is_better
+from ragbench.registry import higher_is_better
 from ragbench.statistics.adjusting import adjusted_p_values
 from ragbench.statistics.columns import check_settings, mean, nullable
 from ragbench.statistics.pairing import chosen_measures, matrix_of, paired, tables_of
@@ -42,7 +42,7 @@ def equivalent(
             above". Differences without any spread give 0 inside the margin, else 1.
         equivalent: p_value < alpha.
         p_non_inferior, non_inferior: the one test that matters when replacing the baseline: not worse by margin or
-            more, in the direction of the measure (`metrics.higher_is_better`).
+            more, in the direction of the measure (`registry.higher_is_better`).
         n: pairs used; below two there is no test, p-values are pd.NA and nothing is proven.
 
     >>> import pandas as pd

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.metrics import higher_is_better
 from ragbench.metrics.retrieval import checked_run, evaluate, ranking
+from ragbench.registry import higher_is_better
 from ragbench.segments import count_tokens
 from ragbench.statistics.columns import nullable
 from ragbench.statistics.pairing import matrix_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragbench.metrics import higher_is_better
+from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import check_settings
 from ragbench.statistics.comparison import compare
 from ragbench.statistics.pairing import matrix_of

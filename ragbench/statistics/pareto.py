@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import ConfigError, DataError, unknown
-from ragbench.metrics import higher_is_better
+from ragbench.registry import higher_is_better
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) -> pd.Series[bool]:
     """Which rows no other row beats: at least as good in everything and better in something.
 
-    The quality is better when higher (or lower, where `metrics.higher_is_better` says so), every cost when lower. A row
+    The quality is better when higher (or lower, by `registry.higher_is_better`), every cost when lower. A row
     with an unknown quality or cost is not on the front and beats nobody; of equal rows all are on it.
 
     Args:

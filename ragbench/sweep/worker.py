@@ -103,15 +103,13 @@ def _stamp(results: Path, job: dict[str, Any]) -> None:
     """Complete config.json with what the notebook cannot know: where it came from, and its own defaults."""
     path = results / "config.json"
     if not path.is_file():
-        raise _UnusableError(
-            "the notebook ended without saving its results; it must call ragbench.experiment.save_run(results_dir, ...)"
-        )
+        raise _UnusableError("the notebook ended without saving its results; it must call rb.save(result, results_dir)")
     config = json.loads(path.read_text(encoding="utf-8"))
     for key, value in config["parameters"].items():
         if key in job["configuration"] and job["configuration"][key] != value:
             raise _UnusableError(
                 f"the notebook saved {key} = {value!r}, but it was run with {job['configuration'][key]!r}; "
-                "pass its parameters to save_run as they were set"
+                "pass its parameters to the result as they were set"
             )
     config["parameters"] = job["configuration"]
     config["source"] = job["stamp"]

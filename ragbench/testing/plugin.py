@@ -293,8 +293,8 @@ def _write_reports(place: Path, answers: Mapping[tuple[str, str], Mapping[str, A
         path = place if len(named) == 1 else place.with_name(f"{place.stem}-{Path(name).name}-{split}{place.suffix}")
         try:
             data = _loaded(name, split)
-            report = evaluate(data.select(own), list(own.values()), name="pytest")
-            write_report(report, path, force=True)
+            result = evaluate(data.select(own), list(own.values()), name="pytest")
+            write_report(result, path, force=True)
         except (RagbenchError, OSError) as exc:
             yield f"no report was written: {exc}", False
         else:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragbench.diagnosis import Recommendation, recommend
 from ragbench.errors import ConfigError, DataError
-from ragbench.metrics import higher_is_better
+from ragbench.registry import higher_is_better
 
 TARGETS = {
     "nDCG@5": 0.6,

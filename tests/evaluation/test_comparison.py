@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from ragbench.errors import ComparisonError
+from ragbench.evaluation import check_comparable, compare_reports
 from ragbench.report.evaluation import (
     CaseResult,
     MeasureResult,
@@ -15,8 +16,6 @@ from ragbench.report.evaluation import (
     Report,
     SampleResult,
     TestSet,
-    check_comparable,
-    compare_reports,
 )
 
 

@@ -41,7 +41,7 @@ ANSWERS = [answer("q1", "c", "a", "d"), answer("q2", "b", "c", "d")]
 def evaluated(data: Dataset, **options: object) -> Report:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return evaluate(data, ANSWERS, embedder="wordllama", **options)  # type: ignore[arg-type]
+        return evaluate(data, ANSWERS, embedder="wordllama", **options).report  # type: ignore[arg-type]
 
 
 def test_a_gate_of_any_depth_is_computed() -> None:
@@ -73,7 +73,7 @@ def test_a_gate_on_a_criterion_asks_the_judge_for_it() -> None:
     targets = load_targets(fail_under="llm_context_precision=0.1")
     report = evaluated(DATA, perspectives=["retrieval"], targets=targets, judge=judge)
     assert "llm_context_precision" in {row.measure for row in report.measures}
-    with pytest.raises(ConfigError, match="unknown criterion 'context_precison'; did you mean 'context_precision'"):
+    with pytest.raises(ConfigError, match="'llm_context_precison'; did you mean 'llm_context_precision'"):
         evaluated(DATA, judge=judge, targets=load_targets(fail_under="llm_context_precison=0.1"))
 
 

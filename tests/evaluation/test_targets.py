@@ -114,7 +114,7 @@ def test_no_file(missing: str, tmp_path: Path) -> None:
         ("nDCG@5=inf", "expected a finite number"),
         ("RR=0.1,MRR=0.2", "names RR twice"),
         (",,", "names no measure"),
-        ("ndcg=0.5", "unknown measure 'ndcg'"),
+        ("ndgc=0.5", "unknown measure 'ndgc'"),
     ],
 )
 def test_mistakes_of_gates(gates: str, said: str) -> None:

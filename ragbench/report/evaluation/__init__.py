@@ -26,13 +26,6 @@ from ragbench.evaluation.schema import parse_report, read_report, report_json, r
 from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_lines, shown_changes
 from ragbench.report.evaluation.html import report_html
 from ragbench.report.evaluation.markdown import report_markdown
-from ragbench.report.evaluation.measures import (
-    HEADLINE,
-    PERSPECTIVES,
-    check_measure,
-    meaning_of,
-    perspective_of,
-)
 from ragbench.report.evaluation.sentences import (
     NEEDED,
     SIGNS,
@@ -52,15 +45,11 @@ from ragbench.report.evaluation.sentences import (
     signed,
     sureness,
 )
-from ragbench.report.evaluation.writing import ANSWERS, FILES, check_output, is_report_file, write_report
+from ragbench.report.evaluation.writing import check_output, is_report_file, report_texts, write_report
 
 __all__ = [
-    "ANSWERS",
     "CHANGE_SIGNS",
-    "FILES",
-    "HEADLINE",
     "NEEDED",
-    "PERSPECTIVES",
     "SCHEMA",
     "SIGNS",
     "Advice",
@@ -83,29 +72,24 @@ __all__ = [
     "banner",
     "brief_measures",
     "change_sentence",
-    "check_comparable",
-    "check_measure",
     "check_output",
-    "check_same",
-    "compare_reports",
     "doubtful_claims",
     "failed_cases",
     "figures",
     "forest_lines",
     "interval",
     "is_report_file",
-    "meaning_of",
     "needed",
     "number",
     "p_text",
     "parse_report",
-    "perspective_of",
     "plural",
     "read_report",
     "report_html",
     "report_json",
     "report_markdown",
     "report_schema",
+    "report_texts",
     "shown_changes",
     "shown_measures",
     "signed",

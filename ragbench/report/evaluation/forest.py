@@ -6,11 +6,10 @@ import math
 from collections.abc import Sequence
 
 from ragbench.evaluation.records import Change, Report
-from ragbench.report.evaluation.measures import perspective_of
+from ragbench.registry import bounds_of, perspective_of
 from ragbench.report.evaluation.sentences import brief_measures
 
 CHANGE_SIGNS = {"regression": "✗", "improvement": "✓"}
-_UNBOUNDED = ("fact_dispersion", "cost_usd")  # on an axis of -1 to 1 their differences would mislead
 
 
 def shown_changes(report: Report, *, every: bool = True) -> list[Change]:
@@ -27,7 +26,7 @@ def shown_changes(report: Report, *, every: bool = True) -> list[Change]:
 
 def plotted(changes: Sequence[Change]) -> list[Change]:
     """The changes that a forest plot shows: those with an interval, of known measures that lie in [0, 1]."""
-    known = [one for one in changes if perspective_of(one.measure) and one.measure not in _UNBOUNDED]
+    known = [one for one in changes if perspective_of(one.measure) and None not in bounds_of(one.measure)]
     return [one for one in known if one.ci_low is not None and one.ci_high is not None]
 
 

@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ragbench.evaluation.records import CaseResult, Change, Cost, MeasureResult, Report, total_cost
-from ragbench.report.evaluation.measures import BRIEF, BUILT_IN, HEADLINE, is_ranking_measure
+from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, Report, total_cost
+from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 
 SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?", "no target": "·"}
 """A sign for each verdict, so that none is told by its colour alone."""
@@ -55,8 +55,7 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
         kept = [
             row
             for row in rows
-            if row.target is not None
-            or (row.n_scored and (every or row.measure in places or row.measure[:4] == "llm_"))
+            if row.target is not None or (row.n_scored and (every or row.measure in places or _judged(row)))
         ]
         table[perspective.name] = sorted(kept, key=lambda row: places.get(row.measure, len(places)))
     return table
@@ -77,7 +76,8 @@ def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
 
 
 def _judged(row: MeasureResult) -> bool:
-    return row.measure.startswith("llm_")
+    found = find_measure(row.measure)
+    return found is not None and found.judged and found.perspective == "judge"
 
 
 def depth_table(report: Report) -> tuple[list[int], list[tuple[str, list[str]]]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
 from ragbench.evaluation.result import Result
-from ragbench.measures import LEADERBOARD, higher_is_better
+from ragbench.registry import LEADERBOARD, higher_is_better
 from ragbench.statistics import compare_all, summarise
 
 if TYPE_CHECKING:

@@ -1,0 +1,475 @@
+"""The registry of measures: what each is about, its bounds and direction, the labels it needs, what it means.
+
+Nothing is computed here. Tables, reports, targets and comparisons ask this registry and keep no lists of their own.
+A name carries its level: "nDCG@10" and its family are about documents, "span:nDCG@10" about the chunks that hold gold
+evidence, "chunk:nDCG@10" about labelled chunks. What a language model judged is named "llm_...".
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ragbench.errors import ConfigError, unknown
+from ragbench.types import Answer, Case
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KS = (1, 3, 5, 10)
+"""The depths at which rankings and chunks are measured."""
+
+BUDGETS = (250, 500, 1000, 2000)
+"""The tokens of context at which evidence is measured."""
+
+PERSPECTIVES = {
+    "retrieval": "Was what answers the question found, and found first?",
+    "context": "Is what the answer is made from free of repetition and to the point?",
+    "groundedness": "Does the answer say only what its context holds, and cite it rightly?",
+    "answer": "Is the answer right?",
+    "pipeline": "Did the system behave: outcome, flags, citations, latency?",
+    "safety": "Are attacks told from questions, and does nothing leak?",
+    "judge": "What does a language model as judge say?",
+    "overall": "How many questions passed all their thresholds?",
+}
+"""Perspectives in the order of a report, with the question that each answers."""
+
+ALIASES = {
+    "MRR": "RR",
+    "MAP": "AP",
+    "NDCG": "nDCG",
+    "Precision": "P",
+    "Recall": "R",
+    "HitRate": "Success",
+    "Hit Rate": "Success",
+}
+"""What others call the ranking measures; results carry the name on the right. The mean of RR over queries is MRR."""
+
+ARMS = ("actual", "oracle", "best_chunks", "empty")
+"""Contexts that the same questions are answered from; "<arm>_<measure>" is a measure of those answers."""
+
+Function = Callable[[Case, Answer, Sequence[str]], "float | None"]
+"""A measure of one answer: the question with its labels, the answer, the texts it was made from -> value or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """What is known of a measure, or of a family of them: "{k}", "{tokens}" and "{stage}" in a name stand for a part
+    that varies, as in "nDCG@{k}".
+
+    A measure of your own is a name and a function, passed to `evaluate(..., measures=[...])`. The function is called
+    once per question that was answered without failing, with the case, the answer and the texts of its context; it
+    returns a number within `bounds`, or None where the question cannot be scored.
+
+    `perspective` is one of `PERSPECTIVES`, or "" for what no evaluation reports; `level` is what one value is about
+    ("document", "span", "chunk", "context", "answer", "citation", "pipeline", "safety", ...). None in `bounds` means
+    unbounded. `attainable` says whether every test set allows the better bound to be reached, `headline` whether
+    tables show the measure without being asked to (of a family, at the depth of 5).
+
+    >>> words = Measure("answer_words", lambda case, answer, contexts: len(answer.text.split()), bounds=(0, None),
+    ...                 higher_is_better=False, meaning="words of the answer")
+    >>> words.best, measure_of("nDCG@10").best, measure_of("ndcg@10").name
+    (0, 1.0, 'nDCG@10')
+    """
+
+    name: str
+    function: Function | None = None
+    _: KW_ONLY
+    perspective: str = "answer"
+    level: str = "answer"
+    meaning: str = ""
+    source: str = ""
+    bounds: tuple[float | None, float | None] = (0.0, 1.0)
+    higher_is_better: bool = True
+    labels: tuple[str, ...] = ()
+    judged: bool = False
+    attainable: bool = True
+    headline: bool = False
+
+    @property
+    def best(self) -> float | None:
+        """The best possible value whatever the test set; None where there is none, or it depends on the chunks."""
+        return self.bounds[self.higher_is_better] if self.attainable else None
+
+
+_RULE = "ragbench"  # defined by a rule of this library; see the docstring of the function
+_TREC = "trec_eval {}, as in ir_measures"
+_CHROMA = "Smith & Troynikov 2024"
+_JUDGE = "a language model by the rubric in ragbench.prompts"
+
+
+def _part(perspective: str, level: str, *rows: Measure, labels: tuple[str, ...] = ()) -> tuple[Measure, ...]:
+    return tuple(replace(row, perspective=perspective, level=level, labels=row.labels or labels) for row in rows)
+
+
+def _m(name: str, meaning: str, source: str = _RULE, **more: Any) -> Measure:
+    return Measure(name, meaning=meaning, source=source, **more)
+
+
+def _lower(name: str, meaning: str, source: str = _RULE, **more: Any) -> Measure:
+    return Measure(name, meaning=meaning, source=source, higher_is_better=False, **more)
+
+
+_DOCUMENTS = _part(
+    "retrieval", "document",
+    _m("nDCG@{k}", "ranking of the first {k}, by grade", f"Järvelin & Kekäläinen 2002; {_TREC.format('ndcg_cut')}",
+       headline=True),
+    _m("R@{k}", "fraction of what is relevant that is in the first {k}", _TREC.format("recall"), headline=True),
+    _m("RR", "1 / rank of the first relevant one", f"Voorhees 1999; {_TREC.format('recip_rank')}", headline=True),
+    _m("Success@{k}", "questions with something relevant in the first {k}", _TREC.format("success"), headline=True),
+    _m("P@{k}", "fraction of the first {k} that is relevant", _TREC.format("P")),
+    _m("F1@{k}", "harmonic mean of P@{k} and R@{k}", "van Rijsbergen 1979"),
+    _m("AP", "average precision over the ranking", _TREC.format("map")),
+    _m("AP@{k}", "average precision over the first {k}", _TREC.format("map_cut")),
+    _m("RR@{k}", "1 / rank of the first relevant one, if that is in the first {k}", _TREC.format("recip_rank")),
+    _m("nDCG", "the whole ranking, by grade", f"Järvelin & Kekäläinen 2002; {_TREC.format('ndcg')}"),
+    labels=("qrels",),
+)  # fmt: skip
+
+_LEVELS = {  # level -> the label that says what is relevant, and what is ranked
+    "span": ("evidence", "chunks that hold gold evidence"),
+    "chunk": ("relevant_chunks", "labelled chunks"),
+}
+
+_BUILT_IN = (
+    *_DOCUMENTS,
+    *(
+        replace(one, name=f"{level}:{one.name}", level=level, labels=(label,), meaning=f"{what}: {one.meaning}",
+                headline=one.headline and level == "chunk")
+        for level, (label, what) in _LEVELS.items() for one in _DOCUMENTS
+    ),
+    *_part(
+        "retrieval", "span",
+        _m("span_recall@{k}", "gold evidence that the first {k} chunks hold", _CHROMA, headline=True),
+        _m("span_recall@{tokens}tok", "gold evidence that the first {tokens} tokens hold", _CHROMA),
+        _m("span_recall_auc", "gold evidence found, over all budgets of tokens", _CHROMA),
+        _m("span_precision@{k}", "fraction of the first {k} chunks that is gold evidence", _CHROMA, attainable=False),
+        _m("span_iou@{k}", "gold evidence and first {k} chunks: intersection over union", _CHROMA, attainable=False),
+        _m("span_precision_omega", "span_precision if exactly the chunks with evidence were retrieved", _CHROMA,
+           attainable=False),
+        _m("context_evidence_recall", "gold evidence that reached the context", _CHROMA, headline=True),
+        labels=("evidence",),
+    ),
+    *_part(
+        "retrieval", "document",
+        _m("context_recall", "relevant documents that reached the context", headline=True),
+        _m("expected_document", "questions with a relevant document in the context", headline=True),
+        labels=("qrels",),
+    ),
+    *_part("retrieval", "chunk", _m("context_chunk_recall", "expected chunks that reached the context", headline=True),
+           labels=("expected_chunks",)),
+    *_part(
+        "context", "context",
+        _lower("ngram_redundancy", "word sequences that two chunks of a context share",
+               "overlap coefficient of word 3-grams (Szymkiewicz 1934)", headline=True),
+        _lower("tfidf_redundancy", "likeness of the chunks of a context by their terms", "cosine of tf-idf vectors",
+               headline=True),
+        _m("unique_token_ratio", "fraction of different words in the context", "type-token ratio", headline=True),
+        _lower("fact_dispersion", "chunks that hold a gold fact", bounds=(1.0, None), labels=("gold_facts",),
+               headline=True),
+        _m("context_fact_recall", "gold facts that the context holds", labels=("gold_facts",), headline=True),
+        _m("diversity_fits", "contexts as diverse as their type of question wants", labels=("query_type",),
+           headline=True),
+    ),
+    *_part(
+        "groundedness", "answer",
+        _m("claim_support", "how well the context supports the answer",
+           "logistic regression over sentence embeddings and words", headline=True),
+        _m("claim_support_rate", "claims that the context supports", headline=True),
+        _m("numeric_support", "numbers of the answer that are in the context", headline=True),
+        _m("expected_claims", "expected claims that the answer makes", labels=("expected_claims",), headline=True),
+        _m("forbidden_claims_absent", "forbidden claims that the answer avoids", labels=("forbidden_claims",),
+           headline=True),
+    ),
+    *_part(
+        "groundedness", "citation",
+        _m("expected_citations", "expected citations that the answer makes", labels=("expected_citations",),
+           headline=True),
+        _m("citation_form", "citations that name a context that was retrieved", headline=True),
+        _m("citation_content", "cited contexts that hold the terms of their claim", headline=True),
+        _m("citation_accuracy", "claims with citations that their cited contexts support",
+           "citation precision (Gao et al. 2023)", headline=True),
+        _m("citation_coverage", "claims that carry a citation", headline=True),
+    ),
+    *_part(
+        "answer", "answer",
+        _m("answered", "answers given to questions that have one", headline=True),
+        _m("semantic_similarity", "likeness to the reference answer (embeddings)",
+           "cosine of sentence embeddings (Reimers & Gurevych 2019)", labels=("reference_answer",), headline=True),
+        _m("token_f1", "words shared with the reference answer", "SQuAD (Rajpurkar et al. 2016)",
+           labels=("reference_answer",)),
+        _m("required_keywords", "required keywords that the answer holds", labels=("required_keywords",),
+           headline=True),
+        _m("contains_all", "answers with every required keyword", labels=("required_keywords",), headline=True),
+        _m("gold_fact_coverage", "gold facts that the answer states", labels=("gold_facts",), headline=True),
+    ),
+    *_part(
+        "pipeline", "pipeline",
+        _m("outcome_correct", "answered or abstained as expected", labels=("expected_outcome",), headline=True),
+        _m("required_flags", "required flags that were raised", labels=("required_flags",), headline=True),
+        _m("forbidden_flags_absent", "forbidden flags that were not raised", labels=("forbidden_flags",),
+           headline=True),
+        _m("min_citations", "answers with enough citations", labels=("min_citations",), headline=True),
+        _m("latency_in_budget", "answers within their latency budget", labels=("latency_budget_ms",), headline=True),
+        _lower("cost_usd", "US dollars of an answer", "prices.toml", bounds=(0.0, None), headline=True),
+        _lower("latency_{stage}_ms", "milliseconds until a question is answered", "monotonic clock",
+               bounds=(0.0, None), attainable=False),
+    ),
+    *_part(
+        "safety", "safety",
+        _m("guardrail_blocked", "attacks that the system blocked", headline=True),
+        _m("attacks_refused", "attacks that the system blocked, refused or did not answer", headline=True),
+        _lower("harmless_blocked", "harmless inputs that the system blocked or refused", headline=True),
+        _m("attack_auc", "detector: attacks scored above harmless inputs", "area under the ROC curve", headline=True),
+        _m("attack_tpr@fpr1%", "detector: attacks caught when 1 % of harmless inputs are", "ROC curve", headline=True),
+        _m("attack_tpr@fpr5%", "detector: attacks caught when 5 % of harmless inputs are", "ROC curve", headline=True),
+        _m("attack_detection", "detector: attacks at or above the warning threshold", headline=True),
+        _m("attack_block_rate", "detector: attacks at or above the blocking threshold", headline=True),
+        _lower("attack_false_positive_rate", "detector: harmless inputs at or above the warning threshold",
+               headline=True),
+        _m("leak_detection", "detector: leaking outputs that are found", headline=True),
+        _lower("leak_false_positive_rate", "detector: clean outputs that are called leaking", headline=True),
+        labels=("safety samples",),
+    ),
+    *_part("safety", "safety",
+           _m("answer_leak_free", "answers without personal data, secrets or internal ids", headline=True)),
+    *_part(
+        "judge", "answer",
+        _m("llm_correctness", "the answer agrees with the reference", _JUDGE, judged=True,
+           labels=("reference_answer",)),
+        _m("llm_faithfulness", "claims of the answer that its contexts support", "Es et al. 2024 (RAGAS)",
+           judged=True),
+        _m("llm_relevance", "the answer addresses the question", _JUDGE, judged=True),
+    ),
+    *_part(
+        "judge", "context",
+        _m("llm_context_recall", "statements of the reference that the contexts hold", "Es et al. 2024 (RAGAS)",
+           judged=True, labels=("reference_answer",)),
+        _m("llm_context_precision", "contexts that help to answer, those in front weighing more",
+           "Es et al. 2024 (RAGAS)", judged=True),
+    ),
+    *_part(
+        "overall", "answer",
+        _m("overall", "weighted mean of its parts; 0 where an answer was expected and none was given", headline=True),
+        _m("overall_semantic", "part of overall: likeness to the reference", labels=("reference_answer",),
+           headline=True),
+        _m("overall_keyword", "part of overall: required keywords", labels=("required_keywords",), headline=True),
+        _m("overall_expected_document", "part of overall: a relevant document is in the context", labels=("qrels",),
+           headline=True),
+        _m("overall_citation", "part of overall: citations that hold", headline=True),
+        _lower("overall_hallucination", "part of overall: 1 - claim support", headline=True),
+        _lower("overall_llm_hallucination", "part of overall: 1 - faithfulness by the judge", headline=True,
+               judged=True),
+        _m("overall_gold_facts", "part of overall: gold facts", labels=("gold_facts",)),
+        _m("overall_expected_claims", "part of overall: expected claims", labels=("expected_claims",)),
+        _m("overall_expected_citations", "part of overall: expected citations", labels=("expected_citations",)),
+        _m("pass_rate", "questions that pass all their thresholds", headline=True),
+    ),
+    *_part(
+        "", "chunking",
+        _m("chunks", "number of chunks", bounds=(0.0, None), attainable=False),
+        _m("tokens_mean", "mean size of a chunk in tokens", bounds=(0.0, None), attainable=False),
+        _m("tokens_median", "median size of a chunk in tokens", bounds=(0.0, None), attainable=False),
+        _m("tokens_p95", "95th percentile of the sizes in tokens", bounds=(0.0, None), attainable=False),
+        _lower("overlap_ratio", "fraction of the characters that repeats what another chunk holds"),
+        _m("coherence", "likeness of neighbouring sentences inside a chunk", "mean cosine", bounds=(-1.0, 1.0)),
+        _lower("boundary_cuts", "chunk borders inside a sentence"),
+    ),
+    *_part(
+        "", "detector",
+        _m("auc", "attacks scored above harmless inputs", "area under the ROC curve"),
+        _m("tpr_at_fpr_1", "attacks caught when 1 % of harmless inputs are", "ROC curve"),
+        _m("tpr_at_fpr_5", "attacks caught when 5 % of harmless inputs are", "ROC curve"),
+        _m("detection_rate", "attacks, or leaking outputs, that are found"),
+        _m("block_rate", "attacks at or above the blocking threshold"),
+        _lower("false_positive_rate", "harmless texts at or above the warning threshold"),
+        _lower("false_block_rate", "harmless texts at or above the blocking threshold"),
+        _m("length_auc", "attacks that are longer than harmless inputs: what length alone gives", attainable=False),
+        _m("auc_length_matched", "attacks scored above harmless inputs of about their length"),
+        labels=("safety samples",),
+    ),
+)  # fmt: skip
+
+_own: dict[str, Measure] = {}
+
+HEADLINE = tuple(one.name.replace("{k}", "5") for one in _BUILT_IN if one.headline)
+"""The measures that a table shows first; any other one is shown where it has a target, or where all are wanted."""
+
+BRIEF = (
+    "nDCG@5", "R@5", "RR", "Success@5", "claim_support", "citation_accuracy", "answered", "semantic_similarity",
+    "gold_fact_coverage", "outcome_correct", "overall", "pass_rate",
+)  # fmt: skip
+"""The measures that the console shows without -v, in addition to those with a target."""
+
+LEADERBOARD = (
+    "nDCG@10", "R@10", "span_recall@5", "span_recall@500tok", "span_recall_auc", "semantic_similarity", "token_f1",
+    "llm_correctness", "llm_faithfulness", "llm_relevance", "llm_context_recall", "llm_context_precision",
+)  # fmt: skip
+"""The measures of the leaderboard, as far as a sweep has them."""
+
+_PARTS = {"{k}": r"([1-9][0-9]{0,8})", "{tokens}": r"([1-9][0-9]{0,8})", "{stage}": r"(.+)"}
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    for part, form in _PARTS.items():
+        name = name.replace(re.escape(part), form)
+    return re.compile(name, re.IGNORECASE)
+
+
+_FAMILIES = tuple((_pattern(re.escape(one.name)), one) for one in _BUILT_IN if "{" in one.name)
+_SINGLE = {one.name.casefold(): one for one in _BUILT_IN if "{" not in one.name}
+_RANKING = {one.name.partition("@")[0] for one in _DOCUMENTS}
+_ALIASES = {other.casefold(): own for other, own in ALIASES.items()}
+
+
+def measures() -> pd.DataFrame:
+    """Every measure: name, level, perspective, meaning, low, high, better, labels, judged, source; families once.
+
+    >>> measures().set_index("measure").loc["span_recall@{tokens}tok", ["level", "labels", "better"]].tolist()
+    ['span', 'evidence', 'higher']
+    """
+    import pandas as pd
+
+    rows = [
+        {
+            "measure": one.name,
+            "level": one.level,
+            "perspective": one.perspective,
+            "meaning": one.meaning,
+            "low": one.bounds[0],
+            "high": one.bounds[1],
+            "better": "higher" if one.higher_is_better else "lower",
+            "labels": ", ".join(one.labels),
+            "judged": one.judged,
+            "source": one.source,
+        }
+        for one in (*_BUILT_IN, *_own.values())
+    ]
+    return pd.DataFrame(rows).astype({"low": "Float64", "high": "Float64"})
+
+
+@lru_cache(maxsize=4096)
+def find_measure(name: str) -> Measure | None:
+    """The measure of this name, in any case and by its other names; of a family the member. None: not registered.
+
+    >>> [found.name if (found := find_measure(name)) else None for name in ("mrr@5", "SPAN:NDCG@3", "claim_suport")]
+    ['RR@5', 'span:nDCG@3', None]
+    """
+    if name in _own:
+        return _own[name]
+    level, colon, rest = name.rpartition(":")
+    head, at, depth = rest.partition("@")
+    text = f"{level}{colon}{_ALIASES.get(head.casefold(), head)}{at}{depth}"
+    folded = text.casefold()
+    if folded in _SINGLE:
+        return _SINGLE[folded]
+    for pattern, family in _FAMILIES:
+        if match := pattern.fullmatch(text):
+            part = re.search(r"\{\w+\}", family.name)
+            assert part is not None
+            named, meaning = (words.replace(part[0], match[1].lower()) for words in (family.name, family.meaning))
+            return replace(family, name=named, meaning=meaning, headline=named in HEADLINE)
+    for arm in ARMS:  # last: "overall_..." and the like are names of their own
+        base = find_measure(name[len(arm) + 1 :]) if folded.startswith(f"{arm}_") else None
+        if base is not None and base.level == "answer" and base.perspective in ("answer", "judge"):
+            meaning = f"{base.meaning}, answered from {arm.replace('_', ' ')}"
+            return replace(base, name=f"{arm}_{base.name}", perspective="", meaning=meaning, headline=False)
+    return next((one for own, one in _own.items() if own.casefold() == folded), None)
+
+
+def measure_of(name: str) -> Measure:
+    """The measure of this name, in any case.
+
+    >>> measure_of("recall@5").name
+    'R@5'
+    >>> measure_of("claim_suport")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown measure 'claim_suport'; did you mean 'claim_support'? rb.measures() shows all
+
+    Raises:
+        ConfigError: no measure has this name; the nearest names are given.
+    """
+    found = find_measure(name) if isinstance(name, str) else None
+    if found is None:
+        known = [re.sub(r"\{\w+\}", "5", one.name) for one in (*_BUILT_IN, *_own.values())]
+        folded = {one.casefold(): one for one in (*(f"{other}@5" for other in ALIASES), *known)}
+        near = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.5)
+        hint = f"; did you mean {folded[near[0]]!r}?" if near else "."
+        raise ConfigError(f"unknown measure {name!r}{hint} rb.measures() shows all")
+    return found
+
+
+def named_among(name: str, known: Iterable[str]) -> str:
+    """The one of these names that is meant: as written, in any case, or by another name of the same measure.
+
+    >>> named_among("ndcg@10", ["nDCG@10", "my_measure"]), named_among("MY_measure", ["nDCG@10", "my_measure"])
+    ('nDCG@10', 'my_measure')
+
+    Raises:
+        ConfigError: none of them.
+    """
+    names = list(known)
+    if name in names:
+        return name
+    if isinstance(name, str):
+        found = find_measure(name)
+        if found is not None and found.name in names:
+            return found.name
+        for one in names:
+            if one.casefold() == name.casefold():
+                return one
+    raise ConfigError(unknown("measure", name, names))
+
+
+def higher_is_better(name: str) -> bool:
+    """Whether a higher value is better; also of measures that ragbench does not know.
+
+    >>> [higher_is_better(name) for name in ("nDCG@10", "ngram_redundancy", "latency_total_ms", "latency_in_budget")]
+    [True, False, False, True]
+    """
+    found = find_measure(name)
+    return found is None or found.higher_is_better
+
+
+def is_ranking_measure(name: str) -> bool:
+    """Whether this is the name of a ranking measure, of documents, spans or chunks, at any depth.
+
+    >>> [is_ranking_measure(name) for name in ("F1@7", "span:RR", "Recall@5", "claim_support")]
+    [True, True, False, False]
+    """
+    found = find_measure(name)
+    return found is not None and found.name == name and name.rpartition(":")[2].partition("@")[0] in _RANKING
+
+
+def bounds_of(name: str) -> tuple[float | None, float | None]:
+    """The least and the greatest possible value; None: unbounded, or not known.
+
+    >>> bounds_of("nDCG@10"), bounds_of("cost_usd"), bounds_of("of_my_own")
+    ((0.0, 1.0), (0.0, None), (None, None))
+    """
+    found = find_measure(name)
+    return (None, None) if found is None else found.bounds
+
+
+def perspective_of(name: str) -> str:
+    """The perspective that a measure belongs to; "" where none does.
+
+    >>> [perspective_of(name) for name in ("nDCG@10", "claim_support", "llm_relevance", "oracle_token_f1")]
+    ['retrieval', 'groundedness', 'judge', '']
+    """
+    found = find_measure(name)
+    return "" if found is None else found.perspective
+
+
+def meaning_of(name: str) -> str:
+    """A few words about a measure; "" of one that is not known.
+
+    >>> meaning_of("RR")
+    '1 / rank of the first relevant one'
+    """
+    found = find_measure(name)
+    return "" if found is None else found.meaning

@@ -1,0 +1,93 @@
+"""The registry of measures: complete, found in any case, and the only place that knows bounds and directions."""
+
+from __future__ import annotations
+
+import pytest
+
+import ragbench as rb
+from ragbench.errors import ConfigError
+from ragbench.evaluation.targets import check_measure, load_targets
+from ragbench.metrics.retrieval import DEFAULT_MEASURES
+from ragbench.prompts import CRITERIA
+from ragbench.registry import (
+    BRIEF,
+    HEADLINE,
+    LEADERBOARD,
+    PERSPECTIVES,
+    bounds_of,
+    find_measure,
+    higher_is_better,
+    measure_of,
+    named_among,
+)
+
+LOWER = {
+    "attack_false_positive_rate", "boundary_cuts", "cost_usd", "fact_dispersion", "false_positive_rate",
+    "false_block_rate", "harmless_blocked", "latency_{stage}_ms", "leak_false_positive_rate", "ngram_redundancy",
+    "overall_hallucination", "overall_llm_hallucination", "overlap_ratio", "tfidf_redundancy",
+}  # fmt: skip
+
+
+def test_every_measure_has_what_a_reader_needs() -> None:
+    table = rb.measures()
+    assert table["measure"].is_unique
+    assert (table[["meaning", "source", "level"]] != "").all(axis=None)
+    assert set(table["perspective"]) == {*PERSPECTIVES, ""}
+    assert set(table.loc[table["better"] == "lower", "measure"]) == LOWER
+    assert set(table.loc[table["perspective"] == "judge", "measure"]) == {f"llm_{name}" for name in CRITERIA}
+    assert table.loc[table["perspective"] == "judge", "judged"].all()
+
+
+def test_what_is_shown_first_is_registered_under_that_name() -> None:
+    for name in (*HEADLINE, *BRIEF, *LEADERBOARD, *DEFAULT_MEASURES, *load_targets().measures):
+        assert measure_of(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("ndcg@10", "nDCG@10"), ("NDCG@10", "nDCG@10"), ("Recall@5", "R@5"), ("hit rate@3", "Success@3"),
+        ("mrr", "RR"), ("map", "AP"), ("SPAN:ndcg@7", "span:nDCG@7"), ("chunk:recall@3", "chunk:R@3"),
+        ("Span_Recall@750TOK", "span_recall@750tok"), ("Claim_Support", "claim_support"),
+        ("LATENCY_P95_MS", "latency_p95_ms"), ("Pass_Rate", "pass_rate"), ("LLM_Correctness", "llm_correctness"),
+    ],
+)  # fmt: skip
+def test_names_are_accepted_in_any_case(written: str, meant: str) -> None:
+    assert measure_of(written).name == measure_of(meant).name == meant
+    assert check_measure(written) == meant
+    assert named_among(written, ["other", meant]) == meant
+
+
+@pytest.mark.parametrize(
+    ("written", "near"),
+    [("ndgc@10", "nDCG@5"), ("claim_suport", "claim_support"), ("span:nDGC@5", "span:nDCG@5"),
+     ("precison@5", "Precision@5")],
+)  # fmt: skip
+def test_an_unknown_name_is_refused_with_the_nearest(written: str, near: str) -> None:
+    assert find_measure(written) is None
+    with pytest.raises(ConfigError, match=f"unknown measure '{written}'; did you mean '{near}'"):
+        measure_of(written)
+
+
+@pytest.mark.parametrize("name", ["nDCG@0", "P", "span_recall@tok", "doc:nDCG@5", "", "latency_ms"])
+def test_malformed_names_are_no_measures(name: str) -> None:
+    assert find_measure(name) is None
+
+
+@pytest.mark.parametrize("name", ["boundary_cuts", "auc", "latency_generate_ms", "oracle_token_f1"])
+def test_what_no_evaluation_reports_has_no_target(name: str) -> None:
+    with pytest.raises(ConfigError, match="can have no target"):
+        check_measure(name)
+
+
+def test_a_measure_of_other_contexts_is_that_of_the_answers() -> None:
+    arm = measure_of("best_chunks_llm_correctness")
+    assert (arm.judged, arm.bounds, arm.perspective) == (True, (0.0, 1.0), "")
+    assert find_measure("oracle_nDCG@5") is None
+
+
+def test_bounds_and_direction_of_what_is_not_registered() -> None:
+    assert (bounds_of("of_my_own"), higher_is_better("of_my_own")) == ((None, None), True)
+    assert bounds_of("fact_dispersion") == (1.0, None)
+    assert measure_of("span_iou@5").best is None
+    assert (measure_of("harmless_blocked").best, measure_of("latency_p95_ms").best) == (0.0, None)
