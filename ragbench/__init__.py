@@ -54,6 +54,7 @@ _HOME = {
     ],
     "metrics.safety": ["injection_score", "leakage_findings"],
     "metrics.groundedness": ["claim_support"],
+    "metrics.score_calibration": ["Calibration", "calibrate_threshold"],
     "evaluation": [
         "Result", "Results", "compare_reports", "evaluate", "load_result", "load_results", "new_result", "save",
     ],

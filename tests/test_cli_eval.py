@@ -154,7 +154,7 @@ def test_baseline(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--test-set", "none.yaml"], "there is no file"),
+        (["--test-set", "none.yaml"], "there is no folder or file 'none.yaml'"),
         (["--system", "bm52"], "did you mean 'bm25'"),
         (["--system", "none.jsonl"], "none.jsonl"),
         (["--perspective", "retreival"], "did you mean 'retrieval'"),

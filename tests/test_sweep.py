@@ -17,7 +17,7 @@ import pytest
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.evaluation import FILES
-from ragbench.sweep import processes, read_grid, sweep
+from ragbench.sweep import plan, processes, read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.notebooks import read_notebook, without_machine
 from ragbench.sweep.progress import Progress
@@ -388,6 +388,23 @@ def test_a_dataset_folder_is_looked_for_beside_the_grid_file(tmp_path: Path, bei
     assert list(sweep(tmp_path / "grid.toml", out=tmp_path / "results").failed.values()) == [
         "ZeroDivisionError: division by zero"
     ]
+
+
+@pytest.mark.parametrize("command", ["sweep", "plan"])
+def test_a_grid_without_documents_is_refused_before_anything_runs(tmp_path: Path, command: str) -> None:
+    (tmp_path / "my.yaml").write_text("cases:\n  - {id: q1, query: How long do cats sleep?}\n", encoding="utf-8")
+    write_notebook(
+        tmp_path / "evaluate.ipynb",
+        'dataset: str = ""\ncorpus: str = ""\nchunker: str = "fixed"\nresults_dir: str = ""',
+    )
+    (tmp_path / "grid.toml").write_text("[fixed]\ndataset = 'my.yaml'", encoding="utf-8")
+    with pytest.raises(ConfigError, match="'my' has none; name them with `corpus`"):
+        (sweep if command == "sweep" else plan)(tmp_path / "grid.toml", out=tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "cats.md").write_text("Cats sleep most of the day.", encoding="utf-8")
+    (tmp_path / "grid.toml").write_text("[fixed]\ndataset = 'my.yaml'\ncorpus = 'docs'", encoding="utf-8")
+    assert len(plan(tmp_path / "grid.toml", out=tmp_path / "results").to_run) == 1
 
 
 # --- sweeps -----------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ RESULTS = Path("results", "eval")
 
 _SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml file that describes a system, or recorded answers (.jsonl)."
 _JUDGE = "A language model that judges the answers: anthropic:<model>, ollama:<model>, ...; alone, that of RAG_EVAL_*."
+_DETECTOR = "What scores the safety samples: hf:<text-classification model>; default: the built-in detector."
 _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
 
 
@@ -54,6 +55,7 @@ def eval_command(
     criteria: Annotated[
         str, typer.Option(help="What is judged; also context_recall, context_precision.")
     ] = "correctness,faithfulness,relevance",
+    detector: Annotated[str, typer.Option(help=_DETECTOR)] = "",
     baseline: Annotated[Path | None, typer.Option(help="An earlier result; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
     targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
@@ -100,6 +102,7 @@ def eval_command(
             select_suite,
         )
         from ragbench.llms import named_model
+        from ragbench.metrics.safety import load_detector
         from ragbench.report.evaluation import (
             check_output,
             is_report_file,
@@ -131,6 +134,7 @@ def eval_command(
         if dry_run:
             _say_rehearsal(*rehearse(data, system, judge, asked_for, attacks=attacks))
             raise typer.Exit(0)
+        scorer = load_detector(detector) if detector else None
         if place is None and not query:
             place = _own_folder(data.name, Path(system).stem, suite)
         journal = None
@@ -147,7 +151,7 @@ def eval_command(
         settings = {"suite": suite, **({"categories": categories} if categories else {})}
         result = result_of(
             answered, perspectives=chosen, targets=aims, baseline=earlier, name=_suited(name, suite),
-            settings=settings, seconds={"ask": asked}, **options,
+            settings=settings, seconds={"ask": asked}, detector=scorer, **options,
         )  # fmt: skip
         report = result.report
         if place is not None and is_report_file(place):
@@ -175,24 +179,13 @@ def eval_command(
 def _load(test_set: str, corpus: str) -> Dataset:
     from ragbench.datasets import load_dataset
 
-    if not corpus:
-        data = load_dataset(test_set)
-        if test_set != "pydoc":
-            return data
-        from ragbench.datasets.safety import load_safety_samples
+    data = load_dataset(test_set, corpus=corpus)
+    if test_set != "pydoc":
+        return data
+    from ragbench.datasets.safety import load_safety_samples
 
-        inputs, outputs = load_safety_samples()
-        return replace(data, safety_inputs=inputs, safety_outputs=outputs)
-    from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.testsets import SUFFIXES, form_of, load_testset
-
-    path = Path(test_set).expanduser()
-    named = not path.exists() and path.suffix.lower() not in SUFFIXES
-    if named or form_of(test_set) == "beir":
-        raise ConfigError(
-            f"--corpus gives the documents of a test-set file, but {test_set!r} has its own; leave it out"
-        )
-    return load_testset(test_set, corpus=load_corpus(corpus).corpus)
+    inputs, outputs = load_safety_samples()
+    return replace(data, safety_inputs=inputs, safety_outputs=outputs)
 
 
 def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:
@@ -211,10 +204,7 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
     expected = [resolve_doc_id(doc_id, base.corpus) for doc_id in expected]
     for doc_id in expected:
         if base.corpus and doc_id not in base.corpus:
-            known = sorted(base.corpus)
-            few = known if len(known) <= 20 else [*known[:20], "..."]
-            near = unknown("document", doc_id, known).partition(" Known: ")[0]
-            raise DataError(f"--expected-doc: {near} Known: {', '.join(few)}")
+            raise DataError(f"--expected-doc: {unknown('document', doc_id, sorted(base.corpus))}")
     case = Case("query", query.strip())
     return Dataset(base.name, base.split, base.corpus, (case,), {"query": dict.fromkeys(expected, 1)})
 

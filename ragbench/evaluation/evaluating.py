@@ -62,6 +62,7 @@ from ragbench.evaluation.result import Result, new_result
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.metrics.pipeline import is_latency_measure
+from ragbench.metrics.safety import load_detector
 from ragbench.progress import progress_bar
 from ragbench.registry import KS, PERSPECTIVES, perspective_of
 from ragbench.scoring import score_judgements
@@ -83,7 +84,7 @@ def evaluate(
     perspectives: Sequence[str] = (),
     targets: Targets | None = None,
     embedder: str | Embedder = "minilm",
-    detector: Callable[[str], float] | None = None,
+    detector: str | Callable[[str], float] | None = None,
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
@@ -100,7 +101,8 @@ def evaluate(
             without labels is reported as not measured, never as 0.
         targets: from `load_targets`; None means the defaults.
         embedder: what measures likeness of texts.
-        detector: text -> score in [0, 1], the detector of attacks that the safety samples are put to; None means the
+        detector: of attacks, which scores the safety samples: a function text -> score in [0, 1], or a public
+            classifier, "hf:<text-classification model>" (see `ragbench.metrics.safety.load_detector`); None means the
             built-in one.
         judge: the language model that judges the answers; "" means none.
         criteria: what it judges, as in `ragbench.judge`; those of targets such as "llm_context_recall" are added.
@@ -132,6 +134,8 @@ def evaluate(
     earlier = load_result(baseline) if isinstance(baseline, str | Path) else baseline
     earlier = earlier.report if isinstance(earlier, Result) else earlier
     check_evaluation(dataset, chosen, aims, earlier, embedder=embedder, judge=judge, criteria=criteria, ks=ks)
+    if isinstance(detector, str):
+        detector = load_detector(detector)
     start = time.perf_counter()
     answered = answer_all(dataset, system, attacks="safety" in chosen)
     asked = time.perf_counter() - start
@@ -283,7 +287,7 @@ def result_of(
         settings={
             **settings,
             **_settings(chosen, aims, embedder, judge),
-            "detector": "given" if detector else "built-in",
+            "detector": getattr(detector, "name", "given") if detector else "built-in",
             "k": list(ks),
             **({"criteria": list(criteria)} if judge else {}),
         },

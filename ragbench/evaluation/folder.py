@@ -11,13 +11,14 @@ import json
 import math
 import os
 import shutil
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ragbench.errors import ComparisonError, ConfigError, DataError
+from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.evaluation.formats import (
     answer_of,
     csv_to_scores,
@@ -184,6 +185,9 @@ def _json(value: Mapping[str, Any]) -> str:
 def load_result(path: str | Path) -> Result:
     """Read a result: its folder, or the report.json that an earlier version of `ragbench eval` wrote.
 
+    The scores of a run without any chunk (a fault of earlier versions) are unscored, with a DataWarning: nothing was
+    searched, so its zeros measure nothing.
+
     Raises:
         DataError: it is missing, or one of its files is missing, damaged or cut short; the message names the file.
     """
@@ -218,6 +222,14 @@ def load_result(path: str | Path) -> Result:
     for name, (kind, count) in found.items():
         if counts.get(kind) != count:
             raise DataError(_damaged(path / name, f"{count} entries where {counts.get(kind)} were written"))
+    if config.get("facts", {}).get("chunks") == 0:
+        warnings.warn(
+            f"{path.name} was made from 0 chunks, so nothing was searched and its scores are left out; run it again "
+            "with the documents (parameter corpus)",
+            DataWarning,
+            stacklevel=2,
+        )
+        return replace(result, scores=result.scores.assign(value=math.nan))
     if counts.get("verdicts"):
         return replace(result, verdicts=_read(path / VERDICTS, lambda text: _verdicts(text, result)))
     return result

@@ -7,12 +7,12 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, unquote
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, FailureKind
 from ragbench.metrics.retrieval import ranking
 from ragbench.types import Answer, Completion, Judgement, Passage, Run
 
@@ -127,16 +127,26 @@ def records_of(text: str, build: Callable[[dict[str, Any]], _Record]) -> Iterato
             yield build(json.loads(line))
 
 
-def answer_of(fields: dict[str, Any]) -> Answer:
+def answer_of(fields: Mapping[str, Any]) -> Answer:
+    """The answer that a record of JSON holds, such as a line of answers.jsonl; what it leaves out has its default."""
     tuples = {name: tuple(fields.get(name, ())) for name in ("contexts", "citations", "flags", "cut")}
-    usage = Completion(**fields["usage"]) if fields.get("usage") else None
+    usage = _completion(fields["usage"]) if fields.get("usage") else None
     passages = tuple(Passage(**passage) for passage in fields.get("passages", ()))
-    return Answer(**{**fields, **tuples, "usage": usage, "passages": passages})
+    return Answer(**{**fields, **tuples, "usage": usage, "passages": passages, "failure": _kind(fields)})
+
+
+def _completion(fields: Mapping[str, Any]) -> Completion:
+    return Completion(**{**fields, "failure": _kind(fields)})
+
+
+def _kind(fields: Mapping[str, Any]) -> FailureKind | None:
+    """The kind of a failure; records of older versions have none."""
+    return FailureKind(fields["failure"]) if fields.get("failure") else None
 
 
 def judgement_of(fields: dict[str, Any]) -> Judgement:
     tuples = {name: tuple(fields.get(name, ())) for name in ("samples", "unsupported")}
-    usage = tuple(Completion(**one) for one in fields.get("usage", ()))
+    usage = tuple(_completion(one) for one in fields.get("usage", ()))
     return Judgement(**{**fields, **tuples, "usage": usage})
 
 

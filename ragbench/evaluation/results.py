@@ -183,9 +183,9 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     """One row per configuration, best first by `measure` ("" = `ranking_measure`).
 
     Returns:
-        rank, name, label, retriever, chunking; for each headline measure its mean, `<measure>_ci_low`,
-        `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s, search_ms (one question alone);
-        with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd (parts of it),
+        rank (none where nothing was scored by that measure), name, label, retriever, chunking; for each headline
+        measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n` ("scored/all");
+        chunks, index_s, search_ms (one question alone); with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd (parts of it),
         generate_ms (median reply that was waited for);
         `rank_equal_k` and `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
 
@@ -204,8 +204,8 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
             table[column] = table[name].round(12).rank(ascending=False, method="min").astype("Int64")
     table["_"] = table[main].round(12)
     order = [not higher_is_better(main), True]
-    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")
-    table.insert(0, "rank", pd.Series(range(1, len(table) + 1)))
+    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")  # unscored come last
+    table.insert(0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna()))
     return table
 
 

@@ -65,7 +65,7 @@ def cost_table(costs: Sequence[Cost], n_queries: int) -> pd.DataFrame:
 def generation_facts(
     answers: Sequence[Answer], judgements: Sequence[Judgement] = (), ablations: Sequence[Answer] = ()
 ) -> dict[str, float | None]:
-    """What a configuration costs and how long a reply takes, as plain numbers for `save_run`.
+    """What a configuration costs and how long a reply takes, as plain numbers for the facts of a result.
 
     `cost_usd` is the sum of all parts of `costs_of`; `generator_cost_usd` and `judge_cost_usd` are two of them. Each is
     0 without a language model and None where a price is unknown. `generate_ms` is the median time of the replies that

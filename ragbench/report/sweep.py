@@ -38,7 +38,7 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
         header += ["place at equal k", "place at equal budget"]
     lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     for row in table.to_dict("records"):
-        cells = [str(row["rank"]), str(row["label"])]
+        cells = [_number(row["rank"], "{:d}", "unranked"), str(row["label"])]
         for m in measures:
             mean = _number(row[m], "{:.3f}", "unscored")
             cells.append("<br>".join([mean, *_interval(row, "{:.3f}", f"{m}_"), row[f"{m}_n"]]))
@@ -48,7 +48,7 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
         if judged:
             cells += [_number(row[f"{part}_cost_usd"], "{:.4f}") for part in ("generator", "judge")]
         if ranks:
-            cells += [str(row["rank_equal_k"]), str(row["rank_equal_budget"])]
+            cells += [_number(row[f"rank_equal_{what}"], "{:d}", "unranked") for what in ("k", "budget")]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from ragbench.errors import ConfigError, DataWarning
+from ragbench.errors import ConfigError, DataWarning, FailureKind
 from ragbench.progress import progress_bar
 from ragbench.systems.function import failed, to_answer
 from ragbench.types import Answer, Dataset, System
@@ -96,7 +96,8 @@ def _side_by_side(
             except queue.Empty:
                 late = [query_id for query_id, end in until.items() if end <= time.monotonic()]
                 for query_id in late:
-                    answers[query_id] = failed(query_id, f"{system.name} gave no answer within {timeout_s:g} s")
+                    said = f"{system.name} gave no answer within {timeout_s:g} s"
+                    answers[query_id] = failed(query_id, said, FailureKind.TIMEOUT)
             else:
                 late = [query_id] if query_id in until else []  # what comes after its time has failed already
                 if late and isinstance(found, BaseException):
@@ -117,7 +118,7 @@ def ask_one(system: System, query_id: str, query: str) -> Answer:
     try:
         answer = to_answer(query_id, system.answer(query_id, query), system.name)
     except Exception as exc:  # whatever a user's system raises is an outcome of that system
-        answer = failed(query_id, f"{type(exc).__name__}: {exc}")
+        answer = failed(query_id, f"{type(exc).__name__}: {exc}", getattr(exc, "failure", None) or FailureKind.ERROR)
     total = 1000 * (time.perf_counter() - start)
     return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})
 

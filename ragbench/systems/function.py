@@ -9,7 +9,7 @@ from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.loops import LoopThread
 from ragbench.systems.mapping import without_surrogates
 from ragbench.systems.reading import read_answer
@@ -84,7 +84,7 @@ def to_answer(query_id: str, found: object, name: str) -> Answer:
         try:
             return read_answer(query_id, found, model=name)
         except DataError as exc:
-            return failed(query_id, f"{name} returned a dict that is no answer: {exc}")
+            return failed(query_id, f"{name} returned a dict that is no answer: {exc}", FailureKind.UNREADABLE)
     kind = type(found).__name__
     article = "an" if kind[0].lower() in "aeiou" else "a"
     shown = repr(found)
@@ -94,10 +94,10 @@ def to_answer(query_id: str, found: object, name: str) -> Answer:
     )
 
 
-def failed(query_id: str, error: str, **fields: Any) -> Answer:
+def failed(query_id: str, error: str, failure: FailureKind = FailureKind.ERROR, **fields: Any) -> Answer:
     """The answer of a system that gave none.
 
     >>> failed("q1", "no reply").outcome
     'failed'
     """
-    return Answer(query_id, "", outcome="failed", error=without_surrogates(error), **fields)
+    return Answer(query_id, "", outcome="failed", error=without_surrogates(error), failure=failure, **fields)

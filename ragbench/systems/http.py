@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.llms.failures import Failed, unreadable
 from ragbench.llms.patience import Patience
 from ragbench.systems.credentials import (
@@ -194,13 +194,13 @@ class HttpSystem:
             self._gone = False
         except Failed as exc:
             self._gone = self._gone or (exc.stop and not exc.status)
-            return failed(query_id, str(exc))
+            return failed(query_id, str(exc), exc.kind)
         except InterruptedError:
             return failed(query_id, f"{self.name} was closed")
         try:
             answer = read_answer(query_id, reply, model=self.name)
         except (DataError, RecursionError) as exc:
-            answer = failed(query_id, f"{self.name}: {exc!s}")
+            answer = failed(query_id, f"{self.name}: {exc!s}", FailureKind.UNREADABLE)
             self._matches.answered()
         if not answer.failed and not answer.abstained:
             self._matches.answered()
@@ -221,7 +221,7 @@ class HttpSystem:
             record = self._record(reply)
         except (DataError, RecursionError) as exc:
             self._matches.answered()
-            raise Failed(f"{self.name}: {exc}") from None
+            raise Failed(f"{self.name}: {exc}", FailureKind.UNREADABLE) from None
         return record, {"first_byte": reply.first_byte_ms, "total": reply.total_ms}
 
     def _record(self, reply: Replied) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ragbench.errors import ConfigError, DataError, require
+from ragbench.errors import ConfigError, DataError, FailureKind, require
 from ragbench.llms import load_llm
 from ragbench.systems.connections import McpSpec, Pool, ToolError, Unreached
 from ragbench.systems.function import failed
@@ -145,13 +145,13 @@ class McpSystem:
             reply, total = self._loop.run(self._pool.timed(self._spec.tool, arguments, sampled))
         except (Unreached, ToolError) as exc:
             reason = f" ({sampled.refused[0]})" if sampled.refused else ""
-            return self._with_usage(failed(query_id, f"{self.name}: {exc}{reason}"), sampled)
+            return self._with_usage(failed(query_id, f"{self.name}: {exc}{reason}", exc.kind), sampled)
         except RuntimeError:
             return failed(query_id, f"{self.name} was closed")
         try:
             answer = read_answer(query_id, self._record(reply), model=self.name)
         except DataError as exc:
-            answer = failed(query_id, f"{self.name}: {exc}")
+            answer = failed(query_id, f"{self.name}: {exc}", FailureKind.UNREADABLE)
             self._matches.answered()
         if not answer.failed and not answer.abstained:
             self._matches.answered()

@@ -54,11 +54,6 @@ class Pipeline:
     ) -> None:
         if not isinstance(dataset, Dataset):
             dataset = Dataset("", "", dataset, (), {})
-        if not dataset.corpus:
-            raise ConfigError(
-                "a pipeline needs documents, and this dataset has none; give them (--corpus, or load_testset(..., "
-                "corpus=...)), or name the system that holds them"
-            )
         if k < 1 or depth < k:
             raise ConfigError(f"k is {k} and depth {depth}; expected k of 1 or more, and a depth of at least k")
         check_retriever(retriever)

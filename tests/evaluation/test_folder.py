@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import ComparisonError, ConfigError, DataError
+from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, FailureKind
 from ragbench.evaluation import (
     FILES,
     Timings,
@@ -27,6 +27,7 @@ from ragbench.evaluation import (
     save,
 )
 from ragbench.evaluation.formats import run_to_trec, scores_to_csv
+from ragbench.sweep.requests import failed_requests
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Judgement, Run
 
 
@@ -188,12 +189,13 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     answers = [
         Answer("q1", "Yes.\u2028 Or\nno.", ("d1#0", "d1#1"), ("d1#0",), ("short",), "success", 0.5,
                Completion("Yes.", "m", 3, 4, 0.5, True), {"llm": 1.5}),
-        Answer("q2", "", outcome="failed", error="x", cut=("d2#0",)),
+        Answer("q2", "", outcome="failed", error="x", cut=("d2#0",), failure=FailureKind.TIMEOUT),
     ]  # fmt: skip
+    late = Completion("", "m", error="late", failure=FailureKind.TIMEOUT)
     judgements = [
         Judgement("q1", "faithful", 0.5, "why", samples=(1.0, None, 0.0)),
         Judgement("q2", "faithful", None, state="abstained"),
-        Judgement("q3", "faithful", 0.5, unsupported=("It is blue.",), usage=(Completion("", "m", 7, 3),)),
+        Judgement("q3", "faithful", 0.5, unsupported=("It is blue.",), usage=(late,)),
     ]
     timings = Timings()
     timings.seconds["index"] = 0.25
@@ -203,6 +205,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert result.run == {"q1": {"d1": 1.0}, "q2": {}}
     assert list(result.answers) == answers
     assert list(result.judgements) == judgements
+    assert result.answers[1].failure is result.judgements[2].usage[0].failure is FailureKind.TIMEOUT
     assert result.timings == {"index": 0.25}
     assert result.queries == {"q1": "q1?", "q2": "q2?"}
     assert result.config["facts"] == {"chunks": 3}
@@ -211,6 +214,17 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert math.isnan(result.scores["value"].tolist()[1])
     assert sorted(path.name for path in (tmp_path / "x").iterdir()) == sorted(FILES)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_records_of_versions_without_kinds_of_failure_are_read(tmp_path: Path) -> None:
+    usage = Completion("", "m", error="late")
+    saved(tmp_path / "x", answers=[Answer("q1", "", outcome="failed", error="late", usage=usage)])
+    path = tmp_path / "x" / "answers.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace(', "failure": null', ""), encoding="utf-8")
+    assert "failure" not in path.read_text(encoding="utf-8")
+    (answer,) = load_result(tmp_path / "x").answers
+    assert (answer.failure, answer.usage) == (None, usage)
+    assert failed_requests(tmp_path / "x") == [(FailureKind.ERROR, "late")]
 
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=0, max_size=6)
@@ -229,6 +243,12 @@ def test_any_ids_and_scores_come_back(tmp_path_factory: pytest.TempPathFactory, 
     back = {(row.query_id, row.measure): row.value for row in result.scores.itertuples()}
     given = {(q, d): v for q, found in run.items() for d, v in found.items()}
     assert back == {pair: float(f"{value:.12g}") for pair, value in given.items()}, "12 significant digits"
+
+
+def test_the_zeros_of_a_run_without_chunks_are_no_scores(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "run", scores=scores({"q1": 0.0, "q2": 0.0}), facts={"chunks": 0})
+    with pytest.warns(DataWarning, match="run was made from 0 chunks, so nothing was searched"):
+        assert load_result(folder).scores["value"].isna().all()
 
 
 def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:

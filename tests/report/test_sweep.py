@@ -106,6 +106,20 @@ def test_unscored_measures_are_said_so_not_printed_as_nan() -> None:
     assert "nan" not in text.lower()
 
 
+def test_nothing_is_ranked_where_nothing_was_scored() -> None:
+    unscored: dict[str, list[float | None]] = {"nDCG@10": [None] * 20}
+    results = [result("one", unscored), result("another", unscored)]
+    board = report.leaderboard(results, measure="nDCG@10")
+    assert board["rank"].isna().all()
+    assert "| unranked |" in report.leaderboard_markdown(board)
+    comparison = compare_all({one.name: one.scores for one in results}, "one", measures=["nDCG@10"])
+    assert report.conclusion(results, comparison, "one", "nDCG@10") == [
+        "No question could be scored by nDCG@10, so no configuration is better than another."
+    ]
+    _, said = report.margin_decisions(results, board, measure="nDCG@10")
+    assert said == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
+
+
 def test_different_data_is_refused_and_named() -> None:
     with pytest.raises(ComparisonError, match=r"2 different datasets.*--force"):
         results.leaderboard([SMALL, result("x", constant(1, 1, 1), fingerprint="def")])

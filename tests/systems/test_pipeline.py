@@ -58,7 +58,7 @@ def test_a_model_that_fails_gives_failed_answers(pydoc: Dataset) -> None:
 
 
 def test_what_cannot_work_is_refused_before_anything_is_indexed(pydoc: Dataset) -> None:
-    with pytest.raises(ConfigError, match="needs documents"):
+    with pytest.raises(ConfigError, match="has none; name them with `corpus`"):
         Pipeline(replace(pydoc, corpus={}))
     with pytest.raises(ConfigError, match="depth of at least k"):
         Pipeline(pydoc, k=10, depth=5)
