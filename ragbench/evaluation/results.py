@@ -184,9 +184,9 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
 
     Returns:
         rank (none where nothing was scored by that measure), name, label, retriever, chunking; for each headline
-        measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n` ("scored/all");
-        chunks, index_s, search_ms (one question alone); with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd (parts of it),
-        generate_ms (median reply that was waited for);
+        measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s,
+        search_ms (one question alone); with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and
+        judge_cost_usd (parts of it), generate_ms (median reply that was waited for);
         `rank_equal_k` and `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
 
     Raises:
