@@ -9,7 +9,7 @@ from .evaluating import (
     result_of,
 )
 from .folder import FILES, STAGING, load_result, load_results, result_folders, save
-from .parameters import WHERE, check_parameters, config_name, configuration
+from .parameters import WHERE, check_models, check_parameters, check_requests, config_name, configuration
 from .provenance import environment, own_version
 from .rehearsing import rehearse
 from .result import Result, new_result
@@ -34,8 +34,10 @@ __all__ = [
     "check_comparable",
     "check_evaluation",
     "check_gates_measured",
+    "check_models",
     "check_parameters",
     "check_perspectives",
+    "check_requests",
     "check_same",
     "compare_reports",
     "config_name",

@@ -30,6 +30,16 @@ from ragbench.evaluation.assembling import (
     scores_by_case,
     unmeasured,
 )
+from ragbench.evaluation.calibrations import (
+    Given,
+    case_thresholds,
+    check_models,
+    load_calibrations,
+    plain,
+    scale_note,
+    verdict_note,
+    with_probabilities,
+)
 from ragbench.evaluation.cases import OF_ANSWERS, decide
 from ragbench.evaluation.comparison import check_comparable, compare_reports
 from ragbench.evaluation.folder import load_result
@@ -37,6 +47,7 @@ from ragbench.evaluation.perspectives import (
     at_depths,
     ceilings_of,
     chunk_statistics,
+    claim_model,
     claims_of,
     document_ceilings,
     judgements_of,
@@ -61,6 +72,8 @@ from ragbench.evaluation.records import (
 from ragbench.evaluation.result import Result, new_result
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.llms import check_servers
+from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.safety import load_detector
 from ragbench.progress import progress_bar
@@ -71,6 +84,7 @@ from ragbench.types import LLM, Answer, Dataset, Embedder, Judgement, System
 if TYPE_CHECKING:
     import pandas as pd
 
+CLAIMS = "claim_support"
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
 _MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "overall"))
 CRITERIA = ("correctness", "faithfulness", "relevance")
@@ -88,6 +102,7 @@ def evaluate(
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
+    calibration: Given = (),
     baseline: Result | Report | str | Path | None = None,
     name: str = "",
 ) -> Result:
@@ -107,6 +122,9 @@ def evaluate(
         judge: the language model that judges the answers; "" means none.
         criteria: what it judges, as in `ragbench.judge`; those of targets such as "llm_context_recall" are added.
         ks: the depths at which rankings are measured.
+        calibration: what heuristic scores mean on texts like these: one or several `Calibration`, or their files. A
+            calibrated measure M gets "calibrated:M", the probability that a person says yes, and its threshold decides
+            in place of the one in `targets`. Without one, reports show how the scores rank, and say "uncalibrated".
         baseline: an earlier result to compare with, or its folder; refused before anything is asked if it is of other
             questions.
         name: of the result; "" makes one from the dataset and the system.
@@ -133,7 +151,11 @@ def evaluate(
     aims = load_targets() if targets is None else targets
     earlier = load_result(baseline) if isinstance(baseline, str | Path) else baseline
     earlier = earlier.report if isinstance(earlier, Result) else earlier
-    check_evaluation(dataset, chosen, aims, earlier, embedder=embedder, judge=judge, criteria=criteria, ks=ks)
+    check_evaluation(
+        dataset, chosen, aims, earlier,
+        embedder=embedder, judge=judge, criteria=criteria, ks=ks, calibration=calibration,
+    )  # fmt: skip
+    check_servers(judge)
     if isinstance(detector, str):
         detector = load_detector(detector)
     start = time.perf_counter()
@@ -141,7 +163,8 @@ def evaluate(
     asked = time.perf_counter() - start
     return result_of(
         answered, perspectives=chosen, targets=aims, embedder=embedder, detector=detector, judge=judge,
-        criteria=criteria, ks=ks, baseline=earlier, name=name, seconds={"ask": round(asked, 3)},
+        criteria=criteria, ks=ks, calibration=calibration, baseline=earlier, name=name,
+        seconds={"ask": round(asked, 3)},
     )  # fmt: skip
 
 
@@ -170,6 +193,7 @@ def check_evaluation(
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
+    calibration: Given = (),
 ) -> None:
     """Everything that can be refused before the system is asked.
 
@@ -182,6 +206,7 @@ def check_evaluation(
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
         raise DataError(f"test set {dataset.name!r} is empty: it has neither questions nor safety samples")
     judged = ("judge",) if judge else ()
+    check_models(load_calibrations(calibration), _models(embedder))
     _criteria(criteria, targets)
     at_depths(ks)
     for gate in sorted(targets.gates):
@@ -209,6 +234,7 @@ def result_of(
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
+    calibration: Given = (),
     baseline: Report | None = None,
     name: str = "",
     settings: Mapping[str, Any] = MappingProxyType({}),
@@ -221,8 +247,12 @@ def result_of(
         seconds: of what was done before.
         The other arguments are those of `evaluate`.
     """
+    import pandas as pd
+
     chosen = check_perspectives(perspectives)
     wanted = load_targets() if targets is None else targets
+    known = load_calibrations(calibration)
+    thresholds = case_thresholds(wanted.cases, known)
     dataset = answered.dataset
     aims = wanted
     if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: no system of ragbench reaches them
@@ -247,7 +277,9 @@ def result_of(
                     judgements = judgements_of(answered, judge, criteria)
                     frames[one] = score_judgements(judgements)
                 else:
-                    frames[one] = measure(one, answered, embedder=embedder, named=named)
+                    threshold = known[CLAIMS].threshold if CLAIMS in known else STRICT
+                    scored = measure(one, answered, embedder=embedder, named=named, threshold=threshold)
+                    frames[one] = with_probabilities(scored, known)
                 if one == "safety":
                     results = [safety_results(dataset, detector), system_results(dataset, answered.safety_answers)]
                     figures = tuple(figure for found, _, _ in results for figure in found)
@@ -258,6 +290,8 @@ def result_of(
                     reason = _nothing_scored(one, answered)
             note = f"judged by {level_of(answered)}" if one == "retrieval" and not reason else ""
             warning = passages_in_doubt(answered) if note else ""
+            if one in frames and one != "judge" and not reason:
+                note = "; ".join(filter(None, [note, scale_note(one, frames[one], known)]))
             if one == "safety" and any(figure.kind != "system" for figure in figures):
                 note = "leak_*: built-in detector" if detector else "attack_*, leak_*: built-in detectors"
             states.append(Perspective(one, not reason, reason, note, warning))
@@ -266,8 +300,9 @@ def result_of(
     measured = {one.name: frames[one.name] for one in states if one.measured and one.name in frames}
     if measured.keys().isdisjoint(OF_ANSWERS):
         aims = aims.without(["pass_rate"])  # which is about answers
-    decided = decide(answered, measured, aims.cases, aims.weights)
-    states.append(overall_state(decided))
+    decided = decide(answered, measured, thresholds, aims.weights)
+    every = pd.concat([*measured.values()]) if measured else decided.scores
+    states.append(replace(overall_state(decided), note=verdict_note(thresholds, every, known)))
     frames["overall"] = overall_frame(decided)
     best = ceilings_of(answered, named)
     check_reachable(aims, best)
@@ -277,7 +312,8 @@ def result_of(
     if any(one.name == "pipeline" and one.measured for one in states):
         rows += latency_rows(answered, aims)
     rows += [aimed(unmeasured(name, dataset), aims) for name in aims.named if name not in {row.measure for row in rows}]
-    claims = claims_of(answered, list(dataset.queries), embedder) if "groundedness" in measured else {}
+    limit = known[CLAIMS].threshold if CLAIMS in known else STRICT
+    claims = claims_of(answered, list(dataset.queries), embedder, limit) if "groundedness" in measured else {}
     costs = costs_by_case(answered, judgements)
     cases = cases_of(answered, scores_by_case(dataset, frames), decided, claims, judgements, costs)
     report = Report(
@@ -287,6 +323,8 @@ def result_of(
         settings={
             **settings,
             **_settings(chosen, aims, embedder, judge),
+            "cases": thresholds,
+            **({"calibration": plain(known)} if known else {}),
             "detector": getattr(detector, "name", "given") if detector else "built-in",
             "k": list(ks),
             **({"criteria": list(criteria)} if judge else {}),
@@ -346,6 +384,12 @@ def _criteria(criteria: Sequence[str], targets: Targets) -> tuple[str, ...]:
         if name not in prompts.CRITERIA:
             raise ConfigError(unknown("criterion", name, prompts.CRITERIA))
     return tuple(dict.fromkeys([*criteria, *named]))
+
+
+def _models(embedder: str | Embedder) -> dict[str, str]:
+    """measure -> the model that computes it."""
+    name = embedder if isinstance(embedder, str) else embedder.name
+    return {CLAIMS: claim_model(embedder), "semantic_similarity": name}
 
 
 def _settings(

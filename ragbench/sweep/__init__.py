@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
-from ragbench.evaluation import load_results, own_version
+from ragbench.evaluation import check_models, load_results, own_version
 from ragbench.files import write_durably
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
@@ -82,6 +82,7 @@ def sweep(
     Raises:
         ConfigError: the grid, a notebook or a parameter is not what it should be; nothing has been run then.
         DataError: the dataset cannot be loaded; nothing has been run then.
+        ModelError: the server of a model that would be asked cannot be reached; nothing has been run then.
         SweepError: another sweep works in the same folder, or it holds results on other data.
         KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same call goes on.
     """
@@ -134,6 +135,8 @@ def _sweep(
     ]
     notes += _older(folder, skipped)
     waiting = [name for name in grid.runs if name not in skipped]
+    for name in waiting:
+        check_models(grid.runs[name])
     side_by_side = min(jobs or processes.default_jobs(), max(1, len(waiting)))
     if waiting:
         console.print(

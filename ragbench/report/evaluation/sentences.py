@@ -101,7 +101,9 @@ def figures(report: Report) -> list[tuple[str, str]]:
         said.append(("Questions", ", ".join(parts)))
     claims = []
     if "unsupported_claims" in counts:
-        claims.append(f"{plural(counts['unsupported_claims'], 'unsupported claim')} by wording")
+        limit = report.settings.get("calibration", {}).get("claim_support", {}).get("threshold")
+        scale = "0.5, uncalibrated" if limit is None else f"{limit:.2f}, calibrated"
+        claims.append(f"{plural(counts['unsupported_claims'], 'claim')} with a support below {scale}")
         claims.append(f"{plural(counts['fabricated_numbers'], 'number')} in no context")
     if "invented_claims" in counts:
         claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
