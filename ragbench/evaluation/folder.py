@@ -192,8 +192,9 @@ def load_result(path: str | Path) -> Result:
         DataError: it is missing, or one of its files is missing, damaged or cut short; the message names the file.
     """
     path = Path(path)
-    if path.is_file() or ((path / "report.json").is_file() and not (path / "config.json").exists()):
-        file = path if path.is_file() else path / "report.json"
+    single = path.is_file() or path.suffix == ".json"
+    if single or ((path / "report.json").is_file() and not (path / "config.json").exists()):
+        file = path if single else path / "report.json"
         return _of_report(read_report(file), file.resolve().parent.name if file.stem == "report" else file.stem)
     if not path.is_dir():
         raise DataError(f"{path} is not a folder; expected the folder of a result, with {', '.join(FILES)}")
