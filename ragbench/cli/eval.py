@@ -124,7 +124,7 @@ def eval_command(
         judge = named_model(judge, judge_provider, judge_model)
         aims = load_targets(targets, fail_under)
         earlier = None if baseline is None else load_result(baseline).report
-        data = _question(test_set, corpus, query, expected_doc or []) if query else _load(test_set, corpus)
+        data = _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus)
         if query:
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
         categories = _words(category)
@@ -188,7 +188,7 @@ def eval_command(
     raise typer.Exit(0 if report.passed and found else 1)
 
 
-def _load(test_set: str, corpus: str) -> Dataset:
+def load_questions(test_set: str, corpus: str) -> Dataset:
     from ragbench.datasets import load_dataset
 
     data = load_dataset(test_set, corpus=corpus)
@@ -212,7 +212,7 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
 
         base = load_corpus(corpus)
     else:
-        base = _load(test_set, "")
+        base = load_questions(test_set, "")
     expected = [resolve_doc_id(doc_id, base.corpus) for doc_id in expected]
     for doc_id in expected:
         if base.corpus and doc_id not in base.corpus:

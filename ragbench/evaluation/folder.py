@@ -28,6 +28,7 @@ from ragbench.evaluation.formats import (
     records_of,
     run_to_trec,
     scores_to_csv,
+    shortened,
     trec_to_run,
 )
 from ragbench.evaluation.records import Report
@@ -100,7 +101,7 @@ def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = Mappi
         "answers.jsonl": json_lines(result.answers),
         "judgements.jsonl": json_lines(result.judgements),
         "scores.csv": scores_to_csv(result.scores),
-        "timings.json": _json({"seconds": dict(result.timings)}),
+        "timings.json": _json({"seconds": shortened(result.timings)}),
         **views,
     }
     if result.diagnosis is not None:

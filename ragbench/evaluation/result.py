@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.parameters import configuration
 from ragbench.evaluation.provenance import environment
@@ -137,7 +138,7 @@ def new_result(
             "split": dataset.split,
             "fingerprint": dataset.fingerprint,
         },
-        "facts": dict(facts or {}),
+        "facts": shortened(facts or {}),
         "environment": environment(),
         "questions": dataset.queries,
     }  # fmt: skip

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ragbench.evaluation import Results
 from ragbench.evaluation.results import baseline_name, configurations, ranking_measure
 from ragbench.evaluation.schema import plain
-from ragbench.report.evaluation.sentences import p_text
 from ragbench.report.sweep import conclusion, leaderboard_markdown
+from ragbench.statistics import p_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from ragbench.evaluation.results import configurations, mean_of, only
 from ragbench.metrics.retrieval import ranking
 from ragbench.registry import higher_is_better
 from ragbench.report.configuration import budget_curve
-from ragbench.statistics import compare, held_out
+from ragbench.statistics import compare, held_out, p_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -209,7 +209,8 @@ def _tested(row: Any, p: str, p_name: str) -> str:
     if row["ties"] == row["n"]:
         return f"equal on every one of {questions}: nothing here tells the two apart"
     difference = " ".join([f"{row['difference']:+.3f}", *_interval(row.to_dict(), "{:+.3f}")])
-    return f"{difference}, {p_name} = {row[p]:.4f}, over {questions}: {_belief(row[p])}"
+    note = f" (the differences are {row['note']})" if row.get("note") else ""
+    return f"{difference}, {p_name} {p_text(row[p], '= ')}, over {questions}: {_belief(row[p])}{note}"
 
 
 def _belief(p_value: float) -> str:

@@ -38,7 +38,7 @@ def sweep(n: int = 100) -> list[Result]:
 
 
 def test_the_smallest_proven_within_the_margin() -> None:
-    results = sweep()
+    results = sweep(600)
     board = leaderboard(results, measure="nDCG@10")
     table, said = report.margin_decisions(results, board, measure="nDCG@10", margin=0.02)
     assert table["label"].str.startswith(("dense", "hybrid", "bm25")).all()
@@ -57,7 +57,7 @@ def test_costs_that_are_unknown_or_all_the_same_decide_nothing() -> None:
     assert report.known_costs(board) == []
     table, said = report.margin_decisions(results, board, measure="nDCG@10")
     assert said == []
-    assert table["proven"].tolist() == [True, True]
+    assert table["proven"].tolist() == [False, False], "60 ties do not show that no question differs"
 
 
 def test_the_choice_is_measured_again_by_label() -> None:
@@ -145,7 +145,7 @@ def test_one_configuration_is_nothing_to_decide_between() -> None:
 
 def test_decisions_where_lower_is_better() -> None:
     measure = "ngram_redundancy"
-    results = [Result(one.name, one.config, one.run, one.scores.assign(measure=measure)) for one in sweep()]
+    results = [Result(one.name, one.config, one.run, one.scores.assign(measure=measure)) for one in sweep(300)]
     board = leaderboard(results, measure=measure)
     assert board["name"].iloc[0] == "bm25"
     table, said = report.margin_decisions(results, board, measure=measure, margin=0.02)

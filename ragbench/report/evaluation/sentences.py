@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, Report, total_cost
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
+from ragbench.statistics import p_text
 
 SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?", "no target": "·"}
 """A sign for each verdict, so that none is told by its colour alone."""
@@ -242,17 +243,6 @@ def signed(difference: float | None) -> str:
     ('+0.250', '-0.250', '0.000')
     """
     return f"{'+' if difference and difference > 0 else ''}{number(difference)}"
-
-
-def p_text(p: float | None, equals: str = "") -> str:
-    """A p-value, never as 0.
-
-    >>> p_text(0.0312), p_text(0.0312, "= "), p_text(0.00002), p_text(None)
-    ('0.031', '= 0.031', '< 0.001', '–')
-    """
-    if p is None:
-        return "–"
-    return "< 0.001" if p < 0.001 else f"{equals}{p:.3f}"
 
 
 def needed(change: Change) -> str:
