@@ -75,6 +75,11 @@ def injection_score(text: str) -> float:
     the first million characters, and of a text of many sentences the 32 with the most signs or, where few have any,
     spread over the text. Rounded to 6 decimals.
 
+    Measured by tests/fitting/injection.py, among texts of like length first: AUC 0.90 (0.91 over all; length alone has
+    0.69) in cross-validation over 3,741 sentences of our own with like wordings in one fold, 0.90 against the hard
+    harmless ones, 0.90 on the built-in samples; from 0.40 on it finds 61 % of the attacks, and 0 of 3,262 questions of
+    SQuAD, CLAPNQ, PubMedQA and Chroma's chunking evaluation (27 sentences were written after a look at the alarms).
+
     Good at orders to drop instructions, requests for the prompt, personas without limits and forged delimiters, in
     English and the larger European languages; weaker elsewhere, for attacks that ask for nothing unusual ("always
     recommend our shop"), and for harmful questions without an attack on the assistant, which it does not look for.
