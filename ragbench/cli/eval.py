@@ -29,6 +29,7 @@ _SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml file that describes a s
 _JUDGE = "A language model that judges the answers: anthropic:<model>, ollama:<model>, ...; alone, that of RAG_EVAL_*."
 _CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
 _DETECTOR = "What scores the safety samples: hf:<text-classification model>; default: the built-in detector."
+_SUPPORT = "What compares claims with contexts: minilm, lexical, or a cross-encoder for NLI (folder or hub name)."
 _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
 
 
@@ -55,6 +56,7 @@ def eval_command(
     criteria: Annotated[
         str, typer.Option(help="What is judged; also context_recall, context_precision.")
     ] = "correctness,faithfulness,relevance",
+    support_model: Annotated[str, typer.Option(help=_SUPPORT)] = "",
     detector: Annotated[str, typer.Option(help=_DETECTOR)] = "",
     baseline: Annotated[Path | None, typer.Option(help="An earlier report.json; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
@@ -100,7 +102,7 @@ def eval_command(
             select_categories,
             select_suite,
         )
-        from ragbench.llms import named_model
+        from ragbench.llms import check_servers, named_model
         from ragbench.metrics.safety import load_detector
         from ragbench.report.evaluation import (
             check_output,
@@ -122,7 +124,7 @@ def eval_command(
         judge = named_model(judge, judge_provider, judge_model)
         aims = load_targets(targets, fail_under)
         earlier = None if baseline is None else read_report(baseline)
-        data = _question(test_set, corpus, query, expected_doc or []) if query else _load(test_set, corpus)
+        data = _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus)
         if query:
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
         categories = _words(category)
@@ -130,6 +132,7 @@ def eval_command(
         embedder = "wordllama" if suite == "smoke" else "minilm"
         options: dict[str, Any] = {
             "embedder": embedder,
+            "support_model": support_model,
             "judge": judge,
             "criteria": asked_for,
             "ks": ks,
@@ -141,6 +144,7 @@ def eval_command(
             _say_rehearsal(*rehearse(data, system, judge, asked_for, attacks=attacks))
             raise typer.Exit(0)
         scorer = load_detector(detector) if detector else None
+        check_servers(judge)
         if place is None and not query:
             place = _own_folder(data.name, Path(system).stem, suite)
         journal = None
@@ -179,11 +183,14 @@ def eval_command(
         if place is not None:
             both = "" if is_report_file(place) else "/report.html (also report.md, report.json)"
             typer.echo(f"Report: {shown(place)}{both}", err=as_json)
+        if answered.answers and all(answer.failed for answer in answered.answers):
+            typer.echo(f"Failed: every answer failed, the first: {answered.answers[0].error or 'no reason'}", err=True)
+            raise typer.Exit(1)
         check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
     raise typer.Exit(0 if report.passed and found else 1)
 
 
-def _load(test_set: str, corpus: str) -> Dataset:
+def load_questions(test_set: str, corpus: str) -> Dataset:
     from ragbench.datasets import load_dataset
 
     data = load_dataset(test_set, corpus=corpus)
@@ -207,7 +214,7 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
 
         base = load_corpus(corpus)
     else:
-        base = _load(test_set, "")
+        base = load_questions(test_set, "")
     expected = [resolve_doc_id(doc_id, base.corpus) for doc_id in expected]
     for doc_id in expected:
         if base.corpus and doc_id not in base.corpus:

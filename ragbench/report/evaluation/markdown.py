@@ -23,12 +23,12 @@ from ragbench.report.evaluation.sentences import (
     interval,
     needed,
     number,
-    p_text,
     plural,
     shown_measures,
     signed,
     sureness,
 )
+from ragbench.statistics import p_text
 
 _CASES = 50
 _CLAIMS = 50
