@@ -109,14 +109,15 @@ def test_unscored_measures_are_said_so_not_printed_as_nan() -> None:
 
 def test_nothing_is_ranked_where_nothing_was_scored() -> None:
     unscored: dict[str, list[float | None]] = {"nDCG@10": [None] * 20}
-    board = results.leaderboard([result("one", unscored), result("another", unscored)], measure="nDCG@10")
+    both = [result("one", unscored), result("another", unscored)]
+    board = results.leaderboard(both, measure="nDCG@10")
     assert board["rank"].isna().all()
     assert "| unranked |" in report.leaderboard_markdown(board)
-    comparison = compare_all({one.name: one.scores for one in results}, "one", measures=["nDCG@10"])
-    assert report.conclusion(results, comparison, "one", "nDCG@10") == [
+    comparison = compare_all({one.name: one.scores for one in both}, "one", measures=["nDCG@10"])
+    assert report.conclusion(both, comparison, "one", "nDCG@10") == [
         "No question could be scored by nDCG@10, so no configuration is better than another."
     ]
-    _, said = report.margin_decisions(results, board, measure="nDCG@10")
+    _, said = report.margin_decisions(both, board, measure="nDCG@10")
     assert said == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
 
 
