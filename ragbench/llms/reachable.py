@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from ragbench.errors import ConfigError, MissingExtraError
 from ragbench.llms.providers import PROVIDERS, load_llm, own_server, parse
-from ragbench.llms.stored import replies_mode
+from ragbench.llms.settings import current_settings
 
 
 def unavailable(name: str = "env") -> str:
@@ -29,7 +29,7 @@ def unavailable(name: str = "env") -> str:
     except (ConfigError, MissingExtraError) as exc:
         return str(exc)
     where = own_server(name)
-    if not where or replies_mode() == "offline" or listens(where):
+    if not where or current_settings().replies == "offline" or listens(where):
         return ""
     parts = urlsplit(where)  # its host only: an address may hold a password
     return f"{':'.join(parse(name))}: no server takes connections at {parts.hostname}, port {_port(where)}"

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.llms import Settings, check_llm
 from ragbench.retrievers import check_retriever
 from ragbench.systems.connections import McpSpec
 from ragbench.systems.http import HttpSpec, HttpSystem
@@ -43,7 +44,7 @@ class _PipelineSpec(BaseModel):
     temperature: float = Field(0.0, ge=0)
 
 
-def load_system(spec: str | Path, dataset: Dataset) -> System:
+def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = None) -> System:
     """The system under test of that name.
 
     - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's documents, with this
@@ -51,6 +52,8 @@ def load_system(spec: str | Path, dataset: Dataset) -> System:
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`) or `[mcp]`
       (`McpSystem`); `[ingest]` beside it is for `load_target`.
     - a `.jsonl` file: `RecordedSystem`.
+
+    Language models that the file names are asked as `settings` say, by default as the environment says.
 
     A system that holds connections has `close()`. A function is no name: give it to `FunctionSystem` in a notebook.
 
@@ -71,7 +74,7 @@ def load_system(spec: str | Path, dataset: Dataset) -> System:
     if text.endswith(".jsonl"):
         return RecordedSystem(path)
     if text.endswith(".toml"):
-        return _from_file(path, dataset)
+        return _from_file(path, dataset, settings)
     try:
         check_retriever(text)
     except ConfigError as exc:
@@ -99,7 +102,7 @@ def read_tables(path: Path) -> dict[str, Any]:
     return tables
 
 
-def _from_file(path: Path, dataset: Dataset) -> System:
+def _from_file(path: Path, dataset: Dataset, settings: Settings | None) -> System:
     tables = read_tables(path)
     [kind] = [kind for kind in KINDS if kind in tables]
     model: type[BaseModel] = HttpSpec if kind == "http" else McpSpec if kind == "mcp" else _PipelineSpec
@@ -107,6 +110,9 @@ def _from_file(path: Path, dataset: Dataset) -> System:
         options = model.model_validate({"name": path.stem, **tables[kind]}).model_dump(exclude_unset=True)
     except ValidationError as exc:
         raise ConfigError(f"{path}, [{kind}]: {mistakes(exc)}") from None
+    for role in ("llm", "sampling"):
+        if settings is not None and options.get(role) not in (None, "", "extractive"):
+            options[role] = check_llm(options[role], settings)
     if kind == "pipeline":
         return Pipeline(dataset, **options)
     return HttpSystem(**options) if kind == "http" else McpSystem(**options)
