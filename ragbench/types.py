@@ -286,13 +286,17 @@ class Judgement:
     usage: tuple[Completion, ...] = ()
 
 
+MOST_INCONSISTENT = 0.5
+"""From this fraction of choices that change with the order on, a judge cannot tell: tossing a coin changes as many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preference:
     """Which of two systems' answers to a question is better.
 
     `value` is 1 where that of `a` is, 0 where that of `b` is, 0.5 for a tie, or None where no verdict could be had.
-    `consistent` says whether the judge chose the same answer in both orders; a choice that changed with the order is a
-    tie. It is None where no judge was asked. `state` is as in `Judgement`.
+    `consistent` says whether the judge chose the same answer in both orders; a choice that changed with the order is no
+    decision (state "order_dependent", value None). It is None where no judge was asked. Other states as in `Judgement`.
     """
 
     query_id: str

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, FailureKind
+from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, FailureKind, ModelError
 from ragbench.experiment import (
     FILES,
     Timings,
     check_parameters,
+    check_requests,
     config_name,
     configuration,
     environment,
@@ -258,6 +259,20 @@ def test_the_zeros_of_a_run_without_chunks_are_no_scores(tmp_path: Path) -> None
     folder = saved(tmp_path / "run", scores=scores({"q1": 0.0, "q2": 0.0}), facts={"chunks": 0})
     with pytest.warns(DataWarning, match="run was made from 0 chunks, so nothing was searched"):
         assert load_run(folder).scores["value"].isna().all()
+
+
+def test_a_run_whose_every_request_failed_is_no_run() -> None:
+    gone = [Completion("", "m", error=f"m: 50{i}", failure=FailureKind.ERROR) for i in range(2)]
+    failed = [Answer(f"q{i}", "", outcome="failed", usage=one) for i, one in enumerate(gone)]
+    with pytest.raises(ModelError, match="every one of 2 requests for answers failed, the first: m: 500"):
+        check_requests(failed)
+    check_requests([*failed, Answer("q3", "x", usage=Completion("x", "m"))])
+    check_requests([Answer("q1", "an extract")])
+    verdict = Judgement("q1", "relevance", None, model="m", state="judge_failed", usage=tuple(gone))
+    with pytest.raises(ModelError, match="every one of 2 requests for verdicts failed, the first: m: 500"):
+        check_requests([], [verdict])
+    check_requests([], [verdict, Judgement("q2", "relevance", 1.0, model="m", usage=(Completion("x", "m"),))])
+    check_requests([], [Judgement("q2", "relevance", None, state="no_reference")])
 
 
 def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ RESULTS = Path("results", "eval")
 
 _SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml file that describes a system, or recorded answers (.jsonl)."
 _JUDGE = "A language model that judges the answers: anthropic:<model>, ollama:<model>, ...; alone, that of RAG_EVAL_*."
+_CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
+_DETECTOR = "What scores the safety samples: hf:<text-classification model>; default: the built-in detector."
 _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
 
 
@@ -53,9 +55,11 @@ def eval_command(
     criteria: Annotated[
         str, typer.Option(help="What is judged; also context_recall, context_precision.")
     ] = "correctness,faithfulness,relevance",
+    detector: Annotated[str, typer.Option(help=_DETECTOR)] = "",
     baseline: Annotated[Path | None, typer.Option(help="An earlier report.json; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
     targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
+    calibration: Annotated[list[Path] | None, typer.Option(help=_CALIBRATION)] = None,
     save_trace: Annotated[
         bool, typer.Option("--save-trace", help="Write traces.jsonl of the failed questions.")
     ] = False,
@@ -97,6 +101,7 @@ def eval_command(
             select_suite,
         )
         from ragbench.evaluation.perspectives import judgements_of
+        from ragbench.metrics.safety import load_detector
         from ragbench.report.evaluation import (
             check_output,
             compare_reports,
@@ -124,7 +129,13 @@ def eval_command(
         categories = _words(category)
         data = select_suite(select_categories(data, categories), suite)
         embedder = "wordllama" if suite == "smoke" else "minilm"
-        options: dict[str, Any] = {"embedder": embedder, "judge": judging, "criteria": asked_for, "ks": ks}
+        options: dict[str, Any] = {
+            "embedder": embedder,
+            "judge": judging,
+            "criteria": asked_for,
+            "ks": ks,
+            "calibration": calibration or (),
+        }
         attacks = "safety" in chosen
         check_evaluation(data, chosen, aims, earlier, **options)
         if dry_run:
@@ -134,6 +145,8 @@ def eval_command(
                     judgements_of(answered, judging, asked_for)
             _say_dry_run(plan, judge)
             raise typer.Exit(0)
+        scorer = load_detector(detector) if detector else None
+        llms.check_servers(judging)
         if place is None and not query:
             place = _own_folder(data.name, Path(system).stem, suite)
         journal = None
@@ -149,7 +162,9 @@ def eval_command(
         name = f"{data.name}, {answered.system['name']}"
         if output and place is not None:
             name = place.stem if is_report_file(place) else place.resolve().name
-        report = report_of(answered, perspectives=chosen, targets=aims, name=_suited(name, suite), **options)
+        report = report_of(
+            answered, perspectives=chosen, targets=aims, name=_suited(name, suite), detector=scorer, **options
+        )
         report = replace(
             report,
             settings={"suite": suite, **({"categories": categories} if categories else {}), **report.settings},
@@ -172,6 +187,9 @@ def eval_command(
         if place is not None:
             both = "" if is_report_file(place) else "/report.html (also report.md, report.json)"
             typer.echo(f"Report: {shown(place)}{both}", err=as_json)
+        if answered.answers and all(answer.failed for answer in answered.answers):
+            typer.echo(f"Failed: every answer failed, the first: {answered.answers[0].error or 'no reason'}", err=True)
+            raise typer.Exit(1)
         check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
     raise typer.Exit(0 if report.passed and found else 1)
 

@@ -11,6 +11,7 @@ from ragbench.errors import ConfigError
 from ragbench.evaluation.answering import Answered
 from ragbench.evaluation.safety import score_leaks
 from ragbench.judges import judge as judge_answers
+from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.registry import KS, is_ranking_measure
 from ragbench.scoring import score_answers, score_chunks, score_run, score_spans
@@ -268,6 +269,7 @@ def measure(
     *,
     embedder: str | Embedder,
     named: Sequence[str] = (),
+    threshold: float = STRICT,
 ) -> pd.DataFrame:
     """The scores of a perspective other than "judge", `named` measures among them: query_id, measure, value."""
     if perspective == "retrieval":
@@ -276,7 +278,13 @@ def measure(
         context = score_context(answered.dataset, answered.answers, texts_of(answered))
         return context[~context["measure"].isin(_REACHED)]
     if perspective == "groundedness":
-        return score_groundedness(answered.dataset, answered.answers, texts_of(answered), model=claim_model(embedder))
+        return score_groundedness(
+            answered.dataset,
+            answered.answers,
+            texts_of(answered),
+            model=claim_model(embedder),
+            threshold=threshold,
+        )
     if perspective == "pipeline":
         # What differs each time is no score of a case: latencies stand in a table of their own.
         frame = score_pipeline(answered.dataset, answered.answers)
@@ -294,13 +302,13 @@ def judgements_of(answered: Answered, judge: str | LLM, criteria: Sequence[str])
 
 
 def claims_of(
-    answered: Answered, query_ids: Sequence[str], embedder: str | Embedder
+    answered: Answered, query_ids: Sequence[str], embedder: str | Embedder, threshold: float = STRICT
 ) -> dict[str, list[dict[str, object]]]:
     """query_id -> the claims of its answer, each with its verdict and what it rests on."""
     chosen = answered.dataset.select(query_ids)
     answers = [answer for answer in answered.answers if answer.query_id in chosen.queries]
     claims: dict[str, list[dict[str, object]]] = {}
     model = claim_model(embedder)
-    for row in claim_table(chosen, answers, texts_of(answered), model=model).to_dict("records"):
+    for row in claim_table(chosen, answers, texts_of(answered), model=model, threshold=threshold).to_dict("records"):
         claims.setdefault(row.pop("query_id"), []).append({str(name): value for name, value in row.items()})
     return claims

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from ragbench.experiment.configuration import (
     WHERE,
+    check_models,
     check_parameters,
+    check_requests,
     config_name,
     configuration,
 )
@@ -29,7 +31,9 @@ __all__ = [
     "FILES",
     "WHERE",
     "Timings",
+    "check_models",
     "check_parameters",
+    "check_requests",
     "config_name",
     "configuration",
     "environment",

@@ -11,7 +11,7 @@ from ragbench.llms.dry_run import STAND_IN, DryRun, ModelPlan, active_dry_run, d
 from ragbench.llms.many import generate_many
 from ragbench.llms.prices import Price, cost_of, price_of, prices_checked
 from ragbench.llms.providers import check_llm, load_llm, named_model
-from ragbench.llms.reachable import listens, unavailable
+from ragbench.llms.reachable import check_servers, listens, unavailable
 from ragbench.llms.scripted import ScriptedLLM
 from ragbench.llms.settings import Settings, current_settings
 from ragbench.llms.stored import StoredLLM
@@ -26,6 +26,7 @@ __all__ = [
     "StoredLLM",
     "active_dry_run",
     "check_llm",
+    "check_servers",
     "cost_of",
     "current_settings",
     "dry_run",

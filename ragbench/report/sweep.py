@@ -12,7 +12,7 @@ from ragbench.metrics.retrieval import ranking
 from ragbench.registry import LEADERBOARD, higher_is_better
 from ragbench.report.configuration import budget_curve, main_measure, only
 from ragbench.report.models import ANSWER_MEASURES, with_language_model
-from ragbench.statistics import compare, held_out, summarise
+from ragbench.statistics import compare, held_out, p_text, summarise
 from ragbench.types import RunResult
 
 if TYPE_CHECKING:
@@ -369,7 +369,8 @@ def _tested(row: Any, p: str, p_name: str) -> str:
     if row["ties"] == row["n"]:
         return f"equal on every one of {questions}: nothing here tells the two apart"
     difference = " ".join([f"{row['difference']:+.3f}", *_interval(row.to_dict(), "{:+.3f}")])
-    return f"{difference}, {p_name} = {row[p]:.4f}, over {questions}: {_belief(row[p])}"
+    note = f" (the differences are {row['note']})" if row.get("note") else ""
+    return f"{difference}, {p_name} {p_text(row[p], '= ')}, over {questions}: {_belief(row[p])}{note}"
 
 
 def _belief(p_value: float) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
-from ragbench.experiment import load_sweep, own_version
+from ragbench.experiment import check_models, load_sweep, own_version
 from ragbench.files import write_durably
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.sweep import processes, spending
@@ -86,6 +86,7 @@ def sweep(
     Raises:
         ConfigError: the grid, a notebook or a parameter is not what it should be; nothing has been run then.
         DataError: the dataset cannot be loaded; nothing has been run then.
+        ModelError: the server of a model that would be asked cannot be reached; nothing has been run then.
         SweepError: another sweep works in the same folder, or it holds results on other data.
         KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same call goes on.
     """
@@ -138,6 +139,8 @@ def _sweep(
     ]
     notes += _older(folder, skipped)
     waiting = [name for name in grid.runs if name not in skipped]
+    for name in waiting:
+        check_models(grid.runs[name], settings)
     side_by_side = min(jobs or processes.default_jobs(), max(1, len(waiting)))
     if waiting:
         console.print(

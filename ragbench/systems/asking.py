@@ -13,7 +13,7 @@ from types import MappingProxyType
 from ragbench.errors import ConfigError, DataWarning, FailureKind
 from ragbench.llms import active_dry_run
 from ragbench.progress import progress_bar
-from ragbench.systems.function import failed, to_answer
+from ragbench.systems.function import failed, takes_roles, to_answer
 from ragbench.types import Answer, Dataset, System
 
 
@@ -30,7 +30,8 @@ def ask(
     """The system's answer to every question of the dataset, in the order of the cases.
 
     Args:
-        system: anything with `name` and `answer(query_id, query)`. Where it has `check_replies(ended=...)`, that may
+        system: anything with `name` and `answer(query_id, query)`. Where that takes the keyword `user_roles`, it gets
+            those of the case. Where it has `check_replies(ended=...)`, that may
             end the run with an error, such as for a path that matches in no reply.
         dataset: the questions.
         concurrency: how many questions wait at a time.
@@ -64,20 +65,26 @@ def ask(
             return list(answers)
         by_query = {**known, **{answer.query_id: answer for answer in answers}}
         return [by_query[query_id] for query_id in dataset.queries]
-    by_query = {**known, **_side_by_side(system, queries, concurrency, timeout_s, label or system.name)}
+    roles = {case.query_id: case.user_roles for case in dataset.cases}
+    by_query = {**known, **_side_by_side(system, queries, roles, concurrency, timeout_s, label or system.name)}
     answers = [by_query[query_id] for query_id in dataset.queries]
     warn_of_failures(system.name, answers)
     return answers
 
 
 def _side_by_side(
-    system: System, queries: Mapping[str, str], concurrency: int, timeout_s: float | None, label: str
+    system: System,
+    queries: Mapping[str, str],
+    roles: Mapping[str, Sequence[str]],
+    concurrency: int,
+    timeout_s: float | None,
+    label: str,
 ) -> dict[str, Answer]:
     came: queue.SimpleQueue[tuple[str, Answer | BaseException]] = queue.SimpleQueue()
 
     def work(query_id: str) -> None:
         try:
-            came.put((query_id, ask_one(system, query_id, queries[query_id])))
+            came.put((query_id, ask_one(system, query_id, queries[query_id], roles[query_id])))
         except BaseException as exc:  # Ctrl-C and exit belong to the thread that waits for us
             came.put((query_id, exc))
 
@@ -113,17 +120,19 @@ def _side_by_side(
     return {query_id: answers[query_id] for query_id in queries}
 
 
-def ask_one(system: System, query_id: str, query: str) -> Answer:
+def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str] = ()) -> Answer:
     """The answer to one question; what the system raises is a failed answer. `latency_ms` has "total" at least.
 
-    In a dry run only systems that send nothing themselves are asked: ragbench's own pipeline and recorded answers.
+    `user_roles` are those of the person who asks, for a system whose `answer` takes them. In a dry run only systems
+    that send nothing themselves are asked: ragbench's own pipeline and recorded answers.
     """
     if (plan := active_dry_run()) and not _sends_nothing(system):
         plan.note_question(system.name)
         return failed(query_id, "a dry run: nothing was sent", FailureKind.DRY_RUN)
     start = time.perf_counter()
     try:
-        answer = to_answer(query_id, system.answer(query_id, query), system.name)
+        roles = {"user_roles": tuple(user_roles)} if takes_roles(system.answer) else {}
+        answer = to_answer(query_id, system.answer(query_id, query, **roles), system.name)
     except Exception as exc:  # whatever a user's system raises is an outcome of that system
         answer = failed(query_id, f"{type(exc).__name__}: {exc}", getattr(exc, "failure", None) or FailureKind.ERROR)
     total = 1000 * (time.perf_counter() - start)

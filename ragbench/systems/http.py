@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -30,8 +30,8 @@ from ragbench.systems.mapping import (
     check_path,
     filled,
     mentions,
+    question_values,
     to_record,
-    without_surrogates,
 )
 from ragbench.systems.reading import mistakes, read_answer
 from ragbench.systems.sending import Limits, Pace, Replied, Sender
@@ -96,7 +96,8 @@ class HttpSystem:
     Args:
         url: where; without a password.
         body: the JSON of the request (None: no body), with "{query}" and "{query_id}" in the places of the question's
-            text and id. They are put into the structure, not into its text: no question can break the JSON.
+            text and id, "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b". They are put
+            into the structure, not into its text: no question can break the JSON.
         params: the same for the query string. In url, body, params and headers "{env:MY_TOKEN}" becomes what that
             variable of the environment holds; a secret that is written out is refused.
         method: "POST", "GET" or "PUT".
@@ -183,9 +184,9 @@ class HttpSystem:
         """Raise ConfigError where a path of `reply` has matched in no reply so far; see `PathMatches`."""
         self._matches.check(ended=ended)
 
-    def answer(self, query_id: str, query: str) -> Answer:
+    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """What the server answers; a failed answer where it does not."""
-        values = {"query": without_surrogates(query), "query_id": query_id}
+        values = question_values(query_id, query, user_roles)
         try:
             # Where nobody listened a moment ago, each further question gets one try and no waiting.
             reply, latency = self._patience.ask(
@@ -206,13 +207,13 @@ class HttpSystem:
             self._matches.answered()
         return replace(answer, latency_ms={**latency, **answer.latency_ms})
 
-    def _in_turn(self, values: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, float]]:
+    def _in_turn(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
         if self._places is None:
             return self._send(values)
         with self._places:
             return self._send(values)
 
-    def _send(self, values: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, float]]:
+    def _send(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
         """One try: the record of the reply, and its times; raises Failed."""
         self._pace.wait(self._stop)
         body = None if self._body is None else filled(self._body, values)

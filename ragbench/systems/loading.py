@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragbench.errors import ConfigError, unknown
-from ragbench.llms import Settings, check_llm
+from ragbench.llms import Settings, check_llm, check_servers
 from ragbench.retrievers import check_retriever
 from ragbench.systems.connections import McpSpec
 from ragbench.systems.http import HttpSpec, HttpSystem
@@ -53,7 +53,8 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
       (`McpSystem`); `[ingest]` beside it is for `load_target`.
     - a `.jsonl` file: `RecordedSystem`.
 
-    Language models that the file names are asked as `settings` say, by default as the environment says.
+    The servers of the language models that it names must take connections. They are asked as `settings` say, by default
+    as the environment says.
 
     A system that holds connections has `close()`. A function is no name: give it to `FunctionSystem` in a notebook.
 
@@ -68,6 +69,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     Raises:
         ConfigError: nothing has that name, or the file is not what it should be; every mistake of it at once.
         DataError: a recorded answer cannot be read.
+        ModelError: the server of its language model cannot be reached.
     """
     text = str(spec)
     path = Path(text).expanduser()
@@ -115,4 +117,5 @@ def _from_file(path: Path, dataset: Dataset, settings: Settings | None) -> Syste
             options[role] = check_llm(options[role], settings)
     if kind == "pipeline":
         return Pipeline(dataset, **options)
+    check_servers(options.get("sampling") or "")
     return HttpSystem(**options) if kind == "http" else McpSystem(**options)

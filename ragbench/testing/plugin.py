@@ -221,6 +221,7 @@ def _lacking(spec: str) -> str:
         return ""
     from ragbench.llms import listens, unavailable
     from ragbench.systems import read_tables
+    from ragbench.systems.credentials import from_environment
 
     tables = read_tables(Path(spec).expanduser())
     kind = next((kind for kind in ("pipeline", "http", "mcp") if isinstance(tables.get(kind), dict)), "")
@@ -232,7 +233,10 @@ def _lacking(spec: str) -> str:
     model = str(table.get("llm" if kind == "pipeline" else "sampling", "") or "extractive")
     if model != "extractive" and (reason := unavailable(model)):
         return reason
-    where = table.get("url" if kind == "http" else "server", "")
+    try:
+        where, _ = from_environment(table.get("url" if kind == "http" else "server", ""), spec)
+    except ConfigError as exc:  # a variable that is not set
+        return str(exc)
     if isinstance(where, str) and where.startswith(("http://", "https://")) and not listens(where):
         return "no server takes connections at its address"
     return ""

@@ -140,11 +140,13 @@ def test_mistakes_in_marker_and_options_are_named(tmp_path: Path) -> None:
             "set NO_SUCH_KEY in the environment",
         ),
         ('[pipeline]\nllm = "gguf:none.gguf"', "there is no such file"),
+        ('[http]\nurl = "{env:NO_SUCH_ADDRESS}/ask"\nbody = { q = "{query}" }', "set NO_SUCH_ADDRESS"),
+        ('[http]\nurl = "http://{env:LOCAL_ADDRESS}/ask"\nbody = { q = "{query}" }', "no server takes connections"),
     ],
 )
 def test_a_system_without_its_server_or_key_is_skipped(tmp_path: Path, table: str, reason: str) -> None:
     (tmp_path / "system.toml").write_text(table, encoding="utf-8")
-    done = run(tmp_path, RETRIEVAL, "--ragbench-system=system.toml")
+    done = run(tmp_path, RETRIEVAL, "--ragbench-system=system.toml", LOCAL_ADDRESS="127.0.0.1:9")
     assert done.returncode == 0, done.stdout + done.stderr
     assert reason in done.stdout
     assert "3 skipped" in done.stdout

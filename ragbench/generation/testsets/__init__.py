@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragbench.generation.testsets.drafting import Draft, generate_drafts
-from ragbench.generation.testsets.output import STATES, as_dataset, drafts_table, save_testset
+from ragbench.generation.testsets.output import STATES, as_dataset, drafts_table, identity, save_testset
 from ragbench.generation.testsets.sampling import SAMPLINGS, sample_chunks, spread
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "as_dataset",
     "drafts_table",
     "generate_drafts",
+    "identity",
     "sample_chunks",
     "save_testset",
     "spread",
