@@ -29,6 +29,7 @@ _SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml file that describes a s
 _JUDGE = "A language model that judges the answers: anthropic:<model>, ollama:<model>, ...; alone, that of RAG_EVAL_*."
 _CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
 _DETECTOR = "What scores the safety samples: hf:<text-classification model>; default: the built-in detector."
+_SUPPORT = "What compares claims with contexts: minilm, lexical, or a cross-encoder for NLI (folder or hub name)."
 _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
 
 
@@ -55,6 +56,7 @@ def eval_command(
     criteria: Annotated[
         str, typer.Option(help="What is judged; also context_recall, context_precision.")
     ] = "correctness,faithfulness,relevance",
+    support_model: Annotated[str, typer.Option(help=_SUPPORT)] = "",
     detector: Annotated[str, typer.Option(help=_DETECTOR)] = "",
     baseline: Annotated[Path | None, typer.Option(help="An earlier report.json; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
@@ -123,7 +125,7 @@ def eval_command(
         judging = llms.check_llm(judge, settings) if judge else ""
         aims = load_targets(targets, fail_under)
         earlier = None if baseline is None else read_report(baseline)
-        data = _question(test_set, corpus, query, expected_doc or []) if query else _load(test_set, corpus)
+        data = _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus)
         if query:
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
         categories = _words(category)
@@ -131,6 +133,7 @@ def eval_command(
         embedder = "wordllama" if suite == "smoke" else "minilm"
         options: dict[str, Any] = {
             "embedder": embedder,
+            "support_model": support_model,
             "judge": judging,
             "criteria": asked_for,
             "ks": ks,
@@ -194,7 +197,7 @@ def eval_command(
     raise typer.Exit(0 if report.passed and found else 1)
 
 
-def _load(test_set: str, corpus: str) -> Dataset:
+def load_questions(test_set: str, corpus: str) -> Dataset:
     from ragbench.datasets import load_dataset
 
     data = load_dataset(test_set, corpus=corpus)
@@ -218,7 +221,7 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
 
         base = load_corpus(corpus)
     else:
-        base = _load(test_set, "")
+        base = load_questions(test_set, "")
     expected = [resolve_doc_id(doc_id, base.corpus) for doc_id in expected]
     for doc_id in expected:
         if base.corpus and doc_id not in base.corpus:

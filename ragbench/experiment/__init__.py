@@ -23,6 +23,7 @@ from ragbench.experiment.writing import (
     run_to_trec,
     save_run,
     scores_to_csv,
+    short,
 )
 from ragbench.report.environment import environment, own_version
 
@@ -44,4 +45,5 @@ __all__ = [
     "run_to_trec",
     "save_run",
     "scores_to_csv",
+    "short",
 ]

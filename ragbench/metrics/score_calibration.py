@@ -2,6 +2,10 @@
 
 A score such as `claim_support` ranks texts, but no fixed value of it means "supported": that depends on the kind of
 text. From 30 or more labels of one's own, `calibrate_threshold` says what it means there, and with what certainty.
+
+There is no built-in value for a kind of text ("news", "dialogue"): that would need verdicts by people on supported and
+unsupported answers of each kind. The public sets at hand (CLAPNQ, PubMedQA, XQuAD, Chroma) hold answers that are right,
+and negatives made by rule; what separates these is no evidence of what separates real answers.
 """
 
 from __future__ import annotations
@@ -157,8 +161,11 @@ def calibrate_threshold(
     The threshold is where a logistic regression of the labels on the scores crosses the rate of positive labels: there
     a score is as usual among positive as among negative texts, and balanced accuracy is greatest. Its 95 % interval is
     a percentile bootstrap of the texts. The rates by score, in bins of equal size, do not rest on the regression.
-    In simulations the interval covers the true threshold in 93 to 97 % of experiments with 30 to 200 labels
+    In simulations (150 experiments of each kind, 100 resamples) the interval covered the true threshold in 93, 93 %
+    (30 labels; half, and 80 % positive), 91, 89 % (60) and 95, 95 % (200). With skewed scores, for which the regression
+    is wrong, 0.005 of balanced accuracy are lost at 30 labels
     (`pytest -m simulation tests/metrics/test_score_calibration.py`).
+    Contradictory labels far from the threshold move it: look at the rates by score too.
 
     Args:
         scores: one finite number per text; a higher one should mean a positive label.

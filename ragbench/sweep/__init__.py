@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
-from ragbench.experiment import check_models, load_sweep, own_version
+from ragbench.experiment import check_models, load_sweep, own_version, short
 from ragbench.files import write_durably
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.sweep import processes, spending
@@ -174,8 +174,6 @@ def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Cons
     except RagbenchError as exc:
         return replace(result, failed={**result.failed, COMPARISON: str(exc)})
     path = folder.path / "leaderboard.csv"
-    _write(path, table.to_csv(index=False, lineterminator="\n"))
-    _write(path.with_suffix(".md"), leaderboard_markdown(table))
     result = replace(result, leaderboard=path)
     baseline, note = grid.baseline, ""
     if baseline and baseline not in {one.name for one in results}:
@@ -183,10 +181,18 @@ def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Cons
     if len(results) < 2:
         note = "one finished configuration only, so there is nothing to compare it with"
     result = replace(result, notes=(*result.notes, note)) if note else result
+    texts = {
+        path: table.to_csv(index=False, lineterminator="\n", float_format=short),
+        path.with_suffix(".md"): leaderboard_markdown(table),
+    }
     if grid.compare is None or len(results) < 2:
+        _write_all(texts)
         return result
     stamp = {"baseline": baseline, "notebook_sha256": grid.compare.digest, "results_sha256": folder.digest()}
-    if result.finished or _stamp_of(folder.notebook(COMPARISON)) != stamp:
+    current = not result.finished and _stamp_of(folder.notebook(COMPARISON)) == stamp
+    if not (current and all(one.is_file() for one in texts)):  # another machine's last digits are no reason to write
+        _write_all(texts)
+    if not current:
         place = Place(grid.compare.path, working_folder(grid), grid.run_timeout)
         parameters = {"sweep_dir": relative(folder.path, place.cwd), "baseline": baseline}
         job = make_job(folder, COMPARISON, place, parameters, settings, source=None, stamp=stamp)
@@ -223,6 +229,11 @@ def _stamp_of(notebook: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return stamp
+
+
+def _write_all(texts: Mapping[Path, str]) -> None:
+    for path, text in texts.items():
+        _write(path, text)
 
 
 def _write(path: Path, text: str) -> None:
