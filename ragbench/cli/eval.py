@@ -122,8 +122,7 @@ def eval_command(
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
         categories = _words(category)
         data = select_suite(select_categories(data, categories), suite)
-        embedder = "wordllama" if suite == "smoke" else "minilm"
-        options: dict[str, Any] = {"embedder": embedder, "judge": judge, "criteria": asked_for, "ks": ks}
+        options: dict[str, Any] = {"judge": judge, "criteria": asked_for, "ks": ks}
         attacks = "safety" in chosen
         check_evaluation(data, chosen, aims, earlier, **options)
         if dry_run:

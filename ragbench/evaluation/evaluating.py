@@ -35,8 +35,8 @@ from ragbench.evaluation.perspectives import (
     chunk_statistics,
     claims_of,
     document_ceilings,
+    judged_by,
     judgements_of,
-    level_of,
     measure,
     passages_in_doubt,
     unlabelled,
@@ -237,7 +237,7 @@ def report_of(
                 timed = one == "pipeline" and any(map(is_latency_measure, aims.named))
                 if not frames[one]["value"].notna().any() and not timed and not (one == "safety" and figures):
                     reason = _nothing_scored(one, answered)
-            note = f"judged by {level_of(answered)}" if one == "retrieval" and not reason else ""
+            note = judged_by(answered) if one == "retrieval" and not reason else ""
             warning = passages_in_doubt(answered) if note else ""
             if one == "safety" and any(figure.kind != "system" for figure in figures):
                 note = "leak_*: built-in detector" if detector else "attack_*, leak_*: built-in detectors"
@@ -258,7 +258,7 @@ def report_of(
     if any(one.name == "pipeline" and one.measured for one in states):
         rows += latency_rows(answered, aims)
     rows += [aimed(unmeasured(name, dataset), aims) for name in aims.named if name not in {row.measure for row in rows}]
-    claims = claims_of(answered, list(dataset.queries), embedder) if "groundedness" in measured else {}
+    claims = claims_of(answered, list(dataset.queries)) if "groundedness" in measured else {}
     costs = costs_by_case(answered, judgements)
     cases = cases_of(answered, scores_by_case(dataset, frames), decided, claims, judgements, costs)
     report = Report(
