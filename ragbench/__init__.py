@@ -54,6 +54,7 @@ _HOME = {
     ],
     "metrics.safety": ["injection_score", "leakage_findings"],
     "metrics.groundedness": ["claim_support"],
+    "metrics.score_calibration": ["Calibration", "calibrate_threshold"],
     "evaluation": ["evaluate"],
     "report.evaluation": ["compare_reports", "read_report", "write_report"],
     "labelling": ["choose_items", "label_sheet", "load_labels"],

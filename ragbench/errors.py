@@ -23,12 +23,35 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
 
 
+class FailureKind(StrEnum):
+    """Why a request has no reply. What is done next depends on this, never on the wording of a message."""
+
+    BUDGET = "budget"  # not sent: it might have passed the maximum cost
+    OFFLINE = "offline"  # not sent: the reply store does not have it
+    DRY_RUN = "dry_run"  # not sent: only counted
+    STORE = "store"  # not sent: its reply could not be kept
+    REFUSED = "refused"  # the server refuses it: key, model, address, credit or the request itself
+    RATE_LIMITED = "rate_limited"
+    SERVER_ERROR = "server_error"
+    UNREACHABLE = "unreachable"
+    TIMEOUT = "timeout"
+    DISCONNECTED = "disconnected"  # the connection ended before the reply did
+    UNREADABLE = "unreadable"
+    EMPTY = "empty"
+    ERROR = "error"  # anything else, such as an exception of a user's own system
+
+
 class RagbenchError(Exception):
-    """The root of the tree."""
+    """The root of the tree. `failure` says why, where a request that failed is the cause."""
+
+    def __init__(self, message: object = "", failure: FailureKind | None = None) -> None:
+        super().__init__(message)
+        self.failure = failure
 
 
 class DataError(RagbenchError, ValueError):
@@ -86,8 +109,8 @@ def require(module: str, extra: str) -> ModuleType:
         raise MissingExtraError(f"{module} is not installed; run: pip install 'ragbench-lab[{extra}]'") from exc
 
 
-def unknown(what: str, value: object, known: Iterable[str]) -> str:
-    """The text of an error about an unknown name: the nearest known one first, then all of them.
+def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:
+    """The text of an error about an unknown name: the nearest known one first, then `shown`, or the first 30 known.
 
     >>> unknown("chunker", "recursiv", ["fixed", "recursive"])
     "unknown chunker 'recursiv'; did you mean 'recursive'? Known: fixed, recursive"
@@ -95,7 +118,8 @@ def unknown(what: str, value: object, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(str(value), names, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else "."
-    return f"unknown {what} {value!r}{hint} Known: {', '.join(names)}"
+    few = names if len(names) <= 30 else [*names[:30], "..."]
+    return f"unknown {what} {value!r}{hint} Known: {shown or ', '.join(few)}"
 
 
 _JOINERS = "\u200c\u200d"

@@ -179,7 +179,6 @@ _BUILT_IN = (
         "groundedness", "answer",
         _m("claim_support", "how well the context supports the answer",
            "logistic regression over sentence embeddings and words", headline=True),
-        _m("claim_support_rate", "claims that the context supports", headline=True),
         _m("numeric_support", "numbers of the answer that are in the context", headline=True),
         _m("expected_claims", "expected claims that the answer makes", labels=("expected_claims",), headline=True),
         _m("forbidden_claims_absent", "forbidden claims that the answer avoids", labels=("forbidden_claims",),
@@ -327,6 +326,15 @@ _RANKING = {one.name.partition("@")[0] for one in _DOCUMENTS}
 _ALIASES = {other.casefold(): own for other, own in ALIASES.items()}
 
 
+CALIBRATED = "calibrated:"
+"""What precedes the name of a measure whose scores a calibration turned into probabilities."""
+
+_REMOVED = {
+    "claim_support_rate": "it counted claims with a support of 0.5 or more, which means something else for every kind "
+    "of text; use claim_support, which ranks, or calibrated:claim_support with a calibration (`ragbench label`)"
+}
+
+
 def measures() -> pd.DataFrame:
     """Every measure: name, level, perspective, meaning, low, high, better, labels, judged, source; families once.
 
@@ -362,6 +370,9 @@ def find_measure(name: str) -> Measure | None:
     """
     if name in _own:
         return _own[name]
+    if name.casefold().startswith(CALIBRATED) and (base := find_measure(name[len(CALIBRATED) :])) is not None:
+        meaning = f"probability that a person says yes, from {base.name} by a calibration"
+        return replace(base, name=f"{CALIBRATED}{base.name}", meaning=meaning, bounds=(0.0, 1.0), headline=True)
     level, colon, rest = name.rpartition(":")
     head, at, depth = rest.partition("@")
     text = f"{level}{colon}{_ALIASES.get(head.casefold(), head)}{at}{depth}"
@@ -395,6 +406,8 @@ def measure_of(name: str) -> Measure:
         ConfigError: no measure has this name; the nearest names are given.
     """
     found = find_measure(name) if isinstance(name, str) else None
+    if name in _REMOVED:
+        raise ConfigError(f"measure {name!r} was removed: {_REMOVED[name]}")
     if found is None:
         known = [re.sub(r"\{\w+\}", "5", one.name) for one in (*_BUILT_IN, *_own.values())]
         folded = {one.casefold(): one for one in (*(f"{other}@5" for other in ALIASES), *known)}

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from ragbench.errors import FailureKind
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -115,12 +117,22 @@ class SafetySample:
     contexts: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class DatasetSource:
+    """What `load_dataset` was given, so that the same dataset can be loaded again; paths are absolute."""
+
+    name: str
+    split: str = "test"
+    corpus: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A corpus, the questions of one split, and what is relevant to them.
 
     `qrels` may judge documents outside the corpus: they still count in the ideal ranking, as in trec_eval. The corpus
-    of a test set for a system that keeps its own documents is empty.
+    of a test set for a system that keeps its own documents is empty. `source` says what it was loaded from; None for
+    one that was made in code.
     """
 
     name: str
@@ -130,6 +142,7 @@ class Dataset:
     qrels: Qrels
     safety_inputs: Sequence[SafetySample] = ()
     safety_outputs: Sequence[SafetySample] = ()
+    source: DatasetSource | None = None
 
     @property
     def queries(self) -> dict[str, str]:
@@ -138,7 +151,7 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (64 hex digits) of everything that can change a number; the name is not part of it.
+        """SHA-256 (64 hex digits) of everything that can change a number; name and source are not part of it.
 
         Labels that a case does not have are left out, so that a new kind of label changes no older fingerprint.
         """
@@ -192,7 +205,8 @@ class Completion:
     """What a language model replied.
 
     `latency_s` is in seconds; `cached` says that it came from the reply store and nobody waited for it. `finish` is
-    "stop", "length" (cut at max_tokens) or "refusal". A request that failed has an empty text and says why in `error`.
+    "stop", "length" (cut at max_tokens) or "refusal". A request that failed has an empty text, its kind in `failure`
+    and the reason in words in `error`.
     """
 
     text: str
@@ -203,13 +217,15 @@ class Completion:
     cached: bool = False
     finish: str = "stop"
     error: str | None = None
+    failure: FailureKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a system said to a question. `contexts` and `citations` are chunk ids, contexts in rank order.
 
-    `outcome` is one of "success", "no_results", "uncertain", "blocked" or "failed" (then `error` says why).
+    `outcome` is one of "success", "no_results", "uncertain", "blocked" or "failed" (then `failure` is its kind, and
+    `error` the reason in words).
     `latency_ms` holds milliseconds per stage. A citation of a number that no context had is kept as "invalid:7".
     `cut` holds the chunk ids, in rank order, that were retrieved but did not fit the context budget. `passages` are
     the texts behind `contexts` where the system keeps its own; those of a ragbench pipeline stand in its chunks.
@@ -227,6 +243,7 @@ class Answer:
     error: str | None = None
     cut: tuple[str, ...] = ()
     passages: tuple[Passage, ...] = ()
+    failure: FailureKind | None = None
 
     @property
     def failed(self) -> bool:
@@ -269,13 +286,17 @@ class Judgement:
     usage: tuple[Completion, ...] = ()
 
 
+MOST_INCONSISTENT = 0.5
+"""From this fraction of choices that change with the order on, a judge cannot tell: tossing a coin changes as many."""
+
+
 @dataclass(frozen=True, slots=True)
 class Preference:
     """Which of two systems' answers to a question is better.
 
     `value` is 1 where that of `a` is, 0 where that of `b` is, 0.5 for a tie, or None where no verdict could be had.
-    `consistent` says whether the judge chose the same answer in both orders; a choice that changed with the order is a
-    tie. It is None where no judge was asked. `state` is as in `Judgement`.
+    `consistent` says whether the judge chose the same answer in both orders; a choice that changed with the order is no
+    decision (state "order_dependent", value None). It is None where no judge was asked. Other states as in `Judgement`.
     """
 
     query_id: str

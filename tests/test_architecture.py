@@ -23,7 +23,8 @@ FLOORS = {
     3: ["metrics", "chunkers"],
     2: ["datasets", "segments", "embedders", "llms", "prompts"],
     1: ["registry"],
-    0: ["types", "errors", "files", "progress", "cache"],
+    0: ["types", "files", "progress", "cache"],
+    -1: ["errors"],
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
 

@@ -205,7 +205,7 @@ def test_quality_on_pubmedqa(pubmedqa: Dataset) -> None:
         "document": chunk(pubmedqa, "document"),
         "recursive 256": chunk(pubmedqa, "recursive", size=256),
     }
-    floors = {"bm25": 0.965, "dense:minilm": 0.975, "dense:wordllama": 0.86, "hybrid:minilm": 0.97}
+    floors = {"bm25": 0.965, "dense:minilm": 0.975, "dense:wordllama": 0.875, "hybrid:minilm": 0.97}
     found: dict[tuple[str, str], float] = {}
     print()
     for name in floors:

@@ -93,7 +93,10 @@ ANY_TEXT = st.one_of(
 @pytest.mark.parametrize("tokenizer", ["minilm", "wordllama"])
 @settings(max_examples=60, deadline=None)
 @given(
-    texts=st.lists(ANY_TEXT, max_size=3), title=st.sampled_from(["", "Title"]), size=st.integers(1, 12), data=st.data()
+    texts=st.lists(ANY_TEXT, min_size=1, max_size=3),
+    title=st.sampled_from(["", "Title"]),
+    size=st.integers(1, 12),
+    data=st.data(),
 )
 def test_nothing_is_lost_moved_or_too_large(
     name: str, tokenizer: str, texts: list[str], title: str, size: int, data: st.DataObject
@@ -126,8 +129,9 @@ def test_text_without_a_token_is_kept(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CHUNKERS)
-def test_no_documents_no_chunks(name: str) -> None:
-    assert chunk(dataset_of(), name) == []
+def test_a_dataset_without_documents_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"'demo' has none; name them with `corpus`"):
+        chunk(dataset_of(), name)
 
 
 @pytest.mark.parametrize("name", CHUNKERS)

@@ -154,7 +154,7 @@ def test_baseline(place: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--test-set", "none.yaml"], "there is no file"),
+        (["--test-set", "none.yaml"], "there is no folder or file 'none.yaml'"),
         (["--system", "bm52"], "did you mean 'bm25'"),
         (["--system", "none.jsonl"], "none.jsonl"),
         (["--perspective", "retreival"], "did you mean 'retrieval'"),
@@ -199,8 +199,20 @@ def test_a_system_that_fails_on_each_case_is_reported(place: Path) -> None:
     code, said = run("--system", "good.jsonl", "--output", "mine")
     assert code == 1
     assert "FAILED" in said
+    assert "Failed: every answer failed, the first: 500" in said
     report = read_report(place / "results" / "eval" / "mine")
     assert [case.reasons for case in report.cases] == [("failed: 500",)] * 3
+
+
+@pytest.mark.parametrize("arguments", [["--judge", "ollama:m"], ["--judge-provider", "ollama"], ["--judge"]])
+def test_an_unreachable_judge_is_noticed_before_anything_is_asked(
+    place: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("RAG_EVAL_OLLAMA_BASE_URL", "http://127.0.0.1:9")
+    code, said = run("--system", "good.jsonl", *arguments)
+    assert code == 2, said
+    assert "no server takes connections at 127.0.0.1, port 9" in said
+    assert not (place / "results").exists()
 
 
 def test_one_question_is_only_shown(place: Path) -> None:

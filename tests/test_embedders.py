@@ -111,8 +111,16 @@ def test_wordllama_is_what_the_library_computes() -> None:
 
     folder = Path(sys.modules["wordllama"].__file__ or "").parent
     texts = [*TEXTS, "long " * 3000, *(f"text number {i} " * i for i in range(1, 200))]
-    expected = WordLlama.load(cache_dir=folder, disable_download=True).embed(texts, norm=True)
+    expected = WordLlama.load(cache_dir=folder, disable_download=True).embed(
+        [text.lower() for text in texts], norm=True
+    )
     np.testing.assert_allclose(load_embedder("wordllama").encode(texts), expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", EMBEDDERS)
+def test_upper_case_changes_nothing(name: str) -> None:
+    embedder = load_embedder(name)
+    np.testing.assert_allclose(embedder.encode([t.upper() for t in TEXTS]), embedder.encode(TEXTS), atol=1e-6)
 
 
 def test_minilm_is_what_sentence_transformers_computes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import pytest
 
@@ -35,3 +36,18 @@ def test_a_missing_extra_names_what_to_install() -> None:
 def test_unknown_offers_the_nearest_name_only_when_there_is_one() -> None:
     assert "did you mean 'fixed'" in errors.unknown("chunker", "fixd", ["fixed", "sentence"])
     assert "did you mean" not in errors.unknown("chunker", "zzzz", ["fixed", "sentence"])
+
+
+def test_a_long_list_of_known_names_is_cut_and_the_nearest_is_still_found() -> None:
+    names = [f"document {i}" for i in range(99)]
+    said = errors.unknown("document", "document 98x", names)
+    assert "did you mean 'document 98'" in said
+    assert said.endswith("document 29, ...")
+    named = errors.unknown("retriever", "bm-25", ["bm25"], "bm25, dense:<embedder>")
+    assert named.endswith("Known: bm25, dense:<embedder>")
+
+
+def test_an_error_carries_the_kind_of_failure_to_another_process() -> None:
+    error = pickle.loads(pickle.dumps(errors.ModelError("no reply", errors.FailureKind.TIMEOUT)))
+    assert (str(error), error.failure) == ("no reply", errors.FailureKind.TIMEOUT)
+    assert errors.DataError("x").failure is None

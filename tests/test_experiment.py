@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import ComparisonError, ConfigError, DataError
+from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, FailureKind, ModelError
 from ragbench.experiment import (
     FILES,
     Timings,
     check_parameters,
+    check_requests,
     config_name,
     configuration,
     environment,
@@ -27,6 +28,7 @@ from ragbench.experiment import (
     save_run,
     scores_to_csv,
 )
+from ragbench.sweep.requests import failed_requests
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Judgement, Run
 
 
@@ -197,12 +199,13 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     answers = [
         Answer("q1", "Yes.\u2028 Or\nno.", ("d1#0", "d1#1"), ("d1#0",), ("short",), "success", 0.5,
                Completion("Yes.", "m", 3, 4, 0.5, True), {"llm": 1.5}),
-        Answer("q2", "", outcome="failed", error="x", cut=("d2#0",)),
+        Answer("q2", "", outcome="failed", error="x", cut=("d2#0",), failure=FailureKind.TIMEOUT),
     ]  # fmt: skip
+    late = Completion("", "m", error="late", failure=FailureKind.TIMEOUT)
     judgements = [
         Judgement("q1", "faithful", 0.5, "why", samples=(1.0, None, 0.0)),
         Judgement("q2", "faithful", None, state="abstained"),
-        Judgement("q3", "faithful", 0.5, unsupported=("It is blue.",), usage=(Completion("", "m", 7, 3),)),
+        Judgement("q3", "faithful", 0.5, unsupported=("It is blue.",), usage=(late,)),
     ]
     timings = Timings()
     timings.seconds["index"] = 0.25
@@ -212,6 +215,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert result.run == {"q1": {"d1": 1.0}, "q2": {}}
     assert list(result.answers) == answers
     assert list(result.judgements) == judgements
+    assert result.answers[1].failure is result.judgements[2].usage[0].failure is FailureKind.TIMEOUT
     assert result.timings == {"index": 0.25}
     assert result.questions == {"q1": "q1?", "q2": "q2?"}
     assert result.config["facts"] == {"chunks": 3}
@@ -220,6 +224,17 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     assert math.isnan(result.scores["value"].tolist()[1])
     assert sorted(path.name for path in (tmp_path / "x").iterdir()) == sorted(FILES)
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
+
+
+def test_records_of_versions_without_kinds_of_failure_are_read(tmp_path: Path) -> None:
+    usage = Completion("", "m", error="late")
+    saved(tmp_path / "x", answers=[Answer("q1", "", outcome="failed", error="late", usage=usage)])
+    path = tmp_path / "x" / "answers.jsonl"
+    path.write_text(path.read_text(encoding="utf-8").replace(', "failure": null', ""), encoding="utf-8")
+    assert "failure" not in path.read_text(encoding="utf-8")
+    (answer,) = load_run(tmp_path / "x").answers
+    assert (answer.failure, answer.usage) == (None, usage)
+    assert failed_requests(tmp_path / "x") == [(FailureKind.ERROR, "late")]
 
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=0, max_size=6)
@@ -238,6 +253,26 @@ def test_any_ids_and_scores_come_back(tmp_path_factory: pytest.TempPathFactory, 
     back = {(row.query_id, row.measure): row.value for row in result.scores.itertuples()}
     given = {(q, d): v for q, found in run.items() for d, v in found.items()}
     assert back == {pair: float(f"{value:.12g}") for pair, value in given.items()}, "12 significant digits"
+
+
+def test_the_zeros_of_a_run_without_chunks_are_no_scores(tmp_path: Path) -> None:
+    folder = saved(tmp_path / "run", scores=scores({"q1": 0.0, "q2": 0.0}), facts={"chunks": 0})
+    with pytest.warns(DataWarning, match="run was made from 0 chunks, so nothing was searched"):
+        assert load_run(folder).scores["value"].isna().all()
+
+
+def test_a_run_whose_every_request_failed_is_no_run() -> None:
+    gone = [Completion("", "m", error=f"m: 50{i}", failure=FailureKind.ERROR) for i in range(2)]
+    failed = [Answer(f"q{i}", "", outcome="failed", usage=one) for i, one in enumerate(gone)]
+    with pytest.raises(ModelError, match="every one of 2 requests for answers failed, the first: m: 500"):
+        check_requests(failed)
+    check_requests([*failed, Answer("q3", "x", usage=Completion("x", "m"))])
+    check_requests([Answer("q1", "an extract")])
+    verdict = Judgement("q1", "relevance", None, model="m", state="judge_failed", usage=tuple(gone))
+    with pytest.raises(ModelError, match="every one of 2 requests for verdicts failed, the first: m: 500"):
+        check_requests([], [verdict])
+    check_requests([], [verdict, Judgement("q2", "relevance", 1.0, model="m", usage=(Completion("x", "m"),))])
+    check_requests([], [Judgement("q2", "relevance", None, state="no_reference")])
 
 
 def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> None:

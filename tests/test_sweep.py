@@ -17,7 +17,7 @@ import pytest
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.experiment import FILES
-from ragbench.sweep import processes, read_grid, sweep
+from ragbench.sweep import plan, processes, read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.notebooks import read_notebook, without_machine
 from ragbench.sweep.progress import Progress
@@ -387,6 +387,23 @@ def test_a_dataset_folder_is_looked_for_beside_the_grid_file(tmp_path: Path, bei
     ]
 
 
+@pytest.mark.parametrize("command", ["sweep", "plan"])
+def test_a_grid_without_documents_is_refused_before_anything_runs(tmp_path: Path, command: str) -> None:
+    (tmp_path / "my.yaml").write_text("cases:\n  - {id: q1, query: How long do cats sleep?}\n", encoding="utf-8")
+    write_notebook(
+        tmp_path / "evaluate.ipynb",
+        'dataset: str = ""\ncorpus: str = ""\nchunker: str = "fixed"\nresults_dir: str = ""',
+    )
+    (tmp_path / "grid.toml").write_text("[fixed]\ndataset = 'my.yaml'", encoding="utf-8")
+    with pytest.raises(ConfigError, match="'my' has none; name them with `corpus`"):
+        (sweep if command == "sweep" else plan)(tmp_path / "grid.toml", out=tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "cats.md").write_text("Cats sleep most of the day.", encoding="utf-8")
+    (tmp_path / "grid.toml").write_text("[fixed]\ndataset = 'my.yaml'\ncorpus = 'docs'", encoding="utf-8")
+    assert len(plan(tmp_path / "grid.toml", out=tmp_path / "results").to_run) == 1
+
+
 # --- sweeps -----------------------------------------------------------------------------------------------------
 
 
@@ -432,6 +449,10 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
     assert f"2 compared with {baseline}" in (folder / "comparison.ipynb").read_text(encoding="utf-8")
     assert "done in" in capfd.readouterr().err
 
+    board = folder / "leaderboard.csv"
+    values = [field for line in board.read_text().splitlines()[1:] for field in line.split(",") if "." in field]
+    assert all(len(value.replace(".", "").strip("-0")) <= 12 for value in values if value.replace(".", "").isdigit())
+    board.write_text(board.read_text().replace("0.5", "0.500000000001"))  # as another machine would have written it
     before = files_of(folder)
     again = sweep(path, jobs=2, out=tmp_path / "results")
     assert (again.finished, again.skipped) == ((), result.finished)

@@ -34,6 +34,7 @@ import numpy as np
 
 from ragbench.chunkers.borders import Borders
 from ragbench.chunkers.splitting import extend, split, split_weakest_first
+from ragbench.datasets import check_documents
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.segments import in_groups, load_tokenizer, sentence_spans, token_offsets, trim
@@ -76,7 +77,8 @@ def chunk(
 
     Returns the chunks in the order of the corpus, `chunk_id` being "doc_id#0", "doc_id#1", ...
 
-    Raises ConfigError for an unknown name, a size below 1 or an overlap outside 0 <= overlap < size. Warns
+    Raises ConfigError for an unknown name, a size below 1, an overlap outside 0 <= overlap < size, and a dataset
+    without documents. Warns
     (DataWarning) when more than 90 % of at least 20 documents fit into one chunk.
 
     >>> corpus = {"d": Document("d", "One two three. Four five.\\n\\nSix.")}
@@ -86,6 +88,7 @@ def chunk(
     ['One two three. Four five.', 'Six.']
     """
     _check(name, size, overlap)
+    check_documents(dataset, "chunks are cut from documents")
     if name == "document":
         return [piece for document in dataset.corpus.values() for piece in _whole(document)]
     load_tokenizer(tokenizer)  # a wrong name is an error even where there is nothing to cut

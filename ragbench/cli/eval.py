@@ -27,6 +27,8 @@ RESULTS = Path("results", "eval")
 
 _SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml file that describes a system, or recorded answers (.jsonl)."
 _JUDGE = "A language model that judges the answers: anthropic:<model>, ollama:<model>, ...; alone, that of RAG_EVAL_*."
+_CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
+_DETECTOR = "What scores the safety samples: hf:<text-classification model>; default: the built-in detector."
 _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
 
 
@@ -53,9 +55,11 @@ def eval_command(
     criteria: Annotated[
         str, typer.Option(help="What is judged; also context_recall, context_precision.")
     ] = "correctness,faithfulness,relevance",
+    detector: Annotated[str, typer.Option(help=_DETECTOR)] = "",
     baseline: Annotated[Path | None, typer.Option(help="An earlier report.json; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
     targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
+    calibration: Annotated[list[Path] | None, typer.Option(help=_CALIBRATION)] = None,
     save_trace: Annotated[
         bool, typer.Option("--save-trace", help="Write traces.jsonl of the failed questions.")
     ] = False,
@@ -96,7 +100,8 @@ def eval_command(
             select_categories,
             select_suite,
         )
-        from ragbench.llms import named_model
+        from ragbench.llms import check_servers, named_model
+        from ragbench.metrics.safety import load_detector
         from ragbench.report.evaluation import (
             check_output,
             compare_reports,
@@ -117,17 +122,24 @@ def eval_command(
         judge = named_model(judge, judge_provider, judge_model)
         aims = load_targets(targets, fail_under)
         earlier = None if baseline is None else read_report(baseline)
-        data = _question(test_set, corpus, query, expected_doc or []) if query else _load(test_set, corpus)
+        data = _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus)
         if query:
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
         categories = _words(category)
         data = select_suite(select_categories(data, categories), suite)
-        options: dict[str, Any] = {"judge": judge, "criteria": asked_for, "ks": ks}
+        options: dict[str, Any] = {
+            "judge": judge,
+            "criteria": asked_for,
+            "ks": ks,
+            "calibration": calibration or (),
+        }
         attacks = "safety" in chosen
         check_evaluation(data, chosen, aims, earlier, **options)
         if dry_run:
             _say_rehearsal(*rehearse(data, system, judge, asked_for, attacks=attacks))
             raise typer.Exit(0)
+        scorer = load_detector(detector) if detector else None
+        check_servers(judge)
         if place is None and not query:
             place = _own_folder(data.name, Path(system).stem, suite)
         journal = None
@@ -141,7 +153,9 @@ def eval_command(
         name = f"{data.name}, {answered.system['name']}"
         if output and place is not None:
             name = place.stem if is_report_file(place) else place.resolve().name
-        report = report_of(answered, perspectives=chosen, targets=aims, name=_suited(name, suite), **options)
+        report = report_of(
+            answered, perspectives=chosen, targets=aims, name=_suited(name, suite), detector=scorer, **options
+        )
         report = replace(
             report,
             settings={"suite": suite, **({"categories": categories} if categories else {}), **report.settings},
@@ -164,31 +178,23 @@ def eval_command(
         if place is not None:
             both = "" if is_report_file(place) else "/report.html (also report.md, report.json)"
             typer.echo(f"Report: {shown(place)}{both}", err=as_json)
+        if answered.answers and all(answer.failed for answer in answered.answers):
+            typer.echo(f"Failed: every answer failed, the first: {answered.answers[0].error or 'no reason'}", err=True)
+            raise typer.Exit(1)
         check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
     raise typer.Exit(0 if report.passed and found else 1)
 
 
-def _load(test_set: str, corpus: str) -> Dataset:
+def load_questions(test_set: str, corpus: str) -> Dataset:
     from ragbench.datasets import load_dataset
 
-    if not corpus:
-        data = load_dataset(test_set)
-        if test_set != "pydoc":
-            return data
-        from ragbench.datasets.safety import load_safety_samples
+    data = load_dataset(test_set, corpus=corpus)
+    if test_set != "pydoc":
+        return data
+    from ragbench.datasets.safety import load_safety_samples
 
-        inputs, outputs = load_safety_samples()
-        return replace(data, safety_inputs=inputs, safety_outputs=outputs)
-    from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.testsets import SUFFIXES, form_of, load_testset
-
-    path = Path(test_set).expanduser()
-    named = not path.exists() and path.suffix.lower() not in SUFFIXES
-    if named or form_of(test_set) == "beir":
-        raise ConfigError(
-            f"--corpus gives the documents of a test-set file, but {test_set!r} has its own; leave it out"
-        )
-    return load_testset(test_set, corpus=load_corpus(corpus).corpus)
+    inputs, outputs = load_safety_samples()
+    return replace(data, safety_inputs=inputs, safety_outputs=outputs)
 
 
 def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:
@@ -203,14 +209,11 @@ def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -
 
         base = load_corpus(corpus)
     else:
-        base = _load(test_set, "")
+        base = load_questions(test_set, "")
     expected = [resolve_doc_id(doc_id, base.corpus) for doc_id in expected]
     for doc_id in expected:
         if base.corpus and doc_id not in base.corpus:
-            known = sorted(base.corpus)
-            few = known if len(known) <= 20 else [*known[:20], "..."]
-            near = unknown("document", doc_id, known).partition(" Known: ")[0]
-            raise DataError(f"--expected-doc: {near} Known: {', '.join(few)}")
+            raise DataError(f"--expected-doc: {unknown('document', doc_id, sorted(base.corpus))}")
     case = Case("query", query.strip())
     return Dataset(base.name, base.split, base.corpus, (case,), {"query": dict.fromkeys(expected, 1)})
 

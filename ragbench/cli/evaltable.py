@@ -23,13 +23,13 @@ from ragbench.report.evaluation import (
     interval,
     needed,
     number,
-    p_text,
     plural,
     shown_changes,
     shown_measures,
     signed,
     sureness,
 )
+from ragbench.statistics import p_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -56,12 +56,14 @@ def generate_testset(
     checker: Annotated[str, typer.Option(help="Who checks the answers; '' means the same model.")] = "",
     chunks: Annotated[int, typer.Option(min=1, help="Chunks to ask about.")] = 50,
     per_chunk: Annotated[int, typer.Option(min=1, max=10, help="Questions to ask for per chunk.")] = 2,
-    sample: Annotated[str, typer.Option(help="diverse, random or recent.")] = "diverse",
+    sample: Annotated[str, typer.Option(help="random, diverse or recent.")] = "random",
     date_field: Annotated[str, typer.Option(help="Field of the documents' metadata, for recent.")] = "date",
     chunker: Annotated[str, typer.Option(help="How documents are cut.")] = "recursive",
     size: Annotated[int, typer.Option(min=50, help="Tokens of a chunk.")] = 256,
     split: Annotated[str, typer.Option(help="Name of the new split.")] = "test",
     seed: Annotated[int, typer.Option(help="Of the sampling.")] = 0,
+    name: Annotated[str, typer.Option(help="Of the test set; default: the one it has, or the folder's.")] = "",
+    client: Annotated[str, typer.Option(help="For whom it is; default: the one it has.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace a test set that is there.")] = False,
     concurrency: Concurrency = 8,
     dry_run: DryRun = False,
@@ -72,7 +74,8 @@ def generate_testset(
 ) -> None:
     """Sample chunks, ask for questions about them, check each, and write a BEIR folder with gold spans.
 
-    Nothing is written before all is done; interrupted, the same command goes on from the replies that had come. Exit
+    A set that is replaced keeps its name, the time of its creation and its client, which testset.json records. Nothing
+    is written before all is done; interrupted, the same command goes on from the replies that had come. Exit
     status: 0 all is well, 1 some requests failed, 2 nothing could be done, 130 interrupted.
     """
     from ragbench.chunkers import chunk
@@ -99,12 +102,13 @@ def generate_testset(
             data, sampled, model, checker=judge, per_chunk=per_chunk, concurrency=concurrency
         )
         _say_drafts(drafts)
-        made = testsets.as_dataset(data, drafts, name=out.name, split=split)
+        about = testsets.identity(out, name=name, client=client)
+        made = testsets.as_dataset(data, drafts, name=about["name"], split=split)
         parameters = {
             "llm": model.name, "checker": (judge or model).name, "sample": sample, "chunks": chunks, "seed": seed,
             "per_chunk": per_chunk, "chunker": chunker, "size": size, "source": data.name,
         }  # fmt: skip
-        folder = testsets.save_testset(made, drafts, out, parameters=parameters, force=force)
+        folder = testsets.save_testset(made, drafts, out, parameters=parameters, about=about, force=force)
     failed = sum(draft.state in ("failed", "unchecked") for draft in drafts)
     typer.echo(f"{len(made.cases)} questions in {shown(folder)}; every draft and its reason in drafts.jsonl")
     if failed:
@@ -123,7 +127,7 @@ def convert_testset(
     ] = "",
     corpus: Annotated[str, typer.Option(help="The documents: a folder of texts, a corpus.jsonl, a dataset.")] = "",
     without_documents: Annotated[
-        bool, typer.Option("--without-documents", help="Leave the documents out of a .jsonl or a folder.")
+        bool, typer.Option("--without-documents", help="Leave the documents out of a .yaml, .jsonl or a folder.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
@@ -146,7 +150,11 @@ def convert_testset(
         dataset = load_testset(source, corpus=documents) if there else load_dataset(source)
         if documents is not None and not there:
             dataset = replace(dataset, corpus=documents)
-        if without_documents and wanted in ("jsonl", "perspectives"):  # no other form holds any, or can do without
+        if without_documents and wanted in (
+            "yaml",
+            "jsonl",
+            "perspectives",
+        ):  # beir cannot do without, others hold none
             dataset = replace(dataset, corpus={})
         saved = save_testset(dataset, target, wanted, force=force)
     typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({wanted})")

@@ -1,5 +1,8 @@
 """A folder in BEIR's format: corpus.jsonl, queries.jsonl, qrels/<split>.tsv, maybe answers.jsonl, questions.jsonl.
 
+Labels that those do not hold are in case_labels.jsonl, safety_inputs.jsonl and safety_outputs.jsonl (see
+`testsets.beir_form`), the name of a set that its folder does not have in testset.json.
+
 beir's own GenericDataLoader is not used: it takes the second of two documents with one id without a word, drops
 the metadata, fails with a KeyError or a TypeError that names neither file nor line, and holds `None` where a text
 is missing. beir's helper for downloads is used (see download.py).
@@ -8,9 +11,10 @@ is missing. beir's helper for downloads is used (see download.py).
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.datasets import gold
 from ragbench.datasets.collection import add_judgement, assemble, case, document, grade, warn
@@ -18,19 +22,25 @@ from ragbench.datasets.lines import lines, parsed, shown
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Document, Qrels
 
+if TYPE_CHECKING:
+    from ragbench.datasets.testsets.checking import Reading
+
 T = TypeVar("T", Document, Case)
+
+OWN_FILES = ("case_labels.jsonl", "safety_inputs.jsonl", "safety_outputs.jsonl")
+"""What BEIR does not know: see `ragbench.datasets.testsets.beir_form`."""
 
 _HEADER = ["query-id", "corpus-id", "score"]
 _LAYOUT = "a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
 
 
 def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = None) -> Dataset:
-    """The dataset in a BEIR folder; `name` is the folder's own unless given.
+    """The dataset in a BEIR folder; `name` is that in testset.json or the folder's own unless given.
 
     Documents and cases are in file order. Fields that the format does not know become metadata. A query without a
     judgement in the split is left out with a warning, unless answers.jsonl says that nothing answers it
     (`"answerable": false`): it is then kept with an empty qrel and `expected_outcome="no_results"`, in each split,
-    except where another split judges it.
+    except where another split judges it. So is one that case_labels.jsonl keeps (`"relevant": {}`).
     """
     for required in ("corpus.jsonl", "queries.jsonl"):
         if not (folder / required).is_file():
@@ -45,23 +55,61 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
     qrels = read_qrels(folder / "qrels" / f"{split}.tsv")
 
     labels: list[tuple[Path, gold.GoldByQuery]] = []
+    unjudged: list[str] = []
     for file, read in (("questions.jsonl", gold.read_questions), ("answers.jsonl", gold.read_answers)):
         path = folder / file
         if path.is_file():
             labels.append((path, read(path)))
             found = labels[-1][1]
             warn(str(path), "queries are not in queries.jsonl and are left out", [q for q in found if q not in cases])
-            unanswerable = [
-                q for q in found if found[q][1].expected_outcome == "no_results" and q in cases and q not in qrels
-            ]
-            if unanswerable:
-                elsewhere = {q for other in splits if other != split for q in read_qrels(folder / f"qrels/{other}.tsv")}
-                qrels |= {q: {} for q in unanswerable if q not in elsewhere}
+            unjudged += [q for q in found if found[q][1].expected_outcome == "no_results"]
+    more = _read_labels(folder)
+    if more:
+        ids = [entry.case.query_id for entry in more.entries]
+        strange = [query_id for query_id in ids if query_id not in cases]
+        warn(str(folder / OWN_FILES[0]), "queries are not in queries.jsonl and are left out", strange)
+        unjudged += [entry.case.query_id for entry in more.entries if "relevant" in entry.case.metadata["labels"]]
+    if unjudged := [q for q in unjudged if q in cases and q not in qrels]:
+        elsewhere = {q for other in splits if other != split for q in read_qrels(folder / f"qrels/{other}.tsv")}
+        qrels |= {q: {} for q in unjudged if q not in elsewhere}
 
-    dataset = assemble(name or folder.resolve().name, split, corpus, cases, qrels, source=str(folder))
+    own = name or str(testset_record(folder).get("name") or folder.resolve().name)
+    dataset = assemble(own, split, corpus, cases, qrels, source=str(folder))
     for path, found in labels:
         dataset = gold.attach(dataset, found, path)
-    return dataset
+    return _with_labels(dataset, more, folder) if more else dataset
+
+
+def _read_labels(folder: Path) -> Reading | None:
+    """What the files of ragbench's own hold; None without any: what checks them takes time and memory to load."""
+    if not any((folder / file).is_file() for file in OWN_FILES):
+        return None
+    from ragbench.datasets.testsets.beir_form import read_labels
+    from ragbench.datasets.testsets.mistakes import refuse
+
+    found = read_labels(folder)
+    refuse(folder, found.mistakes)
+    return found
+
+
+def _with_labels(dataset: Dataset, found: Reading, folder: Path) -> Dataset:
+    from ragbench.datasets.testsets.beir_form import with_labels
+
+    return with_labels(dataset, found, str(folder / OWN_FILES[0]))
+
+
+def testset_record(folder: Path) -> dict[str, Any]:
+    """What testset.json records of a set: name, when and for whom it was generated, and how; {} without such a file."""
+    path = folder / "testset.json"
+    if not path.is_file():
+        return {}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as exc:
+        raise DataError(f"{path} cannot be read: {exc}; correct it or take it away") from exc
+    if not isinstance(found, dict):
+        raise DataError(f"{path} is {shown(found)}; expected an object {{...}}; correct it or take it away")
+    return found
 
 
 def read_qrels(path: Path) -> Qrels:

@@ -18,21 +18,26 @@ from typing import Any, NamedTuple
 
 from ragbench import cache
 from ragbench.datasets import load_dataset
-from ragbench.datasets.collection import warn
 from ragbench.datasets.lines import json_lines, lines, shown
 from ragbench.errors import DataError
 from ragbench.files import swap_in, write_durably
-from ragbench.types import Case, Dataset, Document
+from ragbench.types import Case, Dataset, Document, Span
 
-FILES = ("corpus.jsonl", "queries.jsonl", "answers.jsonl", "questions.jsonl", "qrels", "drafts.jsonl", "testset.json")
+CASE_FILES = ("queries.jsonl", "answers.jsonl", "questions.jsonl", "case_labels.jsonl")
+"""One line for each case, or for those that have what the file is for."""
+
+FILES = (
+    "corpus.jsonl", *CASE_FILES, "qrels", "safety_inputs.jsonl", "safety_outputs.jsonl", "drafts.jsonl", "testset.json"
+)  # fmt: skip
 """What a folder may hold that `save_dataset` replaces."""
 
 
-_LOST_LABELS = (
+_OWN_LABELS = (
     "required_keywords", "expected_claims", "forbidden_claims", "expected_citations", "expected_sections",
     "expected_chunks", "relevant_chunks", "required_flags", "forbidden_flags", "min_citations", "latency_budget_ms",
     "user_roles",
 )  # fmt: skip
+"""Labels for which BEIR's files have no place."""
 
 ORIGINS = ("nobody", "model", "person")
 """Who wrote a reference answer."""
@@ -128,9 +133,9 @@ def save_dataset(
 ) -> Path:
     """Write a dataset as a BEIR folder, complete or not at all, and give its path.
 
-    corpus.jsonl, queries.jsonl, qrels/<split>.tsv; answers.jsonl with reference answers and questions.jsonl with gold
-    spans where there are any; `extra` is file name -> text. `load_dataset(folder, split)` gives the same corpus, cases
-    and qrels; labels that the format cannot hold (such as required keywords) are left out with one DataWarning each.
+    corpus.jsonl, queries.jsonl, qrels/<split>.tsv; answers.jsonl with reference answers, questions.jsonl with gold
+    spans, case_labels.jsonl with labels that those cannot hold (such as required keywords) and files of safety samples
+    where there are any; `extra` is file name -> text. `load_dataset(folder, split)` gives the same dataset.
 
     Args:
         force: replace a folder that is there. Never replaced is one that holds anything else than a dataset, or an
@@ -208,24 +213,25 @@ def check_free(folder: Path, force: bool) -> None:
 
 def _texts(dataset: Dataset) -> dict[str, str]:
     """File name -> content."""
-    _warn_of_losses(dataset)
+    from ragbench.datasets.testsets.perspectives import safety_texts
+
     texts = {
         "corpus.jsonl": _json_lines(_document_line(document) for document in dataset.corpus.values()),
-        "queries.jsonl": "".join(record_lines(dataset, "queries.jsonl")),
         f"qrels/{dataset.split}.tsv": _qrels(dataset),
+        **{name: "".join(record_lines(dataset, name)) for name in CASE_FILES},
+        **safety_texts(dataset),
     }
-    for name in ("answers.jsonl", "questions.jsonl"):
-        if labels := record_lines(dataset, name):
-            texts[name] = "".join(labels)
-    return texts
+    return {name: text for name, text in texts.items() if text}
 
 
 def record_lines(dataset: Dataset, file: str) -> list[str]:
-    """The lines of queries.jsonl, answers.jsonl or questions.jsonl for the cases of a dataset."""
+    """The lines of one of the files with cases."""
     if file == "queries.jsonl":
         records = [_query_line(case) for case in dataset.cases]
     elif file == "answers.jsonl":
         records = [line for case in dataset.cases if (line := _answer_line(case))]
+    elif file == "case_labels.jsonl":
+        records = [line for case in dataset.cases if (line := _label_line(case, dataset))]
     else:
         bodies = {doc_id: len(doc.full_text) - len(doc.text) for doc_id, doc in dataset.corpus.items()}
         records = [
@@ -250,7 +256,7 @@ def _query_line(case: Case) -> dict[str, Any]:
 
 def _answer_line(case: Case) -> dict[str, Any]:
     line: dict[str, Any] = {"answer": case.reference_answer} if case.reference_answer else {}
-    if len(case.gold_facts) == 1:
+    if _is_short_answer(case):
         line["answers"] = list(case.gold_facts[0])
     if case.expected_outcome in ("success", "no_results"):
         line["answerable"] = case.expected_outcome == "success"
@@ -259,10 +265,46 @@ def _answer_line(case: Case) -> dict[str, Any]:
     return {"_id": case.query_id, **line} if line else {}
 
 
+def _is_short_answer(case: Case) -> bool:
+    """Whether the gold facts are one with aliases, which answers.jsonl holds beside a reference answer."""
+    if not case.reference_answer or len(case.gold_facts) != 1:
+        return False
+    (fact,) = case.gold_facts
+    return len(set(fact)) == len(fact)
+
+
+def _label_line(case: Case, dataset: Dataset) -> dict[str, Any]:
+    """The labels that no other file holds as they are."""
+    from ragbench.datasets.testsets.single_file import own_record
+
+    own = own_record(case, {}, dataset.corpus)
+    names = [name for name in _OWN_LABELS if name in own]
+    if case.gold_facts and not _is_short_answer(case):
+        names.append("gold_facts")
+    if case.expected_outcome in ("uncertain", "blocked"):
+        names.append("expected_outcome")
+    if case.reference_answer == "":
+        names.append("reference_answer")
+    if any(_is_outside(span, dataset) for span in case.evidence):
+        names.append("evidence")
+    line = {name: own[name] for name in names}
+    if not dataset.qrels.get(case.query_id) and case.expected_outcome != "no_results":
+        line["relevant"] = {}
+    return {"query_id": case.query_id, **line} if line else {}
+
+
+def _is_outside(span: Span, dataset: Dataset) -> bool:
+    """Whether a span begins in a title or is in no document of the corpus: not what questions.jsonl can hold."""
+    document = dataset.corpus.get(span.doc_id)
+    return document is None or span.start < len(document.full_text) - len(document.text)
+
+
 def _references(case: Case, dataset: Dataset, bodies: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Gold spans as the format has them: characters of `text`. What lies in the title cannot be said."""
+    """Gold spans as the format has them: characters of `text`. What is in a title or elsewhere has no place in it."""
     references = []
     for span in case.evidence:
+        if span.doc_id not in bodies:
+            continue
         start, end = max(span.start - bodies[span.doc_id], 0), span.end - bodies[span.doc_id]
         if end > start:
             content = dataset.corpus[span.doc_id].text[start:end]
@@ -281,32 +323,6 @@ def _qrels(dataset: Dataset) -> str:
                     raise DataError(f"the id {shown(identifier)} is empty or holds a tab or a line break; rename it")
             table.writerow([query_id, doc_id, grade])
     return text.getvalue()
-
-
-def _warn_of_losses(dataset: Dataset) -> None:
-    source = f"saving {dataset.name}"
-    for label in _LOST_LABELS:
-        lost = [case.query_id for case in dataset.cases if getattr(case, label) not in (None, (), {})]
-        warn(source, f"queries lose their {label}, which a BEIR folder cannot hold", lost)
-    lost = [case.query_id for case in dataset.cases if case.expected_outcome in ("uncertain", "blocked")]
-    warn(source, "queries lose their expected_outcome, which is neither success nor no_results", lost)
-    lost = [sample.sample_id for sample in (*dataset.safety_inputs, *dataset.safety_outputs)]
-    warn(source, "safety samples are lost, which a BEIR folder cannot hold", lost)
-    lost = [case.query_id for case in dataset.cases if len(case.gold_facts) > 1]
-    warn(source, "queries lose their gold_facts: a BEIR folder holds one fact of each", lost)
-    lost = [
-        case.query_id
-        for case in dataset.cases
-        for span in case.evidence
-        if span.start < len(dataset.corpus[span.doc_id].full_text) - len(dataset.corpus[span.doc_id].text)
-    ]
-    warn(source, "pieces of evidence begin in a title, which a BEIR folder cannot say; they are cut", lost)
-    lost = [
-        case.query_id
-        for case in dataset.cases
-        if not dataset.qrels.get(case.query_id) and case.expected_outcome != "no_results"
-    ]
-    warn(source, "queries have no judgement and will be left out when it is read", lost)
 
 
 def _json(record: Mapping[str, Any]) -> str:

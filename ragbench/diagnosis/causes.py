@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.metrics.answers import stated_facts
 from ragbench.metrics.chunks import span_scores
+from ragbench.metrics.correctness import SIGNALS, correctness_estimate, overlaps
 from ragbench.metrics.retrieval import ranking
-from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, Span
+from ragbench.scoring.answers import wording
+from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Run, Span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,16 +29,20 @@ CAUSES = {
     "cut_by_budget": "cut by the token budget",
     "split_by_border": "split by a chunk border",
     "request_failed": "request failed",
-    "refused": "answerable, refused",
     "fabricated": "contradicted or fabricated",
+    "unknown_chunk": "right document, evidence not located",
+    "refused": "answerable, refused",
     "not_used": "in the context, not used",
     "judge_suspected": "right, judged wrong",
     "unanswerable_answered": "unanswerable, answered",
 }
 """Cause -> its words, in the order in which data flows."""
 
-RIGHT = {"llm_correctness": 0.5, "gold_fact_coverage": 0.5, "semantic_similarity": 0.7, "token_f1": 0.5}
-"""What tells whether an answer is right: the first of these that is scored, and the value from which it is."""
+CORRECTNESS = ("llm_correctness", "correctness_estimate", "gold_fact_coverage", "semantic_similarity", "token_f1")
+"""What tells whether an answer is right, the first that is known. See `ragbench.metrics.correctness_estimate`."""
+
+RIGHT = 0.5
+"""The value of it from which an answer is right, unless a calibration knows better."""
 
 HOLDS = 0.8
 """The share of its evidence from which a list of chunks is said to hold what a question needs."""
@@ -46,15 +53,37 @@ SUPPORTED = 0.5
 _FAITHFUL = ("llm_faithfulness", "claim_support", "forbidden_claims_absent")
 
 
+class Calibrated(Protocol):
+    """What a measure's values mean on data of one kind: `threshold` is the value from which an answer is right."""
+
+    @property
+    def threshold(self) -> float: ...
+
+
 class _Reach(NamedTuple):
-    """The share of the evidence that the documents, the first `depth`, the contexts with what was cut, and the contexts
-    themselves hold; and whether a chunk border splits what the contexts hold in part."""
+    """How much of the evidence the documents, the first `depth`, the contexts with what was cut, and the contexts
+    themselves hold: fractions of its characters or, where documents only are labelled, of the relevant documents.
+
+    `documents` is the number of relevant documents, 0 where the evidence is spans; `split`, whether a chunk border
+    splits what the contexts hold in part; `located`, whether the contexts are known to hold what they count.
+    """
 
     corpus: float
     deep: float
     found: float
     context: float
-    split: bool
+    split: bool = False
+    documents: int = 0
+    located: bool = True
+
+    def holds(self, fraction: float) -> bool:
+        return fraction > 0 if self.documents else fraction >= HOLDS
+
+    def shown(self, fraction: float) -> str:
+        if not self.documents:
+            return f"{fraction:.0%} of the evidence"
+        noun = "document" if self.documents == 1 else "documents"
+        return f"{round(fraction * self.documents)} of {self.documents} relevant {noun}"
 
 
 def diagnose(
@@ -66,29 +95,39 @@ def diagnose(
     chunks: Sequence[Chunk],
     *,
     depth: int = 100,
+    calibrations: Mapping[str, Calibrated] | None = None,
 ) -> pd.DataFrame:
     """The first cause of each failed question, with its evidence; one row per question, in the order of the dataset.
 
-    A question has failed if it has no answer and was answered, or if it has one and the answer is wrong by the first
-    measure of `RIGHT` that is scored for it, or was refused, or its request failed. Where nothing says whether an
-    answer is right (no reference, no facts, no judge), a question has failed only if retrieval lost its evidence.
+    A question has failed if it has no answer and was answered, or if it has one and the answer is wrong, was refused,
+    or its request failed. Whether an answer is wrong is decided by the first of these that is known: the judge
+    (llm_correctness below 0.5); a measure of `calibrations`, by its threshold; `ragbench.metrics.correctness_estimate`
+    below 0.5, for questions with a reference answer; gold_fact_coverage below 0.5. Where nothing says whether an answer
+    is right (no reference, no facts, no judge), a question has failed only if retrieval lost its evidence.
 
     The cause is the first that holds, in the order of `CAUSES`, but for "judge_suspected" and "unanswerable_answered",
     which come first: a judge says wrong although all gold facts are stated (or token F1 with the reference is 0.8 or
     more); a question without an answer got one. A list of chunks holds the evidence if it covers `HOLDS` (0.8) of its
-    characters; where documents only are judged, if it has a chunk of a relevant one. A passage that stands word for
-    word in several places counts once, held by either copy. "split_by_border": the contexts hold a part of a span that
-    no single chunk holds whole. "fabricated": faithfulness by the judge, or else claim support, is below 0.5, or a
-    forbidden claim is made. What is left, with the evidence in the context, is "not_used".
+    characters. A passage that stands word for word in several places counts once, held by either copy.
+    "split_by_border": the contexts hold a part of a span that no single chunk holds whole. "fabricated": faithfulness
+    by the judge, or else claim support, is below 0.5, or a forbidden claim is made. What is left, with the evidence in
+    the context, is "refused" or "not_used".
+
+    Where documents only are labelled, a list of chunks that has any chunk of a relevant document is not lost; but
+    generation is blamed only if the contexts hold every relevant document as a whole, or state every gold fact.
+    Otherwise the cause is "unknown_chunk": the chunk may be another one than that with the answer, or the document that
+    is missing may be the one that was needed.
 
     Args:
         run: chunk-level run, at least `depth` deep; {} for systems that show no more than their contexts.
         answers: with `contexts` and `cut` as chunk ids, or `passages` with their doc_id.
         judgements: verdicts, if any: their explanations become evidence.
-        scores: tidy scores with the measures of `RIGHT`, and where it was measured claim_support; those of the arms
-            ("oracle_...", "empty_...", see `ragbench.scoring.score_arms`) test the cause.
+        scores: tidy scores with the measures of `CORRECTNESS`, and where it was measured claim_support; those of the
+            ablations ("oracle_...", "empty_...", see `ragbench.scoring.score_arms`) test the cause.
         chunks: that `run` and `answers` name.
         depth: how deep "not retrieved" looks.
+        calibrations: measure -> what its values mean on data of this kind, with the `threshold` from which an answer
+            is right; the first whose measure is scored decides, after a judge and before the estimate.
 
     Returns:
         query_id, category, question, failed (bool), cause ("" where not failed), evidence (a sentence), test (what the
@@ -132,9 +171,10 @@ def diagnose(
     for case in dataset.cases:
         own = values.get(case.query_id, {})
         answer = given.get(case.query_id)
-        measure = next((name for name in RIGHT if name in own), None)
+        known = own | _estimates(case, answer, own)
+        measure, limit = _decisive(known, calibrations or {})
         reach = _reach(dataset, case, answer, ranking(run.get(case.query_id, {}))[:depth], by_id, by_document)
-        cause, evidence = _cause(dataset, case, answer, own, measure, reach, depth)
+        cause, evidence = _cause(dataset, case, answer, known, measure, limit, reach, depth)
         explained = said.get((case.query_id, "correctness" if cause == "judge_suspected" else "faithfulness"), "")
         if explained and cause in ("judge_suspected", "fabricated"):
             evidence += f"; the judge: {' '.join(explained.split())[:300]}"
@@ -146,9 +186,9 @@ def diagnose(
                 "failed": bool(cause),
                 "cause": cause,
                 "evidence": evidence,
-                "test": _test(own, measure) if cause and case.answerable else "",
+                "test": _test(known, measure, limit) if cause and case.answerable else "",
                 "measure": measure or "",
-                "value": pd.NA if measure is None else own[measure],
+                "value": pd.NA if measure is None else known[measure],
             }
         )
     columns = ["query_id", "category", "question", "failed", "cause", "evidence", "test", "measure", "value"]
@@ -175,6 +215,7 @@ def _cause(
     answer: Answer | None,
     own: Mapping[str, float],
     measure: str | None,
+    limit: float,
     reach: _Reach | None,
     depth: int,
 ) -> tuple[str, str]:
@@ -188,44 +229,50 @@ def _cause(
         if abstained:
             return "", ""
         return "unanswerable_answered", "the documents hold no answer, and an answer was given"
-    wrong = measure is not None and own[measure] < RIGHT[measure]
+    wrong = measure is not None and own[measure] < limit
     if wrong and measure == "llm_correctness" and (why := _right_by_labels(own)):
         return "judge_suspected", f"the judge gives {own[measure]:.2f}, but {why}"
-    if not (wrong or failed or abstained) and (measure is not None or reach is None or reach.context >= HOLDS):
+    if not (wrong or failed or abstained) and (measure is not None or reach is None or reach.holds(reach.context)):
         return "", ""
     if reach is not None and (lost := _lost(dataset, case, answer, reach, depth)):
         return lost
     if failed:
         return "request_failed", error or "the request failed"
-    held = "" if reach is None else f" although the context holds {reach.context:.0%} of the evidence"
+    if not abstained:
+        for name in _FAITHFUL:
+            if name in own and own[name] < (1.0 if name == "forbidden_claims_absent" else SUPPORTED):
+                return "fabricated", f"{name} is {own[name]:.2f}"
+    verdict = f"{measure} is {own[measure]:.2f}" if measure else "wrong"
     if abstained and answer is not None:
-        return "refused", f"{'refused' if answer.outcome == 'blocked' else 'no answer given'}{held}"
-    for name in _FAITHFUL:
-        if name in own and own[name] < (1.0 if name == "forbidden_claims_absent" else SUPPORTED):
-            return "fabricated", f"{name} is {own[name]:.2f}"
-    return "not_used", f"{measure} is {own[measure]:.2f}{held}" if measure else f"wrong{held}"
+        verdict = "refused" if answer.outcome == "blocked" else "no answer given"
+    if reach is None:
+        return ("refused" if abstained else "not_used"), verdict
+    if not reach.located:
+        return "unknown_chunk", (
+            f"{verdict}; the context has chunks of {reach.shown(reach.context)} ({reach.shown(reach.deep)} in the best "
+            f"{depth}), and no label says whether they hold what the answer needs"
+        )
+    verdict += f" although the context holds {reach.shown(reach.context)}"
+    return ("refused" if abstained else "not_used"), verdict
 
 
 def _lost(dataset: Dataset, case: Case, answer: Answer | None, reach: _Reach, depth: int) -> tuple[str, str] | None:
     """The stage before generation that lost the evidence, or None."""
-    if reach.context >= HOLDS:
+    if reach.holds(reach.context):
         return None
     if reach.corpus == 0.0:
         judged = (d for d, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= 1)
         named = ", ".join(dict.fromkeys([*judged, *(span.doc_id for span in case.evidence)]))
         return "not_in_corpus", f"none of its relevant documents ({named}) is in the corpus"
-    shares = f"{reach.context:.0%} of the evidence is in the context"
-    if reach.found >= HOLDS:
+    present = f"{reach.shown(reach.context)} in the context"
+    if reach.holds(reach.found):
         n_cut = 0 if answer is None else len(answer.cut)
-        return (
-            "cut_by_budget",
-            f"{shares}; with the {n_cut} chunks that the token budget cut it would be {reach.found:.0%}",
-        )
+        chunks = "chunk" if n_cut == 1 else "chunks"
+        return "cut_by_budget", f"{present}, {reach.shown(reach.found)} with the {n_cut} {chunks} that the budget cut"
     if reach.split:
-        return "split_by_border", f"{shares}; no single chunk holds all of the passage"
-    if reach.deep >= HOLDS:
-        return "below_cut", f"{shares}, {reach.deep:.0%} in the best {depth} chunks"
-    return "not_retrieved", f"{shares}, {reach.deep:.0%} in the best {depth} chunks"
+        return "split_by_border", f"{present}; no single chunk holds all of the passage"
+    cause = "below_cut" if reach.holds(reach.deep) else "not_retrieved"
+    return cause, f"{present}, {reach.shown(reach.deep)} in the best {depth} chunks"
 
 
 def _reach(
@@ -268,13 +315,37 @@ def _reach(
     if not relevant:
         return None
 
-    def any_of(ids: Sequence[str]) -> float:
+    def of(ids: Sequence[str]) -> float:
         documents = {in_passages.get(i) or (by_id[i].doc_id if i in by_id else "") for i in ids}
-        return float(bool(documents & relevant))
+        return len(documents & relevant) / len(relevant)
 
+    texts = [by_id[i].text for i in contexts if i in by_id] + [p.text for p in (answer.passages if answer else ())]
+    whole = all(_is_whole(dataset.corpus.get(doc_id), contexts, texts, by_id) for doc_id in relevant)
+    stated = bool(case.gold_facts) and all(stated_facts("\n".join(texts), case.gold_facts))
     # A system with documents of its own has no corpus here: then nothing can be said about it.
     there = float((not dataset.corpus and bool(in_passages)) or bool(relevant & set(dataset.corpus)))
-    return _Reach(there, any_of((*deep, *contexts)), any_of((*contexts, *cut)), any_of(contexts), False)
+    return _Reach(
+        there,
+        of((*deep, *contexts)),
+        of((*contexts, *cut)),
+        of(contexts),
+        documents=len(relevant),
+        located=whole or stated,
+    )
+
+
+def _is_whole(
+    document: Document | None, contexts: Sequence[str], texts: Sequence[str], by_id: Mapping[str, Chunk]
+) -> bool:
+    """Whether the contexts hold all of a document: its chunks together, or one passage."""
+    if document is None:
+        return False
+    full = document.full_text
+    place = 0
+    for chunk in sorted((by_id[i] for i in contexts if i in by_id), key=lambda chunk: chunk.start):
+        if chunk.doc_id == document.doc_id and not full[place : chunk.start].strip():
+            place = max(place, chunk.end)
+    return not full[place:].strip() or any(" ".join(full.split()) in " ".join(text.split()) for text in texts)
 
 
 def _within(start: int, end: int, chunk: Chunk) -> bool:
@@ -289,16 +360,37 @@ def _right_by_labels(own: Mapping[str, float]) -> str:
     return ""
 
 
-def _test(own: Mapping[str, float], measure: str | None) -> str:
-    """What the arms say: was it right from the gold evidence, and without any document?"""
-    # What was refused has no value of its own, but its arms have.
-    measure = measure or next((name for name in RIGHT if f"oracle_{name}" in own), None)
+def _estimates(case: Case, answer: Answer | None, own: Mapping[str, float]) -> dict[str, float]:
+    """correctness_estimate of the answer, and of those of the ablations by their scores."""
+    found = {}
+    for prefix in ("", "actual_", "oracle_", "best_chunks_", "empty_"):
+        signals = {name: own[prefix + name] for name in SIGNALS if prefix + name in own}
+        if signals and not prefix and answer is not None and case.reference_answer:
+            signals |= overlaps(wording(answer), case.reference_answer)
+        if not signals.keys().isdisjoint(("token_f1", "semantic_similarity")):
+            found[f"{prefix}correctness_estimate"] = correctness_estimate(signals)
+    return found
+
+
+def _decisive(own: Mapping[str, float], calibrations: Mapping[str, Calibrated]) -> tuple[str | None, float]:
+    """The measure that says whether an answer is right, and the value from which it is."""
+    if "llm_correctness" not in own:
+        for name, calibration in calibrations.items():
+            if name in own:
+                return name, calibration.threshold
+    return next((name for name in CORRECTNESS if name in own), None), RIGHT
+
+
+def _test(own: Mapping[str, float], measure: str | None, limit: float) -> str:
+    """What the ablations say: was it right from the gold evidence, and without any document?"""
+    # What was refused has no value of its own, but its ablations have.
+    measure = measure or next((name for name in CORRECTNESS if f"oracle_{name}" in own), None)
     if measure is None:
         return ""
     said = []
     if (value := own.get(f"oracle_{measure}")) is not None:
-        right = value >= RIGHT[measure]
+        right = value >= limit
         said.append("right from the gold evidence alone" if right else "wrong even from the gold evidence alone")
-    if (value := own.get(f"empty_{measure}")) is not None and value >= RIGHT[measure]:
+    if (value := own.get(f"empty_{measure}")) is not None and value >= limit:
         said.append("right without any document")
     return "; ".join(said)

@@ -28,8 +28,8 @@ _REACHED = (
 )
 _FOUND = (*_RETRIEVED, *_REACHED)
 _RANKED = ("nDCG", "RR", "AP")
-_GROUNDED = ("claim_support", "claim_support_rate", "numeric_support", "llm_faithfulness", "overall_hallucination",
-             "overall_llm_hallucination")  # fmt: skip
+_GROUNDED = ("claim_support", "calibrated:claim_support", "numeric_support", "llm_faithfulness",
+             "overall_hallucination", "overall_llm_hallucination")  # fmt: skip
 _STATED = ("gold_fact_coverage", "required_keywords", "contains_all", "expected_claims")
 _RELEVANT = ("semantic_similarity", "token_f1", "llm_relevance", "llm_correctness")
 _REPEATED = ("ngram_redundancy", "tfidf_redundancy")

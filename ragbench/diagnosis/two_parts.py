@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 VERDICTS = ("none", "retrieval failed", "generation failed", "both")
 """What has failed; "undecided" where one of the two could not be tested."""
+
+_TESTED = 5  # relevant documents that an answer is compared with; all 86 of a question would take minutes
 
 
 def two_part_table(
@@ -35,10 +38,12 @@ def two_part_table(
 
     Generation has failed where no answer came, where the judge says that it differs from the reference, or, without
     such a verdict, where less than half of the gold facts is stated, or, without those, where the relevant documents
-    support it by less than 0.5 (`ragbench.metrics.groundedness.claim_support`): free, about support and not truth.
+    (the 5 that share most words with it) support it by less than 0.5 (`ragbench.metrics.groundedness.claim_support`):
+    free, about support and not truth.
 
     Args:
-        run: document-level, query_id -> doc_id -> score, of the search.
+        run: document-level, query_id -> doc_id -> score, of the search; at least `k` documents deep where the search
+            can, which may be deeper than what an answer was made from (`ragbench.evaluation.answer_all` gives both).
         answers: of the answering system.
         judgements: with the criterion "correctness", if there is a judge.
         least: the grade from which a document is relevant.
@@ -96,8 +101,14 @@ def _generation(
         return "gold facts", value, value >= 0.5
     if not texts:
         return "nothing", None, None
-    value = claim_support(answer.text, texts)
+    words = _words(answer.text)
+    nearest = sorted(texts, key=lambda text: -len(words & _words(text)))[:_TESTED]
+    value = claim_support(answer.text, nearest)
     return "relevant documents", value, value >= 0.5
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w{3,}", text.casefold()))
 
 
 def _word(passed: bool | None) -> str:

@@ -73,7 +73,8 @@ def load_embedder(name: str) -> TextEmbedder:
 
     - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), else from the hub. Reads 256 word
       pieces of a text; the rest is cut, with a DataWarning.
-    - "wordllama": static word vectors (l2_supercat), 256 dimensions, from its wheel. Fast; reads whole texts.
+    - "wordllama": static word vectors (l2_supercat), 256 dimensions, from its wheel. Fast; reads whole texts,
+      lower-cased.
     - a folder: any model that sentence-transformers can load. Its files are part of the cache key.
     - any other name: the model of that name on the Hugging Face hub, downloaded at its first use.
 

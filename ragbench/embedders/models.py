@@ -36,7 +36,11 @@ class Model(Protocol):
 
 
 class WordLlama:
-    """The static vectors of the wordllama wheel; nothing is ever fetched."""
+    """The static vectors of the wordllama wheel, of lower-cased text; nothing is ever fetched.
+
+    The vectors of "CAT", "Cat" and "cat" are unrelated, and a text rarely repeats the case of its query: upper-case
+    queries found almost nothing (nDCG@10 on PubMedQA 0.30 instead of 0.87).
+    """
 
     dimension = 256
     max_tokens = None
@@ -54,7 +58,7 @@ class WordLlama:
             *self._folder.glob(f"weights/l2_supercat_{self.dimension}.safetensors"),
             *self._folder.glob("tokenizers/l2_supercat*.json"),
         ]
-        return f"wordllama {version('wordllama')} {digest_of_files(self._folder, files)}"
+        return f"wordllama {version('wordllama')} lower-cased {digest_of_files(self._folder, files)}"
 
     @cached_property
     def _inference(self) -> Any:
@@ -78,7 +82,7 @@ class WordLlama:
         return "any"
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
-        vectors: FloatArray = self._inference.embed(texts, batch_size=len(texts))
+        vectors: FloatArray = self._inference.embed([text.lower() for text in texts], batch_size=len(texts))
         return vectors
 
     def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:

@@ -86,7 +86,7 @@ class Weights:
 
     def _load(self) -> Any:
         os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-        with _quietly():
+        with quietly():
             import sentence_transformers
 
             load = getattr(sentence_transformers, self.kind)
@@ -152,7 +152,7 @@ class Weights:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Load without the libraries' bars and reports; what was set before is set again after."""
     with warnings.catch_warnings():
         # In a kernel without ipywidgets this import warns about a bar that nobody asked for.

@@ -8,7 +8,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +112,9 @@ def answer_all(
             journal.check({**_safety_queries(dataset), **dataset.queries})
             system = JournaledSystem(system, journal)
         if not isinstance(system, RecordedSystem) and concurrency > 1:
-            alone = _ask_alone(partial(ask_one, system), dataset, timed)
+            roles = {case.query_id: case.user_roles for case in dataset.cases}
+            asked = system
+            alone = _ask_alone(lambda q, query: ask_one(asked, q, query, roles[q]), dataset, timed)
         answers = ask(system, dataset, concurrency=concurrency, known=alone)
     matched = match_passages(answers, dataset)
     ranking = {answer.query_id: _ranked(answer) for answer in matched.answers}

@@ -28,6 +28,16 @@ from ragbench.evaluation.assembling import (
     scores_by_case,
     unmeasured,
 )
+from ragbench.evaluation.calibrations import (
+    Given,
+    case_thresholds,
+    check_models,
+    load_calibrations,
+    plain,
+    scale_note,
+    verdict_note,
+    with_probabilities,
+)
 from ragbench.evaluation.cases import OF_ANSWERS, decide
 from ragbench.evaluation.perspectives import (
     at_depths,
@@ -44,7 +54,10 @@ from ragbench.evaluation.perspectives import (
 )
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.llms import check_servers
+from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.pipeline import is_latency_measure
+from ragbench.metrics.safety import load_detector
 from ragbench.progress import progress_bar
 from ragbench.registry import KS, PERSPECTIVES, perspective_of
 from ragbench.report.environment import environment
@@ -66,6 +79,7 @@ from ragbench.types import LLM, Answer, Dataset, Embedder, Judgement, System
 if TYPE_CHECKING:
     import pandas as pd
 
+CLAIMS = "claim_support"
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
 _MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "overall"))
 CRITERIA = ("correctness", "faithfulness", "relevance")
@@ -79,10 +93,11 @@ def evaluate(
     perspectives: Sequence[str] = (),
     targets: Targets | None = None,
     embedder: str | Embedder = "minilm",
-    detector: Callable[[str], float] | None = None,
+    detector: str | Callable[[str], float] | None = None,
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
+    calibration: Given = (),
     baseline: Report | None = None,
     name: str = "",
 ) -> Report:
@@ -96,11 +111,15 @@ def evaluate(
             without labels is reported as not measured, never as 0.
         targets: from `load_targets`; None means the defaults.
         embedder: what measures likeness of texts.
-        detector: text -> score in [0, 1], the detector of attacks that the safety samples are put to; None means the
+        detector: of attacks, which scores the safety samples: a function text -> score in [0, 1], or a public
+            classifier, "hf:<text-classification model>" (see `ragbench.metrics.safety.load_detector`); None means the
             built-in one.
         judge: the language model that judges the answers; "" means none.
         criteria: what it judges, as in `ragbench.judge`; those of targets such as "llm_context_recall" are added.
         ks: the depths at which rankings are measured.
+        calibration: what heuristic scores mean on texts like these: one or several `Calibration`, or their files. A
+            calibrated measure M gets "calibrated:M", the probability that a person says yes, and its threshold decides
+            in place of the one in `targets`. Without one, reports show how the scores rank, and say "uncalibrated".
         baseline: an earlier report to compare with; refused before anything is asked if it is of other questions.
         name: of the report; "" makes one from the dataset and the system.
 
@@ -123,13 +142,26 @@ def evaluate(
     """
     chosen = check_perspectives(perspectives)
     aims = load_targets() if targets is None else targets
-    check_evaluation(dataset, chosen, aims, baseline, embedder=embedder, judge=judge, criteria=criteria, ks=ks)
+    check_evaluation(
+        dataset,
+        chosen,
+        aims,
+        baseline,
+        embedder=embedder,
+        judge=judge,
+        criteria=criteria,
+        ks=ks,
+        calibration=calibration,
+    )
+    check_servers(judge)
+    if isinstance(detector, str):
+        detector = load_detector(detector)
     start = time.perf_counter()
     answered = answer_all(dataset, system, attacks="safety" in chosen)
     asked = time.perf_counter() - start
     report = report_of(
         answered, perspectives=chosen, targets=aims, embedder=embedder, detector=detector, judge=judge,
-        criteria=criteria, ks=ks, name=name,
+        criteria=criteria, ks=ks, calibration=calibration, name=name,
     )  # fmt: skip
     report = replace(report, made=replace(report.made, seconds={"ask": round(asked, 3), **report.made.seconds}))
     return report if baseline is None else replace(report, comparison=compare_reports(baseline, report))
@@ -160,6 +192,7 @@ def check_evaluation(
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
+    calibration: Given = (),
 ) -> None:
     """Everything that can be refused before the system is asked.
 
@@ -172,6 +205,7 @@ def check_evaluation(
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
         raise DataError(f"test set {dataset.name!r} is empty: it has neither questions nor safety samples")
     judged = ("judge",) if judge else ()
+    check_models(load_calibrations(calibration), _models(embedder))
     _criteria(criteria, targets)
     at_depths(ks)
     for gate in sorted(targets.gates):
@@ -199,11 +233,16 @@ def report_of(
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
+    calibration: Given = (),
     name: str = "",
 ) -> Report:
     """The report on answers that are there; the arguments are those of `evaluate`."""
+    import pandas as pd
+
     chosen = check_perspectives(perspectives)
     wanted = load_targets() if targets is None else targets
+    known = load_calibrations(calibration)
+    thresholds = case_thresholds(wanted.cases, known)
     dataset = answered.dataset
     aims = wanted
     if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: no system of ragbench reaches them
@@ -228,7 +267,9 @@ def report_of(
                     judgements = judgements_of(answered, judge, criteria)
                     frames[one] = score_judgements(judgements)
                 else:
-                    frames[one] = measure(one, answered, embedder=embedder, named=named)
+                    threshold = known[CLAIMS].threshold if CLAIMS in known else STRICT
+                    scored = measure(one, answered, embedder=embedder, named=named, threshold=threshold)
+                    frames[one] = with_probabilities(scored, known)
                 if one == "safety":
                     results = [safety_results(dataset, detector), system_results(dataset, answered.safety_answers)]
                     figures = tuple(figure for found, _, _ in results for figure in found)
@@ -239,6 +280,8 @@ def report_of(
                     reason = _nothing_scored(one, answered)
             note = judged_by(answered) if one == "retrieval" and not reason else ""
             warning = passages_in_doubt(answered) if note else ""
+            if one in frames and one != "judge" and not reason:
+                note = "; ".join(filter(None, [note, scale_note(one, frames[one], known)]))
             if one == "safety" and any(figure.kind != "system" for figure in figures):
                 note = "leak_*: built-in detector" if detector else "attack_*, leak_*: built-in detectors"
             states.append(Perspective(one, not reason, reason, note, warning))
@@ -247,8 +290,9 @@ def report_of(
     measured = {one.name: frames[one.name] for one in states if one.measured and one.name in frames}
     if measured.keys().isdisjoint(OF_ANSWERS):
         aims = aims.without(["pass_rate"])  # which is about answers
-    decided = decide(answered, measured, aims.cases, aims.weights)
-    states.append(overall_state(decided))
+    decided = decide(answered, measured, thresholds, aims.weights)
+    every = pd.concat([*measured.values()]) if measured else decided.scores
+    states.append(replace(overall_state(decided), note=verdict_note(thresholds, every, known)))
     frames["overall"] = overall_frame(decided)
     best = ceilings_of(answered, named)
     check_reachable(aims, best)
@@ -258,7 +302,8 @@ def report_of(
     if any(one.name == "pipeline" and one.measured for one in states):
         rows += latency_rows(answered, aims)
     rows += [aimed(unmeasured(name, dataset), aims) for name in aims.named if name not in {row.measure for row in rows}]
-    claims = claims_of(answered, list(dataset.queries)) if "groundedness" in measured else {}
+    limit = known[CLAIMS].threshold if CLAIMS in known else STRICT
+    claims = claims_of(answered, list(dataset.queries), limit) if "groundedness" in measured else {}
     costs = costs_by_case(answered, judgements)
     cases = cases_of(answered, scores_by_case(dataset, frames), decided, claims, judgements, costs)
     report = Report(
@@ -267,7 +312,9 @@ def report_of(
         system=answered.system,
         settings={
             **_settings(chosen, aims, embedder, judge),
-            "detector": "given" if detector else "built-in",
+            "cases": thresholds,
+            **({"calibration": plain(known)} if known else {}),
+            "detector": getattr(detector, "name", "given") if detector else "built-in",
             "k": list(ks),
             **({"criteria": list(criteria)} if judge else {}),
         },
@@ -296,6 +343,12 @@ def _criteria(criteria: Sequence[str], targets: Targets) -> tuple[str, ...]:
         if name not in prompts.CRITERIA:
             raise ConfigError(unknown("criterion", name, prompts.CRITERIA))
     return tuple(dict.fromkeys([*criteria, *named]))
+
+
+def _models(embedder: str | Embedder) -> dict[str, str]:
+    """measure -> the model that computes it."""
+    name = embedder if isinstance(embedder, str) else embedder.name
+    return {CLAIMS: "minilm", "semantic_similarity": name}
 
 
 def _settings(

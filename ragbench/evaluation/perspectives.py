@@ -11,6 +11,7 @@ from ragbench.errors import ConfigError
 from ragbench.evaluation.answering import Answered
 from ragbench.evaluation.safety import score_leaks
 from ragbench.judges import judge as judge_answers
+from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.retrieval import FAMILIES
 from ragbench.registry import KS, is_ranking_measure, measure_of
@@ -275,6 +276,7 @@ def measure(
     *,
     embedder: str | Embedder,
     named: Sequence[str] = (),
+    threshold: float = STRICT,
 ) -> pd.DataFrame:
     """The scores of a perspective other than "judge", `named` measures among them: query_id, measure, value."""
     if perspective == "retrieval":
@@ -283,7 +285,7 @@ def measure(
         context = score_context(answered.dataset, answered.answers, texts_of(answered))
         return context[~context["measure"].isin(_REACHED)]
     if perspective == "groundedness":
-        return score_groundedness(answered.dataset, answered.answers, texts_of(answered))
+        return score_groundedness(answered.dataset, answered.answers, texts_of(answered), threshold=threshold)
     if perspective == "pipeline":
         return score_pipeline(answered.dataset, answered.answers)
     if perspective == "answer":
@@ -298,11 +300,13 @@ def judgements_of(answered: Answered, judge: str | LLM, criteria: Sequence[str])
     return judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=texts_of(answered))
 
 
-def claims_of(answered: Answered, query_ids: Sequence[str]) -> dict[str, list[dict[str, object]]]:
+def claims_of(
+    answered: Answered, query_ids: Sequence[str], threshold: float = STRICT
+) -> dict[str, list[dict[str, object]]]:
     """query_id -> the claims of its answer, each with its verdict and what it rests on."""
     chosen = answered.dataset.select(query_ids)
     answers = [answer for answer in answered.answers if answer.query_id in chosen.queries]
     claims: dict[str, list[dict[str, object]]] = {}
-    for row in claim_table(chosen, answers, texts_of(answered)).to_dict("records"):
+    for row in claim_table(chosen, answers, texts_of(answered), threshold=threshold).to_dict("records"):
         claims.setdefault(row.pop("query_id"), []).append({str(name): value for name, value in row.items()})
     return claims

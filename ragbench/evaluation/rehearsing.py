@@ -33,7 +33,7 @@ def rehearse(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", JudgeWarning)
         warnings.simplefilter("ignore", DataWarning)  # stand-ins are no failures
-        loaded = load_system(system, dataset)
+        loaded = load_system(system, dataset, dry_run=True)
         writer: RehearsedLLM | None = None
         answered: Answered | None = None
         if isinstance(loaded, Pipeline):

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from ragbench.experiment.configuration import (
     WHERE,
+    check_models,
     check_parameters,
+    check_requests,
     config_name,
     configuration,
 )
@@ -21,6 +23,7 @@ from ragbench.experiment.writing import (
     run_to_trec,
     save_run,
     scores_to_csv,
+    short,
 )
 from ragbench.report.environment import environment, own_version
 
@@ -29,7 +32,9 @@ __all__ = [
     "FILES",
     "WHERE",
     "Timings",
+    "check_models",
     "check_parameters",
+    "check_requests",
     "config_name",
     "configuration",
     "environment",
@@ -40,4 +45,5 @@ __all__ = [
     "run_to_trec",
     "save_run",
     "scores_to_csv",
+    "short",
 ]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
+from ragbench.types import Answer, Judgement
 
 WHERE = ("results_dir",)
 """Parameters that say where results go. They change no number, so they are no part of a configuration."""
@@ -101,6 +102,38 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         raise ConfigError(f"chunk_overlap is {overlap} with chunk_size {size}; expected less than the size")
     if "k" in parameters and "depth" in parameters and parameters["k"] > parameters["depth"]:
         raise ConfigError(f"k is {parameters['k']} with depth {parameters['depth']}; k chunks must have been retrieved")
+
+
+def check_models(parameters: Mapping[str, Any]) -> None:
+    """Refuse models that cannot be asked here and now, before any document is read.
+
+    Raises:
+        ConfigError, ModelError: as `ragbench.llms.check_servers`.
+    """
+    from ragbench.llms import check_servers
+
+    check_servers(*(str(parameters.get(name, "")) for name in ("llm", "judge")))
+
+
+def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = ()) -> None:
+    """Refuse a run of which every request for an answer, or every request for a verdict, failed: it measured nothing.
+
+    Requests that a maximum cost forbids are not counted: a sweep stops there in its own way.
+
+    Raises:
+        ModelError: with the reason of the first failure.
+    """
+    requests = {
+        "answers": [one.usage for one in answers if one.usage],
+        "verdicts": [one for judgement in judgements for one in judgement.usage],
+    }
+    for what, asked in requests.items():
+        failed = [one for one in asked if one.error is not None and one.failure is not FailureKind.BUDGET]
+        if failed and len(failed) == len(asked):
+            first = failed[0]
+            raise ModelError(
+                f"every one of {len(failed)} requests for {what} failed, the first: {first.error}", first.failure
+            )
 
 
 def _check_judge(parameters: Mapping[str, Any]) -> None:

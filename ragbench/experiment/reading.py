@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
 
-from ragbench.errors import ComparisonError, DataError
+from ragbench.errors import ComparisonError, DataError, DataWarning, FailureKind
 from ragbench.experiment.writing import DIAGNOSIS, FILES
 from ragbench.types import Answer, Completion, Judgement, Passage, Run, RunResult
 
@@ -27,6 +29,9 @@ _Parsed = TypeVar("_Parsed")
 
 def load_run(folder: str | Path) -> RunResult:
     """Read a result folder.
+
+    The scores of a run without any chunk (a fault of earlier versions) are unscored, with a DataWarning: nothing was
+    searched, so its zeros measure nothing.
 
     Raises:
         DataError: if it is missing, or one of its files is missing, damaged or cut short; it names the file.
@@ -44,7 +49,7 @@ def load_run(folder: str | Path) -> RunResult:
         config=config,
         run=run,
         scores=_read(folder / "scores.csv", _csv_to_scores),
-        answers=_read(folder / "answers.jsonl", lambda text: tuple(_records(text, _answer))),
+        answers=_read(folder / "answers.jsonl", lambda text: tuple(_records(text, answer_of))),
         judgements=_read(folder / "judgements.jsonl", lambda text: tuple(_records(text, _judgement))),
         questions=config["questions"],
         timings=_read(folder / "timings.json", lambda text: dict(json.loads(text)["seconds"])),
@@ -60,6 +65,14 @@ def load_run(folder: str | Path) -> RunResult:
     for name, (kind, count) in found.items():
         if config["counts"].get(kind) != count:
             raise DataError(_damaged(folder / name, f"{count} entries where {config['counts'].get(kind)} were written"))
+    if config.get("facts", {}).get("chunks") == 0:
+        warnings.warn(
+            f"{folder.name} was made from 0 chunks, so nothing was searched and its scores are left out; run it again "
+            "with the documents (parameter corpus)",
+            DataWarning,
+            stacklevel=2,
+        )
+        return replace(result, scores=result.scores.assign(value=math.nan))
     return result
 
 
@@ -143,11 +156,21 @@ def _records(text: str, build: Callable[[dict[str, Any]], _Record]) -> Iterator[
             yield build(json.loads(line))
 
 
-def _answer(fields: dict[str, Any]) -> Answer:
+def answer_of(fields: Mapping[str, Any]) -> Answer:
+    """The answer that a record of JSON holds, such as a line of answers.jsonl; what it leaves out has its default."""
     tuples = {name: tuple(fields.get(name, ())) for name in ("contexts", "citations", "flags", "cut")}
-    usage = Completion(**fields["usage"]) if fields.get("usage") else None
+    usage = _completion(fields["usage"]) if fields.get("usage") else None
     passages = tuple(Passage(**passage) for passage in fields.get("passages", ()))
-    return Answer(**{**fields, **tuples, "usage": usage, "passages": passages})
+    return Answer(**{**fields, **tuples, "usage": usage, "passages": passages, "failure": _kind(fields)})
+
+
+def _completion(fields: Mapping[str, Any]) -> Completion:
+    return Completion(**{**fields, "failure": _kind(fields)})
+
+
+def _kind(fields: Mapping[str, Any]) -> FailureKind | None:
+    """The kind of a failure; records of older versions have none."""
+    return FailureKind(fields["failure"]) if fields.get("failure") else None
 
 
 def _diagnosis(path: Path, config: dict[str, Any]) -> pd.DataFrame:
@@ -170,5 +193,5 @@ def _diagnosis(path: Path, config: dict[str, Any]) -> pd.DataFrame:
 
 def _judgement(fields: dict[str, Any]) -> Judgement:
     tuples = {name: tuple(fields.get(name, ())) for name in ("samples", "unsupported")}
-    usage = tuple(Completion(**one) for one in fields.get("usage", ()))
+    usage = tuple(_completion(one) for one in fields.get("usage", ()))
     return Judgement(**{**fields, **tuples, "usage": usage})

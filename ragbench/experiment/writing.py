@@ -121,7 +121,7 @@ def save_run(
             "split": dataset.split,
             "fingerprint": dataset.fingerprint,
         },
-        "facts": dict(facts or {}),
+        "facts": _shortened(facts or {}),
         "environment": environment(),
         "counts": counts,
         "found_nothing": sorted(query_id for query_id, found in run.items() if not found),
@@ -134,7 +134,7 @@ def save_run(
         "answers.jsonl": _json_lines(answers),
         "judgements.jsonl": _json_lines(judgements),
         "scores.csv": scores_to_csv(scores),
-        "timings.json": _json({"seconds": seconds}),
+        "timings.json": _json({"seconds": _shortened(seconds)}),
     }
     if diagnosis is not None:
         texts[DIAGNOSIS] = _diagnosis_lines(diagnosis)
@@ -219,10 +219,21 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
         if (query_id, measure) == last:
             raise ConfigError(f"{measure} of question {query_id!r} stands twice in the scores; expected it once")
         last = (query_id, measure)
-        lines.append(
-            f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else repr(float(f'{value:.12g}'))}"
-        )
+        lines.append(f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else short(value)}")
     return "\n".join(lines) + "\n"
+
+
+def short(value: float) -> str:
+    """A number with 12 significant digits, as every file of results has it: the rest is the order of additions.
+
+    >>> short(0.1 + 0.2), short(1.0)
+    ('0.3', '1.0')
+    """
+    return repr(float(f"{value:.12g}"))
+
+
+def _shortened(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: float(short(value)) if isinstance(value, float) else value for key, value in values.items()}
 
 
 def _field(text: str) -> str:
@@ -251,5 +262,5 @@ def _diagnosis_lines(diagnosis: pd.DataFrame) -> str:
     kept = ("query_id", "cause", "evidence", "test", "measure", "value")
     failed = diagnosis[diagnosis["failed"]].astype(object)
     rows = failed.where(failed.notna(), None)[list(kept)].to_dict("records")
-    kept_rows = ({name: value for name, value in row.items() if value not in (None, "")} for row in rows)
+    kept_rows = (_shortened({name: value for name, value in row.items() if value not in (None, "")}) for row in rows)
     return "".join(json.dumps(row, allow_nan=False) + "\n" for row in kept_rows)

@@ -11,7 +11,7 @@ import numpy as np
 from ragbench import cache, llms
 from ragbench.datasets.writing import ORIGINS, generated_label, merge_answers, reference_origin
 from ragbench.embedders import load_embedder
-from ragbench.errors import ConfigError, DataError, ModelError, unknown
+from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, unknown
 from ragbench.generation.replies import read_reply
 from ragbench.prompts import GENERATION_SYSTEM, REFERENCE, check_prompt, fill
 from ragbench.segments import token_offsets
@@ -48,7 +48,7 @@ def choose_queries(
     known = {case.query_id for case in dataset.cases}
     for query_id in query_ids:
         if query_id not in known:
-            raise ConfigError(unknown("query", query_id, sorted(known)[:20] if len(known) > 20 else sorted(known)))
+            raise ConfigError(unknown("query", query_id, sorted(known)))
     wanted = [
         case.query_id
         for case in dataset.cases
@@ -125,7 +125,9 @@ def generate_references(
         answer = read_reply(query_id, reply, passages)
         if "truncated" in answer.flags:
             why = f"{reply.model} did not come to an end within {MAX_TOKENS} tokens"
-            answer = Answer(query_id, "", answer.contexts, outcome="failed", usage=reply, error=why)
+            answer = Answer(
+                query_id, "", answer.contexts, outcome="failed", usage=reply, error=why, failure=FailureKind.UNREADABLE
+            )
         answers.append(answer)
     return answers
 

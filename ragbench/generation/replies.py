@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragbench.errors import FailureKind
 from ragbench.metrics.groundedness.citations import parse_citations
 from ragbench.prompts import read_outcome, without_thoughts
 from ragbench.types import Answer, Chunk, Completion
@@ -17,12 +18,13 @@ def read_reply(query_id: str, completion: Completion, contexts: Sequence[Chunk],
     """
     ids = tuple(chunk.chunk_id for chunk in contexts)
     text = without_thoughts(completion.text)
-    error = completion.error
+    error, failure = completion.error, completion.failure
     if error is None and not text and completion.finish != "refusal":
         thought = " after thinking" if completion.text.strip() else ""
         error = f"{completion.model} replied with nothing{thought} (finish: {completion.finish})"
+        failure = FailureKind.EMPTY
     if error is not None:
-        return Answer(query_id, "", ids, outcome="failed", usage=completion, error=error, cut=cut)
+        return Answer(query_id, "", ids, outcome="failed", usage=completion, error=error, cut=cut, failure=failure)
     outcome = "blocked" if completion.finish == "refusal" else read_outcome(text)
     return Answer(
         query_id,

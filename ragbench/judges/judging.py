@@ -20,9 +20,6 @@ SAMPLING_TEMPERATURE = 0.7
 
 MODES = ("together", "apart")
 
-REFUSED = "the judge refused to judge"
-"""The explanation of a judgement that the judge refused; any other "judge_failed" is a request that failed."""
-
 # Five verdicts with their reasons are a long reply for a local model.
 _TIMEOUT_S = 600.0
 
@@ -91,7 +88,7 @@ def judge(
         llm: the judge: a name such as "anthropic:<model>", or an `LLM`. A JudgeWarning is given where it also wrote
             the answers, for models prefer their own.
         dataset: the questions and reference answers.
-        chunks: what the answers' contexts name.
+        chunks: what the answers' contexts name; not looked at by "correctness" and "relevance".
         n_samples: how often each verdict is asked for. Of several, at temperature 0.7, `value` is the mean of those
             that can be read, `samples` holds each, and the explanation gives their standard deviation.
         concurrency: how many requests wait at a time.
@@ -112,7 +109,7 @@ def judge(
             raise ConfigError(f"{name} is {number}; expected 1 or more")
     if mode not in MODES:
         raise ConfigError(unknown("mode", mode, MODES))
-    materials = materials_of(answers, dataset, chunks)
+    materials = materials_of(answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria))
     model = llms.load_llm(llm) if isinstance(llm, str) else llm
     if not allow_same_model:
         warn_of_same_model(answers, model)
@@ -197,8 +194,10 @@ def _checked_criteria(criterion: str | Sequence[str]) -> tuple[str, ...]:
     return criteria
 
 
-def materials_of(answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[Chunk]) -> list[Material]:
-    """What a verdict on each answer may rest on."""
+def materials_of(
+    answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[Chunk], *, contexts: bool = True
+) -> list[Material]:
+    """What a verdict on each answer may rest on; without `contexts` their texts are neither needed nor looked up."""
     cases = {case.query_id: case for case in dataset.cases}
     texts = {chunk.chunk_id: chunk.text for chunk in chunks}
     materials = []
@@ -209,15 +208,16 @@ def materials_of(answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[C
                 "pass the dataset that was answered"
             )
         own = {passage.passage_id: passage.text for passage in answer.passages} or texts
-        if missing := [chunk_id for chunk_id in answer.contexts if chunk_id not in own]:
+        named = answer.contexts if contexts else ()
+        if missing := [chunk_id for chunk_id in named if chunk_id not in own]:
             raise DataError(
                 f"the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is no id among the "
                 f"{len(own)} chunks; pass the chunks that it was answered from"
             )
         case = cases[answer.query_id]
-        documents = tuple(own[chunk_id] for chunk_id in answer.contexts)
+        documents = tuple(own[chunk_id] for chunk_id in named)
         reference = case.reference_answer if (case.reference_answer or "").strip() else None
-        materials.append(Material(case.text, answer.text, reference, documents, answer.contexts))
+        materials.append(Material(case.text, answer.text, reference, documents, named))
     return materials
 
 
@@ -286,7 +286,7 @@ def _ask(
 
 def _take(request: _Request, completion: Completion, material: Material, samples: _Samples) -> dict[str, str]:
     """Enter one completion into `samples`; criterion -> problem of what could not be read."""
-    failure = completion.error or (REFUSED if completion.finish == "refusal" else None)
+    failure = completion.error or ("the judge refused to judge" if completion.finish == "refusal" else None)
     verdicts = {} if failure else read_verdicts(completion.text, request.criteria, cut=completion.finish == "length")
     problems = {}
     for name in request.criteria:

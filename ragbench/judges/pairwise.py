@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ragbench import llms
-from ragbench.errors import ComparisonError, ConfigError, DataWarning
+from ragbench.errors import ComparisonError, ConfigError, DataWarning, JudgeWarning
 from ragbench.judges.asking import LONGEST_ANSWER, Material
 from ragbench.judges.judging import materials_of, no_answer, warn_of_same_model
 from ragbench.prompts import (
@@ -19,10 +19,11 @@ from ragbench.prompts import (
     repair_preference,
     without_thoughts,
 )
-from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Preference
+from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, Preference
 
 _REPLY_TOKENS = 400
 _TIMEOUT_S = 600.0
+_ENOUGH = 5  # comparisons from which a judge is called unable to tell
 _CHOICES = {"first", "second", "tie"}
 
 
@@ -56,9 +57,10 @@ def pairwise(
 ) -> list[Preference]:
     """Have a language model choose between two systems' answers to each question, in both orders.
 
-    An answer wins (value 1 for the first system, 0 for the second) if the judge chooses it in both orders; one choice
-    and one tie count as a tie (0.5), and so does a choice that changes with the order, which is no preference but a
-    bias for a place: all of these but the two ties are not `consistent`. Not asked about, each with its `state`:
+    An answer wins (value 1 for the first system, 0 for the second) if the judge chooses it in both orders; two ties are
+    a tie (0.5). A choice that changes with the order is no decision, but a bias for a place: value None, state
+    "order_dependent", not `consistent`. Where half of the choices change, a warning says that this judge cannot tell
+    the two apart (see `preference_table`). Not asked about, each with its `state`:
     two equal texts, and two abstentions, are ties; where an answer failed there is no verdict ("generation_failed"). An
     abstention against an answer is put to the judge: it is better than a wrong answer. If one order's reply is
     unreadable after one repair, or the judge fails, there is no verdict.
@@ -102,6 +104,15 @@ def pairwise(
             f"{len(lost)} of {len(preferences)} comparisons are unscored, {lost[0].state} the first, of query "
             f"{lost[0].query_id!r}: {lost[0].explanation}",
             DataWarning,
+            stacklevel=2,
+        )
+    asked_about = [one for one in preferences if one.consistent is not None]
+    changed = sum(not one.consistent for one in asked_about)
+    if len(asked_about) >= _ENOUGH and changed >= MOST_INCONSISTENT * len(asked_about):
+        warnings.warn(
+            f"this judge cannot tell {names[0]!r} from {names[1]!r}: its choice changed with the order of the "
+            f"two answers in {changed} of {len(asked_about)} comparisons; take a stronger judge or clearer criteria",
+            JudgeWarning,
             stacklevel=2,
         )
     return preferences
@@ -200,7 +211,9 @@ def _verdict(straight: _Choice, swapped: _Choice, names: tuple[str, str]) -> tup
     points = {"first": 1.0, "tie": 0.5, "second": 0.0}
     one, other = points[straight[0]], 1.0 - points[swapped[0]]
     said = f"{names[0]} first: {straight[0]}. {straight[1]}\n{names[1]} first: {swapped[0]}. {swapped[1]}"
-    return (one if one == other else 0.5), one == other, "scored", said
+    if one != other:
+        return None, False, "order_dependent", said
+    return one, True, "scored", said
 
 
 def _pairs(

@@ -256,6 +256,8 @@ def _in_words(criterion: str, text: str) -> list[str]:
             tail = re.search(ending, line[-80:], re.I)
             if tail:
                 found.append(next(filter(None, tail.groups())))
+    if found and criterion == "correctness" and (hit := re.match(rf"[^\w\n]*{_WORD}\s*,", text, re.I)):
+        found.insert(0, hit[1])  # "No, it is not. TRUE": no verdict by itself, but one that may contradict
     return found
 
 

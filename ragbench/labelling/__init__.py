@@ -8,6 +8,7 @@ configuration wrote an answer, nor what a judge or another person said of it.
 from __future__ import annotations
 
 from ragbench.labelling.items import LABELLED, LabelItem, choose_items
+from ragbench.labelling.score_sheet import calibrate_sheet, write_score_sheet
 from ragbench.labelling.sheet import label_sheet, load_labels, progress_table, read_sheet, save_label
 from ragbench.labelling.widget import LabelWidget
 
@@ -15,10 +16,12 @@ __all__ = [
     "LABELLED",
     "LabelItem",
     "LabelWidget",
+    "calibrate_sheet",
     "choose_items",
     "label_sheet",
     "load_labels",
     "progress_table",
     "read_sheet",
     "save_label",
+    "write_score_sheet",
 ]

@@ -37,13 +37,14 @@ LABELLED: Mapping[str, Scale] = {
         "Does the answer say the same as the reference answer, as an answer to this question?", YES_NO
     ),
     "relevance": Scale("How far does the answer address the question? Whether it is true does not matter.", FIVE),
+    "support": Scale("Do the documents below support everything that the answer says?", YES_NO),
     "faithfulness": Scale("How much of what the answer says stands in the documents below?", FIVE),
 }
 """Criterion -> what a labeller is asked. The values are on the scale of the judge of that name."""
 
 DRAWS = ("questions", "answers")
 
-_BY_DOCUMENTS = {"faithfulness"}
+_BY_DOCUMENTS = {"faithfulness", "support"}
 _MOST_PER_QUESTION = 2
 _SPREAD_OF = ("semantic_similarity", "token_f1")  # where no judge has spoken
 

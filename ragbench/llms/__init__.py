@@ -12,7 +12,7 @@ from __future__ import annotations
 from ragbench.llms.many import Estimate, estimate_many, generate_many
 from ragbench.llms.prices import Price, cost_of, price_of, prices_checked
 from ragbench.llms.providers import check_llm, load_llm, named_model
-from ragbench.llms.reachable import listens, unavailable
+from ragbench.llms.reachable import check_servers, listens, unavailable
 from ragbench.llms.rehearsal import RehearsedLLM
 from ragbench.llms.scripted import ScriptedLLM
 from ragbench.llms.stored import StoredLLM
@@ -24,6 +24,7 @@ __all__ = [
     "ScriptedLLM",
     "StoredLLM",
     "check_llm",
+    "check_servers",
     "cost_of",
     "estimate_many",
     "generate_many",

@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote, quote_plus
 
+from ragbench.errors import FailureKind
+
 _LONGEST_BODY = 300
 _BUSY = {429, 503, 529}
 # Out of money says its provider with the status of a bad or of a too frequent request; waiting does not help.
@@ -16,7 +18,7 @@ _NO_MONEY = ("insufficient_quota", "credit balance", "billing_hard_limit")
 
 
 class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside llms; users see ModelError or a record
-    """A request without a reply.
+    """A request without a reply, and its kind.
 
     `status` is HTTP's, 0 where there was none, and `said` the server's own words. `tries` is how often this may be
     tried in all (1: never again), `wait_s` how long the server asks to wait. `stop` says that any other request to this
@@ -26,6 +28,7 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
     def __init__(
         self,
         message: str,
+        kind: FailureKind = FailureKind.ERROR,
         *,
         status: int = 0,
         said: str = "",
@@ -35,6 +38,7 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
         paid: bool = False,
     ) -> None:
         super().__init__(message)
+        self.kind = kind
         self.status = status
         self.said = said
         self.tries = tries
@@ -42,42 +46,56 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
         self.stop = stop
         self.paid = paid
 
+    def reworded(self, message: str) -> Failed:
+        """The same failure with another message."""
+        again = Failed(message)
+        again.__dict__.update(self.__dict__)
+        return again
+
 
 def refused(name: str, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]) -> Failed:
     """The failure that an HTTP status means. `hints` says what to set, by status."""
     words = _said(body)
     said = f"{status}: {words}" if words else str(status)
     if any(mark in body for mark in _NO_MONEY):
-        return Failed(f"{name}: no credit is left ({said}); pay in, or name another model", stop=True)
+        return Failed(
+            f"{name}: no credit is left ({said}); pay in, or name another model", FailureKind.REFUSED, stop=True
+        )
     if status in _BUSY or status in (408, 409) or (status >= 500 and status != 501):
         wait_s = _retry_after(headers.get("retry-after"))
         # Who is told how long to wait may have to wait many times: others stand in the same queue.
         tries = 5 if status not in _BUSY else 8 if wait_s is None else 30
-        return Failed(f"{name}: {said}", status=status, tries=tries, wait_s=wait_s)
+        kinds = {429: FailureKind.RATE_LIMITED, 408: FailureKind.TIMEOUT, 409: FailureKind.REFUSED}
+        kind = kinds.get(status, FailureKind.SERVER_ERROR)
+        return Failed(f"{name}: {said}", kind, status=status, tries=tries, wait_s=wait_s)
     if status in (401, 402, 403, 404):
-        return Failed(f"{name}: {hints.get(status, 'the server refuses')} ({said})", status=status, stop=True)
+        why = hints.get(status, "the server refuses")
+        return Failed(f"{name}: {why} ({said})", FailureKind.REFUSED, status=status, stop=True)
     hint = hints.get(status, "the server refuses this request: check its length, max_tokens and temperature")
-    return Failed(f"{name}: {hint} ({said})", status=status, said=body)
+    return Failed(f"{name}: {hint} ({said})", FailureKind.REFUSED, status=status, said=body)
 
 
 def unreachable(name: str, address: str, reason: object, way_out: str) -> Failed:
     """Nobody listens at the address."""
-    return Failed(f"{name}: no server answers at {address} ({reason}); {way_out}", tries=4, stop=True)
+    said = f"{name}: no server answers at {address} ({reason}); {way_out}"
+    return Failed(said, FailureKind.UNREACHABLE, tries=4, stop=True)
 
 
 def cut(name: str, reason: object) -> Failed:
     """The connection ended before the reply did: the server may have done the work."""
-    return Failed(f"{name}: the connection was cut ({reason})", tries=5, paid=True)
+    return Failed(f"{name}: the connection was cut ({reason})", FailureKind.DISCONNECTED, tries=5, paid=True)
 
 
 def timed_out(name: str, timeout_s: float) -> Failed:
     """No reply in time: the server may be doing the work."""
-    return Failed(f"{name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less", tries=2, paid=True)
+    said = f"{name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less"
+    return Failed(said, FailureKind.TIMEOUT, tries=2, paid=True)
 
 
 def unreadable(name: str, body: str) -> Failed:
     """A reply that is not what the provider's interface promises: half a body, a proxy's error page."""
-    return Failed(f"{name}: the server's reply cannot be read: {_said(body)!r}", tries=3, paid=True)
+    said = f"{name}: the server's reply cannot be read: {_said(body)!r}"
+    return Failed(said, FailureKind.UNREADABLE, tries=3, paid=True)
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.cache.replies import Reply, Request
-from ragbench.errors import ConfigError, MissingExtraError, require
+from ragbench.errors import ConfigError, FailureKind, MissingExtraError, require
 from ragbench.llms.failures import Failed, refused, unreadable
 from ragbench.llms.ollama import messages, tokens
 
@@ -58,7 +58,7 @@ class Gguf:
             with _loading:  # one at a time, also between two objects of the same file
                 body = server.handle_chat_completions(asked)
         except (ValueError, RuntimeError) as exc:
-            raise Failed(f"{self._name}: the request cannot be run ({exc})") from None
+            raise Failed(f"{self._name}: the request cannot be run ({exc})", FailureKind.REFUSED) from None
         latency_s = time.perf_counter() - start
         if "error" in body:
             error = body["error"]

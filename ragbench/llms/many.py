@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ragbench.cache.database import StoreError
-from ragbench.errors import ConfigError, ModelError
+from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.failures import Failed
 from ragbench.llms.prices import price_of
 from ragbench.llms.stored import StoredLLM
@@ -80,7 +80,7 @@ def generate_many(
         try:
             found = stored.lookup_many(list(requests.values()))
         except StoreError as exc:
-            raise ModelError(str(exc)) from exc
+            raise ModelError(exc, FailureKind.STORE) from exc
         done = {one: reply for one, reply in zip(unique, found, strict=True) if reply is not None}
 
         def call(one: _Asked) -> Completion:
@@ -159,7 +159,7 @@ def _all(
     for one in pending:
         todo.put(one)
     came: queue.SimpleQueue[tuple[_Asked, Completion | ConfigError]] = queue.SimpleQueue()
-    hopeless: list[str] = []
+    hopeless: list[Completion] = []
 
     def work() -> None:
         while not stop.is_set():
@@ -167,21 +167,22 @@ def _all(
                 one = todo.get_nowait()
             except queue.Empty:
                 return
-            came.put((one, Completion("", name, error=hopeless[0]) if hopeless else attempt(one)))
+            came.put((one, hopeless[0] if hopeless else attempt(one)))
 
     def attempt(one: _Asked) -> Completion | ConfigError:
         try:
             return call(one)
         except Failed as exc:
+            failed = Completion("", name, error=str(exc), failure=exc.kind)
             if exc.stop:
-                hopeless.append(str(exc))
-            return Completion("", name, error=str(exc))
+                hopeless.append(failed)
+            return failed
         except ConfigError as exc:
             return exc
         except ModelError as exc:
-            return Completion("", name, error=str(exc))
+            return Completion("", name, error=str(exc), failure=exc.failure or FailureKind.ERROR)
         except Exception as exc:  # one broken item must not throw the others away, whatever a user's model raises
-            return Completion("", name, error=f"{type(exc).__name__}: {exc}")
+            return Completion("", name, error=f"{type(exc).__name__}: {exc}", failure=FailureKind.ERROR)
 
     # Daemon threads of our own, because an executor's are waited for at the end of the process: Ctrl-C would hang for
     # as long as the slowest request. What a thread still receives after Ctrl-C goes to the store.

@@ -76,8 +76,8 @@ class Ollama:
         names = sorted(str(model.get("name")) for model in models if isinstance(model, dict))
         there = f"there are: {self._server.clean(', '.join(names))}" if names else "it lists no models"
         way_out = f"run `ollama pull {self._model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
-        return Failed(f"{self._server.name}: the server at {self._server.address} has no such model (404); {there}; "
-                      f"{way_out}", stop=True)  # fmt: skip
+        where = f"{self._server.name}: the server at {self._server.address}"
+        return failed.reworded(f"{where} has no such model (404); {there}; {way_out}")
 
 
 def messages(request: Request, *, beside: str = "") -> list[dict[str, str]]:

@@ -106,7 +106,7 @@ class OpenAI:
         models = listed.get("data", []) if isinstance(listed, dict) else []
         names = sorted(str(model.get("id")) for model in models if isinstance(model, dict))
         shown = self._server.clean(f"{', '.join(names[:20])}{' ...' if len(names) > 20 else ''}")
-        return Failed(f"{failed}; {self.origin} has: {shown}", stop=True) if names else failed
+        return failed.reworded(f"{failed}; {self.origin} has: {shown}") if names else failed
 
 
 def is_strict(schema: object) -> bool:

@@ -46,11 +46,10 @@ class Patience:
                     advice = then() if tried > 1 else ""
                     after = f" after {tried} tries" if tried > 1 else ""
                     said = f"{exc}{after}; {advice} later" if advice else f"{exc}{after}"
-                    raise Failed(said, status=exc.status, stop=exc.stop, paid=exc.paid) from None
+                    raise exc.reworded(said) from None
                 if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
-                    raise Failed(
-                        f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then", stop=True
-                    ) from None
+                    said = f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then"
+                    raise Failed(said, exc.kind, status=exc.status, stop=True) from None
                 self._back_off(exc.wait_s, tried, stop)
 
     def _wait_until_allowed(self, stop: threading.Event) -> None:

@@ -6,9 +6,10 @@ import os
 import socket
 from urllib.parse import urlsplit
 
-from ragbench.errors import ConfigError, MissingExtraError
-from ragbench.llms.providers import PROVIDERS, load_llm, own_server, parse
+from ragbench.errors import ConfigError, MissingExtraError, ModelError
+from ragbench.llms.providers import PROVIDERS, check_llm, load_llm, own_server, parse
 from ragbench.llms.stored import replies_mode
+from ragbench.types import LLM
 
 
 def unavailable(name: str = "env") -> str:
@@ -33,6 +34,28 @@ def unavailable(name: str = "env") -> str:
         return ""
     parts = urlsplit(where)  # its host only: an address may hold a password
     return f"{':'.join(parse(name))}: no server takes connections at {parts.hostname}, port {_port(where)}"
+
+
+def check_servers(*models: str | LLM) -> None:
+    """Refuse models that cannot be asked here and now, before any work is done for them; others than names are taken.
+
+    "" and "extractive" are no models. With RAGBENCH_REPLIES=offline no server is needed.
+
+    Raises:
+        ConfigError: an unknown provider, no key, no file.
+        ModelError: no server takes connections at the model's address.
+
+    >>> check_servers("", "extractive")
+    """
+    for name in dict.fromkeys(model for model in models if isinstance(model, str)):
+        if name in ("", "extractive"):
+            continue
+        check_llm(name)
+        if reason := unavailable(name):
+            raise ModelError(
+                f"{reason}. Start it, name another address in RAG_EVAL_{parse(name)[0].upper()}_BASE_URL, or take "
+                "stored replies only (--offline, RAGBENCH_REPLIES=offline)"
+            )
 
 
 def listens(url: str, timeout_s: float = 2.0) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from ragbench.cache import ledger, replies
 from ragbench.cache.database import StoreError
 from ragbench.cache.replies import Reply, Request
-from ragbench.errors import ConfigError, ModelError
+from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.failures import Failed, scrubbed
 from ragbench.llms.patience import Patience
 from ragbench.llms.prices import Price, price_of
@@ -83,9 +83,9 @@ class StoredLLM:
         try:
             return self.lookup_many([request])[0] or self.fetch(request)
         except Failed as exc:
-            raise ModelError(str(exc)) from None
+            raise ModelError(exc, exc.kind) from None
         except StoreError as exc:
-            raise ModelError(str(exc)) from exc
+            raise ModelError(exc, FailureKind.STORE) from exc
 
     def request(
         self,
@@ -126,14 +126,15 @@ class StoredLLM:
             raise Failed(
                 f"{self.name}: offline, and the reply store has no reply to the prompt {_ends(request.prompt)} "
                 f"(max_tokens {request.max_tokens}, temperature {request.temperature:g}, sample {request.sample}); run "
-                "it once without --offline, or get it with `ragbench cache import`"
+                "it once without --offline, or get it with `ragbench cache import`",
+                FailureKind.OFFLINE,
             )
         if mode == "off":
             return self._completion(self._patiently(request, timeout_s, stop), cached=False)
         try:
             return self._claimed(request, timeout_s, stop)
         except StoreError as exc:
-            raise Failed(f"{self.name}: {exc}", stop=True) from exc
+            raise Failed(f"{self.name}: {exc}", FailureKind.STORE, stop=True) from exc
 
     def _claimed(self, request: Request, timeout_s: float, stop: threading.Event) -> Completion:
         with replies.claim(request.key, stop):
@@ -141,7 +142,7 @@ class StoredLLM:
             if stored is not None:
                 return self._completion(stored, cached=True)
             if self._store_is_broken:
-                raise Failed(self._store_is_broken, stop=True)
+                raise Failed(self._store_is_broken, FailureKind.STORE, stop=True)
             reply = self._patiently(request, timeout_s, stop)
             try:
                 reply = replies.store(request, reply)
@@ -166,7 +167,7 @@ class StoredLLM:
         try:
             reply = self._patience.ask(lambda: self._within_budget(request, timeout_s, stop), stop, then=_kept)
         except Failed as exc:
-            raise Failed(scrubbed(str(exc), self._client.secrets), stop=exc.stop) from None
+            raise exc.reworded(scrubbed(str(exc), self._client.secrets)) from None
         text, served = (scrubbed(said, self._client.secrets) for said in (reply.text, reply.served))
         return reply._replace(text=_without_surrogates(text), served=_without_surrogates(served))
 
@@ -196,6 +197,7 @@ class StoredLLM:
                 raise Failed(
                     f"budget: {self.name} may cost {bound:.4f} dollars for this request, and {gone:.4f} of "
                     f"{maximum:.2f} are spent; {_kept()} with a higher maximum",
+                    FailureKind.BUDGET,
                     stop=True,
                 )
             if reservation:

@@ -52,7 +52,7 @@ def token_f1(answer: str, reference: str) -> float:
     >>> token_f1("The tower is in Paris, France.", "in Paris")
     0.5714285714285715
     """
-    found, wanted = _squad_words(answer), _squad_words(reference)
+    found, wanted = squad_words(answer), squad_words(reference)
     if not found or not wanted:
         return float(answer.strip().casefold() == reference.strip().casefold())
     common = (Counter(found) & Counter(wanted)).total()
@@ -153,7 +153,7 @@ def semantic_similarity(
     return rounded
 
 
-def _squad_words(text: str) -> list[str]:
+def squad_words(text: str) -> list[str]:
     bare = unicodedata.normalize("NFKC", text).casefold().translate(_DROPPED)
     spaced = re.sub(_SIGN, r" \g<0> ", re.sub(r"\b(a|an|the)\b", " ", bare))
     return spaced.split()

@@ -26,7 +26,7 @@ _PARTS = {
     "keyword": Part("required keywords", 20, 0.6),
     "expected_document": Part("expected document retrieved", 20, 1.0),
     "citation": Part("citations that hold", 0, 0.8),
-    "hallucination": Part("hallucination", 20, 0.2),
+    "hallucination": Part("hallucination", 20, 1.0),  # uncalibrated: decides only where it is asked to
     "llm_hallucination": Part("hallucination by the judge", 20, 0.2),
     "gold_facts": Part("gold facts", 0, 0.6),
     "expected_claims": Part("expected claims", 0, 0.6),
@@ -80,8 +80,8 @@ def shortfalls(parts: Mapping[str, float], *, thresholds: Mapping[str, float] = 
     A part that is NaN or missing keeps nothing from passing. A value that equals its threshold is enough; both are
     compared as they are and shown with as many decimals as tell them apart.
 
-    >>> shortfalls({"semantic": 0.62, "keyword": 1.0, "hallucination": 0.3})
-    {'semantic': 'semantic similarity 0.62 < 0.70', 'hallucination': 'hallucination 0.30 > 0.20'}
+    >>> shortfalls({"semantic": 0.62, "keyword": 1.0, "llm_hallucination": 0.3})
+    {'semantic': 'semantic similarity 0.62 < 0.70', 'llm_hallucination': 'hallucination by the judge 0.30 > 0.20'}
 
     Raises:
         ConfigError: a threshold of a part that does not exist, or outside [0, 1].

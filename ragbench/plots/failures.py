@@ -23,12 +23,13 @@ if TYPE_CHECKING:
 
 STAGE_OF = {
     "not_in_corpus": "retrieval", "not_retrieved": "retrieval", "below_cut": "retrieval", "cut_by_budget": "chunking",
-    "split_by_border": "chunking", "request_failed": "generation", "refused": "generation",
-    "fabricated": "generation", "not_used": "generation", "judge_suspected": "judge",
+    "split_by_border": "chunking", "request_failed": "generation", "fabricated": "generation",
+    "unknown_chunk": "unknown", "refused": "generation", "not_used": "generation", "judge_suspected": "judge",
     "unanswerable_answered": "generation", "none": "answered",
 }  # fmt: skip
 COLOUR_OF = {
     "answered": GREEN, "retrieval": BLUE, "chunking": ORANGE, "generation": VERMILLION, "judge": PURPLE,
+    "unknown": GREY,
 }  # fmt: skip
 
 

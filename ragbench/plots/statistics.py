@@ -17,6 +17,7 @@ from ragbench.plots.drawing import (
     new_axes,
     nothing_to_draw,
 )
+from ragbench.statistics import p_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,11 +48,7 @@ def plot_variance_shares(table: pd.DataFrame, *, measure: str = "") -> Figure:
     axes.barh(rows["source"], shares, color=colours, edgecolor=edges, height=0.6)
     axes.axvline(0, color=BLACK, linewidth=1)
     for y, row in enumerate(rows.to_dict("records")):
-        p = (
-            ""
-            if pd.isna(row["p_value"])
-            else (", p < 0.001" if row["p_value"] < 0.001 else f", p = {row['p_value']:.3f}")
-        )
+        p = "" if pd.isna(row["p_value"]) else f", p {p_text(row['p_value'], '= ')}"
         place = max(float(row["share_of_configurations"]) * 100, 0.0) + 1
         axes.text(
             place, y, f"{row['share_of_configurations']:.0%} ({row['share']:.1%} of all){p}", va="center", fontsize=9
@@ -87,7 +84,7 @@ def plot_sequential(path: pd.DataFrame, *, measure: str = "", alpha: float = 0.0
     if len(settled):
         first = settled.iloc[0]
         axes.axvline(first["n"], color=VERMILLION, linestyle="--")
-        said = f" settled after {first['n']} queries: {first['decision']}, p = {first['p_value']:.3g}"
+        said = f" settled after {first['n']} queries: {first['decision']}, p {p_text(first['p_value'], '= ')}"
         # on the side that has room
         right = bool(first["n"] > (path["n"].iloc[0] + path["n"].iloc[-1]) / 2)
         axes.text(

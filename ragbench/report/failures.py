@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.diagnosis import CAUSES, RIGHT, count_causes
+from ragbench.diagnosis import CAUSES, CORRECTNESS, count_causes
 from ragbench.report.sweep import configurations
 from ragbench.statistics import compare, summarise
 from ragbench.types import Answer, Chunk, Dataset, RunResult
@@ -118,9 +118,9 @@ def cause_shares(results: Sequence[RunResult]) -> pd.DataFrame:
 
 
 def arm_measure(scores: pd.DataFrame) -> str:
-    """The measure by which arms are compared: the first of `RIGHT` that the oracle arm has; "" without arms."""
+    """The measure by which arms are compared: the first of `CORRECTNESS` that the oracle arm has; "" without arms."""
     there = set(scores.loc[scores["value"].notna(), "measure"])
-    return next((measure for measure in RIGHT if f"oracle_{measure}" in there), "")
+    return next((measure for measure in CORRECTNESS if f"oracle_{measure}" in there), "")
 
 
 def gap_table(results: Sequence[RunResult], measure: str = "", *, seed: int = 0) -> pd.DataFrame:
@@ -135,7 +135,7 @@ def gap_table(results: Sequence[RunResult], measure: str = "", *, seed: int = 0)
 
     Args:
         results: configurations that were run with `oracle = true`; others have no rows.
-        measure: "" takes the first of `ragbench.diagnosis.RIGHT` that a configuration has.
+        measure: "" takes the first of `ragbench.diagnosis.CORRECTNESS` that a configuration has.
 
     Returns:
         name, label, measure, part, mean, ci_low, ci_high (95 %, as `summarise` and `compare` give them), n.

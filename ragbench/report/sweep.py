@@ -12,7 +12,7 @@ from ragbench.metrics.retrieval import ranking
 from ragbench.registry import LEADERBOARD, higher_is_better
 from ragbench.report.configuration import budget_curve, main_measure, only
 from ragbench.report.models import ANSWER_MEASURES, with_language_model
-from ragbench.statistics import compare, held_out, summarise
+from ragbench.statistics import compare, held_out, p_text, summarise
 from ragbench.types import RunResult
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
     """One row per configuration, best first by `measure` ("" = `ranking_measure`).
 
     Returns:
-        rank, name, label, retriever, chunking; for each headline measure its mean, `<measure>_ci_low`,
+        rank (none where nothing was scored by that measure), name, label, retriever, chunking; for each headline
+        measure its mean, `<measure>_ci_low`,
         `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s, search_ms (one question alone);
         with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd (parts of it),
         generate_ms (median reply that was waited for);
@@ -127,8 +128,8 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
             table[column] = table[name].round(12).rank(ascending=False, method="min").astype("Int64")
     table["_"] = table[main].round(12)
     order = [not higher_is_better(main), True]
-    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")
-    table.insert(0, "rank", pd.Series(range(1, len(table) + 1)))
+    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")  # unscored come last
+    table.insert(0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna()))
     return table
 
 
@@ -173,7 +174,7 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
         header += ["place at equal k", "place at equal budget"]
     lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
     for row in table.to_dict("records"):
-        cells = [str(row["rank"]), str(row["label"])]
+        cells = [_number(row["rank"], "{:d}", "unranked"), str(row["label"])]
         for m in measures:
             mean = _number(row[m], "{:.3f}", "unscored")
             cells.append("<br>".join([mean, *_interval(row, "{:.3f}", f"{m}_"), row[f"{m}_n"]]))
@@ -183,7 +184,7 @@ def leaderboard_markdown(table: pd.DataFrame) -> str:
         if judged:
             cells += [_number(row[f"{part}_cost_usd"], "{:.4f}") for part in ("generator", "judge")]
         if ranks:
-            cells += [str(row["rank_equal_k"]), str(row["rank_equal_budget"])]
+            cells += [_number(row[f"rank_equal_{what}"], "{:d}", "unranked") for what in ("k", "budget")]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -368,7 +369,8 @@ def _tested(row: Any, p: str, p_name: str) -> str:
     if row["ties"] == row["n"]:
         return f"equal on every one of {questions}: nothing here tells the two apart"
     difference = " ".join([f"{row['difference']:+.3f}", *_interval(row.to_dict(), "{:+.3f}")])
-    return f"{difference}, {p_name} = {row[p]:.4f}, over {questions}: {_belief(row[p])}"
+    note = f" (the differences are {row['note']})" if row.get("note") else ""
+    return f"{difference}, {p_name} {p_text(row[p], '= ')}, over {questions}: {_belief(row[p])}{note}"
 
 
 def _belief(p_value: float) -> str:

@@ -46,8 +46,12 @@ def make_retriever(name: str, chunks: Sequence[Chunk]) -> Retriever:
 
     >>> make_retriever("bm25", [Chunk("d1#0", "d1", 0, 6, "a text")])
     BM25(1 chunk)
+
+    Raises ConfigError for an unknown name, and where there is nothing to index.
     """
     kind, model = _parse(name)
+    if not chunks:
+        raise ConfigError("there are no chunks to index: every document is empty; name a corpus that holds texts")
     if kind == "bm25":
         return BM25(chunks)
     return Dense(chunks, model) if kind == "dense" else Hybrid(chunks, model)
@@ -72,8 +76,7 @@ def _parse(name: str) -> tuple[str, str]:
     if kind == "bm25":
         raise ConfigError(f"retriever {name!r}: BM25 compares words and takes no embedder; write 'bm25'")
     if kind not in ("dense", "hybrid"):
-        nearest = unknown("retriever", kind or name, RETRIEVERS).partition(" Known: ")[0]
-        raise ConfigError(f"{nearest} Known: bm25, dense:<embedder>, hybrid:<embedder>")
+        raise ConfigError(unknown("retriever", kind or name, RETRIEVERS, "bm25, dense:<embedder>, hybrid:<embedder>"))
     if not model.strip():
         raise ConfigError(f"retriever {name!r} names no embedder; write '{kind}:minilm' or '{kind}:wordllama'")
     check_embedder(model)

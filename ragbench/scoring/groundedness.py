@@ -12,7 +12,6 @@ from ragbench.metrics.groundedness import (
     check_answers,
     citation_form,
     cites_content,
-    claim_support_rate,
     claim_supports,
     claims_stated,
     numeric_support,
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 
 GROUNDEDNESS_MEASURES = (
     "claim_support",
-    "claim_support_rate",
     "numeric_support",
     "expected_claims",
     "forbidden_claims_absent",
@@ -43,14 +41,18 @@ GROUNDEDNESS_MEASURES = (
 
 
 def score_groundedness(
-    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = (), *, model: str = "minilm"
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    chunks: Sequence[Chunk] = (),
+    *,
+    model: str = "minilm",
+    threshold: float = STRICT,
 ) -> pd.DataFrame:
     """Score answers by what their contexts hold: columns query_id, measure, value.
 
     Measures, each in [0, 1], higher is better, as defined in `ragbench.metrics.groundedness`:
 
-    - claim_support: how well the contexts support the answer as a whole;
-    - claim_support_rate: supported claims / checked claims (assertions strictly, inferences leniently);
+    - claim_support: how well the contexts support the answer as a whole, a ranking (see there);
     - numeric_support: 1 - the share of numbers and dates that no context holds;
     - expected_claims, forbidden_claims_absent: the share of the case's claims that the answer states, or does not;
     - expected_citations: the share of the case's that are cited, as chunk id or as the id of the chunk's document;
@@ -58,20 +60,21 @@ def score_groundedness(
     - citation_content: of the pairs of a claim and a retrieved context that it cites, the share in which the claim's
       terms stand in that context;
     - citation_accuracy: of the claims that cite, the share that their cited contexts support by themselves
-      (`claim_support` of 0.5 at least); a claim that cites only what was not retrieved is not;
+      (`claim_support` of `threshold` at least); a claim that cites only what was not retrieved is not;
     - citation_coverage: claims that cite / claims that are no general remarks.
 
     A claim cites what is marked in it. Where a system gives its `citations` beside a text without marks, each claim
     cites all of them. Every case has a row for each measure, by measure, then in the order of the cases. Unscored (NaN)
     is a case without an answer given, exactly as in `score_answers`; one without the label that the measure needs; one
     whose answer holds no claim, no number, or no citation where these are what is counted. An answer that had no
-    context scores 0 in the first two: nothing supports it.
+    context scores 0 in the first: nothing supports it.
 
     Args:
         dataset: its cases may hold `expected_claims`, `forbidden_claims` and `expected_citations`.
         answers: at most one per case, in any order.
         chunks: those that the answers' `contexts` name; not needed for answers with `passages` of their own.
         model: see `claim_support`.
+        threshold: the support from which a citation holds, as from `calibrate_threshold`; the default is uncalibrated.
 
     >>> from ragbench.types import Answer, Case, Chunk, Dataset
     >>> chunk = Chunk("d#0", "d", 0, 41, "The tower opened in 1889 and is 330 m high.")
@@ -86,16 +89,15 @@ def score_groundedness(
     """
     import pandas as pd
 
-    checked = _check(dataset, answers, chunks, model)
+    checked = _check(dataset, answers, chunks, model, threshold)
     values: dict[str, dict[str, float]] = {}
     supports = claim_supports([(one.text, one.texts) for one in checked.values()], model=model)
     values["claim_support"] = {
         query_id: support if one.verdicts else math.nan
         for (query_id, one), support in zip(checked.items(), supports, strict=True)
     }
-    values["claim_support_rate"] = {query_id: claim_support_rate(one.verdicts) for query_id, one in checked.items()}
     values["numeric_support"] = {query_id: numeric_support(one.text, one.texts) for query_id, one in checked.items()}
-    values |= _labelled(checked, model) | _cited(checked, model)
+    values |= _labelled(checked, model) | _cited(checked, model, threshold)
     values["expected_citations"] = {query_id: _expected(one) for query_id, one in checked.items()}
     rows = [
         (case.query_id, measure, values[measure].get(case.query_id, math.nan))
@@ -106,9 +108,14 @@ def score_groundedness(
 
 
 def claim_table(
-    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = (), *, model: str = "minilm"
+    dataset: Dataset,
+    answers: Sequence[Answer],
+    chunks: Sequence[Chunk] = (),
+    *,
+    model: str = "minilm",
+    threshold: float = STRICT,
 ) -> pd.DataFrame:
-    """Every claim of every answer given with its verdict, in the order of the cases.
+    """Every claim of every answer given with its verdict (see `check_claims`), in the order of the cases.
 
     Columns query_id, claim, kind ("assertion", "inference", "general"), supported (True, False, or None where it is not
     checked), support, citations and fabricated_numbers (both tuples).
@@ -132,7 +139,7 @@ def claim_table(
             cited,
             tuple(number.text for number in verdict.fabricated),
         )
-        for query_id, one in _check(dataset, answers, chunks, model).items()
+        for query_id, one in _check(dataset, answers, chunks, model, threshold).items()
         for verdict, cited in zip(one.verdicts, one.cited, strict=True)
     ]
     columns = ["query_id", "claim", "kind", "supported", "support", "citations", "fabricated_numbers"]
@@ -154,10 +161,13 @@ class _Checked:
     cited: list[tuple[str, ...]]
 
 
-def _check(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk], model: str) -> dict[str, _Checked]:
+def _check(
+    dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk], model: str, threshold: float
+) -> dict[str, _Checked]:
     given = answered_cases(dataset, answers)
     texts = context_texts([answer for _, answer in given.values()], chunks)
-    verdicts = check_answers([(answer.text, texts[query_id]) for query_id, (_, answer) in given.items()], model=model)
+    pairs = [(answer.text, texts[query_id]) for query_id, (_, answer) in given.items()]
+    verdicts = check_answers(pairs, model=model, threshold=threshold)
     checked = {}
     for (query_id, (case, answer)), own in zip(given.items(), verdicts, strict=True):
         ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)
@@ -182,7 +192,7 @@ def _labelled(checked: dict[str, _Checked], model: str) -> dict[str, dict[str, f
     return {"expected_claims": expected, "forbidden_claims_absent": absent}
 
 
-def _cited(checked: dict[str, _Checked], model: str) -> dict[str, dict[str, float]]:
+def _cited(checked: dict[str, _Checked], model: str, threshold: float) -> dict[str, dict[str, float]]:
     values: dict[str, dict[str, float]] = {
         "citation_form": {query_id: citation_form(one.citations, one.ids) for query_id, one in checked.items()}
     }
@@ -194,7 +204,7 @@ def _cited(checked: dict[str, _Checked], model: str) -> dict[str, dict[str, floa
             [cites_content(v.claim.text, text_of[i]) for v, cited in pairs for i in cited if i in text_of]
         )
         citing = [(v.claim.text, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited]
-        accuracy[query_id] = _share([support >= STRICT for support in claim_supports(citing, model=model)])
+        accuracy[query_id] = _share([support >= threshold for support in claim_supports(citing, model=model)])
         coverage[query_id] = _share([bool(cited) for v, cited in pairs if v.supported is not None])
     return values | {"citation_content": content, "citation_accuracy": accuracy, "citation_coverage": coverage}
 

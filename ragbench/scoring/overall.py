@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
     from ragbench.types import Answer, Case, Dataset
 
-CITATION_MEASURES = ("citation_accuracy", "citation_content")
-"""What the part "citation" is: the first of these that is scored."""
+CITATION_MEASURES = ("citation_content",)
+"""What the part "citation" is: the first of these that is scored. citation_accuracy rests on a threshold of
+`claim_support`, which means something else for every kind of text."""
 
 _NAMED = 3  # documents that a reason lists
 
@@ -67,7 +68,7 @@ def score_overall(
     >>> scores = pd.DataFrame({"query_id": "q", "measure": measures, "value": [0.8, 0.7]})
     >>> frame = score_overall(Dataset("mine", "test", {}, [Case("q", "?")], {}), [Answer("q", "Yes.")], scores)
     >>> frame.set_index("measure")["value"].round(3).to_dict()
-    {'overall': 0.767, 'overall_semantic': 0.8, 'overall_hallucination': 0.3, 'pass_rate': 0.0}
+    {'overall': 0.767, 'overall_semantic': 0.8, 'overall_hallucination': 0.3, 'pass_rate': 1.0}
 
     Raises:
         ConfigError: weights or thresholds of parts that do not exist, or out of range.
@@ -167,7 +168,7 @@ def overall_parts(
 ) -> dict[str, float]:
     """The parts of one answer's overall, NaN where unscored; all NaN where no answer was due or none was given.
 
-    They are semantic_similarity, required_keywords, expected_document, citation_accuracy (else citation_content),
+    They are semantic_similarity, required_keywords, expected_document, citation_content,
     1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims and expected_citations. Where a judge
     gave its verdict, its "llm_hallucination" replaces the heuristic "hallucination". An answer that cites nothing has 0
     for its citations if its case asks for some (`min_citations`, `expected_citations`) or another answer of the same

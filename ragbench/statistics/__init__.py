@@ -12,12 +12,12 @@ queries? `required_queries`. May I stop now? `sequential`, `compare_until`. How 
 
 from __future__ import annotations
 
-from ragbench.statistics.adjusting import CORRECTIONS, adjusted_p_values
+from ragbench.statistics.adjusting import CORRECTIONS, adjusted_p_values, p_text, rounded
 from ragbench.statistics.agreement import judge_agreement, krippendorff_alpha
 from ragbench.statistics.anova import anova
 from ragbench.statistics.binary import mcnemar
 from ragbench.statistics.calibration import calibrate, calibrate_difference, ppi_mean
-from ragbench.statistics.comparison import POWER, compare, compare_all
+from ragbench.statistics.comparison import compare, compare_all
 from ragbench.statistics.equivalence import WithinMargin, equivalent, within_margin
 from ragbench.statistics.health import (
     DatasetHealth,
@@ -29,7 +29,7 @@ from ragbench.statistics.health import (
 )
 from ragbench.statistics.holdout import HeldOut, held_out
 from ragbench.statistics.pareto import pareto_front
-from ragbench.statistics.power import required_queries
+from ragbench.statistics.power import POWER, required_queries
 from ragbench.statistics.preference import bradley_terry, preference_table
 from ragbench.statistics.sequential import compare_until, query_order, sequential
 from ragbench.statistics.summary import summarise
@@ -61,12 +61,14 @@ __all__ = [
     "krippendorff_alpha",
     "mcnemar",
     "narrowing_options",
+    "p_text",
     "pareto_front",
     "ppi_mean",
     "preference_table",
     "query_order",
     "question_health",
     "required_queries",
+    "rounded",
     "sequential",
     "summarise",
     "summarise_samples",

@@ -1,4 +1,4 @@
-"""p-values of several tests, adjusted for their number.
+"""p-values of several tests, adjusted for their number, and how a p-value is printed.
 
 Not by statsmodels' multipletests: each call of it collects the garbage of the whole process, which costs more than
 everything else in a comparison.
@@ -13,6 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pandas as pd
 
     Floats = npt.NDArray[np.floating]
 
@@ -47,3 +48,31 @@ def adjusted_p_values(p_values: Sequence[float] | Floats, correction: str = "hol
     result = values.copy()
     result[tested] = np.minimum(adjusted, 1.0)
     return result
+
+
+def p_text(p: float | None, equals: str = "") -> str:
+    """A p-value as every table, report and sentence prints it, never as 0; "–" where there is none.
+
+    >>> p_text(0.0312), p_text(0.0312, "= "), p_text(0.00002), p_text(None), p_text(0.9996)
+    ('0.031', '= 0.031', '< 0.001', '–', '1.000')
+    """
+    import pandas as pd
+
+    if p is None or pd.isna(p):
+        return "–"
+    return "< 0.001" if p < 0.001 else f"{equals}{p:.3f}"
+
+
+def rounded(table: pd.DataFrame, digits: int = 3) -> pd.DataFrame:
+    """A table of statistics to look at: numbers rounded, p-values (columns p_...) as `p_text` has them.
+
+    >>> import pandas as pd
+    >>> rounded(pd.DataFrame({"difference": [0.12345], "p_value": [0.00001]}))
+       difference  p_value
+    0       0.123  < 0.001
+    """
+    shown = table.round(digits)
+    for name in table.columns:
+        if str(name).startswith("p_"):
+            shown[name] = [p_text(p) for p in table[name]]
+    return shown

@@ -33,7 +33,10 @@ def anova(
     a full grid are the plain ones.
 
     Queries are random: a parameter's F compares its mean square with that of its own interaction with the queries
-    (repeated measures), so that a parameter is called real only if it would be with other questions like these.
+    (repeated measures), so that a parameter is called real only if it would be with other questions like these. That
+    test supposes that all differences between configurations scatter alike over the queries; one noisy configuration
+    breaks this and makes it see effects that are not there. Degrees of freedom are therefore multiplied by `epsilon`
+    (Greenhouse & Geisser 1959), 1 where they do scatter alike, at least 1 / df.
 
     Columns:
         source: each parameter, two that always vary together as one ("chunker + chunk_size"); "interactions of the
@@ -41,7 +44,8 @@ def anova(
             what overlapping parameters share, which may be negative); "query"; "query x configuration", the rest.
         sum_of_squares, df; share: of the total sum of squares; share_of_configurations: of what configurations differ
             by, pd.NA for the last two: which knob matters, however hard the questions are.
-        f, p_value: of the parameters and of their interactions; pd.NA where there is nothing to test against.
+        f, epsilon, p_value: of the parameters and of their interactions, p with df * epsilon and
+            df * (n - 1) * epsilon degrees of freedom; pd.NA where there is nothing to test against.
         n: queries that all configurations have scored; the others are out.
         note: why a parameter has no numbers of its own, where it has none.
 
@@ -89,28 +93,26 @@ def anova(
         df = full - _rank(others)
         if df == 0:
             note = "cannot be told apart from the other parameters together: they vary together in this sweep"
-            rows.append((factor, math.nan, 0, math.nan, math.nan, note))
+            rows.append((factor, math.nan, 0, math.nan, math.nan, math.nan, note))
             continue
         project = _projection(everything) - _projection(others)
         squares = n * float(centers @ project @ centers)
-        with_queries = max(0.0, float(np.einsum("qi,ij,qj->", values, project, values)) - squares)
-        rows.append((factor, squares, df, *_f_test(squares, df, with_queries, df * (n - 1)), ""))
+        rows.append((factor, squares, df, *_f_test(squares, df, values @ project), ""))
     beyond = np.eye(k) - _projection(everything)
     apart = between - float(np.nansum([row[1] for row in rows]))
     left = k - full
     own = n * float(centers @ beyond @ centers) if left else 0.0
-    with_queries = max(0.0, float(np.einsum("qi,ij,qj->", values, beyond, values)) - own)
-    tested = _f_test(own, left, with_queries, left * (n - 1)) if left else (math.nan, math.nan)
+    tested = _f_test(own, left, values @ beyond) if left else (math.nan, math.nan, math.nan)
     rows.append((INTERACTIONS, apart, left, *tested, ""))
-    rows.append((QUERY, queries, n - 1, math.nan, math.nan, ""))
-    rows.append((REST, rest, (n - 1) * (k - 1), math.nan, math.nan, ""))
+    rows.append((QUERY, queries, n - 1, math.nan, math.nan, math.nan, ""))
+    rows.append((REST, rest, (n - 1) * (k - 1), math.nan, math.nan, math.nan, ""))
     return _table(rows, total, between, n)
 
 
 def _table(rows: list[tuple[Any, ...]], total: float, between: float, n: int) -> pd.DataFrame:
     import pandas as pd
 
-    table = pd.DataFrame(rows, columns=["source", "sum_of_squares", "df", "f", "p_value", "note"])
+    table = pd.DataFrame(rows, columns=["source", "sum_of_squares", "df", "f", "epsilon", "p_value", "note"])
     squares = table["sum_of_squares"].to_numpy(dtype=float)
     knobs = ~table["source"].isin([QUERY, REST]).to_numpy()
     share = squares / total if total > 0 else squares * math.nan
@@ -118,20 +120,27 @@ def _table(rows: list[tuple[Any, ...]], total: float, between: float, n: int) ->
     table["sum_of_squares"] = nullable(squares)
     table["share"] = nullable(share)
     table["share_of_configurations"] = nullable(among)
-    for name in ("f", "p_value"):
+    for name in ("f", "epsilon", "p_value"):
         table[name] = nullable(table[name].to_numpy(dtype=float))
     table["n"] = n
-    names = ["source", "sum_of_squares", "df", "share", "share_of_configurations", "f", "p_value", "n", "note"]
+    names = ["source", "sum_of_squares", "df", "share", "share_of_configurations"]
+    names += ["f", "epsilon", "p_value", "n", "note"]
     return table[names]
 
 
-def _f_test(squares: float, df: int, error: float, error_df: int) -> tuple[float, float]:
+def _f_test(squares: float, df: int, parts: Floats) -> tuple[float, float, float]:
+    """F, epsilon and p of an effect; `parts` (queries, configurations) is what each query contributes to it."""
     from scipy.stats import f
 
+    n = len(parts)
+    away = parts - parts.mean(axis=0)
+    error, error_df = float((away**2).sum()), df * (n - 1)
     if error_df < 1 or error <= 1e-15:
-        return math.nan, math.nan
+        return math.nan, math.nan, math.nan
+    scatter = away.T @ away
+    epsilon = min(1.0, max(1 / df, float(np.trace(scatter)) ** 2 / (df * float((scatter**2).sum()))))
     ratio = (squares / df) / (error / error_df)
-    return ratio, float(f.sf(ratio, df, error_df))
+    return ratio, epsilon, float(f.sf(ratio, df * epsilon, error_df * epsilon))
 
 
 def _rank(matrix: Floats) -> int:

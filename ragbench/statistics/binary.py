@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import DataError
-from ragbench.statistics.columns import check_settings, nullable
-from ragbench.statistics.intervals import adjusted_interval
+from ragbench.statistics.columns import check_settings, mean, nullable
+from ragbench.statistics.intervals import Bounds, bounded_intervals, decided
 from ragbench.statistics.pairing import chosen_measures, paired, tables_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def mcnemar(
     Columns:
         measure; both, baseline_only, contender_only, neither: on how many queries the value is 1.
         difference: share of 1 of the contender minus that of the baseline.
-        ci_low, ci_high: 1 - alpha interval of it (Bonett & Price 2012); pd.NA with fewer than two pairs.
+        ci_low, ci_high: 1 - alpha interval of it (Gaffke 2005; it excludes 0 exactly where p_value < alpha); pd.NA with
+            fewer than two pairs.
         p_value: exact, two-sided; 1 where no query differs, pd.NA without pairs.
         n: pairs used; `n_unpaired` were left unscored by either side.
 
@@ -63,7 +64,7 @@ def mcnemar(
             f"McNemar's test is for values of 0 and 1; {others[0]!r} has others. Use `compare`, or name binary "
             "measures such as Success@5"
         )
-    rows, p_values, limits = [], [], []
+    rows, p_values = [], []
     for measure, pair in pairs.items():
         if measure in others:
             continue
@@ -72,13 +73,15 @@ def mcnemar(
         both, neither = int((before & after).sum()), int((~before & ~after).sum())
         rows.append((measure, both, only_before, only_after, neither))
         p_values.append(mcnemar_p_value(only_before, only_after) if len(before) else np.nan)
-        limits.append(adjusted_interval(pair.difference, alpha, binary=True) if len(before) > 1 else (np.nan, np.nan))
     table = pd.DataFrame(rows, columns=["measure", "both", "baseline_only", "contender_only", "neither"])
     tested = [pairs[row[0]] for row in rows]
+    centers = np.array([mean(pair.difference) for pair in tested])
+    low, high = bounded_intervals([pair.difference for pair in tested], [Bounds(-1, 1)] * len(tested), alpha)
+    low, high = decided(low, high, centers, np.array(p_values), alpha)
     return table.assign(
-        difference=nullable([pair.difference.mean() if len(pair.before) else np.nan for pair in tested]),
-        ci_low=nullable([low for low, _ in limits]),
-        ci_high=nullable([high for _, high in limits]),
+        difference=nullable(centers),
+        ci_low=nullable(low),
+        ci_high=nullable(high),
         p_value=nullable(p_values),
         n=[len(pair.before) for pair in tested],
         n_unpaired=[pair.unpaired for pair in tested],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ragbench import registry
 from ragbench.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -74,3 +75,18 @@ def nullable(values: Sequence[float] | Floats) -> pd.api.extensions.ExtensionArr
 
     numbers = np.asarray(values, dtype=np.float64)
     return pd.arrays.FloatingArray(np.nan_to_num(numbers), np.isnan(numbers))
+
+
+def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
+    """The least and the largest value of a measure, infinite where there is none.
+
+    Registered measures have those of the registry, others 0 and 1. Infinite where `values` go beyond: a measure of
+    this name is then another one.
+
+    >>> bounds_of("nDCG@10"), bounds_of("latency_total_ms"), bounds_of("of_my_own", np.array([3.0]))
+    ((0.0, 1.0), (0.0, inf), (-inf, inf))
+    """
+    low, high = registry.bounds_of(measure) if registry.find_measure(measure) else (0.0, 1.0)
+    bounds = -math.inf if low is None else low, math.inf if high is None else high
+    inside = all(side.min() >= bounds[0] - 1e-9 and side.max() <= bounds[1] + 1e-9 for side in values if side.size)
+    return bounds if inside else (-math.inf, math.inf)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.registry import higher_is_better
 from ragbench.statistics.adjusting import CORRECTIONS, adjusted_p_values
 from ragbench.statistics.binary import mcnemar_p_value
-from ragbench.statistics.columns import check_settings, mean, nullable
-from ragbench.statistics.intervals import ENOUGH_MOVING, ENOUGH_PAIRS, adjusted_interval
+from ragbench.statistics.columns import bounds_of, check_settings, mean, nullable
+from ragbench.statistics.intervals import Bounds, decided, mean_intervals, skewness_note
 from ragbench.statistics.pairing import Pairs, chosen_measures, group_codes, paired, tables_of
+from ragbench.statistics.power import detectable
 from ragbench.statistics.resampling import TIE, bootstrap_intervals, is_exact, randomisation_p_values
 
 if TYPE_CHECKING:
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     Floats = npt.NDArray[np.floating]
-
-POWER = 0.8
 
 
 def compare(
@@ -43,9 +43,10 @@ def compare(
         measure: in the order of `measures`, or of `baseline`.
         baseline, contender: means over the pairs used; `difference` is contender - baseline.
         ci_low, ci_high: 1 - alpha interval of the difference; `interval` says which. "BCa": paired bootstrap over
-            queries (Efron 1987). "adjusted": with fewer than 100 pairs, fewer than 50 that differ, or values of 0 and 1
-            only, where BCa covers too little (84 to 93 % at 30 queries of real scores), that of Bonett and Price
-            (2012), see `intervals.adjusted_interval`.
+            queries (Efron 1987), from 100 pairs of which 50 differ. "Gaffke": with fewer, and for 0/1 measures, where
+            BCa covers too little, the limits of Gaffke (2005), see `ragbench.statistics.intervals`; they never are
+            without width. Either excludes 0 exactly where p_value < alpha. "none": one pair, or equal differences of a
+            measure without known bounds.
         p_value: two-sided paired randomisation test (Fisher 1935; Smucker, Allan & Carterette 2007): how often the
             difference is at least as large if the sign of each query's difference is left to chance. `test` says how:
             "sign-flip, exact" where the queries that differ have at most `n_resamples` combinations of signs,
@@ -60,10 +61,11 @@ def compare(
         wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse; where lower is
             better (`registry.higher_is_better`), a lower value wins.
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
-        mde: smallest difference that this many queries would show with a power of 0.8 in a two-sided test at alpha
-            (uncorrected): (z(1 - alpha/2) + z(0.8)) * standard error of the difference. A difference that matters to
-            you but is below it needs more queries, whatever p says; `required_queries` says how many. pd.NA where all
-            queries differ alike: without any spread nothing is known about it.
+        mde: smallest true difference that this many queries would show with a power of 0.8 in a two-sided test at alpha
+            (uncorrected), from the t distribution; the same as `detectable` of `required_queries`. A difference that
+            matters to you but is below it needs more queries, whatever p says. pd.NA where all queries differ alike,
+            and with fewer queries than the test can decide with (6 at alpha = 0.05).
+        note: where the differences are heavily skewed (also a `DataWarning`) or all equal, what that means.
         n_tests, n_unpaired, n_clusters, interval, test: see above and below.
 
     With `cluster` (query_id -> group: several questions from one document, say) whole groups are drawn and flipped,
@@ -135,9 +137,13 @@ def compare_all(
     rows = [(name, measure) for name in tables if name != baseline for measure in chosen]
     pairs = [paired(tables, baseline, name, measure) for name, measure in rows]
     units = [_units(pair, cluster) for pair in pairs]
-    low, high, intervals = _intervals(pairs, units, (n_resamples, alpha, seed))
-    p_values, tests = _p_values(pairs, units, n_resamples, seed)
     differences = [pair.difference for pair in pairs]
+    p_values, tests = _p_values(pairs, units, n_resamples, seed)
+    widths = [_width(measure, pair) for (_, measure), pair in zip(rows, pairs, strict=True)]
+    low, high, intervals = _intervals(units, widths, (n_resamples, alpha, seed))
+    low, high = decided(low, high, np.array([mean(difference) for difference in differences]), p_values, alpha)
+    notes = [skewness_note(unit.values) if len(unit.sums) else "" for unit in units]
+    _warn(rows, notes)
     gains = [d if higher_is_better(measure) else -d for d, (_, measure) in zip(differences, rows, strict=True)]
     deviations = [difference.std(ddof=1) if len(difference) > 1 else math.nan for difference in differences]
     return pd.DataFrame(
@@ -162,6 +168,7 @@ def compare_all(
             "n_clusters": [len(unit.sums) for unit in units],
             "interval": intervals,
             "test": tests,
+            "note": notes,
         }
     )
 
@@ -194,26 +201,31 @@ def _units(pair: Pairs, cluster: Mapping[str, Hashable] | pd.Series | None) -> _
     return _Units(np.bincount(codes, difference).astype(np.float64), np.bincount(codes).astype(np.float64), True)
 
 
+def _width(measure: str, pair: Pairs) -> Bounds:
+    """The least and the largest difference of a measure: an unseen question may lose or gain everything."""
+    low, high = bounds_of(measure, pair.before, pair.after)
+    return Bounds(low - high, high - low)
+
+
 def _intervals(
-    pairs: Sequence[Pairs], units: Sequence[_Units], settings: tuple[int, float, int]
+    units: Sequence[_Units], widths: Sequence[Bounds], settings: tuple[int, float, int]
 ) -> tuple[Floats, Floats, list[str]]:
-    low, high = np.full(len(units), math.nan), np.full(len(units), math.nan)
-    kinds = ["none"] * len(units)
-    many: dict[bool, list[int]] = {False: [], True: []}
-    for row, (pair, unit) in enumerate(zip(pairs, units, strict=True)):
-        binary = pair.binary and not unit.grouped
-        if len(unit.sums) < 2:
-            continue
-        if not binary and len(unit.sums) >= ENOUGH_PAIRS and (np.abs(unit.sums) > TIE).sum() >= ENOUGH_MOVING:
-            many[unit.grouped].append(row)
-            kinds[row] = "BCa"
-        else:
-            low[row], high[row] = adjusted_interval(unit.values, settings[1], binary=binary)
-            kinds[row] = "adjusted"
-    for grouped, rows in many.items():
-        sizes = [units[row].sizes for row in rows] if grouped else None
-        low[rows], high[rows] = bootstrap_intervals([units[row].sums for row in rows], *settings, sizes=sizes)
+    n_resamples, alpha, seed = settings
+    low, high, kinds = mean_intervals(
+        [unit.values for unit in units], widths, alpha, n_resamples=n_resamples, seed=seed
+    )
+    for row, unit in enumerate(units):
+        if kinds[row] == "BCa" and unit.grouped:
+            [low[row]], [high[row]] = bootstrap_intervals([unit.sums], *settings, sizes=[unit.sizes])
     return low, high, kinds
+
+
+def _warn(rows: Sequence[tuple[str, str]], notes: Sequence[str]) -> None:
+    found = [(name, measure, note) for (name, measure), note in zip(rows, notes, strict=True) if "skewed" in note]
+    if found:
+        name, measure, note = found[0]
+        more = f" (and {len(found) - 1} more, see the column note)" if len(found) > 1 else ""
+        warnings.warn(f"the differences of {name!r} in {measure} are {note}{more}", DataWarning, stacklevel=3)
 
 
 def _p_values(pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int, seed: int) -> tuple[Floats, list[str]]:
@@ -240,11 +252,5 @@ def _effect(difference: Floats, deviation: float) -> float:
 
 
 def _detectable(unit: _Units, alpha: float) -> float:
-    from scipy.stats import norm
-
-    if len(unit.sums) < 2:
-        return math.nan
-    deviation = float(unit.values.std(ddof=1))
-    if deviation <= TIE:
-        return math.nan
-    return float((norm.ppf(1 - alpha / 2) + norm.ppf(POWER)) * deviation / math.sqrt(len(unit.sums)))
+    n = len(unit.sums)
+    return detectable(float(unit.values.std(ddof=1)), n, alpha) if n > 1 else math.nan

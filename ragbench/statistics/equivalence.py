@@ -11,15 +11,19 @@ import numpy as np
 
 from ragbench.errors import ConfigError
 from ragbench.registry import higher_is_better
-from ragbench.statistics.adjusting import adjusted_p_values
-from ragbench.statistics.columns import check_settings, mean, nullable
+from ragbench.statistics.adjusting import adjusted_p_values, p_text
+from ragbench.statistics.columns import bounds_of, check_settings, mean, nullable
+from ragbench.statistics.intervals import Bounds, bounded_intervals
 from ragbench.statistics.pairing import chosen_measures, matrix_of, paired, tables_of
+from ragbench.statistics.resampling import TIE, p_values_above
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
 
     Floats = npt.NDArray[np.floating]
+
+_DRAWS = 10_000
 
 
 def equivalent(
@@ -30,16 +34,21 @@ def equivalent(
     measures: Sequence[str] | None = None,
     alpha: float = 0.05,
 ) -> pd.DataFrame:
-    """Is the contender equal to the baseline, up to `margin`? Two one-sided paired t-tests (TOST, Schuirmann 1987).
+    """Is the contender equal to the baseline, up to `margin`? Two one-sided tests (TOST, Schuirmann 1987).
 
     A difference that is "not significant" may be large and badly measured; equality has to be proven by an interval
     that fits inside the margin. The margin is what you would not notice; choose it before you look.
 
+    Each test holds its alpha whatever the differences look like: an unseen question may lose as much as the measure
+    allows (Gaffke 2005, see `ragbench.statistics.intervals`). That has a price: a measure from 0 to 1 needs at least
+    `fewest_for_margin` queries, 59 for a margin of 0.05 and 149 for 0.02, even if none of them differs. For measures
+    without bounds, such as latencies, the tests are Student's t, which is right for differences near normal.
+
     Columns:
         measure; baseline, contender, difference: means over the pairs, contender - baseline.
-        ci_low, ci_high: 1 - 2 alpha interval (Student's t): inside +-margin exactly where the test says "equivalent".
+        ci_low, ci_high: 1 - 2 alpha interval by the same method: inside +-margin where the test says "equivalent".
         margin; p_value: the larger of the two one-sided p-values, of "at least margin below" and "at least margin
-            above". Differences without any spread give 0 inside the margin, else 1.
+            above". Without bounds, differences without any spread prove nothing: 1.
         equivalent: p_value < alpha.
         p_non_inferior, non_inferior: the one test that matters when replacing the baseline: not worse by margin or
             more, in the direction of the measure (`registry.higher_is_better`).
@@ -48,33 +57,33 @@ def equivalent(
     >>> import pandas as pd
     >>> def scores(*values):
     ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "RR", "value": values})
-    >>> before, after = scores(0, 0.5, 0.5, 1, 0.25, 1), scores(0, 0.5, 0.45, 1, 0.3, 0.95)
-    >>> equivalent(before, after, 0.05)[["difference", "ci_low", "ci_high", "p_value", "equivalent"]].round(3)
+    >>> before, after = scores(*[0, 0.5, 0.5, 1, 0.25, 1] * 20), scores(*[0, 0.5, 0.45, 1, 0.3, 0.95] * 20)
+    >>> equivalent(before, after, 0.05)[["difference", "ci_low", "ci_high", "p_value", "equivalent"]].round(2)
        difference  ci_low  ci_high  p_value  equivalent
-    0      -0.008  -0.039    0.023    0.021        True
+    0       -0.01   -0.03     0.02     0.01        True
 
     Raises:
         ConfigError: margin or alpha out of range, or a measure that is not there.
         ComparisonError: other queries, or no measure in common.
     """
     import pandas as pd
-    from scipy.stats import t
 
     check_settings(10_000, alpha, 0)
     check_margin(margin)
     tables = tables_of({"baseline": baseline, "contender": contender})
+    chosen = chosen_measures(tables, measures, "baseline")
+    pairs = [paired(tables, "baseline", "contender", measure) for measure in chosen]
+    differences = [pair.difference for pair in pairs]
+    widths = [_width(measure, pair.before, pair.after) for measure, pair in zip(chosen, pairs, strict=True)]
+    below = _p_above(differences, -margin, widths)
+    above = _p_above([-d for d in differences], -margin, widths)
+    low, high = _limits(differences, widths, alpha)
     rows = []
-    for measure in chosen_measures(tables, measures, "baseline"):
-        pairs = paired(tables, "baseline", "contender", measure)
-        d, n = pairs.difference, len(pairs.before)
-        not_below, not_above = p_above(d, -margin), p_above(-d, -margin)
-        reach = float(t.ppf(1 - alpha, n - 1) * d.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
-        p, p_one = max(not_below, not_above), not_below if higher_is_better(measure) else not_above
-        if n < 2:
-            p = p_one = math.nan
-        center = mean(d)
-        means = (mean(pairs.before), mean(pairs.after), center, center - reach, center + reach)
-        rows.append((measure, *means, margin, p, p < alpha, p_one, p_one < alpha, n))
+    for row, (measure, pair) in enumerate(zip(chosen, pairs, strict=True)):
+        p = float(max(below[row], above[row]))
+        p_one = float((below if higher_is_better(measure) else above)[row])
+        means = (mean(pair.before), mean(pair.after), mean(pair.difference), low[row], high[row])
+        rows.append((measure, *means, margin, p, p < alpha, p_one, p_one < alpha, len(pair.before)))
     columns = ["measure", "baseline", "contender", "difference", "ci_low", "ci_high", "margin", "p_value"]
     columns += ["equivalent", "p_non_inferior", "non_inferior", "n"]
     table = pd.DataFrame(rows, columns=columns)
@@ -88,18 +97,45 @@ def check_margin(margin: float) -> None:
         raise ConfigError(f"margin is {margin!r}; take a positive number, the difference you would not notice")
 
 
-def p_above(differences: Floats, bound: float) -> float:
-    """One-sided p of "the mean is at most `bound`": Student's t; 0 or 1 where there is no spread, NaN below two."""
+def fewest_for_margin(margin: float, alpha: float = 0.05) -> int:
+    """With fewer queries nothing is proven within `margin` for a measure from 0 to 1, even if no query differs.
+
+    Then a fraction of `margin` of the questions may lose everything, and a sample of n misses all of them with a
+    probability of (1 - margin) ** n.
+
+    >>> fewest_for_margin(0.05), fewest_for_margin(0.02), fewest_for_margin(1.5)
+    (59, 149, 2)
+    """
+    return 2 if margin >= 1 else max(2, math.ceil(math.log(alpha) / math.log(1 - margin)))
+
+
+def _width(measure: str, *values: Floats) -> float:
+    """The largest difference of a measure: an unseen question may lose or gain so much."""
+    low, high = bounds_of(measure, *values)
+    return high - low
+
+
+def _p_above(differences: Sequence[Floats], bound: float, widths: Sequence[float]) -> Floats:
+    """One-sided p of "the mean is at most `bound`" for each column; NaN below two values."""
     from scipy.stats import t
 
-    n = len(differences)
-    if n < 2:
-        return math.nan
-    error = float(differences.std(ddof=1)) / math.sqrt(n)
-    away = float(differences.mean()) - bound
-    if error <= 1e-15:
-        return 0.0 if away > 1e-12 else 1.0
-    return float(t.sf(away / error, n - 1))
+    p_values = p_values_above(differences, [-width for width in widths], bound, _DRAWS, 0)
+    for row, d in enumerate(differences):
+        if not math.isfinite(widths[row]) and len(d) > 1:
+            error = float(d.std(ddof=1)) / math.sqrt(len(d))
+            p_values[row] = 1.0 if error <= TIE else t.sf((float(d.mean()) - bound) / error, len(d) - 1)
+    return p_values
+
+
+def _limits(differences: Sequence[Floats], widths: Sequence[float], alpha: float) -> tuple[Floats, Floats]:
+    from scipy.stats import t
+
+    low, high = bounded_intervals(differences, [Bounds(-width, width) for width in widths], 2 * alpha, _DRAWS)
+    for row, d in enumerate(differences):
+        if not math.isfinite(widths[row]) and len(d) > 1 and np.ptp(d) > TIE:
+            reach = float(t.ppf(1 - alpha, len(d) - 1) * d.std(ddof=1) / math.sqrt(len(d)))
+            low[row], high[row] = d.mean() - reach, d.mean() + reach
+    return low, high
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +165,7 @@ def within_margin(
     """The cheapest (fastest, smallest) configuration that is proven to be within `margin` of the best.
 
     Which one is truly best is not known, so a configuration is proven only if it is not worse by `margin` or more than
-    *each* other one: the largest of its one-sided paired t-test p-values (intersection-union, Berger 1982, in the
+    *each* other one: the largest of its one-sided p-values, as in `equivalent` (intersection-union, Berger 1982, in the
     manner of Hsu's 1984 comparisons with the best). No correction is due for that; for the choice among several
     configurations the p-values are Holm-adjusted, so that the chance of a wrong proof anywhere is at most alpha. A
     configuration that is not proven is not thereby worse: the queries may be too few.
@@ -146,7 +182,8 @@ def within_margin(
     >>> import pandas as pd
     >>> def scores(*values):
     ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "RR", "value": values})
-    >>> runs = {"big": scores(1, 0.5, 1, 0.25, 1), "small": scores(1, 0.5, 1, 0.3, 0.95), "none": scores(0, 0, 0, 0, 1)}
+    >>> big, small, none = [1, 0.5, 1, 0.25, 1] * 12, [1, 0.5, 1, 0.3, 0.95] * 12, [0, 0, 0, 0, 1] * 12
+    >>> runs = {"big": scores(*big), "small": scores(*small), "none": scores(*none)}
     >>> found = within_margin(runs, {"big": 9.0, "small": 1.0, "none": 0.0}, 0.1, measure="RR")
     >>> found.chosen
     'small'
@@ -168,10 +205,10 @@ def within_margin(
     n, names = len(matrix), [str(name) for name in matrix]
     best = names[int(values.mean(axis=0).round(12).argmax())]
     cost = [math.nan if pd.isna(costs[name]) else float(costs[name]) for name in names]
-    p_values = [
-        max(p_above(values[:, i] - values[:, j], -margin) for j in range(len(names)) if j != i)
-        for i in range(len(names))
-    ]
+    width = _width(measure, matrix.to_numpy())
+    pairs = [(i, j) for i in range(len(names)) for j in range(len(names)) if j != i]
+    against = _p_above([values[:, i] - values[:, j] for i, j in pairs], -margin, [width] * len(pairs))
+    p_values = [max(p for p, (one, _) in zip(against, pairs, strict=True) if one == i) for i in range(len(names))]
     adjusted = adjusted_p_values(p_values) if n > 1 else [math.nan] * len(names)
     table = pd.DataFrame(
         {
@@ -187,11 +224,14 @@ def within_margin(
     ).sort_values(["cost", "name"], ignore_index=True, na_position="last")
     proven = table[table["proven"] & table["cost"].notna()]
     chosen = None if proven.empty else str(proven.iloc[0]["name"])
-    said = _sentence(table, chosen, best, margin, measure, word)
+    fewest = fewest_for_margin(margin / width, alpha / len(names)) if math.isfinite(width) else 2
+    said = _sentence(table, chosen, best, margin, measure, word, fewest)
     return WithinMargin(table, best, chosen, said)
 
 
-def _sentence(table: pd.DataFrame, chosen: str | None, best: str, margin: float, measure: str, word: str) -> str:
+def _sentence(
+    table: pd.DataFrame, chosen: str | None, best: str, margin: float, measure: str, word: str, fewest: int
+) -> str:
     rows = {row["name"]: row for row in table.to_dict("records")}
     n = rows[best]["n"]
     if chosen is not None:
@@ -199,10 +239,13 @@ def _sentence(table: pd.DataFrame, chosen: str | None, best: str, margin: float,
         return (
             f"The {word} of {len(rows)} configurations proven to be within {margin:g} of the best by {measure} is "
             f"{chosen} (mean {row['mean']:.3f}, cost {row['cost']:,.4g}): not worse by {margin:g} or more than any "
-            f"other, Holm-adjusted p = {row['p_adjusted']:.4f}, over {n} queries."
+            f"other, Holm-adjusted p {p_text(row['p_adjusted'], '= ')}, over {n} queries."
         )
+    more = "take more queries, or a wider margin if you would not notice it."
+    if n < fewest:
+        more = f"a proof of this takes {fewest} queries or more, or a wider margin if you would not notice it."
     return (
         f"None of {len(rows)} configurations with a known cost is proven to be within {margin:g} of the best by "
         f"{measure} over {n} queries (best mean: {best}, {rows[best]['mean']:.3f}). That does not prove them worse: "
-        "take more queries, or a wider margin if you would not notice it."
+        f"{more}"
     )

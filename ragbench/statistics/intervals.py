@@ -1,15 +1,29 @@
-"""Intervals where resampling is off: proportions, and differences over few queries.
+"""Intervals of means and of mean differences: one family for few and many questions, graded and 0/1 measures.
 
-Measured on real per-query scores (tests/test_benchmarks_statistics.py): with 30 queries a 95 % BCa interval of a
-difference covers 84 to 93 %, because a resample cannot hold a query that the sample does not.
+- At least 100 values of which 50 move: BCa bootstrap (Efron 1987).
+- Else Gaffke's (2005) limits: a bootstrap to which each side adds one value that was not seen. With fewer values BCa
+  covers too little (measured: 84 to 93 % at 30 questions), because a resample cannot hold a question that the sample
+  does not; and where all values are alike it has no width, though other questions may differ.
+
+How bad is the unseen value? For a *proof* (`equivalent`, `within_margin`) as bad as the measure allows: a question may
+lose everything. Then an error rate of alpha holds whatever the distribution (Learned-Miller & Thomas 2019). For an
+*estimate* of a graded measure that would be twice as wide as need be, so that the unseen value lies 1 + (10 / n)**2
+times as far from the mean as the farthest that was seen, within the bounds; but at the bounds where all values are
+equal, and for values of 0 and 1 only. For 0/1 values these limits are those of Clopper and Pearson (1934), and for a
+paired difference of 0/1 values they exclude 0 exactly where McNemar's exact test does.
+
+tests/statistics/test_promises.py simulates the coverage (`pytest -m simulation -s`).
 """
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from ragbench.statistics.resampling import TIE, bootstrap_intervals, lower_limits
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -18,7 +32,16 @@ if TYPE_CHECKING:
 
 ENOUGH_PAIRS = 100
 ENOUGH_MOVING = 50
-"""BCa is used from so many pairs, of which so many must differ."""
+"""BCa is used from so many values, of which so many must differ from the most common one."""
+
+_JUST = 1e-6  # how far beyond 0 a limit is put that a test has shown to be beyond it: no printed digit
+
+
+class Bounds(NamedTuple):
+    """The least and the largest value that is possible; infinite where that is not known."""
+
+    low: float
+    high: float
 
 
 def wilson_interval(values: Floats, alpha: float) -> tuple[float, float]:
@@ -34,28 +57,95 @@ def wilson_interval(values: Floats, alpha: float) -> tuple[float, float]:
     return min(float(low), right / n), max(float(high), right / n)  # for none or all it misses 0 or 1 by a bit
 
 
-def adjusted_interval(differences: Floats, alpha: float, *, binary: bool) -> tuple[float, float]:
-    """Interval of a mean difference with two made-up pairs, one for either side.
+def mean_intervals(
+    columns: Sequence[Floats], bounds: Sequence[Bounds], alpha: float, *, n_resamples: int, seed: int
+) -> tuple[Floats, Floats, list[str]]:
+    """1 - alpha intervals of the means of `columns`: lower limits, upper limits, and their kinds (see the module).
 
-    For differences of 0/1 values it is that of Bonett and Price (2012), the adjusted Wald interval for paired
-    proportions: (mean of n + 2 differences, of which +1 and -1 are made up) +- z * their standard error. Other
-    differences get the same with made-up ones of +-r, r the root mean square of the differences that are not 0, and
-    with Student's t. The limits are widened to hold the plain mean. Differences that are all equal give no width,
-    save between binary values.
-
-    >>> [round(limit, 3) for limit in adjusted_interval(np.array([1.0] * 6 + [-1.0] + [0.0] * 23), 0.05, binary=True)]
-    [-0.019, 0.332]
+    NaN and "none" for fewer than two values, and for values that are all equal where no bounds are known.
     """
-    from scipy.stats import norm, t
+    low, high = np.full(len(columns), math.nan), np.full(len(columns), math.nan)
+    kinds = ["none" if len(column) < 2 else "BCa" if _many(column) else "Gaffke" for column in columns]
+    many = [row for row, kind in enumerate(kinds) if kind == "BCa"]
+    few = [row for row, kind in enumerate(kinds) if kind == "Gaffke"]
+    low[many], high[many] = bootstrap_intervals([columns[row] for row in many], n_resamples, alpha, seed)
+    unseen = [plausible(columns[row], bounds[row]) for row in few]
+    low[few], high[few] = bounded_intervals([columns[row] for row in few], unseen, alpha, n_resamples, seed)
+    for row in few:
+        if math.isnan(low[row]):
+            kinds[row] = "none"
+    return low, high, kinds
 
-    n, center = len(differences), float(differences.mean())
-    if np.ptp(differences) == 0 and not binary:
-        return center, center
-    moving = differences[differences != 0]
-    size = 1.0 if binary else math.sqrt(float((moving**2).mean()))
-    shifted = float(differences.sum()) / (n + 2)
-    variance = (float((differences**2).sum()) + 2 * size**2) / (n + 2) - shifted**2
-    level = 1 - alpha / 2
-    reach = float(norm.ppf(level) if binary else t.ppf(level, n - 1)) * math.sqrt(max(variance, 0.0) / (n + 2))
-    low, high = min(shifted - reach, center), max(shifted + reach, center)
-    return (max(low, -1.0), min(high, 1.0)) if binary else (low, high)
+
+def bounded_intervals(
+    columns: Sequence[Floats], unseen: Sequence[Bounds], alpha: float, n_resamples: int = 10_000, seed: int = 0
+) -> tuple[Floats, Floats]:
+    """Gaffke's 1 - alpha intervals, with one unseen value for either side; NaN where that is not finite.
+
+    Of 30 questions none differs: the difference may yet be 0.11, were an unseen question to gain or to lose all.
+
+    >>> [round(float(limit[0]), 2) for limit in bounded_intervals([np.zeros(30)], [Bounds(-1, 1)], 0.05)]
+    [-0.11, 0.11]
+    """
+    below = lower_limits(columns, [side.low for side in unseen], alpha / 2, n_resamples, seed)
+    above = -lower_limits(
+        [-column for column in columns], [-side.high for side in unseen], alpha / 2, n_resamples, seed
+    )
+    finite = np.isfinite(below) & np.isfinite(above)
+    means = np.array([column.mean() if len(column) else math.nan for column in columns])
+    return np.where(finite, np.minimum(below, means), math.nan), np.where(finite, np.maximum(above, means), math.nan)
+
+
+def plausible(values: Floats, bounds: Bounds) -> Bounds:
+    """The unseen values of an estimate, see the module."""
+    if _no_spread(values) or np.isin(values, (-1.0, 0.0, 1.0)).all():
+        return Bounds(min(bounds.low, float(values.min())), max(bounds.high, float(values.max())))
+    center = float(values.mean())
+    reach = (1 + (10 / len(values)) ** 2) * float(np.abs(values - center).max())
+    return Bounds(max(bounds.low, center - reach), min(bounds.high, center + reach))
+
+
+def decided(low: Floats, high: Floats, centers: Floats, p_values: Floats, alpha: float) -> tuple[Floats, Floats]:
+    """The intervals, made to exclude 0 exactly where the test does (p < alpha).
+
+    Where it does not, the interval is widened to hold 0. Where it does, a limit at or beyond 0 is put just before it,
+    which costs no more errors than the test makes.
+    """
+    open_, up = p_values >= alpha, centers > 0
+    just = np.minimum(_JUST, np.abs(centers))
+    with np.errstate(invalid="ignore"):
+        low = np.where(open_, np.minimum(low, 0.0), np.where(up, np.maximum(low, just), low))
+        high = np.where(open_, np.maximum(high, 0.0), np.where(up, high, np.minimum(high, -just)))
+    return low, high
+
+
+def skewness_note(differences: Floats) -> str:
+    """What is wrong with a test and an interval of so few differences of this shape; "" where nothing is.
+
+    >>> skewness_note(np.array([-0.05] * 29 + [0.95]))[:44]
+    'heavily skewed: few questions differ by much'
+    """
+    moving = differences[np.abs(differences) > TIE]
+    if len(differences) >= ENOUGH_PAIRS or len(moving) < 6 or np.isin(differences, (-1.0, 0.0, 1.0)).all():
+        return ""
+    if _no_spread(differences):
+        return (
+            "all equal, so nothing is known about those of other questions; p says that the sign is the same each "
+            "time, not that rare questions cannot turn the mean around"
+        )
+    away = moving - moving.mean()
+    skewness = float((away**3).mean()) / max(float((away**2).mean()), 1e-300) ** 1.5
+    if abs(skewness) <= 2:
+        return ""
+    return (
+        "heavily skewed: few questions differ by much, the others by little, so the mean hangs on how many of the few "
+        "were drawn; p and interval may err more often than they promise: take more questions"
+    )
+
+
+def _many(values: Floats) -> bool:
+    return len(values) >= ENOUGH_PAIRS and int((np.abs(values - np.median(values)) > TIE).sum()) >= ENOUGH_MOVING
+
+
+def _no_spread(values: Floats) -> bool:
+    return float(np.ptp(values)) <= TIE

@@ -16,6 +16,8 @@ from ragbench.statistics.resampling import TIE
 if TYPE_CHECKING:
     import pandas as pd
 
+POWER = 0.8
+
 MOST_QUERIES = 10_000_000
 """More than this is reported as pd.NA: the difference is out of reach."""
 
@@ -24,9 +26,10 @@ def required_queries(
     baseline: pd.DataFrame,
     contender: pd.DataFrame,
     effect: float,
-    power: float = 0.8,
+    power: float = POWER,
     *,
     alpha: float = 0.05,
+    n_tests: int = 1,
     measures: Sequence[str] | None = None,
 ) -> pd.DataFrame:
     """How many queries would show a true difference of `effect` with a probability of `power`, measure by measure.
@@ -34,14 +37,20 @@ def required_queries(
     The spread of the differences is taken from the pairs at hand (a pilot), their mean is not: asking how many queries
     the *observed* difference needs only restates its p-value. The number is that of a two-sided paired t-test at
     alpha, from the noncentral t distribution (Cohen 1988, chapter 2); the randomisation test of `compare` has the same
-    power within a query or two, as the tests simulate.
+    power within a query or two, as the tests simulate. It is never smaller than `fewest_queries`, with which that test
+    can decide at all: 6 at alpha = 0.05.
 
     Columns:
         measure; effect: as asked; deviation: standard deviation of the differences of the pairs.
-        required: the smallest number of queries, at least 2; pd.NA with fewer than two pairs, beyond ten million, or
+        required: the smallest number of queries; pd.NA with fewer than two pairs, beyond ten million, or
             where all pairs differ alike: a pilot without spread says nothing about that of others.
-        detectable: the smallest true difference that the `n` pairs at hand show with this power; pd.NA likewise.
+        detectable: the smallest true difference that the `n` pairs at hand show with this power; pd.NA likewise, and
+            where the pairs are too few for any decision. The same as `mde` of `compare` where power is 0.8.
         n: pairs at hand.
+
+    Args:
+        n_tests: number of tests that p-values will be corrected for, such as the measures or configurations that are
+            compared: the test is then planned at alpha / n_tests, the strictest step of Holm's correction.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -62,6 +71,9 @@ def required_queries(
         raise ConfigError(f"effect is {effect!r}; take the smallest difference that would matter to you, such as 0.02")
     if not isinstance(power, float) or not alpha < power < 1:
         raise ConfigError(f"power is {power!r}; take a number between alpha ({alpha}) and 1, usually 0.8")
+    if not isinstance(n_tests, int) or n_tests < 1:
+        raise ConfigError(f"n_tests is {n_tests!r}; take a whole number from 1")
+    alpha = alpha / n_tests
     tables = tables_of({"baseline": baseline, "contender": contender})
     rows = []
     for measure in chosen_measures(tables, measures, "baseline"):
@@ -71,11 +83,20 @@ def required_queries(
         rows.append((measure, effect, deviation, _required(abs(effect), deviation, alpha, power), n))
     columns = ["measure", "effect", "deviation", "required", "n"]
     table = pd.DataFrame(rows, columns=columns)
-    detectable = [_detectable(row["deviation"], row["n"], alpha, power) for row in table.to_dict("records")]
-    table["detectable"] = nullable(detectable)
+    found = [detectable(row["deviation"], row["n"], alpha, power) for row in table.to_dict("records")]
+    table["detectable"] = nullable(found)
     table["deviation"] = nullable(table["deviation"].to_numpy(dtype=float))
     table["required"] = table["required"].astype("Int64")
     return table[["measure", "effect", "deviation", "required", "detectable", "n"]]
+
+
+def fewest_queries(alpha: float) -> int:
+    """With fewer queries the sign-flip test cannot reach p < alpha: 2 / 2**n is its smallest p.
+
+    >>> fewest_queries(0.05), fewest_queries(0.05 / 10)
+    (6, 9)
+    """
+    return math.floor(math.log2(2 / alpha)) + 1
 
 
 def t_test_power(effect: float, deviation: float, n: int, alpha: float) -> float:
@@ -95,7 +116,7 @@ def t_test_power(effect: float, deviation: float, n: int, alpha: float) -> float
 def _required(effect: float, deviation: float, alpha: float, power: float) -> int | None:
     if math.isnan(deviation) or deviation <= TIE:
         return None
-    low, high = 1, 2
+    low, high = fewest_queries(alpha) - 1, fewest_queries(alpha)
     while t_test_power(effect, deviation, high, alpha) < power:
         low, high = high, 2 * high
         if high > MOST_QUERIES:
@@ -109,10 +130,17 @@ def _required(effect: float, deviation: float, alpha: float, power: float) -> in
     return high
 
 
-def _detectable(deviation: float, n: int, alpha: float, power: float) -> float:
+def detectable(deviation: float, n: int, alpha: float = 0.05, power: float = POWER) -> float:
+    """The smallest true difference that `n` pairs with differences of this standard deviation show with this power.
+
+    NaN without spread, and with fewer pairs than the test can decide with.
+
+    >>> round(detectable(0.2, 30), 3)
+    0.106
+    """
     from scipy.optimize import brentq
 
-    if math.isnan(deviation) or deviation <= TIE:
+    if math.isnan(deviation) or deviation <= TIE or n < fewest_queries(alpha):
         return math.nan
     top = deviation
     while t_test_power(top, deviation, n, alpha) < power:

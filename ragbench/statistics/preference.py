@@ -10,8 +10,8 @@ import numpy as np
 
 from ragbench.errors import ComparisonError, ConfigError, DataError
 from ragbench.statistics.columns import check_settings, nullable
-from ragbench.statistics.intervals import adjusted_interval
-from ragbench.types import Preference
+from ragbench.statistics.intervals import Bounds, bounded_intervals, decided
+from ragbench.types import MOST_INCONSISTENT, Preference
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,11 +28,18 @@ _STEPS = 100
 def preference_table(preferences: Sequence[Preference], *, alpha: float = 0.05) -> pd.DataFrame:
     """Wins, ties and losses of each pair of systems.
 
-    Columns a, b; wins, ties, losses (of a against b); n (all that have a verdict), n_unscored; win_rate, (wins + ties /
-    2) / n, with its interval ci_low, ci_high (Bonett & Price 2012, which has a width even if one wins every time);
-    p_value, two-sided sign test of wins against losses (exact binomial); inconsistent, the share of what a judge was
-    asked where its choice changed with the order.
-    A win rate of 0.5 says that neither is better. pd.NA where a number cannot be had.
+    Columns:
+        a, b; wins, ties, losses: of a against b, decisions only.
+        n: decisions; `n_undecided`: choices that changed with the order, which are no decision; `n_unscored`: the rest.
+        win_rate: (wins + ties / 2) / n, 0.5 where neither is better, over the decisions.
+        ci_low, ci_high: its 1 - alpha interval, the wider the fewer decisions there are (Gaffke 2005; it excludes 0.5
+            exactly where p_value < alpha).
+        p_value: two-sided sign test of wins against losses (exact binomial).
+        inconsistent: fraction of what a judge was asked where its choice changed with the order.
+        result: "a is better", "b is better" (p_value < alpha), "no difference shown", or, if inconsistent is
+            `MOST_INCONSISTENT` or more, "this judge cannot tell". Neither of the last two proves the systems equal.
+
+    pd.NA where a number cannot be had.
 
     >>> verdicts = [Preference(f"q{i}", "a", "b", value, consistent=True) for i, value in enumerate([1, 1, 1, 0.5])]
     >>> preference_table(verdicts)[["a", "b", "wins", "ties", "losses", "win_rate", "p_value"]]
@@ -51,10 +58,16 @@ def preference_table(preferences: Sequence[Preference], *, alpha: float = 0.05) 
     for (a, b), group in frame.groupby(["a", "b"], sort=False):
         values = group["value"].dropna().to_numpy(dtype=float)
         # a win is +1, a loss -1: the difference of two proportions
-        limits = adjusted_interval(2 * values - 1, alpha, binary=True) if len(values) > 1 else (math.nan, math.nan)
-        low, high = ((limit + 1) / 2 for limit in limits)
         wins, losses = int((values > 0.5).sum()), int((values < 0.5).sum())
+        p = binomtest(wins, wins + losses).pvalue if wins + losses else 1.0 if len(values) else math.nan
+        ahead = 2 * values - 1
+        limits = bounded_intervals([ahead], [Bounds(-1.0, 1.0)], alpha)
+        limits = decided(*limits, np.array([ahead.mean() if len(ahead) else math.nan]), np.array([p]), alpha)
+        low, high = ((float(limit[0]) + 1) / 2 for limit in limits)
         asked = group["consistent"].dropna()
+        inconsistent = 1 - asked.astype(float).mean() if len(asked) else math.nan
+        undecided = int(((group["consistent"] == False) & group["value"].isna()).sum())  # noqa: E712
+        better = f"{a if wins > losses else b} is better" if p < alpha else "no difference shown"
         rows.append(
             {
                 "a": a,
@@ -63,12 +76,14 @@ def preference_table(preferences: Sequence[Preference], *, alpha: float = 0.05) 
                 "ties": len(values) - wins - losses,
                 "losses": losses,
                 "n": len(values),
-                "n_unscored": len(group) - len(values),
+                "n_undecided": undecided,
+                "n_unscored": len(group) - len(values) - undecided,
                 "win_rate": values.mean() if len(values) else math.nan,
                 "ci_low": low,
                 "ci_high": high,
-                "p_value": binomtest(wins, wins + losses).pvalue if wins + losses else 1.0 if len(values) else math.nan,
-                "inconsistent": 1 - asked.astype(float).mean() if len(asked) else math.nan,
+                "p_value": p,
+                "inconsistent": inconsistent,
+                "result": "this judge cannot tell" if inconsistent >= MOST_INCONSISTENT else better,
             }
         )
     table = pd.DataFrame(rows)
@@ -182,7 +197,9 @@ def _frame(preferences: Sequence[Preference]) -> pd.DataFrame:
         if (one.query_id, pair) in rows:
             raise DataError(f"query {one.query_id!r} has two verdicts on {one.a!r} against {one.b!r}; keep one")
         a, b = sides.setdefault(pair, (one.a, one.b))
-        value = one.value if one.value is None or one.a == a else 1 - one.value
+        value = None if one.consistent is False else one.value
+        if value is not None and one.a != a:
+            value = 1 - value
         rows[one.query_id, pair] = (one.query_id, a, b, value, one.consistent)
     frame = pd.DataFrame(list(rows.values()), columns=["query_id", "a", "b", "value", "consistent"])
     return frame.astype({"value": float, "consistent": object})

@@ -7,7 +7,7 @@ stands beside it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,7 @@ TIE = 1e-12
 
 _BLOCK = 2_000_000  # numbers multiplied at once; 16 MB
 _STRIP = 100_000  # numbers counted at once; they fit into the processor's cache
+_AT_ONCE = 200  # columns weighted at once
 _MOST_EXACT = 20  # a million combinations of signs
 
 
@@ -162,6 +163,56 @@ def _resampled_sums(block: Floats, n_resamples: int, seed: int) -> Floats:
             part[:] = np.bincount(drawn.ravel(), minlength=part.size).reshape(part.shape)
         sums.append(times @ block)
     return np.concatenate(sums)
+
+
+def lower_limits(
+    columns: Sequence[Floats], unseen: Sequence[float], alpha: float, n_resamples: int, seed: int
+) -> Floats:
+    """One-sided 1 - alpha lower limits of the means of `columns`, with one unseen value each (Gaffke 2005).
+
+    The limit is the alpha quantile of a weighted mean of the n values and of `unseen`, the least that a value could
+    be, with weights uniform over all that add up to 1. For values of 0 and 1 and `unseen` 0 that is the exact limit
+    of Clopper and Pearson (1934).
+    """
+    return _from_weighted(
+        columns, unseen, n_resamples, seed, lambda means: np.asarray(np.quantile(means, alpha, axis=0))
+    )
+
+
+def p_values_above(
+    columns: Sequence[Floats], unseen: Sequence[float], bound: float, n_resamples: int, seed: int
+) -> Floats:
+    """One-sided p of "the mean is at most `bound`" for each column: the level at which `lower_limits` reaches it."""
+
+    def p_value(means: Floats) -> Floats:
+        p: Floats = ((means <= bound + TIE).sum(axis=0) + 1) / (len(means) + 1)
+        return p
+
+    return _from_weighted(columns, unseen, n_resamples, seed, p_value)
+
+
+def _from_weighted(
+    columns: Sequence[Floats],
+    unseen: Sequence[float],
+    n_resamples: int,
+    seed: int,
+    figure: Callable[[Floats], Floats],
+) -> Floats:
+    """What `figure` makes of the weighted means (resamples, columns); NaN for fewer than two values, or none unseen."""
+    found = np.full(len(columns), math.nan)
+    for n, every in _by_length(columns):
+        members = [member for member in every if n > 1 and math.isfinite(unseen[member])]
+        for start in range(0, len(members), _AT_ONCE):
+            some = members[start : start + _AT_ONCE]
+            block = np.column_stack([np.append(unseen[member], np.sort(columns[member])) for member in some])
+            rng = np.random.default_rng([seed, n, 2])
+            rows = max(1, _BLOCK // (n + 1))
+            means = []
+            for done in range(0, n_resamples, rows):
+                weights = rng.standard_exponential((min(rows, n_resamples - done), n + 1))
+                means.append((weights @ block) / weights.sum(axis=1, keepdims=True))
+            found[some] = figure(np.concatenate(means))
+    return found
 
 
 def _by_length(columns: Sequence[Floats]) -> Iterator[tuple[int, list[int]]]:

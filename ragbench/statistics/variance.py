@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.statistics.columns import check_settings, nullable
-from ragbench.statistics.resampling import bootstrap_intervals
+from ragbench.statistics.columns import bounds_of, check_settings, nullable
+from ragbench.statistics.intervals import Bounds, mean_intervals
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -62,11 +62,11 @@ def summarise_samples(
     value; NaN is unscored and left out. A column `judge` may name who judged. The mean is that of the queries' means,
     which are those of their answers' means: a query with more samples does not count for more.
 
-    The interval is a hierarchical bootstrap: queries are drawn with replacement, each with all its answers and verdicts
-    as they are. That is the scheme that counts every source once (Davison & Hinkley 1997, section 3.8): the means of
-    the drawn queries differ by their questions, their answers and their verdicts alike. Drawing answers and verdicts
-    again below would count their noise twice; with two answers of one verdict each it makes the interval up to 1.4
-    times too long.
+    The interval is that of `summarise` over the queries' means, which is a hierarchical bootstrap: queries are drawn
+    with replacement, each with all its answers and verdicts as they are. It counts every source once (Davison &
+    Hinkley 1997, section 3.8): the means of the drawn queries differ by their questions, their answers and their
+    verdicts alike. Drawing answers and verdicts again below would count their noise twice; with two answers of one
+    verdict each it makes the interval up to 1.4 times too long.
 
     Components by the method of moments for nested random effects, also unbalanced (Searle, Casella & McCulloch 1992,
     section 3.6; ANOVA type I), negative ones set to 0. A level without repetition has none (pd.NA): with one answer per
@@ -98,7 +98,8 @@ def summarise_samples(
         frame["value"] += frame["value"].mean() - by_judge
     nested = _moments(frame)
     queries, mean = nested.query_means, float(nested.query_means.mean())
-    low, high = bootstrap_intervals([queries], n_resamples, alpha, seed)
+    bounds = Bounds(*bounds_of("", frame["value"].to_numpy()))
+    low, high, _ = mean_intervals([queries], [bounds], alpha, n_resamples=n_resamples, seed=seed)
     within = nested.within_mean
     rerun = _normal(1 - alpha / 2) * math.sqrt(2 * within) if within is not None else None
     table = _components(nested, judges)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
-from ragbench.experiment import load_sweep, own_version
+from ragbench.experiment import check_models, load_sweep, own_version, short
 from ragbench.files import write_durably
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
@@ -82,6 +82,7 @@ def sweep(
     Raises:
         ConfigError: the grid, a notebook or a parameter is not what it should be; nothing has been run then.
         DataError: the dataset cannot be loaded; nothing has been run then.
+        ModelError: the server of a model that would be asked cannot be reached; nothing has been run then.
         SweepError: another sweep works in the same folder, or it holds results on other data.
         KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same call goes on.
     """
@@ -134,6 +135,8 @@ def _sweep(
     ]
     notes += _older(folder, skipped)
     waiting = [name for name in grid.runs if name not in skipped]
+    for name in waiting:
+        check_models(grid.runs[name])
     side_by_side = min(jobs or processes.default_jobs(), max(1, len(waiting)))
     if waiting:
         console.print(
@@ -167,8 +170,6 @@ def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Cons
     except RagbenchError as exc:
         return replace(result, failed={**result.failed, COMPARISON: str(exc)})
     path = folder.path / "leaderboard.csv"
-    _write(path, table.to_csv(index=False, lineterminator="\n"))
-    _write(path.with_suffix(".md"), leaderboard_markdown(table))
     result = replace(result, leaderboard=path)
     baseline, note = grid.baseline, ""
     if baseline and baseline not in {one.name for one in results}:
@@ -176,10 +177,18 @@ def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Cons
     if len(results) < 2:
         note = "one finished configuration only, so there is nothing to compare it with"
     result = replace(result, notes=(*result.notes, note)) if note else result
+    texts = {
+        path: table.to_csv(index=False, lineterminator="\n", float_format=short),
+        path.with_suffix(".md"): leaderboard_markdown(table),
+    }
     if grid.compare is None or len(results) < 2:
+        _write_all(texts)
         return result
     stamp = {"baseline": baseline, "notebook_sha256": grid.compare.digest, "results_sha256": folder.digest()}
-    if result.finished or _stamp_of(folder.notebook(COMPARISON)) != stamp:
+    current = not result.finished and _stamp_of(folder.notebook(COMPARISON)) == stamp
+    if not (current and all(one.is_file() for one in texts)):  # another machine's last digits are no reason to write
+        _write_all(texts)
+    if not current:
         job = notebook_job(folder, COMPARISON, Place(grid.compare.path, working_folder(grid), grid.run_timeout)) | {
             "parameters": {"sweep_dir": relative(folder.path, working_folder(grid)), "baseline": baseline},
             "configuration": {},
@@ -220,6 +229,11 @@ def _stamp_of(notebook: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return stamp
+
+
+def _write_all(texts: Mapping[Path, str]) -> None:
+    for path, text in texts.items():
+        _write(path, text)
 
 
 def _write(path: Path, text: str) -> None:

@@ -197,7 +197,7 @@ def _named(combinations: Iterable[_Table], notebook: Notebook, notes: list[str])
 
 
 def _one_dataset(runs: Mapping[str, _Table]) -> None:
-    for key in ("dataset", "split", "max_queries"):
+    for key in ("dataset", "corpus", "split", "max_queries"):
         values = {str(parameters[key]) for parameters in runs.values() if key in parameters}
         if len(values) > 1:
             raise ConfigError(

@@ -26,7 +26,7 @@ from ragbench.llms.stored import replies_mode
 from ragbench.sweep import spending
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import Grid, read_grid
-from ragbench.sweep.sources import source_of, working_folder
+from ragbench.sweep.sources import load_named, source_of, working_folder
 from ragbench.types import Chunk, Dataset, Run
 
 # A notebook with these parameters is taken to work as evaluate.ipynb does.
@@ -160,9 +160,7 @@ class _Pipeline:
 
     def _dataset(self, p: Mapping[str, Any]) -> Dataset:
         if "it" not in self._data:  # one per grid
-            from ragbench.datasets import load_dataset
-
-            data = load_dataset(p["dataset"], split=p.get("split", "test"))
+            data = load_named(p, Path.cwd())
             if p.get("max_queries"):
                 data = data.select(list(data.queries)[: p["max_queries"]])
             self._data["it"] = data

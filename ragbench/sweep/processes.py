@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ragbench.errors import FailureKind
+
 START_TIMEOUT = 300
 """Seconds that a kernel may take to answer for the first time; many start at once on a busy machine."""
 
@@ -30,12 +32,12 @@ _THREADS = (
 
 
 class Outcome(NamedTuple):
-    """How a run ended: `error` is empty when it succeeded, `budget` says that the maximum cost stopped it."""
+    """How a run ended: `error` is empty when it succeeded; `failure` is the kind of the request that made it fail."""
 
     name: str
     seconds: float
     error: str
-    budget: bool = False
+    failure: FailureKind | None = None
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ def ended(run: Running) -> Outcome | None:
     _close(run.process)
     try:
         said = json.loads((run.aside / "outcome.json").read_text(encoding="utf-8"))
-        return Outcome(run.name, seconds, said["error"], said["budget"])
+        return Outcome(run.name, seconds, said["error"], said["failure"] and FailureKind(said["failure"]))
     except (OSError, ValueError, KeyError):
         return Outcome(run.name, seconds, _how_it_died(run))
 

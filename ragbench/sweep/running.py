@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ragbench.errors import FailureKind
 from ragbench.sweep import processes
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.progress import Progress
@@ -53,7 +54,7 @@ def run_all(
                     if outcome is None:
                         continue
                     running.remove(run)
-                    budget = budget or outcome.budget
+                    budget = budget or outcome.failure is FailureKind.BUDGET
                     if outcome.error:
                         failed[run.name] = outcome.error
                         folder.keep_failed(run.name)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.sweep.grid import Grid
 from ragbench.sweep.running import relative
+from ragbench.types import Dataset
 
 
 def working_folder(grid: Grid) -> Path:
@@ -29,14 +32,24 @@ def _fingerprint(grid: Grid) -> str:
     parameters = next(iter(grid.runs.values()))
     if "dataset" not in parameters:
         return ""
-    from ragbench.datasets import load_dataset
+    return str(load_named(parameters, working_folder(grid)).fingerprint)  # where the notebook will look for it
 
-    name, here = parameters["dataset"], Path.cwd()
+
+def load_named(parameters: Mapping[str, Any], folder: Path) -> Dataset:
+    """The dataset that a configuration names, with documents where it cuts chunks."""
+    from ragbench.datasets import check_documents, load_dataset
+
+    here = Path.cwd()
+    own = {name: parameters.get(name, "") for name in ("dataset", "corpus")}
     try:
-        with chdir(working_folder(grid)):  # where the notebook will look for it
-            return str(load_dataset(name, split=parameters.get("split", "test")).fingerprint)
+        with chdir(folder):
+            data = load_dataset(own["dataset"], split=parameters.get("split", "test"), corpus=own["corpus"])
     except (ConfigError, DataError) as exc:
-        if not (working_folder(grid) / name).exists() and (here / name).exists():
-            hint = f"paths in a grid are relative to the grid file: {relative(here / name, working_folder(grid))!r}"
-            raise type(exc)(f"{exc} ({hint})") from exc
+        for name in filter(None, own.values()):
+            if not (folder / name).exists() and (here / name).exists():
+                hint = f"paths in a grid are relative to the grid file: {relative(here / name, folder)!r}"
+                raise type(exc)(f"{exc} ({hint})") from exc
         raise
+    if "chunker" in parameters:
+        check_documents(data, "a sweep cuts documents into chunks")
+    return data

@@ -15,35 +15,31 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, FailureKind, SweepError
 from ragbench.files import write_durably
 from ragbench.sweep.notebooks import without_machine
-from ragbench.sweep.requests import failed_requests, is_budget
+from ragbench.sweep.requests import failed_requests
 
 
-class _UnusableError(Exception):
+class _UnusableError(SweepError):
     """The notebook ran, but left nothing that a sweep can use."""
-
-
-class _BudgetError(_UnusableError):
-    """The notebook ran, but requests were refused because they might have passed the maximum cost."""
 
 
 def main(job_file: str) -> int:
     """Execute the notebook of a job; 0 when everything that it had to leave is there."""
     job: dict[str, Any] = json.loads(Path(job_file).read_text(encoding="utf-8"))
     output = Path(job["output"])
-    error, budget = "", False
+    error, failure = "", None
     try:
         _execute(job, output)
         if job["results"]:
             _stamp(Path(job["results"]), job)
             _check_requests(Path(job["results"]), allow_failed=job["allow_failed"])
     except Exception as exc:  # whatever it is, it is reported and the other runs go on
-        error, budget = _explain(exc, job), isinstance(exc, _BudgetError)
+        error, failure = _explain(exc, job), getattr(exc, "failure", None)
         _mark(output, Path(job["source"]), error)
     _tidy(output, job)
-    write_durably(Path(job["outcome"]), json.dumps({"error": error, "budget": budget}))
+    write_durably(Path(job["outcome"]), json.dumps({"error": error, "failure": failure}))
     return 1 if error else 0
 
 
@@ -120,14 +116,16 @@ def _stamp(results: Path, job: dict[str, Any]) -> None:
 
 def _check_requests(results: Path, *, allow_failed: bool) -> None:
     """A run whose requests failed is not finished: what came back is stored, so running it again asks for the rest."""
-    reasons = failed_requests(results)
-    refused = [reason for reason in reasons if is_budget(reason)]
-    if refused:
-        raise _BudgetError(f"{len(refused)} requests were not sent. {refused[0]}")
-    if reasons and not allow_failed:
+    failed = failed_requests(results)
+    unaffordable = [reason for kind, reason in failed if kind is FailureKind.BUDGET]
+    if unaffordable:
+        raise _UnusableError(f"{len(unaffordable)} requests were not sent. {unaffordable[0]}", FailureKind.BUDGET)
+    if failed and not allow_failed:
+        kind, reason = failed[0]
         raise _UnusableError(
-            f"{len(reasons)} requests to a language model failed, the first: {reasons[0]}. What came back is stored, "
-            "so the same command asks for the rest only; --allow-failed takes the run as it is"
+            f"{len(failed)} requests to a language model failed, the first: {reason}. What came back is stored, "
+            "so the same command asks for the rest only; --allow-failed takes the run as it is",
+            kind,
         )
 
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from ragbench.errors import ConfigError, DataWarning
+from ragbench.errors import ConfigError, DataWarning, FailureKind
 from ragbench.progress import progress_bar
-from ragbench.systems.function import failed, to_answer
+from ragbench.systems.function import failed, takes_roles, to_answer
 from ragbench.types import Answer, Dataset, System
 
 
@@ -29,7 +29,8 @@ def ask(
     """The system's answer to every question of the dataset, in the order of the cases.
 
     Args:
-        system: anything with `name` and `answer(query_id, query)`. Where it has `check_replies(ended=...)`, that may
+        system: anything with `name` and `answer(query_id, query)`. Where that takes the keyword `user_roles`, it gets
+            those of the case. Where it has `check_replies(ended=...)`, that may
             end the run with an error, such as for a path that matches in no reply.
         dataset: the questions.
         concurrency: how many questions wait at a time.
@@ -63,20 +64,26 @@ def ask(
             return list(answers)
         by_query = {**known, **{answer.query_id: answer for answer in answers}}
         return [by_query[query_id] for query_id in dataset.queries]
-    by_query = {**known, **_side_by_side(system, queries, concurrency, timeout_s, label or system.name)}
+    roles = {case.query_id: case.user_roles for case in dataset.cases}
+    by_query = {**known, **_side_by_side(system, queries, roles, concurrency, timeout_s, label or system.name)}
     answers = [by_query[query_id] for query_id in dataset.queries]
     warn_of_failures(system.name, answers)
     return answers
 
 
 def _side_by_side(
-    system: System, queries: Mapping[str, str], concurrency: int, timeout_s: float | None, label: str
+    system: System,
+    queries: Mapping[str, str],
+    roles: Mapping[str, Sequence[str]],
+    concurrency: int,
+    timeout_s: float | None,
+    label: str,
 ) -> dict[str, Answer]:
     came: queue.SimpleQueue[tuple[str, Answer | BaseException]] = queue.SimpleQueue()
 
     def work(query_id: str) -> None:
         try:
-            came.put((query_id, ask_one(system, query_id, queries[query_id])))
+            came.put((query_id, ask_one(system, query_id, queries[query_id], roles[query_id])))
         except BaseException as exc:  # Ctrl-C and exit belong to the thread that waits for us
             came.put((query_id, exc))
 
@@ -96,7 +103,8 @@ def _side_by_side(
             except queue.Empty:
                 late = [query_id for query_id, end in until.items() if end <= time.monotonic()]
                 for query_id in late:
-                    answers[query_id] = failed(query_id, f"{system.name} gave no answer within {timeout_s:g} s")
+                    said = f"{system.name} gave no answer within {timeout_s:g} s"
+                    answers[query_id] = failed(query_id, said, FailureKind.TIMEOUT)
             else:
                 late = [query_id] if query_id in until else []  # what comes after its time has failed already
                 if late and isinstance(found, BaseException):
@@ -111,13 +119,17 @@ def _side_by_side(
     return {query_id: answers[query_id] for query_id in queries}
 
 
-def ask_one(system: System, query_id: str, query: str) -> Answer:
-    """The answer to one question; what the system raises is a failed answer. `latency_ms` has "total" at least."""
+def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str] = ()) -> Answer:
+    """The answer to one question; what the system raises is a failed answer. `latency_ms` has "total" at least.
+
+    `user_roles` are those of the person who asks, for a system whose `answer` takes them.
+    """
     start = time.perf_counter()
     try:
-        answer = to_answer(query_id, system.answer(query_id, query), system.name)
+        roles = {"user_roles": tuple(user_roles)} if takes_roles(system.answer) else {}
+        answer = to_answer(query_id, system.answer(query_id, query, **roles), system.name)
     except Exception as exc:  # whatever a user's system raises is an outcome of that system
-        answer = failed(query_id, f"{type(exc).__name__}: {exc}")
+        answer = failed(query_id, f"{type(exc).__name__}: {exc}", getattr(exc, "failure", None) or FailureKind.ERROR)
     total = 1000 * (time.perf_counter() - start)
     return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})
 

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, FailureKind, unknown
 from ragbench.llms.failures import scrubbed
 from ragbench.systems.credentials import (
     HeaderVariables,
@@ -84,13 +84,15 @@ class McpSpec(BaseModel):
 class Unreached(Exception):  # noqa: N818 - an outcome that becomes a failed answer or a ConfigError
     """The server could not be started or reached."""
 
+    kind = FailureKind.UNREACHABLE
+
 
 class ToolError(Exception):
     """The server was reached, and the call gave no result; `done` says that it may have done the work all the same."""
 
-    def __init__(self, message: str, *, done: bool = False) -> None:
+    def __init__(self, message: str, *, done: bool = False, kind: FailureKind = FailureKind.ERROR) -> None:
         super().__init__(message)
-        self.done = done
+        self.done, self.kind = done, kind
 
 
 class Pool:
@@ -196,7 +198,7 @@ class Pool:
                 result = await connection.client.call_tool(tool, arguments)
         except TimeoutError:
             late = f"no result within {self._spec.timeout_s:g} s; raise timeout_s or ask for less"
-            raise ToolError(late, done=True) from None
+            raise ToolError(late, done=True, kind=FailureKind.TIMEOUT) from None
         except Exception as exc:
             leaf = _leaf(exc)
             lost = getattr(leaf, "code", _CLOSED) == _CLOSED

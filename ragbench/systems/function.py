@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.loops import LoopThread
 from ragbench.systems.mapping import without_surrogates
 from ragbench.systems.reading import read_answer
@@ -20,7 +20,8 @@ class FunctionSystem:
     """A function from a question's text to an answer: a text, a dict (see `read_answer`) or an `Answer`.
 
     An asynchronous function runs on an event loop in a thread of its own, the same for all questions, so this also
-    works where a loop is running already, as in Jupyter. What the function raises, and what it returns that is no
+    works where a loop is running already, as in Jupyter. A function with a parameter `user_roles` gets those of the
+    case as that keyword, a tuple of texts. What the function raises, and what it returns that is no
     answer, becomes a failed answer with the reason in `error`; Ctrl-C ends.
 
     >>> system = FunctionSystem(lambda question: {"answer": "In 1881 [1].", "contexts": ["It opened in 1881."]})
@@ -33,11 +34,12 @@ class FunctionSystem:
     'ZeroDivisionError: division by zero'
     """
 
-    def __init__(self, function: Callable[[str], Any], *, name: str = "") -> None:
+    def __init__(self, function: Callable[..., Any], *, name: str = "") -> None:
         if not callable(function):
             raise ConfigError(f"FunctionSystem: {function!r} cannot be called; expected a function of the question")
         self._function = function
         self._name = name or getattr(function, "__name__", type(function).__name__)
+        self._takes_roles = takes_roles(function)
         self._lock = threading.Lock()
         self._loop: LoopThread | None = None
 
@@ -49,11 +51,11 @@ class FunctionSystem:
     def __repr__(self) -> str:
         return f"FunctionSystem({self.name!r})"
 
-    def answer(self, query_id: str, query: str) -> Answer:
+    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """What the function answers; `latency_ms` has "total", beside what the function itself says."""
         start = perf_counter()
         try:
-            found = self._function(query)
+            found = self._function(query, user_roles=tuple(user_roles)) if self._takes_roles else self._function(query)
             if inspect.iscoroutine(found):
                 found = self._event_loop().run(found)
         except Exception as exc:  # whatever a user's system raises is an outcome of that system
@@ -74,6 +76,19 @@ class FunctionSystem:
             return self._loop
 
 
+def takes_roles(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with the keyword `user_roles`.
+
+    >>> takes_roles(lambda question, user_roles: question), takes_roles(lambda question: question), takes_roles(print)
+    (True, False, False)
+    """
+    try:
+        parameter = inspect.signature(function).parameters.get("user_roles")
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return False
+    return parameter is not None and parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+
+
 def to_answer(query_id: str, found: object, name: str) -> Answer:
     """A text, a dict or an Answer as an Answer to this question; anything else as a failed one that says so."""
     if isinstance(found, Answer):
@@ -84,7 +99,7 @@ def to_answer(query_id: str, found: object, name: str) -> Answer:
         try:
             return read_answer(query_id, found, model=name)
         except DataError as exc:
-            return failed(query_id, f"{name} returned a dict that is no answer: {exc}")
+            return failed(query_id, f"{name} returned a dict that is no answer: {exc}", FailureKind.UNREADABLE)
     kind = type(found).__name__
     article = "an" if kind[0].lower() in "aeiou" else "a"
     shown = repr(found)
@@ -94,10 +109,10 @@ def to_answer(query_id: str, found: object, name: str) -> Answer:
     )
 
 
-def failed(query_id: str, error: str, **fields: Any) -> Answer:
+def failed(query_id: str, error: str, failure: FailureKind = FailureKind.ERROR, **fields: Any) -> Answer:
     """The answer of a system that gave none.
 
     >>> failed("q1", "no reply").outcome
     'failed'
     """
-    return Answer(query_id, "", outcome="failed", error=without_surrogates(error), **fields)
+    return Answer(query_id, "", outcome="failed", error=without_surrogates(error), failure=failure, **fields)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.llms.failures import Failed, unreadable
 from ragbench.llms.patience import Patience
 from ragbench.systems.credentials import (
@@ -30,8 +30,8 @@ from ragbench.systems.mapping import (
     check_path,
     filled,
     mentions,
+    question_values,
     to_record,
-    without_surrogates,
 )
 from ragbench.systems.reading import mistakes, read_answer
 from ragbench.systems.sending import Limits, Pace, Replied, Sender
@@ -96,7 +96,8 @@ class HttpSystem:
     Args:
         url: where; without a password.
         body: the JSON of the request (None: no body), with "{query}" and "{query_id}" in the places of the question's
-            text and id. They are put into the structure, not into its text: no question can break the JSON.
+            text and id, "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b". They are put
+            into the structure, not into its text: no question can break the JSON.
         params: the same for the query string. In url, body, params and headers "{env:MY_TOKEN}" becomes what that
             variable of the environment holds; a secret that is written out is refused.
         method: "POST", "GET" or "PUT".
@@ -183,9 +184,9 @@ class HttpSystem:
         """Raise ConfigError where a path of `reply` has matched in no reply so far; see `PathMatches`."""
         self._matches.check(ended=ended)
 
-    def answer(self, query_id: str, query: str) -> Answer:
+    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """What the server answers; a failed answer where it does not."""
-        values = {"query": without_surrogates(query), "query_id": query_id}
+        values = question_values(query_id, query, user_roles)
         try:
             # Where nobody listened a moment ago, each further question gets one try and no waiting.
             reply, latency = self._patience.ask(
@@ -194,25 +195,25 @@ class HttpSystem:
             self._gone = False
         except Failed as exc:
             self._gone = self._gone or (exc.stop and not exc.status)
-            return failed(query_id, str(exc))
+            return failed(query_id, str(exc), exc.kind)
         except InterruptedError:
             return failed(query_id, f"{self.name} was closed")
         try:
             answer = read_answer(query_id, reply, model=self.name)
         except (DataError, RecursionError) as exc:
-            answer = failed(query_id, f"{self.name}: {exc!s}")
+            answer = failed(query_id, f"{self.name}: {exc!s}", FailureKind.UNREADABLE)
             self._matches.answered()
         if not answer.failed and not answer.abstained:
             self._matches.answered()
         return replace(answer, latency_ms={**latency, **answer.latency_ms})
 
-    def _in_turn(self, values: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, float]]:
+    def _in_turn(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
         if self._places is None:
             return self._send(values)
         with self._places:
             return self._send(values)
 
-    def _send(self, values: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, float]]:
+    def _send(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
         """One try: the record of the reply, and its times; raises Failed."""
         self._pace.wait(self._stop)
         body = None if self._body is None else filled(self._body, values)
@@ -221,7 +222,7 @@ class HttpSystem:
             record = self._record(reply)
         except (DataError, RecursionError) as exc:
             self._matches.answered()
-            raise Failed(f"{self.name}: {exc}") from None
+            raise Failed(f"{self.name}: {exc}", FailureKind.UNREADABLE) from None
         return record, {"first_byte": reply.first_byte_ms, "total": reply.total_ms}
 
     def _record(self, reply: Replied) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -123,12 +123,12 @@ class JournaledSystem:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._system, name)
 
-    def answer(self, query_id: str, query: str) -> Answer:
+    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """The kept answer, or that of the system."""
         kept = self._journal.known(query_id, query)
         if kept is not None:
             return kept
-        answer = ask_one(self._system, query_id, query)
+        answer = ask_one(self._system, query_id, query, user_roles)
         self._journal.append(answer, query)
         return answer
 

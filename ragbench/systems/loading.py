@@ -9,6 +9,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.generation import check_llm
+from ragbench.llms import RehearsedLLM, check_servers
 from ragbench.retrievers import check_retriever
 from ragbench.systems.connections import McpSpec
 from ragbench.systems.http import HttpSpec, HttpSystem
@@ -43,7 +45,7 @@ class _PipelineSpec(BaseModel):
     temperature: float = Field(0.0, ge=0)
 
 
-def load_system(spec: str | Path, dataset: Dataset) -> System:
+def load_system(spec: str | Path, dataset: Dataset, *, dry_run: bool = False) -> System:
     """The system under test of that name.
 
     - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's documents, with this
@@ -51,6 +53,9 @@ def load_system(spec: str | Path, dataset: Dataset) -> System:
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`) or `[mcp]`
       (`McpSystem`); `[ingest]` beside it is for `load_target`.
     - a `.jsonl` file: `RecordedSystem`.
+
+    The servers of the language models that it names must take connections; with `dry_run` its pipeline is given a model
+    that only notes what it would be asked.
 
     A system that holds connections has `close()`. A function is no name: give it to `FunctionSystem` in a notebook.
 
@@ -65,13 +70,14 @@ def load_system(spec: str | Path, dataset: Dataset) -> System:
     Raises:
         ConfigError: nothing has that name, or the file is not what it should be; every mistake of it at once.
         DataError: a recorded answer cannot be read.
+        ModelError: the server of its language model cannot be reached.
     """
     text = str(spec)
     path = Path(text).expanduser()
     if text.endswith(".jsonl"):
         return RecordedSystem(path)
     if text.endswith(".toml"):
-        return _from_file(path, dataset)
+        return _from_file(path, dataset, dry_run)
     try:
         check_retriever(text)
     except ConfigError as exc:
@@ -99,7 +105,7 @@ def read_tables(path: Path) -> dict[str, Any]:
     return tables
 
 
-def _from_file(path: Path, dataset: Dataset) -> System:
+def _from_file(path: Path, dataset: Dataset, dry_run: bool) -> System:
     tables = read_tables(path)
     [kind] = [kind for kind in KINDS if kind in tables]
     model: type[BaseModel] = HttpSpec if kind == "http" else McpSpec if kind == "mcp" else _PipelineSpec
@@ -108,5 +114,10 @@ def _from_file(path: Path, dataset: Dataset) -> System:
     except ValidationError as exc:
         raise ConfigError(f"{path}, [{kind}]: {mistakes(exc)}") from None
     if kind == "pipeline":
+        if dry_run and options.get("llm", "extractive") != "extractive":
+            check_llm(options["llm"])
+            options["llm"] = RehearsedLLM(options["llm"])
         return Pipeline(dataset, **options)
+    if not dry_run:
+        check_servers(options.get("sampling") or "")
     return HttpSystem(**options) if kind == "http" else McpSystem(**options)

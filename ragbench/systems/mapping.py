@@ -230,7 +230,7 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
     """A template with the values in the places of their names in braces; the structure is never touched.
 
     Values are put into texts as they are, and cannot break out of them; a text that is nothing but a name becomes the
-    value itself. Braces around anything else are left alone.
+    value itself, and a list in a longer text its entries with commas. Braces around anything else are left alone.
 
     >>> filled({"q": "{query}", "text": "Q: {query}", "k": 5}, {"query": 'a "quote" {k}'})
     {'q': 'a "quote" {k}', 'text': 'Q: a "quote" {k}', 'k': 5}
@@ -239,12 +239,26 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
         alone = _PLACEHOLDER.fullmatch(template)
         if alone and alone[1] in values:
             return values[alone[1]]
-        return _PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), template)
+        return _PLACEHOLDER.sub(lambda match: _in_text(values.get(match[1], match[0])), template)
     if isinstance(template, Mapping):
         return {key: filled(value, values) for key, value in template.items()}
     if isinstance(template, Sequence):
         return [filled(value, values) for value in template]
     return template
+
+
+def question_values(query_id: str, query: str, user_roles: Sequence[str]) -> dict[str, Any]:
+    """What a request's template can hold of a question.
+
+    >>> values = question_values("q1", "Why?", ["admin", "hr"])
+    >>> filled({"q": "{query}", "roles": "{user_roles}", "note": "for {user_roles}"}, values)
+    {'q': 'Why?', 'roles': ['admin', 'hr'], 'note': 'for admin,hr'}
+    """
+    return {"query": without_surrogates(query), "query_id": query_id, "user_roles": list(user_roles)}
+
+
+def _in_text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def mentions(template: Any, name: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ragbench.errors import ConfigError, DataError, require
+from ragbench.errors import ConfigError, DataError, FailureKind, require
 from ragbench.llms import load_llm
 from ragbench.systems.connections import McpSpec, Pool, ToolError, Unreached
 from ragbench.systems.function import failed
@@ -19,8 +19,8 @@ from ragbench.systems.mapping import (
     ReplyPaths,
     filled,
     mentions,
+    question_values,
     to_record,
-    without_surrogates,
 )
 from ragbench.systems.reading import mistakes, read_answer
 from ragbench.systems.sampling import REFUSED, Sampled, Sampler
@@ -37,9 +37,10 @@ class McpSystem:
             one text), which is started and spoken to over stdio.
         tool: the tool that answers a question. One that only finds passages will do: its answers have no text, carry
             the flag "retrieval_only", and count for retrieval alone.
-        arguments: of the tool, with "{query}" and "{query_id}" in the places of the question's text and id. In them, in
-            headers and in server "{env:MY_TOKEN}" becomes what that variable of the environment holds; a secret that is
-            written out is refused.
+        arguments: of the tool, with "{query}" and "{query_id}" in the places of the question's text and id, and
+            "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b". In them, in headers and in
+            server "{env:MY_TOKEN}" becomes what that variable of the environment holds; a secret that is written out is
+            refused.
         sampling: who answers the server's *sampling* requests, so that this model is the one that is compared: a name
             for `load_llm`, or an `LLM`. Each request is sent on with its system prompt, max_tokens and temperature (0
             where it says none); a conversation of several messages becomes one prompt; stop sequences cut the reply.
@@ -137,21 +138,21 @@ class McpSystem:
         """Raise ConfigError where a path of `reply` has matched in no reply so far; see `PathMatches`."""
         self._matches.check(ended=ended)
 
-    def answer(self, query_id: str, query: str) -> Answer:
+    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """What the tool answers; a failed answer where it does not."""
-        arguments = filled(self._pool.arguments, {"query": without_surrogates(query), "query_id": query_id})
+        arguments = filled(self._pool.arguments, question_values(query_id, query, user_roles))
         sampled = Sampled()
         try:
             reply, total = self._loop.run(self._pool.timed(self._spec.tool, arguments, sampled))
         except (Unreached, ToolError) as exc:
             reason = f" ({sampled.refused[0]})" if sampled.refused else ""
-            return self._with_usage(failed(query_id, f"{self.name}: {exc}{reason}"), sampled)
+            return self._with_usage(failed(query_id, f"{self.name}: {exc}{reason}", exc.kind), sampled)
         except RuntimeError:
             return failed(query_id, f"{self.name} was closed")
         try:
             answer = read_answer(query_id, self._record(reply), model=self.name)
         except DataError as exc:
-            answer = failed(query_id, f"{self.name}: {exc}")
+            answer = failed(query_id, f"{self.name}: {exc}", FailureKind.UNREADABLE)
             self._matches.answered()
         if not answer.failed and not answer.abstained:
             self._matches.answered()

@@ -12,6 +12,7 @@ from typing import Any
 from ragbench.chunkers import chunk
 from ragbench.errors import ConfigError
 from ragbench.generation import check_llm, generate_answers
+from ragbench.llms import check_servers
 from ragbench.prompts import check_prompt, fill
 from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve
 from ragbench.types import LLM, Answer, Case, Dataset, Document, Run
@@ -54,15 +55,11 @@ class Pipeline:
     ) -> None:
         if not isinstance(dataset, Dataset):
             dataset = Dataset("", "", dataset, (), {})
-        if not dataset.corpus:
-            raise ConfigError(
-                "a pipeline needs documents, and this dataset has none; give them (--corpus, or load_testset(..., "
-                "corpus=...)), or name the system that holds them"
-            )
         if k < 1 or depth < k:
             raise ConfigError(f"k is {k} and depth {depth}; expected k of 1 or more, and a depth of at least k")
         check_retriever(retriever)
         check_llm(llm)
+        check_servers(llm)
         check_prompt(prompt)
         self.chunks = chunk(dataset, chunker, size=chunk_size, overlap=chunk_overlap, tokenizer=tokenizer)
         self.run: Run = {}

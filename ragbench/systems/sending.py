@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ragbench.errors import FailureKind
 from ragbench.llms.failures import Failed, cut, refused, scrubbed, timed_out, unreachable
 from ragbench.systems.credentials import Scrubber, from_environment, secret_headers
 
@@ -98,14 +99,10 @@ class Sender:
                 response.close()
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
             failure = unreachable(self._name, self.clean(url.partition("?")[0]), exc, "start it, or check url")
-        except httpx.TimeoutException as exc:
-            whole = "slowly" in str(exc) or self._limits.idle_s is None
-            said = (
-                str(timed_out(self._name, self._limits.timeout_s))
-                if whole
-                else f"{self._name}: nothing came for {self._limits.idle_s:g} s; raise idle_timeout_s"
-            )
-            failure = Failed(said, paid=True)  # late once is late again: one try
+        except httpx.TimeoutException:
+            idle_s = self._limits.idle_s
+            said = f"{self._name}: nothing came for {idle_s:g} s; raise idle_timeout_s" if idle_s else ""
+            failure = self._late(said)
         except httpx.RequestError as exc:
             failure = cut(self._name, self.clean(str(exc)) or type(exc).__name__)
         if failure is not None:
@@ -117,16 +114,19 @@ class Sender:
             said = (
                 f"{self._name}: redirected to {place!r}; redirects are not followed, write that as url if it is right"
             )
-            raise Failed(said, status=response.status_code, stop=True)
+            raise Failed(said, FailureKind.REFUSED, status=response.status_code, stop=True)
         if not response.is_success:
             raise refused(self._name, response.status_code, text, response.headers, _HINTS)
         content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         return Replied(content_type, text, 1000 * (first - start), 1000 * (ended - start))
 
+    def _late(self, said: str = "") -> Failed:
+        """Late once is late again: one try."""
+        said = said or str(timed_out(self._name, self._limits.timeout_s))
+        return Failed(said, FailureKind.TIMEOUT, paid=True)
+
     def _content(self, response: httpx.Response, start: float) -> tuple[bytes, float]:
         """All of the reply, and when it began."""
-        import httpx
-
         size, parts, first = 0, [], 0.0
         for part in response.iter_bytes():  # httpx bounds each read, not their sum: some servers drip
             first = first or time.perf_counter()
@@ -134,9 +134,10 @@ class Sender:
             parts.append(part)
             if size > self._limits.max_reply_mb * 1e6:
                 most = f"{self._limits.max_reply_mb:g} MB"
-                raise Failed(f"{self._name}: the reply is longer than {most}; raise max_reply_mb", paid=True)
+                said = f"{self._name}: the reply is longer than {most}; raise max_reply_mb"
+                raise Failed(said, FailureKind.UNREADABLE, paid=True)
             if time.perf_counter() - start > self._limits.timeout_s:
-                raise httpx.ReadTimeout("the reply came too slowly")
+                raise self._late()
         return b"".join(parts), first or time.perf_counter()
 
 

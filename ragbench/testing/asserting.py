@@ -15,7 +15,7 @@ from typing import Any
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.testing import recording
 from ragbench.testing.recording import Check
-from ragbench.types import LLM, Answer, Case, Completion, Dataset, Passage
+from ragbench.types import LLM, Answer, Case, Completion, Dataset, DatasetSource, Passage
 
 _SHOWN = 400
 # pytest shows the line of the test and the message, and not the source of the assertion below it.
@@ -26,13 +26,12 @@ _hidden = operator.methodcaller("errisinstance", (AssertionError, ConfigError))
 class LabelledCase:
     """A question with everything known about it: its case, and the relevant documents (doc_id -> grade).
 
-    `dataset` and `split` name where it comes from, as `load_dataset` takes them.
+    `source` is what its dataset was loaded from; None for a dataset that was made in code.
     """
 
     case: Case
     relevant: Mapping[str, int] = field(default_factory=dict)
-    dataset: str = ""
-    split: str = ""
+    source: DatasetSource | None = None
 
     @property
     def query_id(self) -> str:
@@ -56,8 +55,7 @@ def labelled_cases(dataset: Dataset, *, least: int = 1) -> list[LabelledCase]:
         LabelledCase(
             case,
             {doc_id: grade for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= least},
-            dataset.name,
-            dataset.split,
+            dataset.source,
         )
         for case in dataset.cases
     ]
@@ -286,7 +284,7 @@ def _document(chunk_id: str) -> str:
 
 def _keep(case: LabelledCase, answer: Answer) -> None:
     if recording.active is not None:
-        recording.active.keep((case.dataset, case.split), answer)
+        recording.active.keep(case.source, answer)
 
 
 def _note(case: LabelledCase, measure: str, value: float | None, passed: bool | None, said: str = "") -> None:

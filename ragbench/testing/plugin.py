@@ -1,10 +1,11 @@
 """The pytest plugin: data, models and systems as fixtures, a table at the end, and the report of `ragbench eval`.
 
 An installed ragbench brings it to every pytest; it costs nothing until a fixture is used. Options, all of which the
-marker `@pytest.mark.ragbench(dataset=..., split=..., query_ids=[...], n=..., least=..., system=...)` overrides for a
-test, class or module:
+marker `@pytest.mark.ragbench(dataset=..., corpus=..., split=..., query_ids=[...], n=..., least=..., system=...)`
+overrides for a test, class or module:
 
-- `--ragbench-dataset`, `--ragbench-split`, `--ragbench-queries` (ids, comma-separated), `--ragbench-n` (the first n);
+- `--ragbench-dataset`, `--ragbench-corpus` (the documents of a test set), `--ragbench-split`, `--ragbench-queries`
+  (ids, comma-separated), `--ragbench-n` (the first n);
 - `--ragbench-system`: what `ragbench eval --system` takes;
 - `--ragbench-report`: a file (.json, .md or .html) or a folder for the report of `ragbench eval`.
 
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ragbench.errors import ConfigError, DataWarning, MissingExtraError, RagbenchError
+from ragbench.types import DatasetSource
 
 if TYPE_CHECKING:
     from ragbench.systems import McpSystem
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from ragbench.testing.recording import Recorder
     from ragbench.types import LLM, Answer, Dataset, System
 
-_MARKER = ("dataset", "split", "query_ids", "n", "least", "system")
+_MARKER = ("dataset", "corpus", "split", "query_ids", "n", "least", "system")
 _XDIST = "ragbench"
 _OUTER: pytest.StashKey[Recorder | None] = pytest.StashKey()
 
@@ -53,6 +55,7 @@ class EvaluationLLM:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("ragbench", "evaluation of retrieval-augmented generation")
     group.addoption("--ragbench-dataset", default="pydoc", help="what load_dataset takes (default: pydoc)")
+    group.addoption("--ragbench-corpus", default="", metavar="FOLDER", help="the documents of a test set without any")
     group.addoption("--ragbench-split", default="test", help="its split (default: test)")
     group.addoption("--ragbench-queries", default="", metavar="ID,ID", help="these questions only")
     group.addoption("--ragbench-n", type=int, default=0, metavar="N", help="the first N questions only (0: all)")
@@ -161,6 +164,7 @@ def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
     queries = [one.strip() for one in str(config.getoption("--ragbench-queries")).split(",") if one.strip()]
     chosen: dict[str, Any] = {
         "dataset": config.getoption("--ragbench-dataset"),
+        "corpus": config.getoption("--ragbench-corpus"),
         "split": config.getoption("--ragbench-split"),
         "query_ids": queries,
         "n": config.getoption("--ragbench-n"),
@@ -175,15 +179,15 @@ def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=8)
-def _loaded(name: str, split: str) -> Dataset:
+def _loaded(source: DatasetSource) -> Dataset:
     from ragbench.datasets import load_dataset
 
-    return load_dataset(name, split)
+    return load_dataset(source.name, source.split, corpus=source.corpus)
 
 
 def _dataset(config: pytest.Config, node: Any) -> Dataset:
     chosen = _chosen(config, node)
-    data = _loaded(str(chosen["dataset"]), str(chosen["split"]))
+    data = _loaded(DatasetSource(str(chosen["dataset"]), str(chosen["split"]), str(chosen["corpus"])))
     if wanted := list(chosen["query_ids"]):
         if lacking := [query_id for query_id in wanted if query_id not in data.queries]:
             raise ConfigError(f"{data.name} ({data.split}) has no question {lacking[0]!r}; check query_ids")
@@ -192,16 +196,12 @@ def _dataset(config: pytest.Config, node: Any) -> Dataset:
 
 
 def _cases(config: pytest.Config, node: Any) -> list[LabelledCase]:
-    from dataclasses import replace
-
     from ragbench.testing import labelled_cases
 
-    chosen = _chosen(config, node)
-    found = labelled_cases(_dataset(config, node), least=int(chosen["least"]))
-    return [replace(case, dataset=str(chosen["dataset"]), split=str(chosen["split"])) for case in found]
+    return labelled_cases(_dataset(config, node), least=int(_chosen(config, node)["least"]))
 
 
-_SYSTEMS: pytest.StashKey[dict[tuple[str, str], System]] = pytest.StashKey()
+_SYSTEMS: pytest.StashKey[dict[tuple[str, DatasetSource | None], System]] = pytest.StashKey()
 
 
 def _system(config: pytest.Config, spec: str, dataset: Dataset) -> System:
@@ -209,7 +209,7 @@ def _system(config: pytest.Config, spec: str, dataset: Dataset) -> System:
     from ragbench.systems import load_system
 
     systems = config.stash.setdefault(_SYSTEMS, {})
-    key = (spec, f"{dataset.name} {dataset.split}")
+    key = (spec, dataset.source)
     if key not in systems:
         systems[key] = load_system(spec, dataset)
     return systems[key]
@@ -221,6 +221,7 @@ def _lacking(spec: str) -> str:
         return ""
     from ragbench.llms import listens, unavailable
     from ragbench.systems import read_tables
+    from ragbench.systems.credentials import from_environment
 
     tables = read_tables(Path(spec).expanduser())
     kind = next((kind for kind in ("pipeline", "http", "mcp") if isinstance(tables.get(kind), dict)), "")
@@ -232,7 +233,10 @@ def _lacking(spec: str) -> str:
     model = str(table.get("llm" if kind == "pipeline" else "sampling", "") or "extractive")
     if model != "extractive" and (reason := unavailable(model)):
         return reason
-    where = table.get("url" if kind == "http" else "server", "")
+    try:
+        where, _ = from_environment(table.get("url" if kind == "http" else "server", ""), spec)
+    except ConfigError as exc:  # a variable that is not set
+        return str(exc)
     if isinstance(where, str) and where.startswith(("http://", "https://")) and not listens(where):
         return "no server takes connections at its address"
     return ""
@@ -281,21 +285,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
                 terminalreporter.write_line(line, red=not good)
 
 
-def _write_reports(place: Path, answers: Mapping[tuple[str, str], Mapping[str, Answer]]) -> Iterator[tuple[str, bool]]:
+def _write_reports(
+    place: Path, answers: Mapping[DatasetSource | None, Mapping[str, Answer]]
+) -> Iterator[tuple[str, bool]]:
     """The report of each dataset whose questions were tested; where it went, or False and why there is none."""
     from ragbench.evaluation import evaluate
     from ragbench.report.evaluation import write_report
 
-    named = {dataset: own for dataset, own in answers.items() if dataset[0]}
+    named = {source: own for source, own in answers.items() if source is not None}
     if not named:
-        yield "no report: no assertion looked at a question of ragbench_case or of labelled_cases", True
-    for (name, split), own in named.items():
-        path = place if len(named) == 1 else place.with_name(f"{place.stem}-{Path(name).name}-{split}{place.suffix}")
+        yield "no report: no assertion looked at a question of ragbench_case, or of a dataset that was loaded", True
+    for number, (source, own) in enumerate(named.items(), 1):
+        path = place if len(named) == 1 else place.with_name(_own_name(place, source, number))
         try:
-            data = _loaded(name, split)
+            data = _loaded(source)
             report = evaluate(data.select(own), list(own.values()), name="pytest")
             write_report(report, path, force=True)
         except (RagbenchError, OSError) as exc:
             yield f"no report was written: {exc}", False
         else:
             yield f"report: {path}", True
+
+
+def _own_name(place: Path, source: DatasetSource, number: int) -> str:
+    """A name of its own for each of several reports; the number tells folders of the same name apart."""
+    return f"{place.stem}-{number}-{Path(source.name).stem}-{source.split}{place.suffix}"

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ragbench.types import Answer, Completion, Passage
+from ragbench.experiment.reading import answer_of
+from ragbench.types import Answer, DatasetSource
 
 
 @dataclass(frozen=True)
@@ -25,15 +26,15 @@ class Check:
 class Recorder:
     """Everything that the assertions of one process have measured, and the answers that they looked at.
 
-    `answers` is dataset (name, split) -> query_id -> answer; the dataset is ("", "") where no fixture named it.
+    `answers` is source of the dataset -> query_id -> answer; the source is None for questions that were not loaded.
     """
 
     checks: list[Check] = field(default_factory=list)
-    answers: dict[tuple[str, str], dict[str, Answer]] = field(default_factory=dict)
+    answers: dict[DatasetSource | None, dict[str, Answer]] = field(default_factory=dict)
 
-    def keep(self, dataset: tuple[str, str], answer: Answer) -> None:
+    def keep(self, source: DatasetSource | None, answer: Answer) -> None:
         """Keep what a system gave to a question: its answer, and beside it the passages of a search on its own."""
-        own = self.answers.setdefault(dataset, {})
+        own = self.answers.setdefault(source, {})
         before = own.get(answer.query_id)
         own[answer.query_id] = answer if before is None else _joined(before, answer)
 
@@ -42,8 +43,8 @@ class Recorder:
         return {
             "checks": [asdict(check) for check in self.checks],
             "answers": [
-                {"dataset": list(dataset), "answer": asdict(answer)}
-                for dataset, own in self.answers.items()
+                {"source": asdict(source) if source else None, "answer": asdict(answer)}
+                for source, own in self.answers.items()
                 for answer in own.values()
             ],
         }
@@ -52,8 +53,7 @@ class Recorder:
         """Add what another process recorded."""
         self.checks.extend(Check(**check) for check in plain["checks"])
         for entry in plain["answers"]:
-            name, split = entry["dataset"]
-            self.keep((name, split), _answer(entry["answer"]))
+            self.keep(DatasetSource(**entry["source"]) if entry["source"] else None, answer_of(entry["answer"]))
 
 
 active: Recorder | None = None
@@ -71,13 +71,6 @@ def _joined(before: Answer, answer: Answer) -> Answer:
     if first.contexts or first.passages:
         return first
     return replace(first, contexts=second.contexts, passages=second.passages)
-
-
-def _answer(fields: Mapping[str, Any]) -> Answer:
-    tuples = {name: tuple(fields[name]) for name in ("contexts", "citations", "flags", "cut")}
-    passages = tuple(Passage(**passage) for passage in fields["passages"])
-    usage = Completion(**fields["usage"]) if fields["usage"] else None
-    return Answer(**{**fields, **tuples, "passages": passages, "usage": usage})
 
 
 def table(checks: Sequence[Check]) -> list[tuple[str, str, str, str]]:

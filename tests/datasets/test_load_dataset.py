@@ -12,6 +12,7 @@ import pytest
 import ragbench as rb
 from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError
+from ragbench.types import DatasetSource
 
 WriteFolder = Callable[..., Path]
 
@@ -37,6 +38,44 @@ def test_existing_folder_comes_before_every_name(
 ) -> None:
     monkeypatch.chdir(write_folder(name=name).parents[name.count("/")])
     assert len(load_dataset(name).corpus) == 2
+
+
+def write_testset(folder: Path) -> Path:
+    """A test set without documents, and a folder with them beside it."""
+    (folder / "docs").mkdir()
+    (folder / "docs" / "cats.md").write_text("Cats sleep most of the day.", encoding="utf-8")
+    cases = "cases:\n  - {id: q1, query: How long do cats sleep?, expected_chunks: [{doc_id: cats.md}]}\n"
+    (folder / "my.yaml").write_text(cases, encoding="utf-8")
+    return folder / "my.yaml"
+
+
+def test_the_documents_of_a_test_set_are_named_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    testset = write_testset(tmp_path)
+    assert load_dataset(testset).corpus == {}
+    monkeypatch.chdir(tmp_path)
+    data = load_dataset("my.yaml", corpus="docs")
+    assert list(data.corpus) == ["cats.md"]
+    assert data.source == DatasetSource(str(testset), "test", str(tmp_path / "docs"))
+
+
+@pytest.mark.parametrize("name", ["pydoc", "small", "beir/scifact"])
+def test_a_dataset_with_documents_of_its_own_takes_no_corpus(
+    name: str, write_folder: WriteFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(write_folder().parent)
+    with pytest.raises(ConfigError, match=f"'{name}' has its own; leave it out"):
+        load_dataset(name, corpus="pydoc")
+
+
+def test_the_source_loads_the_same_dataset_from_any_folder(
+    write_folder: WriteFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(write_folder().parent)
+    data = load_dataset("small")
+    monkeypatch.chdir(tmp_path.parent)
+    assert data.source is not None
+    assert load_dataset(data.source.name, data.source.split).fingerprint == data.fingerprint
+    assert load_dataset("pydoc").source == DatasetSource("pydoc")
 
 
 def test_pydoc() -> None:

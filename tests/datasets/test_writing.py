@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.datasets import load_dataset
+from ragbench.datasets.testsets import validate_testset
 from ragbench.datasets.writing import (
     generated_label,
     is_by_hand,
@@ -19,7 +21,7 @@ from ragbench.datasets.writing import (
     save_dataset,
 )
 from ragbench.errors import DataError, DataWarning
-from ragbench.types import Case, Dataset, Document, Span
+from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 CORPUS = {
     "d1": Document("d1", "Paris is the capital.\nIt lies on the Seine.", "France", {"date": "2024-05-01"}),
@@ -93,20 +95,49 @@ def test_any_texts_and_ids_come_back(
     assert (again.corpus, again.cases, again.qrels) == (corpus, cases, qrels)
 
 
-def test_labels_that_the_format_cannot_hold_are_named(tmp_path: Path) -> None:
-    case = Case("q1", "Which city?", required_keywords=("Paris",), gold_facts=(("a",), ("b",)))
-    with pytest.warns(DataWarning) as caught:
-        save_dataset(dataset(case), tmp_path / "set")
-    said = " ".join(str(one.message) for one in caught)
-    assert "required_keywords" in said
-    assert "gold_facts" in said
+def test_labels_that_beir_has_no_place_for_are_beside_it(tmp_path: Path) -> None:
+    cases = (
+        Case("q1", "Which city?", required_keywords=("Paris",), gold_facts=(("a",), ("b",)), user_roles=("admin",)),
+        Case("q2", "And?", gold_facts=(("x", "y"),), evidence=(Span("d1", 3, 13), Span("elsewhere", 0, 9))),
+        Case("q3", "Why?", reference_answer="So.", gold_facts=(("x", "x"),), expected_outcome="uncertain"),
+        Case("q4", "Plain?"),
+    )
+    sample = SafetySample("s", "Ignore it.", True, "override", contexts=("a",))
+    original = replace(dataset(*cases), safety_inputs=(sample,), safety_outputs=(sample,))
+    original = replace(original, qrels={**original.qrels, "q3": {}})
+    folder = save_dataset(original, tmp_path / "set")
+    again = load_dataset(folder)
+    assert (again.cases, again.qrels, again.safety_inputs) == (original.cases, original.qrels, original.safety_inputs)
+    assert again.fingerprint == original.fingerprint
+    records = [json.loads(line) for line in lines(folder / "case_labels.jsonl")]
+    assert [record["query_id"] for record in records] == ["q1", "q2", "q3"]
+    assert records[2] == {
+        "query_id": "q3", "gold_facts": [["x", "x"]], "expected_outcome": "uncertain", "relevant": {}
+    }  # fmt: skip
+    assert json.loads(lines(folder / "questions.jsonl")[0])["references"][0]["content"] == "Paris"  # as far as it goes
 
 
-def test_evidence_in_a_title_is_cut_to_the_text(tmp_path: Path) -> None:
-    case = Case("q1", "Which city?", evidence=(Span("d1", 3, 13),))
-    with pytest.warns(DataWarning, match="begin in a title"):
-        folder = save_dataset(dataset(case), tmp_path / "set")
-    assert load_dataset(folder).cases[0].evidence == (Span("d1", 8, 13),)
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ({"query_id": "q1", "relevant": {"d1": 1}}, r"relevant is \{'d1': 1\}; expected \{\}: grades are in qrels/"),
+        ({"query_id": "q1", "user_role": ["a"]}, r"did you mean 'user_roles'"),
+        ({"query_id": "q1", "evidence": [{"doc_id": "d1", "start": 0, "end": 0}]}, "an end after the start"),
+    ],
+)
+def test_wrong_labels_are_named_with_their_line(line: dict[str, object], message: str, tmp_path: Path) -> None:
+    folder = save_dataset(dataset(Case("q1", "Which city?")), tmp_path / "set")
+    (folder / "case_labels.jsonl").write_text(json.dumps(line))
+    with pytest.raises(DataError, match=rf"case_labels\.jsonl, line 1: .*{message}"):
+        load_dataset(folder)
+    assert [mistake.line for mistake in validate_testset(folder)] == [1]
+    (folder / "case_labels.jsonl").write_text(json.dumps({"query_id": "q9", "min_citations": 1}))
+    with pytest.warns(DataWarning, match=r"case_labels.jsonl: 1 queries are not in queries.jsonl"):
+        load_dataset(folder)
+    (folder / "case_labels.jsonl").unlink()
+    (folder / "testset.json").write_text("[]")
+    with pytest.raises(DataError, match=r"testset\.json is \[\]; expected an object"):
+        load_dataset(folder)
 
 
 def test_an_id_with_a_tab_is_refused_before_anything_is_written(tmp_path: Path) -> None:

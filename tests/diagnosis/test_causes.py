@@ -75,14 +75,16 @@ def test_evidence_outside_the_depth_is_not_retrieved_and_inside_it_is_below_the_
     assert cause_of(case(), ASTRAY, run=run, depth=2, gold_fact_coverage=0.0) == "not_retrieved"
     row = row_of(case(), ASTRAY, run=run, depth=3, gold_fact_coverage=0.0)
     assert row["cause"] == "below_cut"
-    assert row["evidence"] == "0% of the evidence is in the context, 100% in the best 3 chunks"
+    assert row["evidence"] == "0% of the evidence in the context, 100% of the evidence in the best 3 chunks"
 
 
 def test_evidence_that_the_token_budget_cut() -> None:
     answer = Answer("q", "In 1900.", ("tea#0",), outcome="success", cut=("rail#0",))
     row = row_of(case(), answer, gold_fact_coverage=0.0)
     assert row["cause"] == "cut_by_budget"
-    assert "the 1 chunks that the token budget cut it would be 100%" in str(row["evidence"])
+    assert row["evidence"] == (
+        "0% of the evidence in the context, 100% of the evidence with the 1 chunk that the budget cut"
+    )
 
 
 def test_a_passage_that_a_border_splits_and_of_which_one_half_came() -> None:
@@ -147,16 +149,73 @@ def test_the_same_words_in_two_documents_are_one_passage() -> None:
     assert table["cause"].tolist() == ["not_used"], "one copy is in the context, the other is not needed"
 
 
-def test_documents_as_labels_count_with_any_of_their_chunks() -> None:
-    assert cause_of(case(evidence=()), WRONG, qrels={"rail": 1, "tea": 1}, gold_fact_coverage=0.0) == "not_used"
-    assert cause_of(case(evidence=()), ASTRAY, qrels={"rail": 1}, gold_fact_coverage=0.0) == "not_retrieved"
+def test_one_of_two_relevant_documents_blames_no_one() -> None:
+    row = row_of(case(evidence=(), gold_facts=(("1889",),)), WRONG, qrels={"rail": 1, "tea": 1}, gold_fact_coverage=0.0)
+    assert row["cause"] == "unknown_chunk"
+    assert row["evidence"] == (
+        "gold_fact_coverage is 0.00; the context has chunks of 1 of 2 relevant documents (1 of 2 relevant documents in "
+        "the best 100), and no label says whether they hold what the answer needs"
+    )
+
+
+def test_another_chunk_of_the_right_document_is_unknown_and_the_whole_document_or_its_facts_are_not() -> None:
+    labels = {"evidence": (), "gold_facts": (("1889",),)}
+    one = Answer("q", "In 1900.", ("rail#2",), outcome="success")
+    assert cause_of(case(**labels), one, qrels={"rail": 1}, gold_fact_coverage=0.0) == "unknown_chunk"
+    silent = Answer("q", "No.", ("rail#2",), outcome="no_results")
+    assert cause_of(case(**labels), silent, qrels={"rail": 1}) == "unknown_chunk"
+    every = Answer("q", "In 1900.", ("rail#0", "rail#1", "rail#2"), outcome="success")
+    row = row_of(case(**labels), every, qrels={"rail": 1}, gold_fact_coverage=0.0)
+    assert row["cause"] == "not_used"
+    assert row["evidence"] == "gold_fact_coverage is 0.00 although the context holds 1 of 1 relevant document"
+    assert cause_of(case(evidence=()), WRONG, qrels={"rail": 1}, gold_fact_coverage=0.0) == "not_used"  # it says 1881
+    assert cause_of(case(**labels), one, qrels={"rail": 1}, gold_fact_coverage=0.0, claim_support=0.1) == "fabricated"
+
+
+def test_documents_as_labels_are_lost_where_no_chunk_of_them_came() -> None:
+    row = row_of(case(evidence=()), ASTRAY, qrels={"rail": 1}, gold_fact_coverage=0.0)
+    assert row["cause"] == "not_retrieved"
+    assert row["evidence"] == (
+        "0 of 1 relevant document in the context, 0 of 1 relevant document in the best 100 chunks"
+    )
 
 
 def test_a_system_with_passages_of_its_own_is_looked_at_by_documents() -> None:
-    answer = Answer("q", "In 1900.", ("p1",), outcome="success", passages=(Passage("p1", "...", doc_id="rail"),))
-    assert cause_of(case(), answer, gold_fact_coverage=0.0) == "not_used"
-    other = Answer("q", "In 1900.", ("p1",), outcome="success", passages=(Passage("p1", "...", doc_id="tea"),))
-    assert cause_of(case(), other, gold_fact_coverage=0.0) == "not_retrieved"
+    def answer(text: str, doc_id: str) -> Answer:
+        return Answer("q", "In 1900.", ("p1",), outcome="success", passages=(Passage("p1", text, doc_id=doc_id),))
+
+    assert cause_of(case(), answer(TEXT, "rail"), gold_fact_coverage=0.0) == "not_used"
+    assert cause_of(case(), answer("...", "rail"), gold_fact_coverage=0.0) == "unknown_chunk"
+    assert cause_of(case(), answer("...", "tea"), gold_fact_coverage=0.0) == "not_retrieved"
+
+
+LONG = "The committee opened the new railway across the hills in the spring of 1881, after ten years of work."
+
+
+def test_a_long_answer_that_holds_a_short_reference_is_right() -> None:
+    short = case(reference_answer="1881", gold_facts=())
+    row = row_of(short, Answer("q", LONG, ("rail#0",)), semantic_similarity=0.3, token_f1=0.11)
+    assert (row["failed"], row["measure"]) == (False, "correctness_estimate")
+    assert row_of(short, Answer("q", LONG.replace("1881", "1900"), ("rail#0",)), semantic_similarity=0.3, token_f1=0.0)[
+        "failed"
+    ]
+
+
+def test_a_judge_decides_before_a_calibration_and_that_before_the_estimate() -> None:
+    class Fixed:
+        threshold = 0.9
+
+    def failed(**values: float) -> object:
+        one = case(reference_answer="In 1881.", evidence=(), gold_facts=())
+        data = Dataset("tiny", "test", CORPUS, (one,), {})
+        calibrations = {"semantic_similarity": Fixed()}
+        table = diagnose(data, {}, [GOOD], [], scores(**values), CHUNKS, calibrations=calibrations)
+        return table[["measure", "failed"]].values.tolist()[0]
+
+    assert failed(semantic_similarity=0.8, token_f1=1.0) == ["semantic_similarity", True]
+    assert failed(semantic_similarity=0.95, token_f1=1.0) == ["semantic_similarity", False]
+    assert failed(semantic_similarity=0.8, token_f1=1.0, llm_correctness=1.0) == ["llm_correctness", False]
+    assert failed(token_f1=1.0) == ["correctness_estimate", False]
 
 
 def test_without_a_label_of_the_answer_only_lost_evidence_is_a_failure() -> None:
@@ -179,8 +238,9 @@ def test_the_arms_test_a_refusal_too() -> None:
 
 
 def test_the_first_measure_that_is_scored_decides() -> None:
-    assert row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=1.0)["measure"] == "gold_fact_coverage"
+    assert row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=1.0)["measure"] == "correctness_estimate"
     assert row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=float("nan"))["failed"]
+    assert row_of(case(), GOOD, gold_fact_coverage=1.0)["measure"] == "gold_fact_coverage"
 
 
 def test_foreign_answers_and_an_empty_depth_are_refused() -> None:

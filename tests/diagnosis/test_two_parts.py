@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ragbench.diagnosis import two_part_table
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, DataError
+from ragbench.evaluation import answer_all
+from ragbench.judges import judge
+from ragbench.llms import ScriptedLLM
+from ragbench.metrics.groundedness import claim_support
 from ragbench.types import Answer, Case, Dataset, Document, Judgement, Run
 
 CORPUS = {
@@ -83,3 +87,34 @@ def test_what_cannot_be_tested_is_undecided() -> None:
 def test_settings_out_of_range(settings: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="expected k from 1"):
         row(SAYS_SO, ["a"], **settings)  # type: ignore[arg-type]
+
+
+def test_only_the_nearest_relevant_documents_test_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = {f"d{i}": Document(f"d{i}", f"Text {i} about bicycles.") for i in range(86)} | {"a": CORPUS["a"]}
+    data = Dataset("many", "test", corpus, (CASE,), {"q": dict.fromkeys(corpus, 2)})
+    seen: list[int] = []
+
+    def counted(text: str, documents: list[str]) -> float:
+        seen.append(len(documents))
+        return claim_support(text, documents)
+
+    monkeypatch.setattr("ragbench.diagnosis.two_parts.claim_support", counted)
+    table = two_part_table(data, {"q": {"a": 1.0}}, [SAYS_SO])
+    assert (table["generation"].item(), seen) == ("passed", [5])
+
+
+def test_the_recall_of_a_pipeline_is_that_of_its_whole_ranking() -> None:
+    corpus = {f"d{i}": Document(f"d{i}", f"Coffee and arteries, part {i}.") for i in range(10)}
+    data = Dataset("ten", "test", corpus, (CASE,), {"q": dict.fromkeys(corpus, 1)})
+    given = answer_all(data, "bm25", timed=0)
+    assert len(given.answers[0].contexts) == 5
+    assert two_part_table(data, given.documents, given.answers, k=10)["recall"].item() == 1.0
+
+
+def test_a_judge_of_correctness_needs_no_chunks() -> None:
+    data = Dataset("one", "test", CORPUS, (Case("q", "What does coffee do?", reference_answer="It helps."),), {"q": {}})
+    answer = Answer("q", "It helps.", ("somebody's#1",))
+    replies = ScriptedLLM([{"correctness": {"reason": "same", "verdict": True}}])
+    assert [one.value for one in judge([answer], "correctness", replies, dataset=data, chunks=())] == [1.0]
+    with pytest.raises(DataError, match="no id among the 0 chunks"):
+        judge([answer], "faithfulness", replies, dataset=data, chunks=())

@@ -442,7 +442,7 @@ def test_bad_options_are_refused(criterion: str | list[str], options: dict[str, 
 )
 def test_answers_to_other_questions_or_from_other_chunks_are_refused(answer: Answer, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        run(answer, "relevance", ScriptedLLM([]))
+        run(answer, "faithfulness", ScriptedLLM([]))
 
 
 def test_a_criterion_given_twice_is_judged_once() -> None:

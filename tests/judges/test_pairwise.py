@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,15 +56,24 @@ def test_a_win_and_a_loss_hold_in_both_orders() -> None:
 
 
 @pytest.mark.parametrize("place", ["first", "second"])
-def test_a_judge_that_goes_by_the_place_gives_ties_that_are_inconsistent(place: str) -> None:
+def test_a_choice_that_changes_with_the_order_is_no_decision(place: str) -> None:
     one = compare("In 1881.", "In 1900.", ScriptedLLM(lambda prompt: {"reason": "", "better": place}))
-    assert (one.value, one.consistent) == (0.5, False)
+    assert (one.value, one.state, one.consistent) == (None, "order_dependent", False)
 
 
-def test_a_choice_and_a_tie_are_a_tie() -> None:
+def test_a_judge_that_always_says_first_is_warned_of() -> None:
+    data = replace(DATA, cases=tuple(Case(f"q{i}", "?") for i in range(6)))
+    one, other = ([Answer(f"q{i}", text) for i in range(6)] for text in ("In 1881.", "In 1900."))
+    judge = ScriptedLLM(lambda prompt: {"reason": "", "better": "first"})
+    with pytest.warns(JudgeWarning, match="this judge cannot tell 'a' from 'b': .* in 6 of 6 comparisons"):
+        found = pairwise(one, other, judge, dataset=data)
+    assert preference_table(found).iloc[0]["result"] == "this judge cannot tell"
+
+
+def test_a_choice_and_a_tie_are_no_decision() -> None:
     replies = [{"reason": "", "better": "first"}, {"reason": "", "better": "tie"}]
     one = compare("In 1881.", "In 1900.", ScriptedLLM(replies))
-    assert (one.value, one.consistent) == (0.5, False)
+    assert (one.value, one.consistent) == (None, False)
     assert compare("yes", "also yes", prefers("yes")).consistent is True
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from ragbench import llms
 from ragbench.cache import ledger, replies
-from ragbench.errors import ConfigError, ModelError
+from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms import ScriptedLLM, generate_many
 from ragbench.types import Completion
 
@@ -152,6 +152,7 @@ def test_any_object_with_generate_will_do() -> None:
     found = generate_many(Own(), ["a", "bad"], system="s", max_tokens=3, temperature=0.5)
     assert found[0].text == "a|s|3|0.5"
     assert (found[1].text, found[1].model, found[1].error) == ("", "own:model", "KeyError: 'boom'")
+    assert found[1].failure is FailureKind.ERROR
 
 
 def test_a_list_of_replies_belongs_to_the_prompts_in_order() -> None:
@@ -226,6 +227,7 @@ def test_offline_no_request_leaves_and_what_is_missing_is_named(echo: Any, llm_e
     found = generate_many(llm, ["known", "unknown question"])
     assert (found[0].text, found[0].cached) == ("KNOWN", True)
     assert "openai:m: offline, and the reply store has no reply to the prompt 'unknown question'" in str(found[1].error)
+    assert [reply.failure for reply in found[:2]] == [None, FailureKind.OFFLINE]
     with pytest.raises(ModelError, match="ragbench cache import"):
         llm.generate("unknown question")
     assert len(echo.asked) == 1
@@ -386,6 +388,7 @@ def test_the_budget_is_never_passed_and_going_on_is_possible(echo: Any, llm_envi
     assert sum(reply.error is None for reply in found) == 5
     refused = [reply for reply in found if reply.error]
     assert all(str(reply.error).startswith("budget: openai:m may cost 1.0180 dollars") for reply in refused)
+    assert {reply.failure for reply in refused} == {FailureKind.BUDGET}
     assert ledger.spent("sweep 1").settled == pytest.approx(0.09)
     assert ledger.spent("sweep 1").open == 0.0
     llm_environment.setenv("RAGBENCH_MAX_COST", "5")

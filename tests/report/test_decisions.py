@@ -37,7 +37,7 @@ def sweep(n: int = 100) -> list[RunResult]:
 
 
 def test_the_smallest_proven_within_the_margin() -> None:
-    results = sweep()
+    results = sweep(600)
     board = report.leaderboard(results, measure="nDCG@10")
     table, said = report.margin_decisions(results, board, measure="nDCG@10", margin=0.02)
     assert table["label"].str.startswith(("dense", "hybrid", "bm25")).all()
@@ -56,7 +56,7 @@ def test_costs_that_are_unknown_or_all_the_same_decide_nothing() -> None:
     assert report.known_costs(board) == []
     table, said = report.margin_decisions(results, board, measure="nDCG@10")
     assert said == []
-    assert table["proven"].tolist() == [True, True]
+    assert table["proven"].tolist() == [False, False], "60 ties do not show that no question differs"
 
 
 def test_the_choice_is_measured_again_by_label() -> None:
@@ -146,7 +146,7 @@ def test_decisions_where_lower_is_better() -> None:
     measure = "ngram_redundancy"
     results = [
         RunResult(one.name, one.config, one.run, one.scores.assign(measure=measure), questions=one.questions)
-        for one in sweep()
+        for one in sweep(300)
     ]
     board = report.leaderboard(results, measure=measure)
     assert board["name"].iloc[0] == "bm25"

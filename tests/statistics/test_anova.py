@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import f
 from statsmodels.formula.api import ols
 from statsmodels.stats.anova import AnovaRM, anova_lm
 
@@ -33,8 +34,33 @@ def test_as_statsmodels_has_repeated_measures() -> None:
     names = {"retriever": "retriever", "size": "size", "retriever:size": "interactions of the parameters"}
     for name, own in names.items():
         assert table.loc[own, "f"] == pytest.approx(theirs.loc[name, "F Value"], rel=1e-9)
-        assert table.loc[own, "p_value"] == pytest.approx(theirs.loc[name, "Pr > F"], rel=1e-6)
+        epsilon = float(table["epsilon"][own])
+        assert 1 / theirs.loc[name, "Num DF"] <= epsilon <= 1
+        own_df = epsilon * theirs.loc[name, ["Num DF", "Den DF"]].to_numpy()
+        assert table.loc[own, "p_value"] == pytest.approx(f.sf(theirs.loc[name, "F Value"], *own_df), rel=1e-6)
         assert table.loc[own, "df"] == theirs.loc[name, "Num DF"]
+
+
+def test_epsilon_is_that_of_greenhouse_and_geisser() -> None:
+    """From the covariances of the configurations, centred on both sides (Greenhouse & Geisser 1959, equation 3.4)."""
+    frame = grid(20).query("size == 128")
+    wide = frame.pivot(index="query_id", columns="retriever", values="value")
+    s, k = wide.cov().to_numpy(), wide.shape[1]
+    top = k**2 * (np.diag(s).mean() - s.mean()) ** 2
+    below = (k - 1) * ((s**2).sum() - 2 * k * (s.mean(axis=1) ** 2).sum() + k**2 * s.mean() ** 2)
+    row = anova(frame.drop(columns="size")).set_index("source").loc["retriever"]
+    assert row["epsilon"] == pytest.approx(top / below, rel=1e-9)
+
+
+def test_one_noisy_configuration_is_no_effect() -> None:
+    rng = np.random.default_rng(3)
+    found = []
+    for _ in range(200):
+        values = rng.normal(0, [[0.1, 0.1, 0.1, 0.6]], (12, 4))
+        rows = [(f"q{q}", name, values[q, i]) for q in range(12) for i, name in enumerate("abcd")]
+        table = anova(pd.DataFrame(rows, columns=["query_id", "retriever", "value"])).set_index("source")
+        found.append(table.loc["retriever", "p_value"])
+    assert np.mean(np.array(found) < 0.05) <= 0.085  # 0.05 and twice its error; .13 without the correction
 
 
 def test_type_two_sums_of_squares_of_a_grid_with_holes() -> None:

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 import scipy.stats
 import statsmodels.api as sm
-from scipy.stats import norm
 
 from ragbench.errors import ComparisonError, ConfigError, DataError
 from ragbench.statistics import compare, compare_all
+from ragbench.statistics.power import detectable
 
 
 def scores(values: object, measure: str = "RR") -> pd.DataFrame:
@@ -42,7 +42,7 @@ def test_the_standard_error_is_the_sandwich(seed: int) -> None:
     fit = sm.OLS(difference, np.ones(len(difference))).fit(cov_type="cluster", cov_kwds={"groups": cluster})
     assert row["n_clusters"] == 30
     assert row["n"] == len(before)
-    assert row["mde"] == pytest.approx((norm.ppf(0.975) + norm.ppf(0.8)) * fit.bse.iloc[0], rel=1e-9)
+    assert row["mde"] == pytest.approx(detectable(float(fit.bse.iloc[0]) * np.sqrt(30), 30), rel=1e-9)
 
 
 def test_whole_groups_are_flipped() -> None:

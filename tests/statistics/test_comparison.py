@@ -12,10 +12,10 @@ import scipy.stats
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
-from statsmodels.stats.power import NormalIndPower
+from statsmodels.stats.power import TTestPower
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
-from ragbench.statistics import compare, compare_all
+from ragbench.statistics import compare, compare_all, required_queries
 
 
 def scores(**measures: Any) -> pd.DataFrame:
@@ -37,18 +37,19 @@ def test_hand_computed() -> None:
     assert result["effect_size"] == pytest.approx(0.25 / deviation)
     # sums 1 of the 8 sign combinations of (1, .5, -.5): +-2, +-1 (twice each), 0 (twice): 6 of 8 at least 1
     assert result["p_value"] == 0.75
-    assert result["mde"] == pytest.approx((1.959964 + 0.841621) * deviation / 2, rel=1e-6)
+    assert result["mde"] is pd.NA, "with four queries no p is below 2 / 2**4"
 
 
 def test_columns() -> None:
     result = compare(scores(a=[1.0, 0.0], b=[0.0, 0.0]), scores(a=[1.0, 0.0], b=[0.0, 1.0]))
     assert ", ".join(result.columns) == (
         "measure, baseline, contender, difference, ci_low, ci_high, p_value, p_adjusted, effect_size, "
-        "wins, ties, losses, n, mde, n_tests, n_unpaired, n_clusters, interval, test"
+        "wins, ties, losses, n, mde, n_tests, n_unpaired, n_clusters, interval, test, note"
     )
     assert result["measure"].tolist() == ["a", "b"]
 
 
+@pytest.mark.filterwarnings("ignore:the differences of:ragbench.errors.DataWarning")
 @settings(max_examples=60, deadline=None)
 @example([0.547, 0.547, 0.797, -0.656, -0.656, -0.656, -0.422, 0.5])
 @given(
@@ -57,7 +58,7 @@ def test_columns() -> None:
     )
 )
 def test_p_is_that_of_scipys_exact_test(differences: list[float]) -> None:
-    ours = row([0.0] * len(differences), differences)["p_value"]
+    ours = row([0.0] * len(differences), differences, n_resamples=4096)["p_value"]
     # in thousandths, whose sums are exact: of sums that differ in the last bit only, scipy takes one for the smaller
     whole = np.array([round(1000 * difference) for difference in differences], dtype=float)
     theirs = scipy.stats.permutation_test(
@@ -105,9 +106,8 @@ def test_interval_is_that_of_scipy() -> None:
 
 def test_no_difference_at_all() -> None:
     result = row([0.0, 0.5, 1.0], [0.0, 0.5, 1.0])
-    assert result[["difference", "ci_low", "ci_high", "p_value", "p_adjusted", "effect_size"]].tolist() == [
-        *(0.0, 0.0, 0.0, 1.0, 1.0, 0.0)
-    ]
+    assert result[["difference", "p_value", "p_adjusted", "effect_size"]].tolist() == [0.0, 1.0, 1.0, 0.0]
+    assert result["ci_low"] == -result["ci_high"] == pytest.approx(-(1 - 0.025 ** (1 / 3)), abs=0.01)
     assert result["mde"] is pd.NA, "three ties do not show that any difference, however small, would be seen"
     assert result[["wins", "ties", "losses"]].tolist() == [0, 3, 0]
 
@@ -115,7 +115,7 @@ def test_no_difference_at_all() -> None:
 def test_the_same_gain_everywhere_has_no_effect_size() -> None:
     result = row([0.0, 0.25, 0.5], [0.5, 0.75, 1.0])
     assert result["effect_size"] is pd.NA
-    assert result[["ci_low", "ci_high"]].tolist() == [0.5, 0.5]
+    assert result["ci_low"] < 0 < 0.5 < result["ci_high"]
     assert result["p_value"] == 0.25
 
 
@@ -188,12 +188,14 @@ def test_without_correction_both_p_are_the_same() -> None:
     assert table["p_adjusted"].tolist() == table["p_value"].tolist()
 
 
-def test_mde_is_what_a_power_analysis_says() -> None:
+@pytest.mark.parametrize("n", [8, 200])
+def test_mde_is_what_a_power_analysis_and_required_queries_say(n: int) -> None:
     rng = np.random.default_rng(3)
-    before, after = rng.random(200), rng.random(200)
-    result = row(before, after)
-    standardised = NormalIndPower(ddof=0).solve_power(nobs1=200, alpha=0.05, power=0.8, ratio=0)
-    assert result["mde"] == pytest.approx(standardised * np.std(after - before, ddof=1), rel=1e-3)
+    before, after = rng.random(n), rng.random(n)
+    mde = row(before, after)["mde"]
+    standardised = TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8)
+    assert mde == pytest.approx(standardised * np.std(after - before, ddof=1), rel=1e-3)
+    assert mde == required_queries(scores(m=before), scores(m=after), 0.1).iloc[0]["detectable"]
 
 
 def test_rows_come_by_contender_then_by_measure() -> None:

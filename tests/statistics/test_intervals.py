@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binomtest
 
-from ragbench.statistics import compare, summarise
-from ragbench.statistics.intervals import adjusted_interval, wilson_interval
+from ragbench.errors import DataWarning
+from ragbench.statistics import compare, mcnemar, summarise
+from ragbench.statistics.intervals import Bounds, bounded_intervals, mean_intervals, wilson_interval
 
 
 def shares(right: int, n: int) -> np.ndarray:
@@ -33,33 +36,71 @@ def test_shares_are_summarised_by_wilson() -> None:
     assert row["ci_low"] == pytest.approx(1 - 0.1611, abs=5e-5)
 
 
-def test_paired_shares_as_fagerland_lydersen_and_laake_2014_have_them() -> None:
-    """Airway hyper-responsiveness of 21 children before and after a transplantation: 1 lost it, 7 got it."""
-    differences = np.array([1.0] * 1 + [-1.0] * 7 + [0.0] * 13)
-    low, high = adjusted_interval(differences, 0.05, binary=True)
-    assert (low, high) == pytest.approx((-0.508, -0.013), abs=5e-4)
+def limits(values: list[float] | np.ndarray, low: float, high: float, alpha: float = 0.05) -> tuple[float, float]:
+    below, above = bounded_intervals([np.asarray(values, dtype=float)], [Bounds(low, high)], alpha, 100_000)
+    return float(below[0]), float(above[0])
 
 
-def test_other_differences_get_made_up_pairs_of_their_own_size() -> None:
-    low, high = adjusted_interval(np.array([0.5, 0.5, -0.5, 0.0]), 0.05, binary=False)
-    # 6 values 0.5 0.5 -0.5 0 0.5 -0.5: mean 1/12, mean square 5/24; t with 3 degrees of freedom 3.182
-    reach = 3.182446 * math.sqrt((5 / 24 - 1 / 144) / 6)
-    assert (low, high) == pytest.approx((1 / 12 - reach, 1 / 12 + reach), rel=1e-6)
+@pytest.mark.parametrize(("right", "n"), [(0, 20), (1, 29), (15, 148), (20, 20)])
+def test_of_shares_they_are_those_of_clopper_and_pearson(right: int, n: int) -> None:
+    exact = binomtest(right, n).proportion_ci(0.95, method="exact")
+    assert limits(shares(right, n), 0, 1) == pytest.approx((exact.low, exact.high), abs=2e-3)
 
 
-def test_no_difference_between_right_and_wrong_answers_is_no_proof_of_none() -> None:
-    low, high = adjusted_interval(np.zeros(30), 0.05, binary=True)
-    assert low == -high
-    assert 0.08 < high < 0.1  # 1.96 * sqrt(2 / 32 / 32) = 0.0866
-    assert adjusted_interval(np.zeros(30), 0.05, binary=False) == (0.0, 0.0)
+@pytest.mark.parametrize(("wins", "losses"), [(6, 0), (5, 0), (8, 1), (7, 1), (12, 3), (11, 4), (0, 6), (0, 0)])
+def test_of_paired_shares_they_exclude_0_where_mcnemars_exact_test_does(wins: int, losses: int) -> None:
+    differences = np.array([1.0] * wins + [-1.0] * losses + [0.0] * 13)
+    low, high = limits(differences, -1, 1)
+    assert (low > 0 or high < 0) == (wins + losses > 0 and binomtest(wins, wins + losses).pvalue < 0.05)
+    before, after = np.where(differences < 0, 1.0, 0.0), np.where(differences > 0, 1.0, 0.0)
+    frames = [pd.DataFrame({"query_id": range(len(side)), "measure": "P@1", "value": side}) for side in (before, after)]
+    for row in (compare(*frames).iloc[0], mcnemar(*frames).iloc[0]):
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx((low, high), abs=0.01)
+        assert (row["p_value"] < 0.05) == (not row["ci_low"] <= 0 <= row["ci_high"])
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=2, max_size=12))
-def test_the_mean_lies_inside_and_the_limits_are_possible(values: list[float]) -> None:
-    differences = np.array(values)
-    low, high = adjusted_interval(differences, 0.05, binary=True)
-    assert -1 <= low <= differences.mean() <= high <= 1
+def test_ties_are_no_proof_of_equality() -> None:
+    for measure in ("RR", "Success@1"):
+        frame = pd.DataFrame({"query_id": range(5), "measure": measure, "value": [0.0, 1.0, 1.0, 0.0, 1.0]})
+        row = compare(frame, frame).iloc[0]
+        # 1 - 0.025 ** (1 / 5): of five questions none differs with a chance of 0.025 if this fraction does
+        assert (row["ci_low"], row["ci_high"]) == pytest.approx((-0.522, 0.522), abs=0.01)
+        assert row["interval"] == "Gaffke"
+
+
+def test_the_same_gain_on_every_question_has_an_interval_on_its_side_and_a_note() -> None:
+    frame = pd.DataFrame({"query_id": range(20), "measure": "RR", "value": 0.5})
+    row = compare(frame, frame.assign(value=0.45)).iloc[0]
+    assert row["p_value"] < 0.05
+    assert row["ci_low"] < -0.15
+    assert -1e-5 < row["ci_high"] < 0
+    assert row["note"].startswith("all equal, so nothing is known")
+
+
+def test_heavy_skewness_is_pointed_out() -> None:
+    frame = pd.DataFrame({"query_id": range(40), "measure": "RR", "value": 0.05})
+    with pytest.warns(DataWarning, match="in RR are heavily skewed: few questions differ by much"):
+        row = compare(frame, frame.assign(value=[1.0, 1.0] + [0.0] * 38)).iloc[0]
+    assert row["ci_low"] < 0 < row["ci_high"]
+
+
+def test_without_bounds_equal_values_have_no_interval() -> None:
+    low, high, kinds = mean_intervals([np.full(9, 3.0)], [Bounds(-math.inf, math.inf)], 0.05, n_resamples=1000, seed=0)
+    assert np.isnan([low[0], high[0]]).all()
+    assert kinds == ["none"]
+    slow = pd.DataFrame({"query_id": range(9), "measure": "latency_total_ms", "value": 30.0})
+    assert compare(slow, slow).iloc[0]["ci_low"] is pd.NA
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(-1, 1).map(lambda x: round(x, 3)), min_size=2, max_size=12))
+def test_interval_and_p_agree_and_the_mean_lies_inside(values: list[float]) -> None:
+    before = pd.DataFrame({"query_id": range(len(values)), "measure": "RR", "value": [max(-v, 0.0) for v in values]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        row = compare(before, before.assign(value=[max(v, 0.0) for v in values]), n_resamples=4096).iloc[0]
+    assert -1 <= row["ci_low"] <= row["difference"] <= row["ci_high"] <= 1
+    assert (row["p_value"] < 0.05) == (not row["ci_low"] <= 0 <= row["ci_high"])
 
 
 def test_which_interval_it_is_stands_beside_it() -> None:
@@ -75,7 +116,7 @@ def test_which_interval_it_is_stands_beside_it() -> None:
         frame(120, many=rng.random(120), ties=np.full(120, 0.5), right=shares(60, 120)),
         frame(120, many=rng.random(120), ties=ties, right=shares(90, 120)),
     ).set_index("measure")
-    assert table["interval"].to_dict() == {"many": "BCa", "ties": "adjusted", "right": "adjusted"}
+    assert table["interval"].to_dict() == {"many": "BCa", "ties": "Gaffke", "right": "Gaffke"}
     assert table["test"].to_dict() == {
         "many": "sign-flip, sampled", "ties": "sign-flip, sampled", "right": "McNemar, exact",
     }  # fmt: skip

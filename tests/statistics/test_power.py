@@ -34,9 +34,10 @@ def test_power_is_that_of_statsmodels(effect: float, n: int, alpha: float) -> No
 
 
 def test_what_can_be_detected_has_the_power_asked_for() -> None:
-    row = required_queries(*UNIT, 0.5, power=0.9, alpha=0.1).iloc[0]
-    assert t_test_power(row["detectable"], row["deviation"], 3, 0.1) == pytest.approx(0.9, abs=1e-9)
-    assert required_queries(*UNIT, float(row["detectable"]) * 1.0001, power=0.9, alpha=0.1).iloc[0]["required"] == 3
+    seven = pilot(-1.0, -1.0, -1.0, 0.0, 1.0, 1.0, 1.0)
+    row = required_queries(*seven, 0.5, power=0.9, alpha=0.1).iloc[0]
+    assert t_test_power(row["detectable"], row["deviation"], 7, 0.1) == pytest.approx(0.9, abs=1e-9)
+    assert required_queries(*seven, float(row["detectable"]) * 1.0001, power=0.9, alpha=0.1).iloc[0]["required"] == 7
 
 
 def test_the_number_suffices_for_the_test_that_is_used() -> None:
@@ -50,6 +51,16 @@ def test_the_number_suffices_for_the_test_that_is_used() -> None:
     table = compare(rows.assign(value=0.0), rows.assign(value=draws.ravel()), n_resamples=1000, correction="none")
     found = float((table["p_value"] < 0.05).mean())
     assert found == pytest.approx(0.8, abs=4 * np.sqrt(0.16 / 1000))
+
+
+def test_never_fewer_than_the_sign_flip_test_can_decide_with() -> None:
+    """2 / 2**n is its smallest p: 2 / 2**6 < 0.05 < 2 / 2**5."""
+    assert required_queries(*UNIT, 50.0).iloc[0]["required"] == 6
+    assert required_queries(*UNIT, 50.0, n_tests=10).iloc[0]["required"] == 9
+    assert required_queries(*UNIT, 0.2, n_tests=10).iloc[0]["required"] > 199
+    assert required_queries(*UNIT, 0.2).iloc[0]["detectable"] is pd.NA, "three pairs decide nothing"
+    with pytest.raises(ConfigError, match="n_tests is 0"):
+        required_queries(*UNIT, 0.2, n_tests=0)
 
 
 def test_edges() -> None:

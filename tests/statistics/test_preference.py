@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -129,10 +127,28 @@ def test_the_table_of_a_pair() -> None:
         Preference("q4", "a", "b", None, "judge_failed"),
     ]
     row = preference_table(games).iloc[0]
-    assert (row["wins"], row["ties"], row["losses"], row["n"], row["n_unscored"]) == (2, 1, 1, 4, 1)
-    assert row["win_rate"] == 0.625
+    assert (row["wins"], row["ties"], row["losses"], row["n"]) == (2, 0, 1, 3)
+    assert (row["n_undecided"], row["n_unscored"]) == (1, 1)
+    assert row["win_rate"] == pytest.approx(2 / 3)
     assert row["inconsistent"] == 0.25
-    assert row["p_value"] == 1.0
+    assert (row["p_value"], row["result"]) == (1.0, "no difference shown")
+
+
+def test_a_judge_that_always_prefers_the_first_answer_cannot_tell() -> None:
+    games = [Preference(f"q{i}", "a", "b", None, "order_dependent", consistent=False) for i in range(100)]
+    row = preference_table(games).iloc[0]
+    assert (row["n"], row["n_undecided"], row["inconsistent"]) == (0, 100, 1.0)
+    assert row["result"] == "this judge cannot tell"
+    assert all(row[name] is pd.NA for name in ("win_rate", "ci_low", "ci_high", "p_value"))
+
+
+def test_the_interval_reflects_how_few_decisions_there_were() -> None:
+    decided = [Preference(f"q{i}", "a", "b", float(i % 2), consistent=True) for i in range(100)]
+    few = [*decided[:10], *(Preference(f"x{i}", "a", "b", None, "order_dependent", False) for i in range(9))]
+    rows = [preference_table(games).iloc[0] for games in (decided, few)]
+    assert [row["win_rate"] for row in rows] == [0.5, 0.5]
+    assert [round(row["ci_high"] - row["ci_low"], 1) for row in rows] == [0.2, 0.6]
+    assert [row["result"] for row in rows] == ["no difference shown"] * 2
 
 
 def test_a_pair_without_verdicts_has_no_numbers() -> None:
@@ -163,8 +179,6 @@ def test_a_negative_prior_is_refused() -> None:
 
 def test_six_wins_of_six_are_not_certainty() -> None:
     row = preference_table(verdicts([1] * 6)).iloc[0]
-    # Bonett & Price: 6 / 8 +- 1.96 * sqrt((8 - 36 / 8) / 64), from differences to shares
-    low = 0.75 - 1.959964 * math.sqrt((8 / 8 - (6 / 8) ** 2) / 8)
-    assert row["ci_low"] == pytest.approx((low + 1) / 2, abs=1e-6)
+    assert row["ci_low"] == pytest.approx(0.025 ** (1 / 6), abs=0.005)  # Clopper & Pearson
     assert row["ci_high"] == 1.0
     assert preference_table(verdicts([1])).iloc[0]["ci_low"] is pd.NA

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragbench.errors import ConfigError, DataWarning
-from ragbench.systems import FunctionSystem, ask
+from ragbench.systems import FunctionSystem, HttpSystem, ask
+from ragbench.systems.journal import AnswerJournal, JournaledSystem
 from ragbench.types import Answer, Case, Dataset
 
 DATA = Dataset("demo", "test", {}, [Case(f"q{i}", str(i)) for i in range(12)], {})
@@ -96,3 +98,21 @@ def test_wrong_arguments_are_refused() -> None:
         ask(Odd(None), DATA, timeout_s=-1)
     with pytest.raises(ConfigError, match="is no system"):
         ask("bm25", DATA)  # type: ignore[arg-type]
+
+
+def test_the_roles_of_a_case_reach_a_system_that_takes_them(loopback: Any, wire: Any, tmp_path: Path) -> None:
+    cases = [Case("q1", "one?", user_roles=("admin", "hr")), Case("q2", "two?")]
+    data = Dataset("demo", "test", {}, cases, {})
+
+    def answer(question: str, *, user_roles: tuple[str, ...]) -> str:
+        return f"{question} {'+'.join(user_roles)}".strip()
+
+    assert [found.text for found in ask(FunctionSystem(answer), data)] == ["one? admin+hr", "two?"]
+    journaled = JournaledSystem(FunctionSystem(answer), AnswerJournal(tmp_path / "kept.jsonl", "f"))
+    assert [found.text for found in ask(journaled, data)] == ["one? admin+hr", "two?"]
+    server = loopback(lambda asked: wire.Answered({"answer": "Yes."}))
+    body = {"q": "{query}", "user": {"roles": "{user_roles}"}, "note": "as {user_roles}"}
+    ask(HttpSystem(server.url, body=body, params={"role": "{user_roles}"}), data, concurrency=1)
+    assert server.asked[0].body == {"q": "one?", "user": {"roles": ["admin", "hr"]}, "note": "as admin,hr"}
+    assert server.asked[1].body == {"q": "two?", "user": {"roles": []}, "note": "as "}
+    assert server.asked[0].path.endswith("?role=admin&role=hr")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.errors import ConfigError, DataWarning
+from ragbench.errors import ConfigError, DataWarning, FailureKind
 from ragbench.systems import HttpSystem, ask, distinct_contexts, load_system
 from ragbench.systems.mapping import filled
 from ragbench.types import Answer, Case, Dataset, Passage
@@ -247,6 +247,7 @@ def test_tries_are_counted(serve: Any, wire: Any) -> None:
     answer = HttpSystem(server.url, tries=2, **ASKED).answer("q1", "?")
     assert len(server.asked) == 2
     assert "500: boom after 2 tries" in (answer.error or "")
+    assert answer.failure is FailureKind.SERVER_ERROR
 
 
 def test_a_reply_that_is_late_has_failed_and_is_not_asked_for_again(serve: Any, wire: Any) -> None:
@@ -255,6 +256,7 @@ def test_a_reply_that_is_late_has_failed_and_is_not_asked_for_again(serve: Any, 
     answer = HttpSystem(server.url, timeout_s=0.2, **ASKED).answer("q1", "?")
     assert time.perf_counter() - start < 3.5
     assert "no reply within 0.2 s" in (answer.error or "")
+    assert answer.failure is FailureKind.TIMEOUT
     assert len(server.asked) == 1
 
 
@@ -267,6 +269,7 @@ def test_silence_inside_a_reply_has_a_time_limit_of_its_own(serve: Any, wire: An
     server = serve(wire.Answered({"answer": "Yes."}, drip_s=0.5))
     answer = HttpSystem(server.url, timeout_s=20, idle_timeout_s=0.2, **ASKED).answer("q", "?")
     assert "nothing came for 0.2 s; raise idle_timeout_s" in (answer.error or "")
+    assert answer.failure is FailureKind.TIMEOUT
 
 
 def test_a_reply_that_is_too_long_is_not_read_on(serve: Any) -> None:
@@ -459,7 +462,8 @@ def test_what_cannot_work_is_refused(options: dict[str, Any], said: str) -> None
 def test_a_closed_system_says_so(serve: Any) -> None:
     with HttpSystem(serve({"answer": "Yes."}).url, **ASKED) as system:
         assert system.answer("q1", "?").text == "Yes."
-    assert system.answer("q1", "?") == Answer("q1", "", outcome="failed", error=f"{system.name} was closed")
+    closed = Answer("q1", "", outcome="failed", error=f"{system.name} was closed", failure=FailureKind.ERROR)
+    assert system.answer("q1", "?") == closed
 
 
 def test_a_redirect_that_carries_the_secret_does_not_show_it(

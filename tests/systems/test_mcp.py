@@ -43,6 +43,12 @@ def once(notes_url: str) -> Iterator[Any]:
         system.close()
 
 
+def test_the_roles_of_a_case_go_into_the_arguments(notes_url: str) -> None:
+    data = Dataset("demo", "test", {}, [Case("q1", "why?", user_roles=("admin", "hr"))], {})
+    with McpSystem(notes_url, tool="echo", arguments={"query": "{query} {user_roles}"}) as system:
+        assert ask(system, data)[0].text == "You asked: why? admin,hr"
+
+
 # --- sampling ---------------------------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 import ragbench as rb
-from ragbench.errors import ConfigError, DataWarning
+from ragbench.errors import ConfigError, DataWarning, ModelError
 from ragbench.systems import Pipeline, ask
 from ragbench.types import Dataset
 
@@ -57,8 +57,21 @@ def test_a_model_that_fails_gives_failed_answers(pydoc: Dataset) -> None:
     assert {answer.outcome for answer in answers} == {"failed"}
 
 
+def test_a_model_server_is_looked_for_before_anything_is_indexed(
+    pydoc: Dataset, llm_environment: pytest.MonkeyPatch
+) -> None:
+    llm_environment.setenv("RAG_EVAL_OLLAMA_BASE_URL", "http://127.0.0.1:9")
+    llm_environment.setattr("ragbench.systems.pipeline.chunk", None)
+    with pytest.raises(ModelError, match=r"ollama:m: no server takes connections at 127\.0\.0\.1, port 9"):
+        Pipeline(pydoc, llm="ollama:m")
+    llm_environment.undo()
+    llm_environment.setenv("RAG_EVAL_OLLAMA_BASE_URL", "http://127.0.0.1:9")
+    llm_environment.setenv("RAGBENCH_REPLIES", "offline")
+    assert "ollama:m" in Pipeline(pydoc, llm="ollama:m").name
+
+
 def test_what_cannot_work_is_refused_before_anything_is_indexed(pydoc: Dataset) -> None:
-    with pytest.raises(ConfigError, match="needs documents"):
+    with pytest.raises(ConfigError, match="has none; name them with `corpus`"):
         Pipeline(replace(pydoc, corpus={}))
     with pytest.raises(ConfigError, match="depth of at least k"):
         Pipeline(pydoc, k=10, depth=5)

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError
 from ragbench.llms import ScriptedLLM
 from ragbench.testing import LabelledCase, assert_answer_correct, assert_context_recall, labelled_cases, recording
 from ragbench.testing.recording import Recorder
-from ragbench.types import Answer, Case, Completion, Dataset, Passage, Span
+from ragbench.types import Answer, Case, Completion, Dataset, DatasetSource, Passage, Span
 
 CASE = LabelledCase(Case("q1", "When did it open?"), {"a": 2, "b": 1})
 
@@ -147,10 +148,10 @@ def test_abstaining_is_right_only_where_there_is_no_answer() -> None:
 
 
 def test_answers_and_searches_of_one_question_are_kept_as_one(recorder: Recorder) -> None:
-    case = LabelledCase(REFERENCE, {"a": 1}, "pydoc", "test")
+    case = LabelledCase(REFERENCE, {"a": 1}, DatasetSource("pydoc"))
     assert_context_recall(["a"], case)
     assert_answer_correct("In 1881.", case)
-    (kept,) = recorder.answers["pydoc", "test"].values()
+    (kept,) = recorder.answers[DatasetSource("pydoc")].values()
     assert (kept.text, kept.contexts) == ("In 1881.", ("a",))
     other = Recorder()
     other.add_plain(recorder.to_plain())
@@ -160,4 +161,5 @@ def test_answers_and_searches_of_one_question_are_kept_as_one(recorder: Recorder
 def test_labelled_cases_hold_the_relevant_documents_of_a_grade() -> None:
     data = Dataset("d", "dev", {}, (Case("q", "?"), Case("r", "?")), {"q": {"x": 2, "y": 1}})
     assert [case.relevant for case in labelled_cases(data, least=2)] == [{"x": 2}, {}]
-    assert (labelled_cases(data)[0].dataset, labelled_cases(data)[0].split) == ("d", "dev")
+    assert labelled_cases(data)[0].source is None
+    assert labelled_cases(load_dataset("pydoc"))[0].source == DatasetSource("pydoc")

@@ -121,7 +121,9 @@ def test_a_misspelt_provider_is_a_mistake_and_no_reason_to_skip(tmp_path: Path) 
 
 def test_mistakes_in_marker_and_options_are_named(tmp_path: Path) -> None:
     marked = '@pytest.mark.ragbench(querys=["p002"])\ndef test_x(ragbench_dataset):\n    pass\n'
-    assert "@pytest.mark.ragbench does not know 'querys'; it takes dataset, split" in run(tmp_path, marked).stdout
+    assert (
+        "@pytest.mark.ragbench does not know 'querys'; it takes dataset, corpus, split" in run(tmp_path, marked).stdout
+    )
     plain = "def test_x(ragbench_dataset):\n    pass\n"
     assert "has no question 'nobody'; check query_ids" in run(tmp_path, plain, "--ragbench-queries=nobody").stdout
     done = run(tmp_path, plain, "--ragbench-report=report.pdf")
@@ -138,14 +140,36 @@ def test_mistakes_in_marker_and_options_are_named(tmp_path: Path) -> None:
             "set NO_SUCH_KEY in the environment",
         ),
         ('[pipeline]\nllm = "gguf:none.gguf"', "there is no such file"),
+        ('[http]\nurl = "{env:NO_SUCH_ADDRESS}/ask"\nbody = { q = "{query}" }', "set NO_SUCH_ADDRESS"),
+        ('[http]\nurl = "http://{env:LOCAL_ADDRESS}/ask"\nbody = { q = "{query}" }', "no server takes connections"),
     ],
 )
 def test_a_system_without_its_server_or_key_is_skipped(tmp_path: Path, table: str, reason: str) -> None:
     (tmp_path / "system.toml").write_text(table, encoding="utf-8")
-    done = run(tmp_path, RETRIEVAL, "--ragbench-system=system.toml")
+    done = run(tmp_path, RETRIEVAL, "--ragbench-system=system.toml", LOCAL_ADDRESS="127.0.0.1:9")
     assert done.returncode == 0, done.stdout + done.stderr
     assert reason in done.stdout
     assert "3 skipped" in done.stdout
+
+
+def test_a_report_on_a_dataset_given_by_path(tmp_path: Path) -> None:
+    with pytest.warns(DataWarning, match="gold_facts"):
+        save_dataset(load_dataset("pydoc").select(["p002", "p003"]), tmp_path / "mine" / "nfc")
+    text = """
+import os
+import ragbench as rb
+from ragbench.testing import labelled_cases
+
+@pytest.mark.parametrize("case", labelled_cases(rb.load_dataset("mine/nfc")), ids=lambda case: case.query_id)
+def test_recall(case, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert_context_recall(sorted(case.relevant), case, at_least=1.0)
+"""
+    for arguments in ((), ("-n", "2")):
+        done = run(tmp_path, text, "--ragbench-report=report.json", *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "report: report.json" in done.stdout
+        assert [case.query_id for case in read_report(tmp_path / "report.json").cases] == ["p002", "p003"]
 
 
 def test_several_processes_measure_and_one_reports(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ import pytest
 
 from ragbench.datasets import load_dataset
 from ragbench.diagnosis import two_part_table
+from ragbench.evaluation import answer_all
 from ragbench.llms import load_llm, unavailable
-from ragbench.systems import ask, load_system, match_passages
 from ragbench.testing import assert_context_recall, labelled_cases
 from ragbench.types import Dataset
 
@@ -48,8 +48,7 @@ def dataset(request: pytest.FixtureRequest) -> Dataset:
 
 @pytest.fixture(scope="module")
 def answered(request: pytest.FixtureRequest, dataset: Dataset) -> Any:
-    answers = ask(load_system(str(request.config.getoption("--ragbench-system")), dataset), dataset)
-    return match_passages(answers, dataset)
+    return answer_all(dataset, str(request.config.getoption("--ragbench-system")), timed=0)
 
 
 def least(data: Dataset) -> int:
@@ -63,7 +62,7 @@ def test_context_recall(dataset: Dataset, answered: Any) -> None:
         if case.relevant:
             ceiling = min(K, len(case.relevant)) / len(case.relevant)
             try:
-                assert_context_recall(answered.run.get(case.query_id, {}), case, K, SHARE * ceiling)
+                assert_context_recall(answered.documents.get(case.query_id, {}), case, K, SHARE * ceiling)
             except AssertionError as exc:
                 failed.append(str(exc))
     assert not failed, "\n" + "\n".join(failed)
@@ -75,7 +74,9 @@ def test_verdict_of_both_parts(dataset: Dataset, answered: Any) -> None:
     judgements = []
     if not unavailable("env") and any(case.reference_answer for case in dataset.cases):
         judgements = judge(answered.answers, "correctness", load_llm("env"), dataset=dataset, chunks=answered.chunks)
-    table = two_part_table(dataset, answered.run, answered.answers, judgements, k=K, least=least(dataset), share=SHARE)
+    table = two_part_table(
+        dataset, answered.documents, answered.answers, judgements, k=K, least=least(dataset), share=SHARE
+    )
     shown = table[["query_id", "recall", "ceiling", "tested_by", "value", "verdict"]].round(3).to_string(index=False)
     print(f"\n{shown}")
     assert (table["verdict"] == "none").all(), f"\n{shown}"

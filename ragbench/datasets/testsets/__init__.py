@@ -1,11 +1,11 @@
 """Test sets in the forms that teams have them in: read, checked, written and converted without losing a label unsaid.
 
 =============  ==================================================================================================
-yaml           `cases: [{id, query, expected_chunks: [{doc_id, section}], expected_answer_contains}]`
+yaml           `cases: [{id, query, expected_chunks: [{doc_id, section}], expected_answer_contains}]`, and all of jsonl
 json           `[{id, question, expectedAnswer, requiredKeywords, expectedDocumentId, category}]`
 json-cases     `test_cases: [{query, expected_answer, expected_sources, category}]`
 perspectives   a folder of JSONL files, joined by `case_id`: cases, retrieval_labels, context_labels, ...
-beir           a folder with corpus.jsonl, queries.jsonl and qrels/<split>.tsv
+beir           a folder with corpus.jsonl, queries.jsonl and qrels/<split>.tsv; what BEIR lacks is in labels.jsonl
 jsonl          ragbench's own: one file, every label, the documents and the safety samples
 =============  ==================================================================================================
 
@@ -15,11 +15,11 @@ with a warning; one that looks like a misspelt label is a mistake.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,7 +98,14 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
     if form == "beir":
         from ragbench.datasets.writing import save_dataset
 
-        return save_dataset(_within(dataset), target, force=force)  # which says what is lost
+        if not dataset.corpus:
+            raise DataError(
+                f"{dataset.name} has no documents, which a BEIR folder needs; give them (corpus=, --corpus)"
+            )
+        extra = {}
+        if dataset.name != target.resolve().name:
+            extra = {"testset.json": json.dumps({"name": dataset.name}, ensure_ascii=False) + "\n"}
+        return save_dataset(dataset, target, force=force, extra=extra)
     for what, ids in lost.items():
         warn(f"saving {dataset.name} as {form}", what, ids)
     texts = _texts(dataset, form, target.name)
@@ -181,13 +188,13 @@ def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "
     if form == "perspectives":
         reading = perspectives.read_perspectives(place)
     elif form == "jsonl":
-        reading = single_file.read_single(place)
+        reading = single_file.read_single(place, documents=corpus is None)
     else:
         text = parsing.decoded(parsing.read_bytes(place), place.name)
         if isinstance(text, Mistake):
             return place, Reading(mistakes=[text])
         if form == "yaml":
-            reading = read_list(parsing.parse_yaml(text, place.name), yaml_form.YAML, place.name)
+            reading = yaml_form.read_yaml(parsing.parse_yaml(text, place.name), place, documents=corpus is None)
         else:
             own = json_forms.JSON if form == "json" else json_forms.JSON_CASES
             reading = read_list(parsing.parse_json(text, place.name), own, place.name)
@@ -203,7 +210,8 @@ def _beir_reading(folder: Path) -> Reading:
 
     dataset = load_beir_folder(folder, beir_split(folder))
     entries = [Entry(case, dataset.qrels[case.query_id]) for case in dataset.cases]
-    return Reading(dataset.name, dataset.split, dict(dataset.corpus), entries)
+    samples = list(dataset.safety_inputs), list(dataset.safety_outputs)
+    return Reading(dataset.name, dataset.split, dict(dataset.corpus), entries, *samples)
 
 
 def _dataset(place: Path, reading: Reading, corpus: Mapping[str, Document] | None) -> Dataset:
@@ -223,10 +231,9 @@ def _texts(dataset: Dataset, form: str, name: str) -> dict[str, str]:
         if form == "jsonl":
             return {name: single_file.single_text(dataset)}
         if form == "yaml":
-            records = [yaml_form.YAML.record(case, dataset.qrels.get(case.query_id, {})) for case in dataset.cases]
-            return {name: yaml_form.yaml_text(dataset.name, records)}
+            return {name: yaml_form.yaml_text(dataset)}
         own = json_forms.JSON if form == "json" else json_forms.JSON_CASES
-        records = [own.record(case, dataset.qrels.get(case.query_id, {})) for case in dataset.cases]
+        records = [own.record(case, dataset.qrels.get(case.query_id, {}), {}, {}) for case in dataset.cases]
         return {name: json_forms.json_text(dataset.name, own, records)}
     except (TypeError, ValueError) as exc:
         raise DataError(f"{dataset.name} holds metadata that cannot be written as plain data: {exc}") from exc
@@ -256,16 +263,3 @@ def _check_place(target: Path, form: str, force: bool) -> None:
         known = ", ".join(suffix for suffix, found in SUFFIXES.items() if found[:4] == form[:4])
         raise ConfigError(f"{target.name!r} cannot be the name of a test set in the form {form!r}; end it in {known}")
     return None
-
-
-def _within(dataset: Dataset) -> Dataset:
-    """Without evidence in documents that are not in the corpus, which BEIR's format quotes."""
-    lost = [case.query_id for case in dataset.cases if any(span.doc_id not in dataset.corpus for span in case.evidence)]
-    warn(f"saving {dataset.name} as beir", "cases lose evidence in documents that are not in the corpus", lost)
-    if not dataset.corpus:
-        raise DataError(f"{dataset.name} has no documents, which a BEIR folder needs; give them (corpus=, --corpus)")
-    cases = tuple(
-        replace(case, evidence=tuple(span for span in case.evidence if span.doc_id in dataset.corpus))
-        for case in dataset.cases
-    )
-    return replace(dataset, cases=cases)

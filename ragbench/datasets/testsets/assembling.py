@@ -40,7 +40,7 @@ def assembled(name: str, reading: Reading, corpus: Mapping[str, Document], sourc
     documents = _DocumentIds(corpus)
     entries = [_with_full_ids(entry, documents) for entry in reading.entries]
     for entry in entries:
-        spans = [*_quoted(entry, corpus, flaws), *_of_sections(entry.case, corpus, headings, flaws)]
+        spans = [*quoted_spans(entry, corpus, flaws), *_of_sections(entry.case, corpus, headings, flaws)]
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
     qrels: Qrels = {entry.case.query_id: dict(entry.relevant) for entry in entries}
     if corpus:
@@ -98,6 +98,11 @@ def resolve_doc_id(doc_id: str, corpus: Mapping[str, Document]) -> str:
     return _DocumentIds(corpus).full(doc_id)
 
 
+def with_full_ids(entry: Entry, corpus: Mapping[str, Document]) -> Entry:
+    """An entry whose documents may be named by their files, with their ids; see `resolve_doc_id`."""
+    return _with_full_ids(entry, _DocumentIds(corpus))
+
+
 def _with_full_ids(entry: Entry, ids: _DocumentIds) -> Entry:
     case = replace(
         entry.case,
@@ -112,7 +117,8 @@ def _with_full_ids(entry: Entry, ids: _DocumentIds) -> Entry:
     return entry._replace(case=case, relevant=relevant)
 
 
-def _quoted(entry: Entry, corpus: Mapping[str, Document], flaws: dict[str, list[str]]) -> list[Span]:
+def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: dict[str, list[str]]) -> list[Span]:
+    """The evidence of a case where its quotes are in the documents; what has moved or gone is added to `flaws`."""
     spans = []
     for number, span in enumerate(entry.case.evidence):
         quote = entry.quotes[number] if number < len(entry.quotes) else None

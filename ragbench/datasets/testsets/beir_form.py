@@ -1,20 +1,35 @@
-"""BEIR folders as test sets: every mistake of the files at once. Reading and writing them is `datasets.beir`'s."""
+"""BEIR folders as test sets: labels that BEIR's files do not hold, and every mistake of the files at once.
+
+case_labels.jsonl has one line for each case that needs one: `query_id` and labels with the names and forms of JSONL
+(see `single_file`). They take the place of what the other files hold. `"relevant": {}` keeps a question that no
+document answers; other grades are in qrels/. safety_inputs.jsonl and safety_outputs.jsonl are those of perspectives.
+Reading and writing the rest is `datasets.beir`'s and `datasets.writing`'s.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.datasets.beir import load_beir_folder, read_qrels
-from ragbench.datasets.collection import add_judgement, case, document, grade
+from pydantic import BaseModel
+
+from ragbench.datasets.beir import OWN_FILES, load_beir_folder, read_qrels
+from ragbench.datasets.collection import add_judgement, case, document, grade, warn
 from ragbench.datasets.gold import read_answers, read_questions
 from ragbench.datasets.lines import shown
+from ragbench.datasets.testsets.assembling import quoted_spans
+from ragbench.datasets.testsets.checking import Reading, Word, check, once
 from ragbench.datasets.testsets.mistakes import Mistake
 from ragbench.datasets.testsets.parsing import decoded, json_records, read_bytes
+from ragbench.datasets.testsets.perspectives import good_lines, read_safety
+from ragbench.datasets.testsets.single_file import Labels, labelled_entry
 from ragbench.errors import DataError
-from ragbench.types import Qrels
+from ragbench.types import Case, Dataset, Qrels
+
+LABELS = OWN_FILES[0]
 
 _Read = Callable[[dict[str, Any]], object]
 
@@ -27,6 +42,56 @@ def beir_split(folder: Path) -> str:
     return splits[0] if len(splits) == 1 else "test"
 
 
+class LabelLine(Labels, BaseModel):
+    """A line of case_labels.jsonl."""
+
+    query_id: Word
+
+
+def read_labels(folder: Path) -> Reading:
+    """The labels in case_labels.jsonl, as entries without a question, and the safety samples.
+
+    `Entry.relevant` is {} where the line keeps an unjudged question; the labels that a line has are in its metadata
+    under "labels".
+    """
+    reading = Reading()
+    entries = []
+    for number, parsed in good_lines(folder, LABELS, reading) if (folder / LABELS).is_file() else ():
+        if (item := check(LabelLine, parsed, (), reading, LABELS)) is None:
+            continue
+        if item.relevant:
+            reading.mistakes.append(
+                Mistake(number, "relevant", shown(item.relevant), "{}: grades are in qrels/", LABELS)
+            )
+        entry = labelled_entry(item, item.query_id, item.query_id)._replace(line=number, file=LABELS)
+        entries.append(entry._replace(case=replace(entry.case, metadata={"labels": item.model_fields_set})))
+    once(reading, entries, "query_id")
+    read_safety(folder, reading)
+    return reading
+
+
+def with_labels(dataset: Dataset, reading: Reading, source: str) -> Dataset:
+    """The dataset with the labels and safety samples that `read_labels` found."""
+    flaws: dict[str, list[str]] = {}
+    found = {entry.case.query_id: entry for entry in reading.entries}
+
+    def labelled(case: Case) -> Case:
+        if (entry := found.get(case.query_id)) is None:
+            return case
+        names = entry.case.metadata["labels"] - {"query_id", "relevant", "metadata"}
+        labels = {name: getattr(entry.case, name) for name in names}
+        if "evidence" in labels:
+            labels["evidence"] = tuple(dict.fromkeys(quoted_spans(entry, dataset.corpus, flaws)))
+        return replace(case, **labels)
+
+    cases = tuple(labelled(case) for case in dataset.cases)
+    for flaw, ids in flaws.items():
+        warn(source, flaw, ids)
+    return replace(
+        dataset, cases=cases, safety_inputs=tuple(reading.inputs), safety_outputs=tuple(reading.outputs)
+    )  # fmt: skip
+
+
 def beir_mistakes(folder: Path, split: str = "") -> list[Mistake]:
     """What is wrong in a folder: in each line of its files, or else in how they fit together."""
     found: list[Mistake] = []
@@ -36,6 +101,7 @@ def beir_mistakes(folder: Path, split: str = "") -> list[Mistake]:
             found += _record_mistakes(folder / file, read)
     for path in sorted((folder / "qrels").glob("*.tsv")):
         found += _qrels_mistakes(path)
+    found += read_labels(folder).mistakes
     if found:
         return found
     # What is left concerns how the files fit together, and is found one at a time.

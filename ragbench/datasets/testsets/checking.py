@@ -132,7 +132,7 @@ class Fact(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _short_forms(cls, value: Any) -> Any:
-        if isinstance(value, str):
+        if isinstance(value, str | int) and not isinstance(value, bool):
             return {"fact": value}
         if isinstance(value, list) and value:
             return {"fact": value[0], "aliases": value[1:]}

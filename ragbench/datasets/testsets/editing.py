@@ -24,7 +24,7 @@ from ragbench.datasets.testsets import form_of, load_testset, losses
 from ragbench.datasets.testsets.mistakes import nearest, refuse
 from ragbench.errors import DataError, DataWarning
 from ragbench.files import swap_in
-from ragbench.types import Case, Dataset
+from ragbench.types import Case, Dataset, Document
 
 _WAIT_S = 60.0
 
@@ -141,9 +141,13 @@ def _write(
     place: Path, dataset: Dataset, query_id: str, case: Case | None, relevant: Mapping[str, int], *, force: bool
 ) -> None:
     from ragbench.datasets.testsets import patching
+    from ragbench.datasets.testsets.assembling import with_full_ids
+    from ragbench.datasets.testsets.checking import Entry
 
     form = form_of(place)
     if case is not None:
+        entry = with_full_ids(Entry(case, dict(relevant)), dataset.corpus)
+        case, relevant = entry.case, entry.relevant
         single = Dataset(dataset.name, dataset.split, dataset.corpus, (case,), {query_id: dict(relevant)})
         lost = losses(single, form)
         lost = {what: ids for what, ids in lost.items() if not what.startswith("documents ")}
@@ -152,17 +156,12 @@ def _write(
                 f"the form {form!r} of {place} cannot hold this: {'; '.join(lost)}; leave the label out, or convert "
                 "the set to jsonl first"
             )
-        if form == "beir" and not relevant and case.expected_outcome != "no_results":
-            raise DataError(
-                f"case {query_id!r} has no relevant document, and a BEIR folder leaves such queries out; name one "
-                "(relevant), or set expected_outcome to no_results"
-            )
     aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     try:
         new = aside / place.name
         patching.write_patched(place, new, form, query_id, case, relevant, force=force)
         try:
-            changed = _load(new)
+            changed = _load(new, dataset.corpus)  # what the file refers to is not beside this copy
         except DataError as exc:
             raise DataError(f"nothing is written, because then: {str(exc).replace(str(new), str(place))}") from exc
         _check_change(changed, dataset, query_id, case, relevant, place)
@@ -199,10 +198,10 @@ def _check_change(
         )
 
 
-def _load(place: Path) -> Dataset:
+def _load(place: Path, corpus: Mapping[str, Document] | None = None) -> Dataset:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # flaws of the other cases were said when the set was loaded
-        return load_testset(place)
+        return load_testset(place, corpus=corpus)
 
 
 @contextmanager

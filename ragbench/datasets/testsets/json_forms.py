@@ -65,7 +65,7 @@ def _question_entry(item: QuestionCase) -> Entry:
     return Entry(case, dict.fromkeys(item.expectedDocumentId, 1))
 
 
-def _question_record(case: Case, relevant: Mapping[str, int]) -> dict[str, Any]:
+def _question_record(case: Case, relevant: Mapping[str, int], *_: object) -> dict[str, Any]:
     documents = [doc_id for doc_id, grade in relevant.items() if grade > 0]
     labels = {
         "expectedAnswer": case.reference_answer,
@@ -88,7 +88,7 @@ def _source_entry(item: SourceCase) -> Entry:
     return Entry(case, dict.fromkeys(item.expected_sources, 1))
 
 
-def _source_record(case: Case, relevant: Mapping[str, int]) -> dict[str, Any]:
+def _source_record(case: Case, relevant: Mapping[str, int], *_: object) -> dict[str, Any]:
     labels = {
         "expected_answer": case.reference_answer,
         "expected_sources": [doc_id for doc_id, grade in relevant.items() if grade > 0],

@@ -12,18 +12,23 @@ from ragbench.datasets.lines import shown
 from ragbench.datasets.testsets.checking import Entry, Reading, check, once
 from ragbench.datasets.testsets.mistakes import Mistake, meant, nearest
 from ragbench.datasets.testsets.parsing import Parsed
-from ragbench.types import Case
+from ragbench.types import Case, Document, Span
 
 _HEAD = ("version", "name")
 
 
 class CaseList(NamedTuple):
-    """A form: the field that holds the list, the model of its items, and the way from item to entry and back."""
+    """A form: the field that holds the list, the model of its items, and the way from item to entry and back.
+
+    `record` takes a case, its relevant documents, the corpus, and quotes of documents that are elsewhere. `head` are
+    the fields beside the list, besides version and name.
+    """
 
     field: str
     model: type[BaseModel]
     entry: Callable[[Any], Entry]
-    record: Callable[[Case, Mapping[str, int]], dict[str, Any]]
+    record: Callable[[Case, Mapping[str, int], Mapping[str, Document], Mapping[Span, str]], dict[str, Any]]
+    head: tuple[str, ...] = ()
 
 
 def read_list(parsed: Parsed, form: CaseList, file: str) -> Reading:
@@ -74,7 +79,7 @@ def _check_head(parsed: Parsed, form: CaseList, reading: Reading, file: str) -> 
     version = parsed.value.get("version")
     if isinstance(version, dict | list | bool):
         reading.mistakes.append(Mistake(parsed.line(("version",)), "version", shown(version), "a number", file))
-    known = (*_HEAD, form.field)
+    known = (*_HEAD, *form.head, form.field)
     for name in parsed.value:
         if name not in known and nearest(name, known):
             expected = meant(name, known, f"one of {', '.join(known)}")

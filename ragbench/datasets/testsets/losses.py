@@ -16,14 +16,14 @@ _LABELS = (
     "relevant_chunks", "required_flags", "forbidden_flags", "min_citations", "latency_budget_ms", "user_roles",
 )  # fmt: skip
 _HELD: Mapping[str, frozenset[str]] = {
-    "yaml": frozenset({"required_keywords", "expected_sections"}),
+    "yaml": frozenset(_LABELS),
     "json": frozenset({"category", "reference_answer", "required_keywords"}),
     "json-cases": frozenset({"category", "reference_answer"}),
     "perspectives": frozenset(_LABELS) - {"evidence"},
     "jsonl": frozenset(_LABELS),
-    "beir": frozenset({"category", "query_type", "reference_answer", "evidence", "gold_facts", "expected_outcome"}),
+    "beir": frozenset(_LABELS),
 }
-_LISTS = ("yaml", "json", "json-cases")
+_LISTS = ("json", "json-cases")
 
 
 def losses(dataset: Dataset, form: str) -> dict[str, list[str]]:
@@ -57,17 +57,12 @@ def losses(dataset: Dataset, form: str) -> dict[str, list[str]]:
     if form == "perspectives":
         chunks = [c.query_id for c in dataset.cases if any(_unlike(grade, 3) for grade in c.relevant_chunks.values())]
         found |= {"cases lose grades of chunks: each is kept in 0 to 3": chunks} if chunks else {}
-    if form == "beir":
-        several = [case.query_id for case in dataset.cases if len(case.gold_facts) > 1]
-        found |= {"cases lose their gold_facts: a BEIR folder holds one fact of each": several} if several else {}
-        other = [c.query_id for c in dataset.cases if c.expected_outcome in ("uncertain", "blocked")]
-        found |= {"cases lose their expected_outcome, which is neither success nor no_results": other} if other else {}
     empty = [case.query_id for case in dataset.cases if case.reference_answer == ""]
-    if form != "jsonl" and form != "perspectives" and empty:
+    if form in _LISTS and empty:
         found["cases lose their reference_answer, which is empty"] = empty
     if form in _LISTS and dataset.corpus:
         found["documents are not in the file: give them when it is loaded (corpus=, --corpus)"] = list(dataset.corpus)
-    if form in (*_LISTS, "beir"):
+    if form in _LISTS:
         samples = [sample.sample_id for sample in (*dataset.safety_inputs, *dataset.safety_outputs)]
         found |= {"safety samples are lost": samples} if samples else {}
     return found

@@ -23,10 +23,11 @@ from ragbench.datasets.testsets import (
     yaml_form,
 )
 from ragbench.datasets.testsets.beir_form import beir_split
+from ragbench.datasets.testsets.checking import Reading
 from ragbench.datasets.testsets.lists import CaseList, derived_id
-from ragbench.datasets.writing import record_lines
+from ragbench.datasets.writing import CASE_FILES, record_lines
 from ragbench.errors import DataError
-from ragbench.types import Case
+from ragbench.types import Case, Span
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -49,15 +50,9 @@ def write_patched(
         raw = raw.removeprefix(_BOM)
         if form == "jsonl":
             reading = single_file.read_raw(raw, place)
-            quotes = {
-                span: quote
-                for entry in reading.entries
-                if entry.case.query_id == query_id
-                for span, quote in zip(entry.case.evidence, entry.quotes, strict=True)
-                if quote
-            }
             own = []
             if case is not None:
+                quotes = _quotes(reading, query_id)
                 own = [single_file.line(single_file.own_record(case, relevant, reading.documents, quotes))]
             changed = splicing.spliced_lines(raw, lambda line: _field(line, "query_id"), query_id, own)
         else:
@@ -77,7 +72,8 @@ def _patched_list(
     keys: parsing.Keys = (form.field,) if isinstance(parsed.value, dict) else ()
     items: list[dict[str, Any]] = parsed.value[form.field] if keys else parsed.value
     number = next((i for i, item in enumerate(items) if _item_id(item) == query_id), None)
-    record = None if case is None else form.record(case, relevant)
+    reading = yaml_form.read_yaml(parsed, place) if name == "yaml" else Reading()
+    record = None if case is None else form.record(case, relevant, reading.documents, _quotes(reading, query_id))
     changed = [item for i, item in enumerate(items) if i != number or record is not None]
     if record is not None:
         changed = [record if i == number else item for i, item in enumerate(items)]
@@ -105,6 +101,17 @@ def _patched_list(
     return json_forms.dumped(whole) + "\n"
 
 
+def _quotes(reading: Reading, query_id: str) -> dict[Span, str]:
+    """What a file quotes as the evidence of a case: the documents may be elsewhere."""
+    return {
+        span: quote
+        for entry in reading.entries
+        if entry.case.query_id == query_id
+        for span, quote in zip(entry.case.evidence, entry.quotes, strict=True)
+        if quote
+    }
+
+
 def _item_id(item: Mapping[str, Any]) -> str:
     own = item.get("id")
     return derived_id(str(item.get("query"))) if own is None else str(own)
@@ -112,7 +119,7 @@ def _item_id(item: Mapping[str, Any]) -> str:
 
 def _patch_beir(place: Path, new: Path, query_id: str, case: Case | None, relevant: Mapping[str, int]) -> None:
     split = beir_split(place)
-    lines: dict[str, list[str]] = {name: [] for name in ("queries.jsonl", "answers.jsonl", "questions.jsonl")}
+    lines: dict[str, list[str]] = {name: [] for name in CASE_FILES}
     rows: list[str] = []
     if case is not None:
         dataset = load_beir_folder(place, split)
@@ -122,7 +129,7 @@ def _patch_beir(place: Path, new: Path, query_id: str, case: Case | None, releva
         writer = csv.writer(table, delimiter="\t", lineterminator="\n")
         writer.writerows([query_id, doc_id, grade] for doc_id, grade in relevant.items())
         rows = table.getvalue().splitlines(keepends=True)
-    _patch_folder(place, new, lines, query_id, lambda line: _field(line, "_id"))
+    _patch_folder(place, new, lines, query_id, lambda line: _field(line, "_id", "query_id"))
     for path in sorted((place / "qrels").glob("*.tsv")):
         if case is not None and path.stem != split:
             continue  # another split may judge the same question in its own way
@@ -165,9 +172,9 @@ def _write(path: Path, content: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _field(line: bytes, name: str) -> str:
+def _field(line: bytes, *names: str) -> str:
     value = json.loads(line.decode("utf-8-sig"))
-    return str(value[name]) if name in value else "\0"
+    return next((str(value[name]) for name in names if name in value), "\0")
 
 
 def _first_column(line: bytes) -> str:

@@ -188,10 +188,24 @@ def read_perspectives(folder: Path) -> Reading:
         )
         entries.append(Entry(case, relevant.get(case_id, {}), line, CASES))
     once(reading, entries)
+    read_safety(folder, reading)
+    return reading
+
+
+def read_safety(folder: Path, reading: Reading) -> None:
+    """Put the samples of safety_inputs.jsonl and safety_outputs.jsonl into `reading`."""
     for file, kind in _SAFETY.items():
         if (folder / file).is_file():
-            read_samples(_good_lines(folder, file, reading), kind, reading, file)
-    return reading
+            lines = ((number, parsed, ()) for number, parsed in good_lines(folder, file, reading))
+            read_samples(lines, kind, reading, file)
+
+
+def safety_texts(dataset: Dataset) -> dict[str, str]:
+    """File name -> content, of the files with samples; "" where there are none."""
+    return {
+        "safety_inputs.jsonl": "".join(_line(sample_record(s, "input")) for s in dataset.safety_inputs),
+        "safety_outputs.jsonl": "".join(_line(sample_record(s, "output")) for s in dataset.safety_outputs),
+    }
 
 
 def perspective_records(case: Case, relevant: Mapping[str, int]) -> dict[str, dict[str, Any]]:
@@ -244,8 +258,7 @@ def perspective_texts(dataset: Dataset) -> dict[str, str]:
     for case in dataset.cases:
         for file, record in perspective_records(case, dataset.qrels.get(case.query_id, {})).items():
             texts[file] += _line(record) if record else ""
-    texts["safety_inputs.jsonl"] = "".join(_line(sample_record(s, "input")) for s in dataset.safety_inputs)
-    texts["safety_outputs.jsonl"] = "".join(_line(sample_record(s, "output")) for s in dataset.safety_outputs)
+    texts |= safety_texts(dataset)
     texts["corpus.jsonl"] = "".join(_line(_document_record(found)) for found in dataset.corpus.values())
     return {file: text for file, text in texts.items() if text}
 
@@ -264,7 +277,7 @@ def _read_documents(folder: Path, reading: Reading) -> None:
     if not (folder / file).is_file():
         return
     lines: dict[str, int] = {}
-    for number, parsed in _good_lines(folder, file, reading):
+    for number, parsed in good_lines(folder, file, reading):
         try:
             found = document(parsed.value)
         except DataError as exc:
@@ -277,7 +290,8 @@ def _read_documents(folder: Path, reading: Reading) -> None:
         reading.documents[found.doc_id] = found
 
 
-def _good_lines(folder: Path, file: str, reading: Reading) -> Iterable[tuple[int, Parsed]]:
+def good_lines(folder: Path, file: str, reading: Reading) -> Iterable[tuple[int, Parsed]]:
+    """The number and the object of each line; what is none, and an empty file, is a mistake."""
     found = False
     for number, parsed in json_records(read_bytes(folder / file), file):
         found = True
@@ -292,7 +306,7 @@ def _by_id(folder: Path, file: str, model: type[M], reading: Reading) -> dict[st
     found: dict[str, tuple[int, M]] = {}
     if not (folder / file).is_file():
         return found
-    for number, parsed in _good_lines(folder, file, reading):
+    for number, parsed in good_lines(folder, file, reading):
         line = check(model, parsed, (), reading, file)
         if line is None:
             continue

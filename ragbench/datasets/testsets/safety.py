@@ -10,8 +10,8 @@ from pydantic import BaseModel, BeforeValidator
 
 from ragbench.datasets.lines import shown
 from ragbench.datasets.testsets.checking import STRICT, Reading, Text, Word, check
-from ragbench.datasets.testsets.mistakes import Mistake
-from ragbench.datasets.testsets.parsing import Parsed
+from ragbench.datasets.testsets.mistakes import Mistake, field_name
+from ragbench.datasets.testsets.parsing import Keys, Parsed
 from ragbench.types import SafetySample
 
 HARMFUL = ("attack", "injection", "jailbreak", "malicious", "unsafe", "harmful", "leak", "leaked", "positive")
@@ -47,18 +47,19 @@ class SampleLine(BaseModel):
     contexts: list[str] = []
 
 
-def read_samples(lines: Iterable[tuple[int, Parsed]], kind: Kind, reading: Reading, file: str) -> None:
-    """Put the samples of these lines into `reading`. One without an id gets one from its text."""
+def read_samples(lines: Iterable[tuple[int, Parsed, Keys]], kind: Kind, reading: Reading, file: str) -> None:
+    """Put the samples at these places (line, parsed text, keys in it) into `reading`; an absent id is made."""
     samples = reading.inputs if kind == "input" else reading.outputs
     numbers = {sample.sample_id: 0 for sample in samples}
-    for number, parsed in lines:
-        if (line := check(SampleLine, parsed, (), reading, file)) is None:
+    for number, parsed, keys in lines:
+        if (line := check(SampleLine, parsed, keys, reading, file)) is None:
             continue
         sample_id = line.sample_id or _derived(kind, line.text, numbers)
         if sample_id in numbers:
             first = f"line {numbers[sample_id]}" if numbers[sample_id] else "an earlier line"
             expected = f"an id of its own: {first} has this one"
-            reading.mistakes.append(Mistake(number, "sample_id", shown(sample_id), expected, file))
+            where = field_name((*keys, "sample_id"))
+            reading.mistakes.append(Mistake(number, where, shown(sample_id), expected, file))
             continue
         numbers[sample_id] = number
         sample = SafetySample(sample_id, line.text, line.label, line.category, line.source, tuple(line.contexts))

@@ -39,8 +39,8 @@ from ragbench.datasets.testsets.checking import (
     once,
     sections_of,
 )
-from ragbench.datasets.testsets.mistakes import Mistake, meant
-from ragbench.datasets.testsets.parsing import Parsed, json_records, read_bytes
+from ragbench.datasets.testsets.mistakes import Mistake, field_name, meant
+from ragbench.datasets.testsets.parsing import Keys, Parsed, json_records, read_bytes
 from ragbench.datasets.testsets.safety import Kind, SampleLine, read_samples, sample_record
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
@@ -61,12 +61,10 @@ class EvidenceItem(BaseModel):
         return self
 
 
-class OwnCase(BaseModel):
-    """A line with a `query_id`."""
+class Labels(BaseModel):
+    """All that a case may hold besides its id and its question: the same fields in this form and in YAML."""
 
     model_config = STRICT
-    query_id: Word
-    text: Text
     category: str = ""
     query_type: str = ""
     reference_answer: str | None = None
@@ -87,6 +85,15 @@ class OwnCase(BaseModel):
     latency_budget_ms: Budgets = {}
     user_roles: list[Word] = []
     metadata: dict[str, Any] = {}
+
+
+class _Question(BaseModel):
+    query_id: Word
+    text: Text
+
+
+class OwnCase(Labels, _Question):
+    """A line with a `query_id`. (pydantic puts the fields of the last base first.)"""
 
 
 class DocumentLine(BaseModel):
@@ -118,12 +125,12 @@ _KINDS = {"query_id": OwnCase, "doc_id": DocumentLine, "sample_id": OwnSample, "
 CASE_FIELDS = tuple(OwnCase.model_fields)
 
 
-def read_single(path: Path) -> Reading:
-    """The content of a file; documents that its first line refers to are read too."""
-    return read_raw(read_bytes(path), path)
+def read_single(path: Path, *, documents: bool = True) -> Reading:
+    """The content of a file; with `documents` those that its first line refers to are read too."""
+    return read_raw(read_bytes(path), path, refers=documents)
 
 
-def read_raw(raw: bytes, path: Path) -> Reading:
+def read_raw(raw: bytes, path: Path, *, refers: bool = True) -> Reading:
     reading = Reading()
     file = path.name
     entries, samples = [], []
@@ -141,13 +148,7 @@ def read_raw(raw: bytes, path: Path) -> Reading:
             if (item := check(OwnCase, parsed, (), reading, file)) is not None:
                 entries.append(own_entry(item)._replace(line=number, file=file))
         elif kind == "doc_id":
-            if (found := check(DocumentLine, parsed, (), reading, file)) is not None:
-                if found.doc_id in documents:
-                    expected = f"an id of its own: line {documents[found.doc_id]} has this one"
-                    reading.mistakes.append(Mistake(number, "doc_id", shown(found.doc_id), expected, file))
-                documents[found.doc_id] = number
-                document = Document(found.doc_id, found.text, found.title, found.metadata)
-                reading.documents[found.doc_id] = document
+            read_document(parsed, (), reading, documents, file, number)
         elif kind == "sample_id":
             if check(OwnSample, parsed, (), reading, file) is not None:
                 samples.append((number, parsed))
@@ -166,17 +167,34 @@ def read_raw(raw: bytes, path: Path) -> Reading:
     for number, parsed in samples:
         fields = dict(parsed.value)
         which = fields.pop("kind")
-        read_samples([(number, Parsed(fields, parsed.places))], which, reading, file)
-    if corpus:
-        _refer(corpus, path, reading, documents, head)
+        read_samples([(number, Parsed(fields, parsed.places), ())], which, reading, file)
+    if corpus and refers:
+        refer(corpus, path, reading, head)
     return reading
+
+
+def read_document(parsed: Parsed, keys: Keys, reading: Reading, lines: dict[str, int], file: str, number: int) -> None:
+    """Put the document at `keys` into `reading`; `lines` (id -> line) is of those before it, and gets this one."""
+    if (found := check(DocumentLine, parsed, keys, reading, file)) is None:
+        return
+    if found.doc_id in lines:
+        expected = f"an id of its own: line {lines[found.doc_id]} has this one"
+        where = field_name((*keys, "doc_id"))
+        reading.mistakes.append(Mistake(number, where, shown(found.doc_id), expected, file))
+    lines[found.doc_id] = number
+    reading.documents[found.doc_id] = Document(found.doc_id, found.text, found.title, found.metadata)
 
 
 def own_entry(item: OwnCase) -> Entry:
     """A case and its relevant documents, from the record that stands for them in this form."""
+    return labelled_entry(item, item.query_id, item.text)
+
+
+def labelled_entry(item: Labels, query_id: str, text: str) -> Entry:
+    """A case with its labels, and its relevant documents."""
     case = Case(
-        query_id=item.query_id,
-        text=item.text,
+        query_id=query_id,
+        text=text,
         category=item.category,
         query_type=item.query_type,
         reference_answer=item.reference_answer,
@@ -232,11 +250,15 @@ def single_text(dataset: Dataset) -> str:
     samples: dict[Kind, Sequence[SafetySample]] = {"input": dataset.safety_inputs, "output": dataset.safety_outputs}
     for kind, own in samples.items():
         records += [{"sample_id": sample.sample_id, "kind": kind, **sample_record(sample, kind)} for sample in own]
-    for document in dataset.corpus.values():
-        record = {"doc_id": document.doc_id, "text": document.text}
-        record |= {"title": document.title} if document.title else {}
-        records.append({**record, "metadata": dict(document.metadata)} if document.metadata else record)
+    records += [document_record(document) for document in dataset.corpus.values()]
     return "".join(line(record) for record in records)
+
+
+def document_record(document: Document) -> dict[str, Any]:
+    """The line of a document."""
+    record: dict[str, Any] = {"doc_id": document.doc_id, "text": document.text}
+    record |= {"title": document.title} if document.title else {}
+    return {**record, "metadata": dict(document.metadata)} if document.metadata else record
 
 
 def line(record: Mapping[str, Any]) -> str:
@@ -261,11 +283,12 @@ def _of_no_kind(parsed: Parsed, number: int, file: str) -> Mistake:
     )
 
 
-def _refer(corpus: str, path: Path, reading: Reading, documents: Mapping[str, int], line: int) -> None:
+def refer(corpus: str, path: Path, reading: Reading, line: int) -> None:
+    """Read the documents that the file at `path` refers to: a place beside it, or what `load_corpus` takes."""
     from ragbench.datasets.corpus import load_corpus
     from ragbench.errors import RagbenchError
 
-    if documents:
+    if reading.documents:
         expected = "documents in the file or a reference to others, not both"
         reading.mistakes.append(Mistake(line, "corpus", shown(corpus), expected, path.name))
         return

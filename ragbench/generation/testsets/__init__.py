@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ragbench.generation.testsets.drafting import Draft, estimate_drafts, generate_drafts
-from ragbench.generation.testsets.output import STATES, as_dataset, drafts_table, save_testset
+from ragbench.generation.testsets.output import STATES, as_dataset, drafts_table, identity, save_testset
 from ragbench.generation.testsets.sampling import SAMPLINGS, sample_chunks, spread
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "drafts_table",
     "estimate_drafts",
     "generate_drafts",
+    "identity",
     "sample_chunks",
     "save_testset",
     "spread",

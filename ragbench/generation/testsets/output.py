@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragbench.datasets.beir import testset_record
 from ragbench.datasets.writing import generated_label, save_dataset
 from ragbench.errors import DataError
 from ragbench.generation.testsets.drafting import Draft, prompts_name
@@ -80,17 +82,41 @@ def as_dataset(dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", spl
     return replace(dataset, name=name or dataset.name, split=split, cases=tuple(cases.values()), qrels=qrels)
 
 
+def identity(folder: str | Path, *, name: str = "", client: str = "") -> dict[str, str]:
+    """name, created_at (UTC) and client of a test set: as given, else those that the one in `folder` has, else new.
+
+    Raises:
+        DataError: there is a testset.json that cannot be read.
+    """
+    place = Path(folder).expanduser()
+    there = testset_record(place)
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {
+        "name": name or str(there.get("name") or place.resolve().name),
+        "created_at": str(there.get("created_at") or now),
+        "client": client or str(there.get("client") or ""),
+    }
+
+
 def save_testset(
-    dataset: Dataset, drafts: Sequence[Draft], folder: str | Path, *, parameters: Mapping[str, Any], force: bool = False
+    dataset: Dataset,
+    drafts: Sequence[Draft],
+    folder: str | Path,
+    *,
+    parameters: Mapping[str, Any],
+    about: Mapping[str, str] | None = None,
+    force: bool = False,
 ) -> Path:
     """Write a test set (from `as_dataset`) as a BEIR folder, with drafts.jsonl and testset.json beside it.
 
-    drafts.jsonl holds every draft with its state and reason, testset.json the `parameters` and the counts. See
+    drafts.jsonl holds every draft with its state and reason, testset.json what the set is (`about`, default: its name
+    and what `identity` finds in the folder), the `parameters` and the counts. See
     `ragbench.datasets.writing.save_dataset` for what is never replaced.
     """
     lines = [{**asdict(draft), "query_id": draft.query_id} for draft in drafts]
     table = drafts_table(drafts)
-    about = {
+    record = {
+        **(about or identity(folder, name=dataset.name)),
         "parameters": dict(parameters),
         "prompts": prompts_name(),
         "questions": len(dataset.cases),
@@ -99,6 +125,6 @@ def save_testset(
     }
     extra = {
         "drafts.jsonl": "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines),
-        "testset.json": f"{json.dumps(about, ensure_ascii=False, indent=2)}\n",
+        "testset.json": f"{json.dumps(record, ensure_ascii=False, indent=2)}\n",
     }
     return save_dataset(dataset, folder, force=force, extra=extra)

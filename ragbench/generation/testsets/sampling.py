@@ -28,7 +28,7 @@ def sample_chunks(
     dataset: Dataset,
     chunks: Sequence[Chunk],
     n: int,
-    how: str = "diverse",
+    how: str = "random",
     *,
     seed: int = 0,
     embedder: str | Embedder = "wordllama",

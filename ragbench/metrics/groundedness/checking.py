@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,10 +12,11 @@ from ragbench.metrics.groundedness.polarity import polarity_differs, text_states
 from ragbench.metrics.groundedness.support import claim_supports
 
 STRICT = 0.5
-"""The least support of an assertion."""
+"""The support from which an assertion counts as supported where no calibration gives a threshold: an arbitrary value,
+on either side of which texts of different kinds are supported (`ragbench.calibrate_threshold`)."""
 
-LENIENT = 0.3
-"""The least support of an inference: a conclusion is worded further from what it rests on."""
+LENIENT = 0.6
+"""The fraction of that support that an inference needs: a conclusion is worded further from what it rests on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,14 @@ class Verdict:
     fabricated: tuple[Number, ...] = ()
 
 
-def check_claims(answer: str, contexts: Sequence[str], *, model: str = "minilm") -> list[Verdict]:
-    """Each claim of the answer (see `claims`) held against the contexts.
+def check_claims(
+    answer: str, contexts: Sequence[str], *, model: str = "minilm", threshold: float = STRICT
+) -> list[Verdict]:
+    """Each claim of the answer (see `claims`) compared with the contexts.
 
-    An assertion is supported with a support of STRICT (0.5) at least and no fabricated number, an inference with
-    LENIENT (0.3) at least, whatever its numbers; a general claim is not checked.
+    An assertion is supported with a support of `threshold` at least and no fabricated number, an inference with
+    LENIENT (0.6) times that at least, whatever its numbers; a general claim is not checked. The default, STRICT (0.5),
+    is uncalibrated: what it means differs by the kind of text.
 
     >>> tower = ["The tower opened on 31 March 1889. It may be closed in strong wind."]
     >>> for verdict in check_claims("The tower opened in 1889. The tower opened in 1925.", tower):
@@ -44,28 +47,20 @@ def check_claims(answer: str, contexts: Sequence[str], *, model: str = "minilm")
     True []
     False ['1925']
     """
-    return check_answers([(answer, contexts)], model=model)[0]
+    return check_answers([(answer, contexts)], model=model, threshold=threshold)[0]
 
 
-def check_answers(pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm") -> list[list[Verdict]]:
+def check_answers(
+    pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm", threshold: float = STRICT
+) -> list[list[Verdict]]:
     """`check_claims` of many (answer, contexts) at once."""
     found = [claims(answer) for answer, _ in pairs]
     asked = [(claim.text, pair[1]) for own, pair in zip(found, pairs, strict=True) for claim in own]
     supports = iter(claim_supports(asked, model=model))
     verdicts = []
     for own, (_, contexts) in zip(found, pairs, strict=True):
-        verdicts.append([_verdict(claim, next(supports), contexts) for claim in own])
+        verdicts.append([_verdict(claim, next(supports), contexts, threshold) for claim in own])
     return verdicts
-
-
-def claim_support_rate(verdicts: Sequence[Verdict]) -> float:
-    """The share of the checked claims that are supported, in [0, 1]; NaN where no claim is checked.
-
-    >>> claim_support_rate(check_claims("Please ask again!", ["Some text."]))
-    nan
-    """
-    checked = [verdict.supported for verdict in verdicts if verdict.supported is not None]
-    return sum(checked) / len(checked) if checked else math.nan
 
 
 def unsupported(verdicts: Sequence[Verdict]) -> list[Claim]:
@@ -74,7 +69,8 @@ def unsupported(verdicts: Sequence[Verdict]) -> list[Claim]:
 
 
 def states(answer: str, claim: str, *, model: str = "minilm") -> bool:
-    """Whether an answer states a claim: the answer, taken as the only context, supports it (STRICT, 0.5).
+    """Whether an answer states a claim: the answer, taken as the only context, supports it (STRICT, 0.5,
+    which is uncalibrated).
 
     A claim that stands in the answer word for word is stated whatever else, and one with a number that the answer does
     not hold never is. "X is not safe" does not state "X is safe", nor the other way round.
@@ -96,11 +92,11 @@ def claims_stated(answer: str, wanted: Sequence[str], *, model: str = "minilm") 
     ]
 
 
-def _verdict(claim: Claim, support: float, contexts: Sequence[str]) -> Verdict:
+def _verdict(claim: Claim, support: float, contexts: Sequence[str], threshold: float) -> Verdict:
     fabricated = tuple(numeric_fabrications(claim.text, contexts))
     supported = {
-        "assertion": support >= STRICT and not fabricated,
-        "inference": support >= LENIENT,
+        "assertion": support >= threshold and not fabricated,
+        "inference": support >= LENIENT * threshold,
         "general": None,
     }[claim.kind]
     return Verdict(claim, support, supported, fabricated)

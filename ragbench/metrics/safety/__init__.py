@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ragbench.metrics.safety.classifiers import load_detector
 from ragbench.metrics.safety.injection import InjectionSign, explain_injection, injection_score, injection_scores
 from ragbench.metrics.safety.leakage import INTERNAL_PATTERNS, Finding, leakage_findings
 
@@ -13,4 +14,5 @@ __all__ = [
     "injection_score",
     "injection_scores",
     "leakage_findings",
+    "load_detector",
 ]

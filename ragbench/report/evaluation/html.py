@@ -14,6 +14,7 @@ from ragbench.registry import HEADLINE, PERSPECTIVES, meaning_of
 from ragbench.report.evaluation import sentences
 from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_scale, plotted, shown_changes
 from ragbench.report.evaluation.records import CategoryResult, Change, MeasureResult, Report
+from ragbench.statistics import p_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -165,8 +166,9 @@ def _template() -> Template:
         keep_trailing_newline=True,
         finalize=_shown,
     )
-    for name in ("at_a_time", "number", "aim", "interval", "sureness", "plural", "signed", "p_text", "needed"):
+    for name in ("at_a_time", "number", "aim", "interval", "sureness", "plural", "signed", "needed"):
         environment.filters[name] = getattr(sentences, name)
+    environment.filters["p_text"] = p_text
     environment.filters["capitalize_first"] = lambda text: f"{text[:1].upper()}{text[1:]}"
     environment.globals.update(
         bar=interval_bar,

@@ -23,12 +23,12 @@ from ragbench.report.evaluation.sentences import (
     interval,
     needed,
     number,
-    p_text,
     plural,
     shown_measures,
     signed,
     sureness,
 )
+from ragbench.statistics import p_text
 
 _CASES = 50
 _CLAIMS = 50
@@ -71,6 +71,8 @@ def _measures(report: Report) -> list[str]:
     for perspective in report.perspectives:
         if not perspective.measured:
             unmeasured.append(f"- {perspective.name}: not measured: {_text(perspective.reason)}")
+        elif perspective.note and perspective.name in ("groundedness", "answer", "overall"):
+            unmeasured.append(f"- {perspective.name}: {_text(perspective.note)}")
         elif perspective.warning:
             unmeasured.append(f"- {perspective.name}: {_text(perspective.warning)}")
         for row in table[perspective.name]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.report.evaluation.records import CaseResult, Change, Cost, MeasureResult, Report, total_cost
+from ragbench.statistics import p_text
 
 BUILT_IN = "pydoc"
 """The name of the test set that comes with ragbench."""
@@ -108,7 +109,9 @@ def figures(report: Report) -> list[tuple[str, str]]:
         said.append(("Questions", ", ".join(parts)))
     claims = []
     if "unsupported_claims" in counts:
-        claims.append(f"{plural(counts['unsupported_claims'], 'unsupported claim')} by wording")
+        limit = report.settings.get("calibration", {}).get("claim_support", {}).get("threshold")
+        scale = "0.5, uncalibrated" if limit is None else f"{limit:.2f}, calibrated"
+        claims.append(f"{plural(counts['unsupported_claims'], 'claim')} with a support below {scale}")
         claims.append(f"{plural(counts['fabricated_numbers'], 'number')} in no context")
     if "invented_claims" in counts:
         claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
@@ -247,17 +250,6 @@ def signed(difference: float | None) -> str:
     ('+0.250', '-0.250', '0.000')
     """
     return f"{'+' if difference and difference > 0 else ''}{number(difference)}"
-
-
-def p_text(p: float | None, equals: str = "") -> str:
-    """A p-value, never as 0.
-
-    >>> p_text(0.0312), p_text(0.0312, "= "), p_text(0.00002), p_text(None)
-    ('0.031', '= 0.031', '< 0.001', '–')
-    """
-    if p is None:
-        return "–"
-    return "< 0.001" if p < 0.001 else f"{equals}{p:.3f}"
 
 
 def needed(change: Change) -> str:

@@ -176,11 +176,11 @@ def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
         replace_case(path, Case("q11", "?"))
     with pytest.raises(DataError, match="has no case 'zebra'; it has 3 cases"):
         remove_case(path, "zebra")
-    with pytest.raises(DataError, match=r"cannot hold this: cases lose their category; cases lose grades"):
-        add_case(path, Case("q4", "?", category="c"), {"d": 2})
+    with pytest.raises(DataError, match=r"cannot hold this: cases lose their user_roles; cases lose grades"):
+        add_case(saved("json", tmp_path), Case("q4", "?", user_roles=("admin",)), {"d": 2})
     with pytest.raises(DataError, match="nothing is written, because then: "):
         add_case(path, Case("q4", " "))
-    with pytest.raises(DataError, match="nothing is written"):
+    with pytest.raises(DataError, match="half of a character"):
         add_case(path, Case("q4", "\ud800"))
     assert path.read_bytes() == before
     path.write_text("cases:\n- id: q1\n  qery: x\n")
@@ -191,8 +191,10 @@ def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"because then: one\.jsonl: the file is empty"):
         remove_case(one, "q1")
     folder = saved("beir", tmp_path)
-    with pytest.raises(DataError, match="has no relevant document, and a BEIR folder leaves such queries out"):
-        add_case(folder, Case("q4", "?"))
+    add_case(folder, Case("q4", "?", user_roles=("admin",)))
+    assert load_testset(folder).cases[3] == Case("q4", "?", user_roles=("admin",))
+    remove_case(folder, "q4")
+    assert not (folder / "case_labels.jsonl").exists()
 
 
 def test_a_case_as_plain_data_and_back(tmp_path: Path) -> None:
@@ -255,6 +257,26 @@ def test_quotes_of_documents_elsewhere_stay(tmp_path: Path) -> None:
     path.write_text(json.dumps({"query_id": "q1", "text": "?", "evidence": evidence}) + "\n")
     change_case(path, "q1", lambda record: {**record, "category": "c"})
     assert json.loads(path.read_text())["evidence"] == evidence
+    path = tmp_path / "a.yaml"
+    path.write_text(yaml.safe_dump({"cases": [{"id": "q1", "query": "?", "evidence": evidence}]}))
+    change_case(path, "q1", lambda record: {**record, "category": "c"})
+    assert yaml.safe_load(path.read_text())["cases"][0]["evidence"] == evidence
+
+
+@pytest.mark.parametrize("form", ["yaml", "jsonl"])
+def test_a_set_that_refers_to_documents_beside_it_can_be_edited(form: str, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text("# Install\nUse pip.")
+    path = tmp_path / NAMES[form]
+    path.write_text(
+        "corpus: docs\ncases:\n- {query: How?, id: q1}\n"
+        if form == "yaml"
+        else '{"testset": "s", "corpus": "docs"}\n{"query_id": "q1", "text": "How?"}\n'
+    )
+    add_case(path, Case("q2", "Why?", expected_sections=(("guide", "Install"),)), {"guide": 1})
+    assert load_testset(path).qrels["q2"] == {"guide.md": 1}
+    (span,) = load_testset(path).cases[1].evidence
+    assert load_testset(path).corpus[span.doc_id].text[span.start : span.end] == "# Install\nUse pip."
 
 
 items = st.fixed_dictionaries(

@@ -9,6 +9,7 @@ import pytest
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.testsets import load_testset, validate_testset
+from ragbench.datasets.testsets.yaml_form import YamlCase
 from ragbench.errors import DataError, DataWarning
 
 YAML = """\
@@ -46,13 +47,13 @@ def test_yaml_mistakes_are_listed_at_once_with_their_lines(tmp_path: Path) -> No
     path = write(tmp_path / "a.yaml", YAML)
     word = "expected a text that is not empty (numbers with a point, true and false need quotes)"
     assert listed(path) == [
-        "a.yaml, line 8: cases[0].expected_chunks[0].sektion is an unknown field; expected one of doc_id, section "
-        "(did you mean 'section'?)",
+        "a.yaml, line 8: cases[0].expected_chunks[0].sektion is an unknown field; expected one of doc_id, section, "
+        "chunk_id (did you mean 'section'?)",
         f"a.yaml, line 9: cases[0].expected_answer_contains[1] is 3.1; {word}",
         f"a.yaml, line 9: cases[0].expected_answer_contains[2] is True; {word}",
         "a.yaml, line 10: cases[1].query is missing; expected a value",
-        "a.yaml, line 11: cases[1].qeury is an unknown field; expected one of id, query, expected_chunks, "
-        "expected_answer_contains, metadata (did you mean 'query'?)",
+        f"a.yaml, line 11: cases[1].qeury is an unknown field; expected one of {', '.join(YamlCase.model_fields)} "
+        "(did you mean 'query'?)",
         "a.yaml, line 12: cases[2].query is 5; expected a text that is not empty",
         "a.yaml, line 14: cases[2].expected_chunks is 'nowhere'; expected a list",
         "a.yaml, line 15: cases[3] is 'just a text'; expected {...} with fields",
@@ -90,7 +91,7 @@ def test_jsonl_mistakes_of_every_kind(tmp_path: Path) -> None:
                 '{"query_id": "q4", "text": NaN}',
                 '{"query_id": "q5", "text": "\\ud800"}',
                 '{"quary_id": "q6", "text": "?"}',
-                '{"query_id": "q7", "text": "?", "gold_facts": [[], {"fakt": "x"}, 3]}',
+                '{"query_id": "q7", "text": "?", "gold_facts": [[], {"fakt": "x"}, 3.5]}',
                 '{"sample_id": "s1", "kind": "input", "text": "x", "label": "maybe"}',
                 '{"query_id": "q8"',
             ]
@@ -110,7 +111,7 @@ def test_jsonl_mistakes_of_every_kind(tmp_path: Path) -> None:
         (8, "gold_facts[0]", "[]"),
         (8, "gold_facts[1].fact", "missing"),
         (8, "gold_facts[1].fakt", "an unknown field"),
-        (8, "gold_facts[2]", "3"),
+        (8, "gold_facts[2]", "3.5"),
         (9, "label", "'maybe'"),
         (10, "", "not valid JSON: the text ends"),
     ]

@@ -19,6 +19,7 @@ from ragbench.generation.testsets import (
     drafts_table,
     estimate_drafts,
     generate_drafts,
+    identity,
     save_testset,
 )
 from ragbench.llms import ScriptedLLM
@@ -197,10 +198,34 @@ def test_the_test_set_is_read_back_with_spans(tmp_path: Path) -> None:
     about = json.loads((folder / "testset.json").read_text(encoding="utf-8"))
     assert about["drafts"] == {"accepted": 1, "yes_no": 1}
     assert about["fingerprint"] == again.fingerprint
+    assert (about["name"], about["client"], again.name) == ("made", "", "made")
     reasons = [
         json.loads(line)["reason"] for line in (folder / "drafts.jsonl").read_text(encoding="utf-8").splitlines()
     ]
     assert reasons[1] == "it can be answered by yes or no"
+
+
+def test_a_set_that_is_replaced_keeps_its_name_its_creation_and_its_client(tmp_path: Path) -> None:
+    data, chunks = corpus(1)
+    drafts = generate_drafts(
+        data,
+        chunks,
+        ScriptedLLM(lambda p: YES if "Decide" in p else {"cases": [GOOD]}),
+        per_chunk=1,
+        embedder="wordllama",
+    )
+    first = identity(tmp_path / "made", name="Handbook", client="acme")
+    save_testset(as_dataset(data, drafts, name=first["name"]), drafts, tmp_path / "made", parameters={}, about=first)
+    assert load_dataset(tmp_path / "made").name == "Handbook"
+    (tmp_path / "made" / "testset.json").write_text(json.dumps({**first, "created_at": "2025-01-01T00:00:00+00:00"}))
+    again = identity(tmp_path / "made")
+    assert again == {"name": "Handbook", "created_at": "2025-01-01T00:00:00+00:00", "client": "acme"}
+    save_testset(
+        as_dataset(data, drafts, name=again["name"]), drafts, tmp_path / "made", parameters={}, about=again, force=True
+    )
+    about = json.loads((tmp_path / "made" / "testset.json").read_text(encoding="utf-8"))
+    assert {name: about[name] for name in again} == again
+    assert identity(tmp_path / "other")["name"] == "other"
 
 
 def test_no_accepted_draft_is_no_test_set() -> None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from ragbench.metrics.groundedness import (
     check_answers,
     check_claims,
-    claim_support_rate,
     claims_stated,
     states,
     unsupported,
 )
-from ragbench.metrics.groundedness.checking import LENIENT, STRICT, Verdict
-from ragbench.metrics.groundedness.claims import Claim
+from ragbench.metrics.groundedness.checking import LENIENT, STRICT
 
 TOWER = ["The tower was opened on 31 March 1889 in Paris. It is 330 metres tall. In storms the tower is not safe."]
 
@@ -24,7 +20,6 @@ def test_each_claim_has_its_verdict() -> None:
     verdicts = check_claims("The tower was opened in 1889. Picasso painted it green. Please book early!", TOWER)
     assert [verdict.supported for verdict in verdicts] == [True, False, None]
     assert [claim.text for claim in unsupported(verdicts)] == ["Picasso painted it green."]
-    assert claim_support_rate(verdicts) == 0.5
 
 
 def test_a_fabricated_number_fails_an_assertion_however_similar_it_is() -> None:
@@ -34,17 +29,19 @@ def test_a_fabricated_number_fails_an_assertion_however_similar_it_is() -> None:
 
 
 def test_an_inference_needs_less() -> None:
-    assert LENIENT < STRICT
+    assert LENIENT < 1
     (verdict,) = check_claims("Therefore, the tower might be closed to visitors in storms.", TOWER)
     assert verdict.claim.kind == "inference"
-    assert verdict.supported is (verdict.support >= LENIENT)
+    assert verdict.supported is (verdict.support >= LENIENT * STRICT)
 
 
-def test_the_rate_counts_checked_claims_only() -> None:
-    claim = Claim("x", 0, 1, "assertion")
-    assert claim_support_rate([Verdict(claim, 1.0, True), Verdict(claim, 0.0, False), Verdict(claim, 0.0, None)]) == 0.5
-    assert math.isnan(claim_support_rate([Verdict(claim, 0.0, None)]))
-    assert math.isnan(claim_support_rate([]))
+def test_a_calibrated_threshold_decides() -> None:
+    answer = "The tower was opened in 1889. Therefore, it might be closed in storms."
+    verdicts = check_claims(answer, TOWER)
+    assert [verdict.supported for verdict in check_claims(answer, TOWER, threshold=1.0)] == [
+        verdict.support >= limit for verdict, limit in zip(verdicts, (1.0, LENIENT), strict=True)
+    ]
+    assert all(verdict.supported for verdict in check_claims(answer, TOWER, threshold=0.0))
 
 
 def test_many_answers_at_once_are_the_same() -> None:

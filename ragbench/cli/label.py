@@ -1,0 +1,103 @@
+"""`ragbench label`: a sheet of answers to label, and the calibration that the filled sheet gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragbench.cli.speaking import clean_errors, shown
+from ragbench.errors import ConfigError
+
+EXAMPLE = (
+    "Example: ragbench label answers.jsonl --test-set tests.yaml --corpus docs/ -o labels.csv   (fill in the column "
+    "verdict: yes or no)   ragbench label labels.csv -o calibration.json   ragbench eval ... --calibration "
+    "calibration.json"
+)
+
+_SOURCE = (
+    "What eval takes as --system (answers.jsonl, a retriever, a .toml), a folder by eval; or a filled sheet (.csv)."
+)
+
+
+def label_command(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE)],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="labels.csv, or calibration.json.")] = None,
+    measure: Annotated[str, typer.Option(help="The score: claim_support, semantic_similarity, ...")] = "claim_support",
+    test_set: Annotated[str, typer.Option(help="A test-set file, a folder, or a dataset's name.")] = "pydoc",
+    corpus: Annotated[str, typer.Option(help="The documents: a folder, a corpus.jsonl or a dataset's name.")] = "",
+    n: Annotated[int, typer.Option("-n", min=1, help="How many answers; 30 at least.")] = 60,
+    annotator: Annotated[str, typer.Option(help="Who labels.")] = "me",
+    seed: Annotated[int, typer.Option(min=0, help="Of the random draw.")] = 0,
+) -> None:
+    """Find out what a heuristic score means on your texts: label some answers, get a calibration.
+
+    First writes a sheet (CSV) of answers drawn at random over the whole range of the score, which the sheet does not
+    show. Fill in its column verdict with yes or no in a spreadsheet. Then give the filled sheet: its labels become a
+    calibration file, with the threshold and what a score means, for eval --calibration. Exit status: 0 all is well, 2
+    nothing could be done.
+    """
+    with clean_errors():
+        if Path(source).suffix.lower() == ".csv":
+            _calibrate(Path(source), output or Path("calibration.json"))
+        else:
+            _write_sheet(source, output or Path("labels.csv"), measure, test_set, corpus, n, annotator, seed)
+
+
+def _calibrate(sheet: Path, output: Path) -> None:
+    from ragbench.labelling.score_sheet import calibrate_sheet
+
+    if output.suffix.lower() == ".csv":
+        raise ConfigError(f"{output} would be a sheet; name a file for the calibration, such as calibration.json")
+    found = calibrate_sheet(sheet)
+    found.save(output)
+    typer.echo(str(found))
+    for one in found.bins:
+        typer.echo(
+            f"  {one.low:.2f} to {one.high:.2f}: {one.positive} of {one.n} positive, {one.rate:.0%} "
+            f"[{one.ci_low:.0%}, {one.ci_high:.0%}]"
+        )
+    typer.echo(f"Written to {shown(output)}; use it with: ragbench eval ... --calibration {shown(output)}")
+
+
+def _write_sheet(
+    source: str, output: Path, measure: str, test_set: str, corpus: str, n: int, annotator: str, seed: int
+) -> None:
+    from ragbench.cli.eval import load_questions
+    from ragbench.evaluation import answer_all, report_of
+    from ragbench.evaluation.perspectives import texts_of
+    from ragbench.labelling.score_sheet import write_score_sheet
+    from ragbench.registry import measure_of
+
+    about = measure_of(measure)
+    if about.perspective not in ("groundedness", "answer"):
+        raise ConfigError(
+            f"{about.name} is not a score of answers; label takes claim_support, semantic_similarity and the like. For "
+            "other scores, see ragbench.calibrate_threshold"
+        )
+    recorded = Path(source, "answers.jsonl")
+    dataset = load_questions(test_set, corpus)
+    answered = answer_all(dataset, str(recorded) if recorded.is_file() else source)
+    report = report_of(answered, perspectives=[about.perspective])
+    scores = report.scores[report.scores["measure"] == about.name].dropna(subset=["value"])
+    texts = {chunk.chunk_id: chunk.text for chunk in texts_of(answered)}
+    count = write_score_sheet(
+        dataset.cases,
+        answered.answers,
+        dict(zip(scores["query_id"], scores["value"], strict=True)),
+        {answer.query_id: [texts.get(one, "") for one in answer.contexts] for answer in answered.answers},
+        output,
+        measure=about.name,
+        model="minilm",
+        source=str(answered.system["name"]),
+        n=n,
+        annotator=annotator,
+        seed=seed,
+    )
+    asked = "do the documents support all that the answer says" if about.perspective == "groundedness" else (
+        "does the answer say the same as the reference"
+    )  # fmt: skip
+    typer.echo(f"{count} answers to label are in {shown(output)}; their scores are next to it, keep both together.")
+    typer.echo(f"Fill in the column verdict with yes or no ({asked}?), save as CSV, then:")
+    typer.echo(f"  ragbench label {shown(output)} -o calibration.json")

@@ -1,0 +1,118 @@
+"""Calibrations in an evaluation: which scores have one, what it changes, and what is said of those without."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.errors import ConfigError
+from ragbench.metrics.score_calibration import Calibration
+from ragbench.registry import CALIBRATED, measure_of, perspective_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INJECTION = "injection_score"
+
+HEURISTICS = ("claim_support", "semantic_similarity")
+"""Scores without a scale of their own: they rank answers, and a value means something else for every kind of text."""
+
+_PARTS = {"semantic": "semantic_similarity", "hallucination": "claim_support", "expected_claims": "expected_claims"}
+# Part of a case's verdict -> the heuristic score that it is judged by.
+_LOWEST = 3
+
+Given = Calibration | str | Path | Sequence[Calibration | str | Path]
+
+
+def load_calibrations(given: Given) -> dict[str, Calibration]:
+    """measure -> its calibration, from calibrations or the files that hold them.
+
+    Raises:
+        ConfigError: a file that is not a calibration, two of one measure, or of a measure that does not exist.
+    """
+    found: dict[str, Calibration] = {}
+    for one in [given] if isinstance(given, Calibration | str | Path) else given:
+        own = one if isinstance(one, Calibration) else Calibration.load(one)
+        name = own.measure if own.measure == INJECTION else measure_of(own.measure).name
+        if name in found:
+            raise ConfigError(f"there are two calibrations of {name}; give one")
+        found[name] = own
+    return found
+
+
+def check_models(calibrations: Mapping[str, Calibration], models: Mapping[str, str]) -> None:
+    """Refuse a calibration of scores that another model computed: they have another scale.
+
+    Args:
+        calibrations: measure -> calibration.
+        models: measure -> the model that computes it in this evaluation.
+    """
+    for name, own in calibrations.items():
+        if own.model and models.get(name, own.model) != own.model:
+            raise ConfigError(
+                f"the calibration of {name} is for scores by {own.model!r}, and here they are computed by "
+                f"{models[name]!r}; evaluate with the same model, or label and calibrate again"
+            )
+
+
+def with_probabilities(frame: pd.DataFrame, calibrations: Mapping[str, Calibration]) -> pd.DataFrame:
+    """The scores, and below them "calibrated:<measure>" for each measure with a calibration: its probability."""
+    import pandas as pd
+
+    more = []
+    for name, own in calibrations.items():
+        rows = frame[frame["measure"] == name]
+        values = rows["value"].map(own.probability, na_action="ignore")
+        more.append(rows.assign(measure=f"{CALIBRATED}{name}", value=values))
+    return pd.concat([frame, *(rows for rows in more if len(rows))], ignore_index=True)
+
+
+def case_thresholds(thresholds: Mapping[str, float], calibrations: Mapping[str, Calibration]) -> dict[str, float]:
+    """The thresholds of a single answer: those of the calibrations where there are any."""
+    found = dict(thresholds)
+    for part, name in _PARTS.items():
+        if name in calibrations:
+            threshold = calibrations[name].threshold
+            found[part] = min(1.0, max(0.0, 1 - threshold if part == "hallucination" else threshold))
+    return found
+
+
+def scale_note(perspective: str, frame: pd.DataFrame, calibrations: Mapping[str, Calibration]) -> str:
+    """What the heuristic scores of a perspective mean: their calibration, or only how they rank; "" without any."""
+    said = []
+    for name in dict.fromkeys((*HEURISTICS, *calibrations)):
+        rows = frame[frame["measure"] == name].dropna(subset=["value"])
+        if perspective_of(name) != perspective or rows.empty:
+            continue
+        if name in calibrations:
+            said.append(str(calibrations[name]))
+        else:
+            low, high = rows["value"].quantile([0.25, 0.75])
+            lowest = rows.sort_values("value", kind="stable")["query_id"].head(_LOWEST)
+            said.append(
+                f"{name} is uncalibrated: it ranks answers (half are from {low:.2f} to {high:.2f}; lowest: "
+                f"{', '.join(map(str, lowest))}), and no value of it is a verdict; `ragbench label` calibrates it"
+            )
+    return "; ".join(said)
+
+
+def verdict_note(thresholds: Mapping[str, float], scores: pd.DataFrame, calibrations: Mapping[str, Calibration]) -> str:
+    """The parts by which questions pass or fail here although nobody calibrated them; "" where there are none."""
+    scored = set(scores.dropna(subset=["value"])["measure"])
+    loose = {"semantic": 0.0, "expected_claims": 0.0, "hallucination": 1.0}
+    parts = [
+        part
+        for part, name in _PARTS.items()
+        if name in scored and name not in calibrations and thresholds.get(part, loose[part]) != loose[part]
+    ]
+    return (
+        f"uncalibrated thresholds decide: {', '.join(f'{one} {thresholds[one]:g}' for one in parts)}" if parts else ""
+    )
+
+
+def plain(calibrations: Mapping[str, Calibration]) -> dict[str, Any]:
+    """The calibrations as plain data, for the settings of a report."""
+    wanted = ("threshold", "ci_low", "ci_high", "n", "n_positive", "auc", "auc_low", "auc_high", "balanced_accuracy")
+    return {name: {key: asdict(own)[key] for key in wanted} for name, own in calibrations.items()}

@@ -1,0 +1,150 @@
+"""A sheet of labels that says what a heuristic score means: answers drawn evenly over the score, and read back.
+
+The sheet is that of `label_sheet`; the labeller does not see the scores. They are in a file next to it, with how each
+answer was picked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.files import write_durably
+from ragbench.labelling.items import LabelItem
+from ragbench.labelling.sheet import label_sheet, read_sheet
+from ragbench.metrics.score_calibration import MIN_LABELS, Calibration, calibrate_threshold
+from ragbench.registry import measure_of
+from ragbench.types import Answer, Case
+
+_SCHEMA = 1
+_YES = 0.5  # the verdict from which on a label is positive, where a person gave a number instead of yes or no
+
+
+def scores_file(sheet: str | Path) -> Path:
+    """The file with the scores of a sheet: labels.scores.json next to labels.csv."""
+    return Path(sheet).with_suffix(".scores.json")
+
+
+def write_score_sheet(
+    cases: Sequence[Case],
+    answers: Sequence[Answer],
+    scores: Mapping[str, float],
+    contexts: Mapping[str, Sequence[str]],
+    path: str | Path,
+    *,
+    measure: str = "claim_support",
+    model: str = "",
+    source: str = "",
+    n: int = 60,
+    annotator: str = "me",
+    seed: int = 0,
+) -> int:
+    """Write a sheet of `n` answers to label, drawn over the whole range of a score; returns how many there are.
+
+    The answers are ordered by their score, and from a random start on taken at equal distances (a systematic sample):
+    every one is equally likely, and no part of the range is left out. In the sheet they are in random order.
+
+    Args:
+        cases: the questions.
+        answers: of one system, one per question.
+        scores: query_id -> score of the answer; answers without one are not drawn.
+        contexts: query_id -> the texts that the answer was made from.
+        path: the sheet, ending in .csv; it must not exist.
+        measure: the score. Of groundedness it is asked whether the documents support the answer, else whether it
+            agrees with the reference answer.
+        model: what computed the scores, kept for the calibration.
+        source: the system's name.
+        n: how many.
+        annotator: who labels.
+        seed: of the draw.
+
+    Raises:
+        ConfigError: the file is there already, or does not end in .csv; fewer than 30 asked for.
+        DataError: fewer than 30 answers have a score.
+    """
+    file = Path(path)
+    if file.suffix.lower() != ".csv" or file.exists():
+        why = "exists already" if file.exists() else "does not end in .csv"
+        raise ConfigError(f"{file} {why}; name a new sheet, such as labels.csv")
+    if n < MIN_LABELS:
+        raise ConfigError(f"n is {n}; a calibration needs {MIN_LABELS} labels or more, and 60 are better")
+    criterion = "support" if measure_of(measure).perspective == "groundedness" else "correctness"
+    case_of, answer_of = {case.query_id: case for case in cases}, {answer.query_id: answer for answer in answers}
+    scored = sorted(
+        (score, query_id)
+        for query_id, score in scores.items()
+        if query_id in case_of and query_id in answer_of and math.isfinite(score)
+    )
+    if len(scored) < MIN_LABELS:
+        raise DataError(
+            f"{len(scored)} of {len(cases)} answers have a {measure}; a calibration needs {MIN_LABELS} labels or more"
+        )
+    rng = np.random.default_rng(seed)
+    count = min(n, len(scored))
+    items, kept = [], {}
+    for rank in np.floor((np.arange(count) + rng.random()) * len(scored) / count).astype(int):
+        score, query_id = scored[rank]
+        case, answer = case_of[query_id], answer_of[query_id]
+        digest = hashlib.sha256(json.dumps([query_id, criterion, answer.text]).encode()).hexdigest()[:10]
+        item = LabelItem(
+            item_id=f"item-{digest}",
+            query_id=query_id,
+            criterion=criterion,
+            question=case.text,
+            answer=answer.text,
+            reference=case.reference_answer or "",
+            contexts=tuple(contexts.get(query_id, ())),
+            category=case.category,
+            sources=(source,) if source else (),
+        )
+        items.append(item)
+        kept[item.item_id] = {"score": score, "rank": int(rank) + 1}
+    label_sheet([items[i] for i in rng.permutation(len(items))], file, annotator=annotator)
+    about = {
+        "ragbench_scores": _SCHEMA,
+        "measure": measure,
+        "model": model,
+        "picked": "systematic sample by score",
+        "seed": seed,
+        "scored": len(scored),
+        "items": kept,
+    }
+    write_durably(scores_file(file), json.dumps(about, indent=1) + "\n")
+    return len(items)
+
+
+def calibrate_sheet(path: str | Path) -> Calibration:
+    """The calibration that a filled sheet gives; rows without a verdict are left out.
+
+    Yes, or a number from 0.5, is positive. Of an answer that several people labelled the mean counts.
+
+    Raises:
+        DataError: no such sheet, no file with its scores, or too few labels; see `calibrate_threshold`.
+    """
+    sheet = read_sheet(path)
+    file = scores_file(path)
+    try:
+        about = json.loads(file.read_text(encoding="utf-8"))
+        scores = {item: float(own["score"]) for item, own in about["items"].items()}
+        measure, model = str(about["measure"]), str(about["model"])
+    except FileNotFoundError as exc:
+        raise DataError(
+            f"{file.name} is not next to {Path(path).name}; it holds the scores, and `ragbench label` wrote both: keep "
+            "them together"
+        ) from exc
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise DataError(f"{file.name} is damaged ({exc!r}); make the sheet again with `ragbench label`") from exc
+    labelled = sheet[sheet["value"].notna()]
+    if foreign := sorted(set(labelled["item"]) - set(scores)):
+        raise DataError(
+            f"{Path(path).name} holds {foreign[0]!r}, of which {file.name} has no score; keep them together"
+        )
+    means = labelled.assign(value=labelled["value"].astype(float)).groupby("item", sort=True)["value"].mean()
+    values = [scores[str(item)] for item in means.index]
+    return calibrate_threshold(values, means.to_numpy() >= _YES, measure=measure, model=model)

@@ -1,0 +1,81 @@
+"""Public text classifiers as detectors of attacks, in place of `injection_score`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ragbench.datasets.testsets.safety import HARMFUL, HARMLESS
+from ragbench.embedders.weights import first_line, quietly
+from ragbench.errors import ConfigError, ModelError
+
+Detector = Callable[[str], float]
+"""A function text -> score in [0, 1], higher for what looks more like an attack."""
+
+
+@dataclass(frozen=True, slots=True)
+class Classifier:
+    """A detector of this `name`: the probability of the `harmful` classes of a pipeline of transformers."""
+
+    name: str
+    harmful: frozenset[str]
+    pipeline: Any
+
+    def __call__(self, text: str) -> float:
+        found: list[Mapping[str, Any]] = self.pipeline(text, truncation=True, top_k=None)
+        return min(1.0, sum(float(one["score"]) for one in found if one["label"] in self.harmful))
+
+
+def load_detector(name: str) -> Classifier:
+    """The detector of this name: "hf:<text-classification model>", a folder or a name on the Hugging Face hub.
+
+    Its score is the probability of the classes that are called harmful ("INJECTION", "jailbreak", "unsafe", ...; of
+    LABEL_0 and LABEL_1 the second). "hf:<model>#<class>" names another class. A text longer than the model can read is
+    read up to there. The model is loaded (and, if it is not on this disk, downloaded) at once.
+
+    Raises:
+        ConfigError: a name without "hf:", or a model whose classes do not tell which is harmful.
+        ModelError: the model cannot be loaded.
+    """
+    kind, _, rest = name.partition(":")
+    model, _, chosen = rest.partition("#")
+    if kind != "hf" or not model:
+        raise ConfigError(
+            f"detector {name!r} is not known; expected hf:<text-classification model>, such as "
+            "hf:protectai/deberta-v3-base-prompt-injection-v2, or nothing for the built-in one"
+        )
+    classify = _pipeline(model)
+    labels = [str(label) for label in classify.model.config.id2label.values()]
+    return Classifier(name, frozenset(_harmful(model, labels, chosen)), classify)
+
+
+def _pipeline(model: str) -> Any:
+    with quietly():
+        from transformers import pipeline
+
+        try:
+            return pipeline("text-classification", model=model, device="cpu")
+        except Exception as exc:
+            raise ModelError(
+                f"the text-classification model {model!r} could not be loaded ({first_line(exc)}); give a folder with "
+                "its weights and tokenizer, or the name of one on the Hugging Face hub and a connection to it"
+            ) from exc
+
+
+def _harmful(model: str, labels: list[str], chosen: str) -> set[str]:
+    if chosen:
+        harmful = {label for label in labels if label.casefold() == chosen.casefold()}
+    elif sorted(labels) == ["LABEL_0", "LABEL_1"]:
+        harmful = {"LABEL_1"}
+    else:
+        word = {label: label.casefold().replace(" ", "_").replace("-", "_") for label in labels}
+        harmful = {label for label in labels if word[label] in HARMFUL}
+        if not harmful and len(labels) == 2:  # "SAFE" and something else
+            harmful = {label for label in labels if word[label] not in HARMLESS}
+    if not harmful or len(harmful) == len(labels):
+        raise ConfigError(
+            f"which class of {model!r} is an attack is not known: it has {', '.join(labels)}; name it, as in "
+            f"hf:{model}#{labels[-1]}"
+        )
+    return harmful

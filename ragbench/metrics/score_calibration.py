@@ -1,0 +1,292 @@
+"""What a heuristic score means on one's own texts: a threshold and probabilities, from labels by people.
+
+A score such as `claim_support` ranks texts, but no fixed value of it means "supported": that depends on the kind of
+text. From 30 or more labels of one's own, `calibrate_threshold` says what it means there, and with what certainty.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.files import write_durably
+from ragbench.metrics.safety.detection import auc_interval, rate_interval, roc_auc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+    import pandas as pd
+
+MIN_LABELS = 30
+"""Labels that a calibration needs at least."""
+
+MIN_OF_A_KIND = 5
+"""Positive labels, and negative ones, that a calibration needs at least."""
+
+SCHEMA = 1
+"""The version of a calibration file."""
+
+_BIN = 12  # labels of a bin, about
+_MAX_BINS = 8
+_WEAK_RIDGE = 10.0  # keeps the slope finite where the labels are separated perfectly
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBin:
+    """Labels of texts whose scores are from `low` to `high`: `positive` of `n`, their rate with Wilson's interval."""
+
+    low: float
+    high: float
+    n: int
+    positive: int
+    rate: float
+    ci_low: float
+    ci_high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What the scores of a measure mean on the texts that were labelled; made by `calibrate_threshold`.
+
+    `threshold` separates positive from negative texts best (balanced accuracy); `ci_low` and `ci_high` are its 95 %
+    interval. `auc` with its 95 % interval says how well the score ranks at all. `balanced_accuracy` is that of the
+    threshold on labels that it was not chosen by (cross-validation); 0.5 is guessing. `bins` holds the rate of positive
+    labels by score. `model` names what computed the scores ("" where there is one way only): scores of another model
+    have another scale.
+    """
+
+    measure: str
+    threshold: float
+    ci_low: float
+    ci_high: float
+    n: int
+    n_positive: int
+    auc: float
+    auc_low: float
+    auc_high: float
+    balanced_accuracy: float
+    intercept: float
+    slope: float
+    bins: tuple[ScoreBin, ...]
+    model: str = ""
+
+    def probability(self, score: float) -> float:
+        """The probability in [0, 1] that a person calls a text of this score positive, by a logistic regression.
+
+        It holds for texts like the labelled ones, and depends on how many of those were positive.
+        """
+        return float(1 / (1 + np.exp(-np.clip(self.intercept + self.slope * score, -700.0, 700.0))))
+
+    def is_positive(self, score: float) -> bool:
+        """Whether a score reaches the threshold."""
+        return score >= self.threshold
+
+    def table(self) -> pd.DataFrame:
+        """One row per bin of scores: low, high, n, positive, rate, ci_low, ci_high."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(one) for one in self.bins])
+
+    def __str__(self) -> str:
+        return (
+            f"{self.measure}: positive from {self.threshold:.2f} [{self.ci_low:.2f}, {self.ci_high:.2f}] on, balanced "
+            f"accuracy {self.balanced_accuracy:.2f}, AUC {self.auc:.2f} [{self.auc_low:.2f}, {self.auc_high:.2f}], "
+            f"{self.n} labels"
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the calibration to a small JSON file, replacing one that is there."""
+        file = Path(path)
+        try:
+            write_durably(file, json.dumps({"ragbench_calibration": SCHEMA, **asdict(self)}, indent=1) + "\n")
+        except OSError as exc:
+            raise ConfigError(f"{file} cannot be written: {exc.strerror or exc}; name another file") from exc
+        return file
+
+    @classmethod
+    def load(cls, path: str | Path) -> Calibration:
+        """Read a file that `save` wrote.
+
+        Raises:
+            ConfigError: no such file, or it is not a calibration; with what is wrong.
+        """
+        from pydantic import TypeAdapter, ValidationError
+
+        file = Path(path)
+        hint = "expected a file that `ragbench label` or Calibration.save wrote"
+        try:
+            found: Any = json.loads(file.read_bytes().decode("utf-8-sig"))
+        except OSError as exc:
+            raise ConfigError(f"calibration {str(file)!r} could not be read: {exc.strerror}; {hint}") from exc
+        except (ValueError, RecursionError) as exc:
+            raise ConfigError(f"{file} is not JSON: {exc}; {hint}") from exc
+        version = found.pop("ragbench_calibration", None) if isinstance(found, dict) else None
+        if version != SCHEMA:
+            what = "is not a calibration" if version is None else f"is a calibration of version {version!r}"
+            raise ConfigError(f"{file} {what}; {hint} (version {SCHEMA})")
+        try:
+            own = TypeAdapter(cls).validate_python(found)
+        except ValidationError as exc:
+            first = exc.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise ConfigError(f"{file} is damaged: {where}: {first['msg']}; {hint}") from exc
+        numbers = (own.threshold, own.ci_low, own.ci_high, own.intercept, own.slope)
+        if not all(map(math.isfinite, numbers)) or not own.ci_low <= own.threshold <= own.ci_high:
+            raise ConfigError(f"{file} is damaged: its threshold and interval are {numbers[:3]}; {hint}")
+        return own
+
+
+def calibrate_threshold(
+    scores: Sequence[float] | npt.NDArray[np.floating],
+    labels: Sequence[bool] | Sequence[int] | npt.NDArray[Any],
+    *,
+    measure: str = "score",
+    model: str = "",
+    n_resamples: int = 300,
+    seed: int = 0,
+) -> Calibration:
+    """What a score means on one's own texts, from labels by people.
+
+    The threshold is where a logistic regression of the labels on the scores crosses the rate of positive labels: there
+    a score is as usual among positive as among negative texts, and balanced accuracy is greatest. Its 95 % interval is
+    a percentile bootstrap of the texts. The rates by score, in bins of equal size, do not rest on the regression.
+    In simulations (150 experiments of each kind, 100 resamples) the interval covered the true threshold in 93, 93 %
+    (30 labels; half, and 80 % positive), 91, 89 % (60) and 95, 95 % (200). With skewed scores, for which the regression
+    is wrong, 0.005 of balanced accuracy are lost at 30 labels
+    (`pytest -m simulation tests/metrics/test_score_calibration.py`).
+    Contradictory labels far from the threshold move it: look at the rates by score too.
+
+    Args:
+        scores: one finite number per text; a higher one should mean a positive label.
+        labels: True or 1 where a person calls the text positive (supported, right, an attack), False or 0 where not.
+            The texts must be drawn at random from those that the score will be used on, as `ragbench label` does.
+        measure: the name of the score, such as "claim_support"; `evaluate` uses the calibration for that measure.
+        model: what computed the scores where there are several ways, such as "minilm".
+        n_resamples: of the bootstrap.
+        seed: of the bootstrap.
+
+    >>> rng = np.random.default_rng(0)
+    >>> labels = rng.random(60) < 0.5
+    >>> scores = np.clip(rng.normal(np.where(labels, 0.8, 0.6), 0.1), 0, 1)
+    >>> found = calibrate_threshold(scores, labels, measure="claim_support", n_resamples=100)
+    >>> round(found.threshold, 2), found.n, found.is_positive(0.65), found.is_positive(0.75)
+    (0.71, 60, False, True)
+
+    Raises:
+        DataError: labels and scores do not fit, fewer than 30 labels or 5 of a kind, a score that is not finite, or
+            scores that do not separate the labels: then no threshold means anything.
+    """
+    from sklearn import config_context  # type: ignore[import-untyped,unused-ignore]
+
+    values, right = _checked(scores, labels)
+    auc = roc_auc(right, values)
+    auc_low, auc_high = auc_interval(right, values)
+    intercept, slope = _fit(values, right)
+    if not auc_low > 0.5 or slope <= 0:
+        raise DataError(
+            f"{measure} does not separate these {len(right)} labels: AUC {auc:.2f} [{auc_low:.2f}, {auc_high:.2f}], "
+            "where 0.5 is guessing; no threshold would mean anything. Label more texts, or use another measure or a "
+            "judge"
+        )
+    threshold = _threshold(values, right)
+    rng = np.random.default_rng(seed)
+    with config_context(skip_parameter_validation=True, assume_finite=True):  # half the time of a fit
+        drawn = [_resampled(values, right, rng) for _ in range(n_resamples)]
+    low, high = (float(limit) for limit in np.nanpercentile(drawn, [2.5, 97.5]))
+    return Calibration(
+        measure=measure,
+        threshold=round(threshold, 6),
+        ci_low=round(min(low, threshold), 6),
+        ci_high=round(max(high, threshold), 6),
+        n=len(right),
+        n_positive=int(right.sum()),
+        auc=round(auc, 6),
+        auc_low=round(auc_low, 6),
+        auc_high=round(auc_high, 6),
+        balanced_accuracy=round(_held_out_accuracy(values, right), 6),
+        intercept=intercept,
+        slope=slope,
+        bins=_bins(values, right),
+        model=model,
+    )
+
+
+def _checked(scores: Any, labels: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    try:
+        values, given = np.asarray(scores, dtype=float), np.asarray(labels, dtype=float)
+    except (TypeError, ValueError) as exc:
+        raise DataError("scores must be numbers and labels True or False (1 or 0), one of each per text") from exc
+    if values.ndim != 1 or values.shape != given.shape:
+        raise DataError(f"there are {values.size} scores and {given.size} labels; expected one of each per text")
+    if not np.isfinite(values).all():
+        at = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise DataError(f"score {at} is {values[at]}; leave texts without a score out, with their labels")
+    if not np.isin(given, (0.0, 1.0)).all():
+        at = int(np.flatnonzero(~np.isin(given, (0.0, 1.0)))[0])
+        raise DataError(f"label {at} is {given[at]:g}; expected True or False (1 or 0): decide from which grade on")
+    positive = int(given.sum())
+    fewer = min(positive, len(given) - positive)
+    if len(given) < MIN_LABELS or fewer < MIN_OF_A_KIND:
+        raise DataError(
+            f"there are {len(given)} labels, {positive} positive and {len(given) - positive} negative; expected at "
+            f"least {MIN_LABELS}, with {MIN_OF_A_KIND} of each kind. Label more texts"
+        )
+    return values, given.astype(bool)
+
+
+def _fit(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> tuple[float, float]:
+    """Intercept and slope of the log odds of a positive label."""
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]
+
+    center, spread = float(values.mean()), float(values.std()) or 1.0
+    column = ((values - center) / spread).reshape(-1, 1)
+    model = LogisticRegression(C=_WEAK_RIDGE, solver="newton-cholesky").fit(column, right)
+    slope = float(model.coef_[0, 0]) / spread
+    return float(model.intercept_[0]) - slope * center, slope
+
+
+def _threshold(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> float:
+    """Where the regression crosses the rate of positive labels, within the range of the scores; NaN if it falls."""
+    intercept, slope = _fit(values, right)
+    rate = float(right.mean())
+    crossing = (math.log(rate / (1 - rate)) - intercept) / slope if slope > 0 else math.nan
+    return float(np.clip(crossing, values.min(), values.max()))
+
+
+def _resampled(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_], rng: np.random.Generator) -> float:
+    rows = rng.integers(0, len(right), len(right))
+    drawn = right[rows]
+    return _threshold(values[rows], drawn) if 0 < drawn.sum() < len(drawn) else math.nan
+
+
+def _held_out_accuracy(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> float:
+    from sklearn.metrics import balanced_accuracy_score
+    from sklearn.model_selection import StratifiedKFold  # type: ignore[import-untyped,unused-ignore]
+
+    called = np.zeros(len(right), dtype=bool)
+    for fitted, held in StratifiedKFold(5, shuffle=True, random_state=0).split(values.reshape(-1, 1), right):
+        called[held] = values[held] >= _threshold(values[fitted], right[fitted])
+    return float(balanced_accuracy_score(right, called))
+
+
+def _bins(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> tuple[ScoreBin, ...]:
+    """Bins of about equal size, in the order of scores; equal scores are in one bin."""
+    from scipy.stats import rankdata
+
+    count = min(_MAX_BINS, len(values) // _BIN)
+    codes = (rankdata(values, method="min") - 1) * count // len(values)
+    bins = []
+    for code in np.unique(codes):
+        own = codes == code
+        n, positive = int(own.sum()), int(right[own].sum())
+        low, high = rate_interval(positive, n)
+        inside = values[own]
+        bins.append(ScoreBin(float(inside.min()), float(inside.max()), n, positive, positive / n, low, high))
+    return tuple(bins)

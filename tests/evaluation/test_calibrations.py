@@ -1,0 +1,108 @@
+"""A calibration says what a score means: in measures, verdicts, claims and reports; without one reports say so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragbench.errors import ConfigError
+from ragbench.evaluation import evaluate, load_targets
+from ragbench.metrics.score_calibration import Calibration, calibrate_threshold
+from ragbench.report.evaluation import Report
+from ragbench.report.evaluation.markdown import report_markdown
+from ragbench.report.evaluation.sentences import figures
+from ragbench.types import Answer, Case, Dataset, Document, Passage
+
+TEXT = "The tower opened in 1889. It is 330 metres high and stands in Paris."
+CASES = [Case(f"q{i}", "When did it open?", reference_answer="It opened in 1889.") for i in range(4)]
+DATA = Dataset("towers", "test", {"d": Document("d", TEXT)}, CASES, {case.query_id: {"d": 1} for case in CASES})
+SAID = ["The tower opened in 1889.", "It opened in 1889, and Paris is large.", "Cats sleep all day.", "It is high."]
+ANSWERS = [Answer(f"q{i}", said, contexts=("p",), passages=(Passage("p", TEXT, "d"),)) for i, said in enumerate(SAID)]
+
+
+def of(measure: str, threshold: float, model: str = "lexical") -> Calibration:
+    scores = np.linspace(0, 1, 60)
+    made = calibrate_threshold(scores, scores + 0.2 * np.sin(40 * scores) > 0.5, measure=measure, n_resamples=5)
+    return replace(made, threshold=threshold, ci_low=threshold - 0.05, ci_high=threshold + 0.05, model=model)
+
+
+def measured(*calibrations: Calibration, **options: object) -> Report:
+    return evaluate(DATA, ANSWERS, embedder="wordllama", calibration=calibrations, **options)  # type: ignore[arg-type]
+
+
+def note(report: Report, perspective: str) -> str:
+    return next(one.note for one in report.perspectives if one.name == perspective)
+
+
+def test_without_a_calibration_reports_show_the_ranking_and_say_uncalibrated() -> None:
+    report = measured()
+    assert "claim_support is uncalibrated: it ranks answers" in note(report, "groundedness")
+    assert "lowest: q2" in note(report, "groundedness")
+    assert "semantic_similarity is uncalibrated" in note(report, "answer")
+    assert note(report, "overall") == "uncalibrated thresholds decide: semantic 0.7"
+    assert "claim_support is uncalibrated" in report_markdown(report).replace("\\", "")
+    assert "with a support below 0.5, uncalibrated" in dict(figures(report))["Claims"]
+    assert not any("hallucination" in reason for case in report.cases for reason in case.reasons)
+    assert "claim_support" not in {row.measure for row in report.measures if row.target is not None}
+
+
+def test_with_a_calibration_scores_have_a_meaning(tmp_path: Path) -> None:
+    own = of("claim_support", 0.6)
+    report = measured(own)
+    values = {row.measure: row.value for row in report.measures}
+    supports = [case.scores["claim_support"] for case in report.cases]
+    expected = np.mean([own.probability(value) for value in supports if value is not None])
+    assert values["calibrated:claim_support"] == pytest.approx(expected)
+    assert note(report, "groundedness") == str(own)
+    for case, value in zip(report.cases, supports, strict=True):
+        assert value is not None
+        assert any(reason.startswith("hallucination") for reason in case.reasons) == (not own.is_positive(value))
+    assert "below 0.60, calibrated" in dict(figures(report))["Claims"]
+    assert report.settings["calibration"]["claim_support"]["threshold"] == 0.6
+    assert report.settings["cases"]["hallucination"] == pytest.approx(0.4)
+    file = own.save(tmp_path / "mine.json")
+    again = evaluate(DATA, ANSWERS, embedder="wordllama", calibration=file)
+    assert replace(again, made=report.made) == report
+
+
+def test_the_threshold_of_claims_is_that_of_the_calibration() -> None:
+    strict, lenient = (measured(of("claim_support", value)).counts["unsupported_claims"] for value in (0.999, 0.001))
+    assert strict > lenient == 0
+
+
+def test_a_target_can_name_the_calibrated_measure() -> None:
+    report = measured(of("claim_support", 0.6), targets=load_targets(fail_under="calibrated:claim_support=0.999"))
+    assert "calibrated:claim_support" in report.missed
+    assert not report.passed
+
+
+def test_semantic_similarity_decides_by_its_calibration() -> None:
+    report = measured(of("semantic_similarity", 0.01, model="wordllama"))
+    assert note(report, "overall") == ""
+    assert not any("semantic" in reason for reason in report.cases[0].reasons)
+
+
+@pytest.mark.parametrize(
+    ("calibrations", "message"),
+    [
+        (
+            [of("claim_support", 0.5, model="minilm")],
+            "is for scores by 'minilm', and here they are computed by 'lexical'",
+        ),
+        ([of("claim_support", 0.5)] * 2, "two calibrations of claim_support"),
+        ([of("claim_suport", 0.5)], "unknown measure 'claim_suport'"),
+        (["nowhere.json"], "calibration 'nowhere.json' could not be read"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_before_anything_is_asked(calibrations: list[object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        evaluate(DATA, "no-such-system", embedder="wordllama", calibration=calibrations)  # type: ignore[arg-type]
+
+
+def test_an_old_file_that_names_the_removed_rate_gets_a_clear_sentence(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text("[targets]\nclaim_support_rate = 0.9\n")
+    with pytest.raises(ConfigError, match=r"'claim_support_rate' was removed: .* use claim_support, which ranks"):
+        load_targets(tmp_path / "mine.toml")
