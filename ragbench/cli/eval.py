@@ -29,6 +29,7 @@ _SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml file that describes a s
 _JUDGE = "A language model that judges the answers: anthropic:<model>, ollama:<model>, ...; alone, that of RAG_EVAL_*."
 _CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
 _DETECTOR = "What scores the safety samples: hf:<text-classification model>; default: the built-in detector."
+_SUPPORT = "What compares claims with contexts: minilm, lexical, or a cross-encoder for NLI (folder or hub name)."
 _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
 
 
@@ -55,6 +56,7 @@ def eval_command(
     criteria: Annotated[
         str, typer.Option(help="What is judged; also context_recall, context_precision.")
     ] = "correctness,faithfulness,relevance",
+    support_model: Annotated[str, typer.Option(help=_SUPPORT)] = "",
     detector: Annotated[str, typer.Option(help=_DETECTOR)] = "",
     baseline: Annotated[Path | None, typer.Option(help="An earlier report.json; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
@@ -128,6 +130,7 @@ def eval_command(
         categories = _words(category)
         data = select_suite(select_categories(data, categories), suite)
         options: dict[str, Any] = {
+            "support_model": support_model,
             "judge": judge,
             "criteria": asked_for,
             "ks": ks,

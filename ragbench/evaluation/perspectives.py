@@ -275,6 +275,7 @@ def measure(
     answered: Answered,
     *,
     embedder: str | Embedder,
+    support_model: str = "",
     named: Sequence[str] = (),
     threshold: float = STRICT,
 ) -> pd.DataFrame:
@@ -285,7 +286,13 @@ def measure(
         context = score_context(answered.dataset, answered.answers, texts_of(answered))
         return context[~context["measure"].isin(_REACHED)]
     if perspective == "groundedness":
-        return score_groundedness(answered.dataset, answered.answers, texts_of(answered), threshold=threshold)
+        return score_groundedness(
+            answered.dataset,
+            answered.answers,
+            texts_of(answered),
+            model=support_model or "minilm",
+            threshold=threshold,
+        )
     if perspective == "pipeline":
         return score_pipeline(answered.dataset, answered.answers)
     if perspective == "answer":
@@ -301,12 +308,12 @@ def judgements_of(answered: Answered, judge: str | LLM, criteria: Sequence[str])
 
 
 def claims_of(
-    answered: Answered, query_ids: Sequence[str], threshold: float = STRICT
+    answered: Answered, query_ids: Sequence[str], model: str, threshold: float = STRICT
 ) -> dict[str, list[dict[str, object]]]:
-    """query_id -> the claims of its answer, each with its verdict and what it rests on."""
+    """query_id -> the claims of its answer, each with its verdict and citations; `model` as in `claim_support`."""
     chosen = answered.dataset.select(query_ids)
     answers = [answer for answer in answered.answers if answer.query_id in chosen.queries]
     claims: dict[str, list[dict[str, object]]] = {}
-    for row in claim_table(chosen, answers, texts_of(answered), threshold=threshold).to_dict("records"):
+    for row in claim_table(chosen, answers, texts_of(answered), model=model, threshold=threshold).to_dict("records"):
         claims.setdefault(row.pop("query_id"), []).append({str(name): value for name, value in row.items()})
     return claims

@@ -84,6 +84,10 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         from ragbench.retrievers import check_retriever
 
         check_retriever(parameters["retriever"])
+    if "support_model" in parameters:
+        from ragbench.metrics.groundedness import check_support_model
+
+        check_support_model(parameters["support_model"])
     if "llm" in parameters:
         from ragbench.generation import check_llm
 

@@ -81,7 +81,7 @@ def check_comparable(
             f"there, {fingerprint[:12]} here, with the same question ids. Labels, texts or documents have changed; "
             "evaluate the baseline again on the present ones"
         )
-    for key in ("embedder", "judge"):
+    for key in ("embedder", "support_model", "judge"):
         then, now = baseline.settings.get(key, ""), settings.get(key, "")
         if then and now and then != now:
             raise ComparisonError(
