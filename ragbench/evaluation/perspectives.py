@@ -211,9 +211,9 @@ def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
     return pd.concat([score_answers(answered.dataset, answered.answers, embedder=embedder), _frame(rows)])
 
 
-def claim_model(embedder: str | Embedder) -> str:
-    """What claims are held against their contexts with: no heavier a model than the embedder of the evaluation."""
-    return "minilm" if getattr(embedder, "name", embedder) == "minilm" else "lexical"
+def claim_model(embedder: str | Embedder, support_model: str = "") -> str:
+    """The model of `claim_support`: the one named, else a built-in one no heavier than the embedder."""
+    return support_model or ("minilm" if getattr(embedder, "name", embedder) == "minilm" else "lexical")
 
 
 def texts_of(answered: Answered) -> list[Chunk]:
@@ -268,6 +268,7 @@ def measure(
     answered: Answered,
     *,
     embedder: str | Embedder,
+    support_model: str = "",
     named: Sequence[str] = (),
     threshold: float = STRICT,
 ) -> pd.DataFrame:
@@ -282,7 +283,7 @@ def measure(
             answered.dataset,
             answered.answers,
             texts_of(answered),
-            model=claim_model(embedder),
+            model=claim_model(embedder, support_model),
             threshold=threshold,
         )
     if perspective == "pipeline":
@@ -302,13 +303,12 @@ def judgements_of(answered: Answered, judge: str | LLM, criteria: Sequence[str])
 
 
 def claims_of(
-    answered: Answered, query_ids: Sequence[str], embedder: str | Embedder, threshold: float = STRICT
+    answered: Answered, query_ids: Sequence[str], model: str, threshold: float = STRICT
 ) -> dict[str, list[dict[str, object]]]:
-    """query_id -> the claims of its answer, each with its verdict and what it rests on."""
+    """query_id -> the claims of its answer, each with its verdict and citations; `model` as in `claim_support`."""
     chosen = answered.dataset.select(query_ids)
     answers = [answer for answer in answered.answers if answer.query_id in chosen.queries]
     claims: dict[str, list[dict[str, object]]] = {}
-    model = claim_model(embedder)
     for row in claim_table(chosen, answers, texts_of(answered), model=model, threshold=threshold).to_dict("records"):
         claims.setdefault(row.pop("query_id"), []).append({str(name): value for name, value in row.items()})
     return claims

@@ -2,6 +2,10 @@
 
 A score such as `claim_support` ranks texts, but no fixed value of it means "supported": that depends on the kind of
 text. From 30 or more labels of one's own, `calibrate_threshold` says what it means there, and with what certainty.
+
+There is no built-in value for a kind of text ("news", "dialogue"): that would need verdicts by people on supported and
+unsupported answers of each kind. The public sets at hand (CLAPNQ, PubMedQA, XQuAD, Chroma) hold answers that are right,
+and negatives made by rule; what separates these is no evidence of what separates real answers.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ def coverage(n: int, *, experiments: int, n_resamples: int, **shape: float) -> f
     hits, done = 0, 0
     for seed in range(experiments):
         try:
-            found = calibrate_threshold(*drawn(n, seed, **shape), n_resamples=n_resamples)  # type: ignore[arg-type]
+            found = calibrate_threshold(*drawn(n, seed, **shape), n_resamples=n_resamples)
         except DataError:  # too few of a kind, or not separated: no threshold is given
             continue
         done += 1

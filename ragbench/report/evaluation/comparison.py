@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragbench.errors import ComparisonError
+from ragbench.errors import ComparisonError, DataWarning
 from ragbench.registry import HEADLINE, higher_is_better, is_ranking_measure, perspective_of
 from ragbench.report.evaluation.records import Change, Comparison, Flip, PassFail, Report
 from ragbench.statistics import adjusted_p_values, compare, required_queries
@@ -34,16 +35,18 @@ def compare_reports(baseline: Report, report: Report) -> Comparison:
             the message says what differs.
     """
     check_same(baseline, report)
+    changes, doubts = _changes(baseline, report)
     return Comparison(
         baseline=baseline.name,
         baseline_made=baseline.made.at,
-        changes=_changes(baseline, report),
+        changes=changes,
         pass_fail=_pass_fail(baseline, report),
         notes=tuple(
             note
             for differs in (_ranked_otherwise, _decided_otherwise, _weighted_otherwise)
             if (note := differs(baseline, report))
-        ),
+        )
+        + doubts,
     )
 
 
@@ -78,7 +81,7 @@ def check_comparable(
             f"there, {fingerprint[:12]} here, with the same question ids. Labels, texts or documents have changed; "
             "evaluate the baseline again on the present ones"
         )
-    for key in ("embedder", "judge"):
+    for key in ("embedder", "support_model", "judge"):
         then, now = baseline.settings.get(key, ""), settings.get(key, "")
         if then and now and then != now:
             raise ComparisonError(
@@ -96,7 +99,8 @@ def _named(ids: Sequence[str]) -> str:
     return ", ".join(map(repr, ids[:3])) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
 
 
-def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
+def _changes(baseline: Report, report: Report) -> tuple[tuple[Change, ...], tuple[str, ...]]:
+    """The changes, and of those that are called a difference, what is wrong with the shape of the differences."""
     before, after = _scored(baseline), _scored(report)
     aimed = {row.measure for row in report.measures if row.target is not None}
     shared = [name for name in before if name in after and (name in HEADLINE or name in aimed) and not _twice(name)]
@@ -105,10 +109,12 @@ def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
     if _weighted_otherwise(baseline, report):
         shared = [name for name in shared if name != "overall"]
     if not shared:
-        return ()
+        return (), ()
     frames = _frame(baseline, shared), _frame(report, shared)
-    table = compare(*frames, measures=shared, alpha=ALPHA)
-    rows = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # it is in the column `note`, and from there in the report
+        table = compare(*frames, measures=shared, alpha=ALPHA)
+    rows, doubts = [], []
     records = table.to_dict("records")
     adjusted = _holm([_number(row["p_value"]) for row in records], [row["wins"] + row["losses"] for row in records])
     for row, p in zip(records, adjusted, strict=True):
@@ -135,7 +141,9 @@ def _changes(baseline: Report, report: Report) -> tuple[Change, ...]:
                 n_needed=_needed(*frames, row["measure"], _number(row["difference"])),
             )
         )
-    return tuple(rows)
+        if row["note"] and rows[-1].verdict != "no difference shown":
+            doubts.append(f"{row['measure']}: the differences are {row['note']}")
+    return tuple(rows), tuple(doubts)
 
 
 def _needed(before: pd.DataFrame, after: pd.DataFrame, measure: str, difference: float | None) -> int | None:
