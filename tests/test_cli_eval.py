@@ -147,8 +147,8 @@ def test_baseline(place: Path) -> None:
     assert "20 broken, 0 mended of 30" in said
     assert "broken: q1 What do dogs guard? (q1)" in said
     code, said = run("--system", "good.jsonl", "--suite", "smoke", "--baseline", "results/eval/good")
-    assert code == 2  # measured with another embedder
-    assert "measured with the embedder" in said
+    assert code == 0, "the smoke suite measures with the same models"
+    assert "no regression" in said
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,7 @@ def eval_command(
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
         categories = _words(category)
         data = select_suite(select_categories(data, categories), suite)
-        embedder = "wordllama" if suite == "smoke" else "minilm"
         options: dict[str, Any] = {
-            "embedder": embedder,
             "support_model": support_model,
             "judge": judging,
             "criteria": asked_for,

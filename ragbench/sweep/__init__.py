@@ -182,7 +182,7 @@ def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Cons
         note = "one finished configuration only, so there is nothing to compare it with"
     result = replace(result, notes=(*result.notes, note)) if note else result
     texts = {
-        path: table.to_csv(index=False, lineterminator="\n", float_format=short),
+        path: table.to_csv(index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))),
         path.with_suffix(".md"): leaderboard_markdown(table),
     }
     if grid.compare is None or len(results) < 2:
