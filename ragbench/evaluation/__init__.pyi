@@ -11,7 +11,6 @@ from .evaluating import (
 from .folder import FILES, STAGING, load_result, load_results, result_folders, save
 from .parameters import WHERE, check_models, check_parameters, check_requests, config_name, configuration
 from .provenance import environment, own_version
-from .rehearsing import rehearse
 from .result import Result, new_result
 from .results import Results, leaderboard
 from .suites import SUITES, select_categories, select_suite
@@ -52,7 +51,6 @@ __all__ = [
     "load_targets",
     "new_result",
     "own_version",
-    "rehearse",
     "result_folders",
     "result_of",
     "save",

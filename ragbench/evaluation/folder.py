@@ -36,10 +36,14 @@ from ragbench.evaluation.result import Result, case_of
 from ragbench.evaluation.results import Results, check_comparable
 from ragbench.evaluation.schema import parse_report, plain, read_report
 from ragbench.files import swap_in, write_durably
+from ragbench.llms import active_dry_run
 from ragbench.types import Answer
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_OLD_NAMES = {"passed": "pass_rate"}
+"""Measures of folders that an earlier version wrote, and what they are called now."""
 
 _Parsed = TypeVar("_Parsed")
 # Of a question in verdicts.json: what the other files of the folder hold.
@@ -73,7 +77,7 @@ def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = Mappi
 
     Args:
         result: from `evaluate`.
-        folder: where; "" means "keep nothing", and nothing is done.
+        folder: where; "" means "keep nothing", and nothing is done; nor is it in a dry run, which has stand-ins only.
         views: further files that show the result, name -> text, of `VIEWS`.
 
     Returns:
@@ -82,7 +86,7 @@ def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = Mappi
     Raises:
         ConfigError: scores or facts are not what they should be, or `folder` holds other files.
     """
-    if str(folder) == "":
+    if str(folder) == "" or active_dry_run():
         return None
     folder = Path(folder).absolute()
     counts = {
@@ -221,6 +225,7 @@ def load_result(path: str | Path) -> Result:
         "answers.jsonl": ("answers", len(result.answers)),
         "judgements.jsonl": ("judgements", len(result.judgements)),
     }
+    result.scores["measure"] = result.scores["measure"].replace(_OLD_NAMES)
     for name, (kind, count) in found.items():
         if counts.get(kind) != count:
             raise DataError(_damaged(path / name, f"{count} entries where {counts.get(kind)} were written"))

@@ -166,5 +166,7 @@ def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
     kept = ("query_id", "cause", "evidence", "test", "measure", "value")
     failed = diagnosis[diagnosis["failed"]].astype(object)
     rows = failed.where(failed.notna(), None)[list(kept)].to_dict("records")
-    kept_rows = (shortened({name: value for name, value in row.items() if value not in (None, "")}) for row in rows)
+    kept_rows = (
+        shortened({str(name): value for name, value in row.items() if value not in (None, "")}) for row in rows
+    )
     return "".join(json.dumps(row, allow_nan=False) + "\n" for row in kept_rows)

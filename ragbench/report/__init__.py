@@ -48,7 +48,6 @@ from ragbench.report.judging import (
 from ragbench.report.labels import (
     draft_findings,
     draft_table,
-    estimate_table,
     origin_table,
     reference_findings,
     reference_table,
@@ -103,7 +102,6 @@ __all__ = [
     "disagreements",
     "draft_findings",
     "draft_table",
-    "estimate_table",
     "failure_details",
     "failure_links",
     "findings",
