@@ -107,7 +107,7 @@ def test_a_system_by_http_has_the_same_numbers(data: Dataset, loopback: Callable
     names = {
         "rb": rb, "pd": pd, "data": data, "documents": answered.documents, "run": answered.ranking,
         "chunks": answered.chunks, "tokenizer": "minilm", "answers": answered.answers, "judgements": [],
-        "arm_scores": pd.DataFrame(), "seed": 0,
+        "arm_scores": pd.DataFrame(), "seed": 0, "support_model": "minilm",
     }  # fmt: skip
     exec(compile(scoring, "evaluate.ipynb", "exec"), names)
     notebook = names["scores"]
