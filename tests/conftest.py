@@ -238,3 +238,37 @@ def small_gguf() -> Path:
     finally:
         shutil.rmtree(aside)
     return file
+
+
+@pytest.fixture(scope="session")
+def nli_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real cross-encoder in a real folder, tiny and with random weights."""
+    import torch
+    from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
+
+    folder = tmp_path_factory.mktemp("models") / "nli"
+    folder.mkdir()
+    vocabulary = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *["the", "tower", "is", "tall", "opened", "in", "paris", "river", ".", "not"],
+    ]
+    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
+    torch.manual_seed(3)
+    config = BertConfig(
+        vocab_size=len(vocabulary),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=128,
+        id2label={0: "contradiction", 1: "entailment", 2: "neutral"},
+        label2id={"contradiction": 0, "entailment": 1, "neutral": 2},
+        initializer_range=0.8,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    BertTokenizer(str(folder / "vocab.txt"), model_max_length=128).save_pretrained(folder)
+    return folder

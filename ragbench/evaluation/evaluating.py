@@ -43,11 +43,10 @@ from ragbench.evaluation.perspectives import (
     at_depths,
     ceilings_of,
     chunk_statistics,
-    claim_model,
     claims_of,
     document_ceilings,
+    judged_by,
     judgements_of,
-    level_of,
     measure,
     passages_in_doubt,
     unlabelled,
@@ -56,6 +55,7 @@ from ragbench.evaluation.perspectives import (
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.llms import check_servers
+from ragbench.metrics.groundedness import SUPPORT_MODELS, check_support_model, load_support_model
 from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.safety import load_detector
@@ -94,6 +94,7 @@ def evaluate(
     perspectives: Sequence[str] = (),
     targets: Targets | None = None,
     embedder: str | Embedder = "minilm",
+    support_model: str = "",
     detector: str | Callable[[str], float] | None = None,
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
@@ -112,6 +113,8 @@ def evaluate(
             without labels is reported as not measured, never as 0.
         targets: from `load_targets`; None means the defaults.
         embedder: what measures likeness of texts.
+        support_model: what measures whether contexts support claims, as in `claim_support`: "minilm", "lexical", or
+            the folder or hub name of a cross-encoder for NLI; "" means "minilm" with that embedder, else "lexical".
         detector: of attacks, which scores the safety samples: a function text -> score in [0, 1], or a public
             classifier, "hf:<text-classification model>" (see `ragbench.metrics.safety.load_detector`); None means the
             built-in one.
@@ -149,6 +152,7 @@ def evaluate(
         aims,
         baseline,
         embedder=embedder,
+        support_model=support_model,
         judge=judge,
         criteria=criteria,
         ks=ks,
@@ -161,8 +165,9 @@ def evaluate(
     answered = answer_all(dataset, system, attacks="safety" in chosen)
     asked = time.perf_counter() - start
     report = report_of(
-        answered, perspectives=chosen, targets=aims, embedder=embedder, detector=detector, judge=judge,
-        criteria=criteria, ks=ks, calibration=calibration, name=name,
+        answered, perspectives=chosen, targets=aims, embedder=embedder, support_model=support_model,
+        detector=detector, judge=judge, criteria=criteria, ks=ks,
+        calibration=calibration, name=name,
     )  # fmt: skip
     report = replace(report, made=replace(report.made, seconds={"ask": round(asked, 3), **report.made.seconds}))
     return report if baseline is None else replace(report, comparison=compare_reports(baseline, report))
@@ -190,6 +195,7 @@ def check_evaluation(
     baseline: Report | None = None,
     *,
     embedder: str | Embedder = "minilm",
+    support_model: str = "",
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
@@ -200,15 +206,20 @@ def check_evaluation(
     Raises:
         DataError: nothing to ask.
         ConfigError: a gate that could never pass, or of a perspective that is left out or has no labels; an unknown
-            criterion, or a depth below 1.
+            criterion, a depth below 1, or a support model that is not one for NLI.
+        ModelError: the support model could not be loaded.
         ComparisonError: a baseline of other data.
     """
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
         raise DataError(f"test set {dataset.name!r} is empty: it has neither questions nor safety samples")
     judged = ("judge",) if judge else ()
-    check_models(load_calibrations(calibration), _models(embedder))
+    check_models(load_calibrations(calibration), _models(embedder, support_model))
     _criteria(criteria, targets)
     at_depths(ks)
+    if support_model:
+        check_support_model(support_model)
+        if support_model not in SUPPORT_MODELS and "groundedness" in perspectives:
+            load_support_model(support_model)
     for gate in sorted(targets.gates):
         wanted = perspective_of(gate)
         if wanted not in (*perspectives, *judged, "overall"):
@@ -220,7 +231,7 @@ def check_evaluation(
     check_reachable(targets, {**best, **{name: top for name in gates if (top := bound_of(name)) is not None}})
     if baseline is not None:
         query_ids = [case.query_id for case in dataset.cases]
-        settings = _settings(perspectives, targets, embedder, judge)
+        settings = _settings(perspectives, targets, embedder, judge, support_model)
         check_comparable(baseline, dataset.fingerprint, query_ids, settings)
 
 
@@ -230,6 +241,7 @@ def report_of(
     perspectives: Sequence[str] = (),
     targets: Targets | None = None,
     embedder: str | Embedder = "minilm",
+    support_model: str = "",
     detector: Callable[[str], float] | None = None,
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
@@ -269,7 +281,9 @@ def report_of(
                     frames[one] = score_judgements(judgements)
                 else:
                     threshold = known[CLAIMS].threshold if CLAIMS in known else STRICT
-                    scored = measure(one, answered, embedder=embedder, named=named, threshold=threshold)
+                    scored = measure(
+                        one, answered, embedder=embedder, support_model=support_model, named=named, threshold=threshold
+                    )
                     frames[one] = with_probabilities(scored, known)
                 if one == "safety":
                     results = [safety_results(dataset, detector), system_results(dataset, answered.safety_answers)]
@@ -279,7 +293,7 @@ def report_of(
                 timed = one == "pipeline" and any(map(is_latency_measure, aims.named))
                 if not frames[one]["value"].notna().any() and not timed and not (one == "safety" and figures):
                     reason = _nothing_scored(one, answered)
-            note = f"judged by {level_of(answered)}" if one == "retrieval" and not reason else ""
+            note = judged_by(answered) if one == "retrieval" and not reason else ""
             warning = passages_in_doubt(answered) if note else ""
             if one in frames and one != "judge" and not reason:
                 note = "; ".join(filter(None, [note, scale_note(one, frames[one], known)]))
@@ -304,7 +318,8 @@ def report_of(
         rows += latency_rows(answered, aims)
     rows += [aimed(unmeasured(name, dataset), aims) for name in aims.named if name not in {row.measure for row in rows}]
     limit = known[CLAIMS].threshold if CLAIMS in known else STRICT
-    claims = claims_of(answered, list(dataset.queries), embedder, limit) if "groundedness" in measured else {}
+    model = support_model or "minilm"
+    claims = claims_of(answered, list(dataset.queries), model, limit) if "groundedness" in measured else {}
     costs = costs_by_case(answered, judgements)
     cases = cases_of(answered, scores_by_case(dataset, frames), decided, claims, judgements, costs)
     report = Report(
@@ -312,7 +327,7 @@ def report_of(
         test_set=_test_set(dataset),
         system=answered.system,
         settings={
-            **_settings(chosen, aims, embedder, judge),
+            **_settings(chosen, aims, embedder, judge, support_model),
             "cases": thresholds,
             **({"calibration": plain(known)} if known else {}),
             "detector": getattr(detector, "name", "given") if detector else "built-in",
@@ -346,18 +361,19 @@ def _criteria(criteria: Sequence[str], targets: Targets) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*criteria, *named]))
 
 
-def _models(embedder: str | Embedder) -> dict[str, str]:
+def _models(embedder: str | Embedder, support_model: str) -> dict[str, str]:
     """measure -> the model that computes it."""
     name = embedder if isinstance(embedder, str) else embedder.name
-    return {CLAIMS: claim_model(embedder), "semantic_similarity": name}
+    return {CLAIMS: support_model or "minilm", "semantic_similarity": name}
 
 
 def _settings(
-    perspectives: Sequence[str], targets: Targets, embedder: str | Embedder, judge: str | LLM
+    perspectives: Sequence[str], targets: Targets, embedder: str | Embedder, judge: str | LLM, support_model: str
 ) -> dict[str, Any]:
     return {
         "perspectives": list(perspectives),
         "embedder": embedder if isinstance(embedder, str) else embedder.name,
+        "support_model": support_model or "minilm",
         "judge": judge if isinstance(judge, str) else judge.name,
         "targets": dict(targets.measures),
         "cases": dict(targets.cases),

@@ -28,7 +28,7 @@ def failure_traces(report: Report, answered: Answered) -> list[dict[str, Any]]:
     given = {answer.query_id: answer for answer in answered.answers}
     claims: dict[str, list[dict[str, object]]] = {}
     if any(one.name == "groundedness" and one.measured for one in report.perspectives):
-        claims = claims_of(answered, list(failed), report.settings["embedder"])
+        claims = claims_of(answered, list(failed), report.settings["support_model"])
     traces = []
     for case in answered.dataset.cases:
         if (result := failed.get(case.query_id)) is None:

@@ -15,11 +15,13 @@ from ragbench.metrics.groundedness.checking import (
 )
 from ragbench.metrics.groundedness.citations import citation_form, cites_content, parse_citations, without_citations
 from ragbench.metrics.groundedness.claims import Claim, claims
-from ragbench.metrics.groundedness.entailment import check_support_model
+from ragbench.metrics.groundedness.entailment import BUILT_IN as SUPPORT_MODELS
+from ragbench.metrics.groundedness.entailment import check_support_model, load_support_model
 from ragbench.metrics.groundedness.numbers import Number, numbers, numeric_fabrications, numeric_support
 from ragbench.metrics.groundedness.support import claim_support, claim_supports
 
 __all__ = [
+    "SUPPORT_MODELS",
     "Claim",
     "Number",
     "Verdict",
@@ -32,6 +34,7 @@ __all__ = [
     "claim_supports",
     "claims",
     "claims_stated",
+    "load_support_model",
     "numbers",
     "numeric_fabrications",
     "numeric_support",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +72,7 @@ def entailment(asked: Sequence[tuple[Sequence[str], Page]], model: str) -> list[
 def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
     if not pairs:
         return []
-    encoder = load_model(model, "CrossEncoder")
-    column = _entailment_column(encoder, model)
+    encoder, column = load_support_model(model)
     single = column is None
     logits = encoder.predict(list(pairs), batch_size=16, show_progress_bar=False, apply_softmax=not single)
     values = np.asarray(logits, dtype=np.float64)
@@ -81,6 +81,18 @@ def _predict(pairs: Sequence[tuple[str, str]], model: str) -> list[float]:
     chosen = values.reshape(len(pairs)) if column is None else values[:, column]
     found: list[float] = np.clip(chosen, 0.0, 1.0).tolist()
     return found
+
+
+@lru_cache(maxsize=2)
+def load_support_model(model: str) -> tuple[Any, int | None]:
+    """A cross-encoder and which of its outputs is entailment (None: its only one); the last two stay in memory.
+
+    Raises:
+        ConfigError: it has no label for entailment.
+        ModelError: it could not be loaded.
+    """
+    encoder = load_model(model, "CrossEncoder")
+    return encoder, _entailment_column(encoder, model)
 
 
 def _entailment_column(encoder: Any, model: str) -> int | None:

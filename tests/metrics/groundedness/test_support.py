@@ -116,83 +116,51 @@ def test_in_range_repeatable_and_never_lower_with_the_answer_itself_as_context(
     assert after >= before - 1e-6
 
 
-@pytest.fixture(scope="module")
-def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real cross-encoder in a real folder, tiny and with random weights."""
-    import torch
-    from transformers import BertConfig, BertForSequenceClassification, BertTokenizer
-
-    folder = tmp_path_factory.mktemp("models") / "nli"
+def relabelled(nli_encoder: Path, folder: Path, labels: list[str]) -> Path:
     folder.mkdir()
-    vocabulary = [
-        "[PAD]",
-        "[UNK]",
-        "[CLS]",
-        "[SEP]",
-        "[MASK]",
-        *["the", "tower", "is", "tall", "opened", "in", "paris", "river", ".", "not"],
-    ]
-    (folder / "vocab.txt").write_text("\n".join(vocabulary), encoding="utf-8")
-    torch.manual_seed(3)
-    config = BertConfig(
-        vocab_size=len(vocabulary),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=128,
-        id2label={0: "contradiction", 1: "entailment", 2: "neutral"},
-        label2id={"contradiction": 0, "entailment": 1, "neutral": 2},
-        initializer_range=0.8,
-    )
-    BertForSequenceClassification(config).save_pretrained(folder)
-    BertTokenizer(str(folder / "vocab.txt"), model_max_length=128).save_pretrained(folder)
-    return folder
-
-
-def relabelled(encoder: Path, folder: Path, labels: list[str]) -> Path:
-    folder.mkdir()
-    for file in encoder.iterdir():
+    for file in nli_encoder.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
-    config = json.loads((encoder / "config.json").read_text(encoding="utf-8"))
+    config = json.loads((nli_encoder / "config.json").read_text(encoding="utf-8"))
     config |= {"id2label": dict(enumerate(labels)), "label2id": {label: i for i, label in enumerate(labels)}}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder
 
 
-def test_a_cross_encoder_gives_the_probability_of_entailment(encoder: Path) -> None:
+def test_a_cross_encoder_gives_the_probability_of_entailment(nli_encoder: Path) -> None:
     from sentence_transformers import CrossEncoder
 
-    expected = CrossEncoder(str(encoder)).predict(
+    expected = CrossEncoder(str(nli_encoder)).predict(
         [("The tower opened in Paris.", "The tower is tall.")], apply_softmax=True
     )
-    found = claim_support("The tower is tall.", ["The tower opened in Paris."], model=str(encoder))
+    found = claim_support("The tower is tall.", ["The tower opened in Paris."], model=str(nli_encoder))
     assert found == pytest.approx(float(expected[0][1]), abs=1e-5)
 
 
-def test_the_order_of_labels_is_read_from_the_model(encoder: Path, tmp_path: Path) -> None:
-    other = relabelled(encoder, tmp_path / "other", ["ENTAILMENT", "neutral", "contradiction"])
-    one = claim_support("The tower is tall.", ["The tower opened in Paris."], model=str(encoder))
+def test_the_order_of_labels_is_read_from_the_model(nli_encoder: Path, tmp_path: Path) -> None:
+    other = relabelled(nli_encoder, tmp_path / "other", ["ENTAILMENT", "neutral", "contradiction"])
+    one = claim_support("The tower is tall.", ["The tower opened in Paris."], model=str(nli_encoder))
     assert claim_support("The tower is tall.", ["The tower opened in Paris."], model=str(other)) != one
 
 
-def test_a_cross_encoder_without_entailment_is_refused(encoder: Path, tmp_path: Path) -> None:
-    other = relabelled(encoder, tmp_path / "other", ["bad", "fair", "good"])
+def test_a_cross_encoder_without_entailment_is_refused(nli_encoder: Path, tmp_path: Path) -> None:
+    other = relabelled(nli_encoder, tmp_path / "other", ["bad", "fair", "good"])
     with pytest.raises(ConfigError, match="the labels bad, fair, good, of which none is entailment"):
         claim_support("The tower is tall.", ["The tower opened in Paris."], model=str(other))
 
 
-def test_the_best_context_counts_and_the_worst_sentence_weighs_half(encoder: Path) -> None:
+def test_the_best_context_counts_and_the_worst_sentence_weighs_half(nli_encoder: Path) -> None:
     contexts = ["The tower opened in Paris.", "The river is not tall."]
-    one, two = (claim_support(text, contexts, model=str(encoder)) for text in ("The tower is tall.", "Paris opened."))
-    both = claim_support("The tower is tall. Paris opened.", contexts, model=str(encoder))
+    one, two = (
+        claim_support(text, contexts, model=str(nli_encoder)) for text in ("The tower is tall.", "Paris opened.")
+    )
+    both = claim_support("The tower is tall. Paris opened.", contexts, model=str(nli_encoder))
     assert both == pytest.approx(((one + two) / 2 + min(one, two)) / 2, abs=1e-5)
-    single = [claim_support("The tower is tall.", [context], model=str(encoder)) for context in contexts]
+    single = [claim_support("The tower is tall.", [context], model=str(nli_encoder)) for context in contexts]
     assert one == pytest.approx(max(single), abs=1e-5)
 
 
-def test_empty_sides_ask_no_encoder(encoder: Path) -> None:
-    assert claim_supports([("", ["x"]), ("x", [])], model=str(encoder)) == [0.0, 0.0]
+def test_empty_sides_ask_no_encoder(nli_encoder: Path) -> None:
+    assert claim_supports([("", ["x"]), ("x", [])], model=str(nli_encoder)) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("name", ["mini-lm", "", "/no/such/folder", "a/b/c"])
