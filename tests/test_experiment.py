@@ -28,6 +28,7 @@ from ragbench.experiment import (
     save_run,
     scores_to_csv,
 )
+from ragbench.llms import dry_run
 from ragbench.sweep.requests import failed_requests
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Judgement, Run
 
@@ -235,6 +236,12 @@ def test_records_of_versions_without_kinds_of_failure_are_read(tmp_path: Path) -
     (answer,) = load_run(tmp_path / "x").answers
     assert (answer.failure, answer.usage) == (None, usage)
     assert failed_requests(tmp_path / "x") == [(FailureKind.ERROR, "late")]
+
+
+def test_a_dry_run_saves_nothing(tmp_path: Path) -> None:
+    with dry_run():
+        save_run(tmp_path / "x", parameters={}, dataset=dataset(), run={}, scores=pd.DataFrame())
+    assert list(tmp_path.iterdir()) == []
 
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=0, max_size=6)
