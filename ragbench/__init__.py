@@ -27,7 +27,7 @@ _HOME = {
     "datasets.testsets.editing": ["add_case", "remove_case", "replace_case"],
     "datasets.writing": ["save_dataset"],
     "embedders": ["load_embedder"],
-    "llms": ["ScriptedLLM", "cost_of", "generate_many", "load_llm"],
+    "llms": ["ScriptedLLM", "cost_of", "dry_run", "generate_many", "load_llm"],
     "chunkers": ["chunk"],
     "retrievers": ["BM25", "Dense", "Hybrid", "make_retriever", "rerank", "retrieve", "search_latency", "to_documents"],
     "generation": ["answer_arms", "generate_answers"],

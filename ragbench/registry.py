@@ -299,8 +299,9 @@ HEADLINE = tuple(one.name.replace("{k}", "5") for one in _BUILT_IN if one.headli
 """The measures that a table shows first; any other one is shown where it has a target, or where all are wanted."""
 
 BRIEF = (
-    "nDCG@5", "R@5", "RR", "Success@5", "claim_support", "citation_accuracy", "answered", "semantic_similarity",
-    "gold_fact_coverage", "outcome_correct", "overall", "pass_rate",
+    "nDCG@5", "R@5", "RR", "Success@5", "chunk:nDCG@5", "chunk:R@5", "span_recall@5", "claim_support",
+    "citation_accuracy", "answered", "semantic_similarity", "gold_fact_coverage", "outcome_correct", "overall",
+    "pass_rate",
 )  # fmt: skip
 """The measures that the console shows without -v, in addition to those with a target."""
 
@@ -451,11 +452,11 @@ def higher_is_better(name: str) -> bool:
 def is_ranking_measure(name: str) -> bool:
     """Whether this is the name of a ranking measure, of documents, spans or chunks, at any depth.
 
-    >>> [is_ranking_measure(name) for name in ("F1@7", "span:RR", "Recall@5", "claim_support")]
-    [True, True, False, False]
+    >>> [is_ranking_measure(name) for name in ("F1@7", "span:RR", "recall@5", "claim_support")]
+    [True, True, True, False]
     """
-    found = find_measure(name)
-    return found is not None and found.name == name and name.rpartition(":")[2].partition("@")[0] in _RANKING
+    found = find_measure(name) if isinstance(name, str) else None
+    return found is not None and found.name.rpartition(":")[2].partition("@")[0] in _RANKING
 
 
 def bounds_of(name: str) -> tuple[float | None, float | None]:

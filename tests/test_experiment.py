@@ -28,6 +28,7 @@ from ragbench.experiment import (
     save_run,
     scores_to_csv,
 )
+from ragbench.llms import dry_run
 from ragbench.sweep.requests import failed_requests
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Judgement, Run
 
@@ -237,6 +238,12 @@ def test_records_of_versions_without_kinds_of_failure_are_read(tmp_path: Path) -
     assert failed_requests(tmp_path / "x") == [(FailureKind.ERROR, "late")]
 
 
+def test_a_dry_run_saves_nothing(tmp_path: Path) -> None:
+    with dry_run():
+        save_run(tmp_path / "x", parameters={}, dataset=dataset(), run={}, scores=pd.DataFrame())
+    assert list(tmp_path.iterdir()) == []
+
+
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=0, max_size=6)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -322,6 +329,11 @@ def test_an_older_result_is_replaced_as_a_whole(tmp_path: Path) -> None:
     saved(tmp_path / "x", parameters={"retriever": "new"})
     result = load_run(tmp_path / "x")
     assert (result.config["parameters"], list(result.answers)) == ({"retriever": "new"}, [])
+
+
+def test_measures_of_an_older_result_have_their_present_names(tmp_path: Path) -> None:
+    saved(tmp_path / "x", scores=scores({"q1": 1.0, "q2": None}).assign(measure="passed"))
+    assert set(load_run(tmp_path / "x").scores["measure"]) == {"pass_rate"}
 
 
 def test_a_folder_with_other_files_is_never_replaced(tmp_path: Path) -> None:

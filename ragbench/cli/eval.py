@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ragbench.cli.asking import AllowUnpriced, Concurrency, DryRun, MaxCost, NoCache, Offline, asking, say_estimate
+from ragbench.cli.asking import AllowUnpriced, Concurrency, DryRun, MaxCost, NoCache, Offline, asking, say_models
 from ragbench.cli.speaking import shown
 from ragbench.errors import ConfigError, DataError, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from ragbench.llms import Estimate
+    from ragbench import llms
     from ragbench.types import Dataset
 
 RESULTS = Path("results", "eval")
@@ -89,7 +89,8 @@ def eval_command(
     """
     from ragbench.cli.evaltable import error_console, say_answer, say_found, say_report
 
-    with asking(max_cost, no_cache, offline, allow_unpriced):
+    with asking(max_cost, no_cache, offline, allow_unpriced) as settings:
+        from ragbench import llms
         from ragbench.evaluation import (
             answer_all,
             check_evaluation,
@@ -97,12 +98,11 @@ def eval_command(
             check_perspectives,
             failure_traces,
             load_targets,
-            rehearse,
             report_of,
             select_categories,
             select_suite,
         )
-        from ragbench.llms import check_servers, named_model
+        from ragbench.evaluation.perspectives import judgements_of
         from ragbench.metrics.safety import load_detector
         from ragbench.report.evaluation import (
             check_output,
@@ -121,7 +121,8 @@ def eval_command(
         if save_trace and place is not None and is_report_file(place):
             raise ConfigError(f"--save-trace needs a folder, and --output {output} is a file; name a folder")
         chosen, asked_for, ks = check_perspectives(_words(perspective)), _words(criteria), _depths(k)
-        judge = named_model(judge, judge_provider, judge_model)
+        judge = llms.named_model(judge, judge_provider, judge_model)
+        judging = llms.check_llm(judge, settings) if judge else ""
         aims = load_targets(targets, fail_under)
         earlier = None if baseline is None else read_report(baseline)
         data = _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus)
@@ -129,11 +130,9 @@ def eval_command(
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
         categories = _words(category)
         data = select_suite(select_categories(data, categories), suite)
-        embedder = "wordllama" if suite == "smoke" else "minilm"
         options: dict[str, Any] = {
-            "embedder": embedder,
             "support_model": support_model,
-            "judge": judge,
+            "judge": judging,
             "criteria": asked_for,
             "ks": ks,
             "calibration": calibration or (),
@@ -141,10 +140,14 @@ def eval_command(
         attacks = "safety" in chosen
         check_evaluation(data, chosen, aims, earlier, **options)
         if dry_run:
-            _say_rehearsal(*rehearse(data, system, judge, asked_for, attacks=attacks))
+            with llms.dry_run() as plan:
+                answered = answer_all(data, system, attacks=attacks, settings=settings)
+                if judging:
+                    judgements_of(answered, judging, asked_for)
+            _say_dry_run(plan, judge)
             raise typer.Exit(0)
         scorer = load_detector(detector) if detector else None
-        check_servers(judge)
+        llms.check_servers(judging)
         if place is None and not query:
             place = _own_folder(data.name, Path(system).stem, suite)
         journal = None
@@ -153,7 +156,9 @@ def eval_command(
             journal = _journal(place, force)
         start = time.perf_counter()
         with _said_what_is_kept(journal, output):
-            answered = answer_all(data, system, concurrency=concurrency, attacks=attacks, keep=journal or "")
+            answered = answer_all(
+                data, system, concurrency=concurrency, attacks=attacks, keep=journal or "", settings=settings
+            )
         asked = round(time.perf_counter() - start, 3)
         name = f"{data.name}, {answered.system['name']}"
         if output and place is not None:
@@ -278,10 +283,10 @@ def _suited(name: str, suite: str) -> str:
     return name if suite == "full" else f"{name} ({suite})"
 
 
-def _say_rehearsal(estimates: Mapping[str, Estimate], notes: Sequence[str]) -> None:
-    for note in notes:
-        typer.echo(note)
-    if estimates:
-        say_estimate(estimates)
-    elif not notes:
-        typer.echo("No language model would be asked: nothing to pay.")
+def _say_dry_run(plan: llms.DryRun, judge: str) -> None:
+    for system, questions in plan.questions.items():
+        typer.echo(f"{questions} questions would be sent to {system}; what that costs is not known here")
+        if judge:
+            typer.echo(f"{judge} would judge its answers, one request each")
+    if plan.models or not plan.questions:
+        say_models(plan.models)

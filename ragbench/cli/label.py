@@ -66,7 +66,7 @@ def _write_sheet(
 ) -> None:
     from ragbench.cli.eval import load_questions
     from ragbench.evaluation import answer_all, report_of
-    from ragbench.evaluation.perspectives import claim_model, texts_of
+    from ragbench.evaluation.perspectives import texts_of
     from ragbench.labelling.score_sheet import write_score_sheet
     from ragbench.registry import measure_of
 
@@ -89,7 +89,7 @@ def _write_sheet(
         {answer.query_id: [texts.get(one, "") for one in answer.contexts] for answer in answered.answers},
         output,
         measure=about.name,
-        model=claim_model("minilm") if about.name == "claim_support" else "minilm",
+        model="minilm",
         source=str(answered.system["name"]),
         n=n,
         annotator=annotator,

@@ -10,7 +10,6 @@ from ragbench.evaluation.evaluating import (
     evaluate,
     report_of,
 )
-from ragbench.evaluation.rehearsing import rehearse
 from ragbench.evaluation.suites import SUITES, select_categories, select_suite
 from ragbench.evaluation.targets import Targets, check_gates_measured, load_targets, verdict
 from ragbench.evaluation.traces import failure_traces
@@ -27,7 +26,6 @@ __all__ = [
     "evaluate",
     "failure_traces",
     "load_targets",
-    "rehearse",
     "report_of",
     "select_categories",
     "select_suite",

@@ -43,11 +43,10 @@ from ragbench.evaluation.perspectives import (
     at_depths,
     ceilings_of,
     chunk_statistics,
-    claim_model,
     claims_of,
     document_ceilings,
+    judged_by,
     judgements_of,
-    level_of,
     measure,
     passages_in_doubt,
     unlabelled,
@@ -294,7 +293,7 @@ def report_of(
                 timed = one == "pipeline" and any(map(is_latency_measure, aims.named))
                 if not frames[one]["value"].notna().any() and not timed and not (one == "safety" and figures):
                     reason = _nothing_scored(one, answered)
-            note = f"judged by {level_of(answered)}" if one == "retrieval" and not reason else ""
+            note = judged_by(answered) if one == "retrieval" and not reason else ""
             warning = passages_in_doubt(answered) if note else ""
             if one in frames and one != "judge" and not reason:
                 note = "; ".join(filter(None, [note, scale_note(one, frames[one], known)]))
@@ -319,7 +318,7 @@ def report_of(
         rows += latency_rows(answered, aims)
     rows += [aimed(unmeasured(name, dataset), aims) for name in aims.named if name not in {row.measure for row in rows}]
     limit = known[CLAIMS].threshold if CLAIMS in known else STRICT
-    model = claim_model(embedder, support_model)
+    model = support_model or "minilm"
     claims = claims_of(answered, list(dataset.queries), model, limit) if "groundedness" in measured else {}
     costs = costs_by_case(answered, judgements)
     cases = cases_of(answered, scores_by_case(dataset, frames), decided, claims, judgements, costs)
@@ -365,7 +364,7 @@ def _criteria(criteria: Sequence[str], targets: Targets) -> tuple[str, ...]:
 def _models(embedder: str | Embedder, support_model: str) -> dict[str, str]:
     """measure -> the model that computes it."""
     name = embedder if isinstance(embedder, str) else embedder.name
-    return {CLAIMS: claim_model(embedder, support_model), "semantic_similarity": name}
+    return {CLAIMS: support_model or "minilm", "semantic_similarity": name}
 
 
 def _settings(
@@ -374,7 +373,7 @@ def _settings(
     return {
         "perspectives": list(perspectives),
         "embedder": embedder if isinstance(embedder, str) else embedder.name,
-        "support_model": claim_model(embedder, support_model),
+        "support_model": support_model or "minilm",
         "judge": judge if isinstance(judge, str) else judge.name,
         "targets": dict(targets.measures),
         "cases": dict(targets.cases),

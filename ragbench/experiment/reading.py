@@ -20,6 +20,9 @@ from ragbench.types import Answer, Completion, Judgement, Passage, Run, RunResul
 if TYPE_CHECKING:
     import pandas as pd
 
+_OLD_NAMES = {"passed": "pass_rate"}
+"""Measures of folders that an earlier version wrote, and what they are called now."""
+
 _Record = TypeVar("_Record", Answer, Judgement)
 _Parsed = TypeVar("_Parsed")
 
@@ -58,6 +61,7 @@ def load_run(folder: str | Path) -> RunResult:
         "answers.jsonl": ("answers", len(result.answers)),
         "judgements.jsonl": ("judgements", len(result.judgements)),
     }
+    result.scores["measure"] = result.scores["measure"].replace(_OLD_NAMES)
     for name, (kind, count) in found.items():
         if config["counts"].get(kind) != count:
             raise DataError(_damaged(folder / name, f"{count} entries where {config['counts'].get(kind)} were written"))

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from ragbench.errors import ConfigError, unknown
 from ragbench.experiment.configuration import configuration
 from ragbench.files import swap_in, write_durably
+from ragbench.llms import active_dry_run
 from ragbench.metrics.retrieval import ranking
 from ragbench.report.environment import environment
 from ragbench.types import Answer, Dataset, Judgement, Run
@@ -87,7 +88,7 @@ def save_run(
     """Write everything that a run produced into one folder; an older result there is replaced as a whole.
 
     Args:
-        folder: where; "" means "keep nothing", and nothing is done.
+        folder: where; "" means "keep nothing", and nothing is done; nor is it in a dry run, which has stand-ins only.
         parameters: every parameter of the run.
         dataset: what it was measured on; its name, split, fingerprint and questions are kept.
         run: document-level ranking.
@@ -104,7 +105,7 @@ def save_run(
     Raises:
         ConfigError: if scores or parameters are not what they should be, or `folder` holds other files.
     """
-    if str(folder) == "":
+    if str(folder) == "" or active_dry_run():
         return None
     folder = Path(folder).absolute()
     counts = {
@@ -262,5 +263,7 @@ def _diagnosis_lines(diagnosis: pd.DataFrame) -> str:
     kept = ("query_id", "cause", "evidence", "test", "measure", "value")
     failed = diagnosis[diagnosis["failed"]].astype(object)
     rows = failed.where(failed.notna(), None)[list(kept)].to_dict("records")
-    kept_rows = (_shortened({name: value for name, value in row.items() if value not in (None, "")}) for row in rows)
+    kept_rows = (
+        _shortened({str(name): value for name, value in row.items() if value not in (None, "")}) for row in rows
+    )
     return "".join(json.dumps(row, allow_nan=False) + "\n" for row in kept_rows)

@@ -49,7 +49,6 @@ from ragbench.report.judging import (
 from ragbench.report.labels import (
     draft_findings,
     draft_table,
-    estimate_table,
     origin_table,
     reference_findings,
     reference_table,
@@ -115,7 +114,6 @@ __all__ = [
     "disagreements",
     "draft_findings",
     "draft_table",
-    "estimate_table",
     "failure_details",
     "failure_links",
     "findings",

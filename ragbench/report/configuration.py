@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.errors import ConfigError, unknown
 from ragbench.metrics.retrieval import ranking
-from ragbench.registry import higher_is_better
+from ragbench.registry import higher_is_better, named_among
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Chunk, Dataset, Run
@@ -171,10 +170,7 @@ def main_measure(scores: pd.DataFrame) -> str:
 
 
 def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
-    own = scores[scores["measure"] == measure]
-    if own.empty:
-        raise ConfigError(unknown("measure", measure, sorted(set(scores["measure"]))))
-    return own
+    return scores[scores["measure"] == named_among(measure, sorted(set(scores["measure"])))]
 
 
 def _graded(judged: Mapping[str, int]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
 from ragbench.metrics.retrieval import ranking
-from ragbench.registry import LEADERBOARD, higher_is_better
+from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.report.configuration import budget_curve, main_measure, only
 from ragbench.report.models import ANSWER_MEASURES, with_language_model
 from ragbench.statistics import compare, held_out, p_text, summarise
@@ -74,12 +74,15 @@ def best_two(results: Sequence[RunResult], board: pd.DataFrame) -> tuple[RunResu
     return by_name[names[0]], by_name[names[min(1, len(names) - 1)]]
 
 
-def ranking_measure(results: Sequence[RunResult]) -> str:
-    """What a sweep is ranked by: `main_measure`, or a measure of answers where the sweep is about nothing else.
+def ranking_measure(results: Sequence[RunResult], measure: str = "") -> str:
+    """What a sweep is ranked by: the `measure` named, in any case; else `main_measure`, or a measure of answers
+    where the sweep is about nothing else.
 
     Configurations that differ in model or prompt only retrieve the same: by evidence they all tie. Then correctness as
     a language model judges it, or else the similarity to the reference answer, tells them apart.
     """
+    if measure:
+        return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
     main = main_measure(results[0].scores)
     if len(results) < 2 or not any(with_language_model(result.config["parameters"]) for result in results):
         return main
@@ -119,7 +122,7 @@ def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFr
     import pandas as pd
 
     check_comparable(results)
-    main = measure or ranking_measure(results)
+    main = ranking_measure(results, measure)
     identity = configurations(results).set_index("name").to_dict("index")
     rows = [{"name": result.name, **identity[result.name], **_standing(result, main)} for result in results]
     table = pd.DataFrame(rows)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.experiment import check_parameters, environment, load_run, load_sweep, result_folders
+from ragbench.llms import Settings, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.job import Place, make_job
 from ragbench.sweep.notebooks import read_notebook
 from ragbench.sweep.progress import Progress
-from ragbench.sweep.running import Place, run_all, run_job
+from ragbench.sweep.running import run_all
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,22 +86,23 @@ def verify(
     folder = Path(folder)
     if not folder.is_dir() or not (results := result_folders(folder)):
         raise ConfigError(f"{folder} holds no results; expected the folder of a sweep, such as results/quickstart")
-    with spending.settings(replies, max_cost), tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary:
+    settings = spending.on_account(current_settings(replies, max_cost), folder)
+    with tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary:
         verified: dict[str, Verified] = {}
         stored: list[_Stored] = []
         for path in results:
             try:
-                stored.append(_stored(folder, path.name))
+                stored.append(_stored(folder, path.name, settings))
             except DataError as exc:
                 verified[path.name] = Verified(path.name, 0, (str(exc),))
         again = SweepFolder(Path(temporary) / folder.resolve().name)
         side_by_side = min(jobs or processes.default_jobs(), max(1, len(stored)))
         progress = Progress(Console(stderr=True), len(stored), jobs=side_by_side)
-        with again.locked(), spending.account(folder.absolute()):
+        with again.locked():
             for text in dict.fromkeys(one.text for one in stored):
                 group = {one.name: one for one in stored if one.text == text}
                 made = {
-                    name: run_job(again, name, one.place, one.parameters, source=one.source, stamp={})
+                    name: make_job(again, name, one.place, one.parameters, settings, source=one.source, stamp={})
                     for name, one in group.items()
                 }
                 ended = run_all(text, again, made, progress, side_by_side)
@@ -112,7 +115,7 @@ def verify(
     return [*(verified[path.name] for path in results), *board]
 
 
-def _stored(folder: Path, name: str) -> _Stored:
+def _stored(folder: Path, name: str, settings: Settings) -> _Stored:
     config, notebook = load_run(folder / name).config, folder / f"{name}.ipynb"
     try:
         executed = json.loads(notebook.read_text(encoding="utf-8"))
@@ -133,7 +136,7 @@ def _stored(folder: Path, name: str) -> _Stored:
             f"{digest[:12]}, not {str(source.get('notebook_sha256'))[:12]})"
         )
     try:
-        check_parameters(config["parameters"])
+        check_parameters(config["parameters"], settings)
     except ConfigError as exc:
         raise ConfigError(f"{name} cannot be run here: {exc}") from exc
     cwd = (folder / grid).resolve().parent

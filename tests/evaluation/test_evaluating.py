@@ -422,8 +422,8 @@ def test_a_pipeline_of_a_file_is_measured_by_evidence_spans() -> None:
     start = CORPUS["fish"].full_text.index("through gills")
     case = replace(CASES[2], evidence=(Span("fish", start, start + 13),))
     report = evaluate(replace(DATA, cases=(case,)).select(["q3"]), "bm25", perspectives=["retrieval"])
-    assert report.perspectives[0].note == "judged by evidence spans"
-    assert values(report)["Success@5"] == 1.0
+    assert report.perspectives[0].note == "rankings judged by documents, gold evidence"
+    assert values(report)["Success@5"] == values(report)["span:Success@5"] == 1.0
     assert values(report)["context_evidence_recall"] == 1.0
 
 

@@ -211,7 +211,7 @@ def test_a_plan_is_printed_and_writes_nothing(server: Any, tmp_path: Path) -> No
         "openai:m:",
         "  requests cached:  0",
         "  requests to send: 6",
-        "  requests to send: 14, of which 14 judge answers that are still to be written",
+        "  requests to send: 14, of which 14 rest on replies that are still to be written",
         "Maximum: $5.00, of which $0.0000 are spent",
     ):
         assert line in done.output

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError
+from ragbench.registry import is_ranking_measure
 from ragbench.report.evaluation.records import SCHEMA, Report
 
 if TYPE_CHECKING:
@@ -56,11 +57,36 @@ def parse_report(data: object, where: str = "report") -> Report:
     from pydantic import ValidationError
 
     try:
-        return _adapter().validate_python(data)
+        return _with_levels(_adapter().validate_python(data))
     except ValidationError as exc:
         mistakes = [_mistake(error) for error in exc.errors(include_url=False)]
         more = f"; and {len(mistakes) - _NAMED} more" if len(mistakes) > _NAMED else ""
         raise DataError(f"{where} is damaged: {'; '.join(mistakes[:_NAMED])}{more}") from exc
+
+
+_OLD_NOTES = {"judged by evidence spans": "span:", "judged by chunk labels": "chunk:"}
+
+
+def _with_levels(report: Report) -> Report:
+    """An older report with its ranking measures named by the level at which they were measured."""
+    notes = [one.note for one in report.perspectives if one.name == "retrieval"]
+    prefix = _OLD_NOTES.get(notes[0] if notes else "", "")
+    if not prefix:
+        return report
+
+    def named(measure: str) -> str:
+        return f"{prefix}{measure}" if is_ranking_measure(measure) and ":" not in measure else measure
+
+    def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {named(measure): value for measure, value in values.items()}
+
+    return replace(
+        report,
+        settings={**report.settings, "targets": renamed(report.settings.get("targets", {}))},
+        measures=tuple(replace(row, measure=named(row.measure)) for row in report.measures),
+        cases=tuple(replace(case, scores=renamed(case.scores)) for case in report.cases),
+        categories=tuple(replace(one, measures=renamed(one.measures)) for one in report.categories),
+    )
 
 
 def report_schema() -> dict[str, Any]:

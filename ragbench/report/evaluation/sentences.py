@@ -88,7 +88,11 @@ def depth_table(report: Report) -> tuple[list[int], list[tuple[str, list[str]]]]
     """Ranking measures by depth: the depths, and a row of values for each measure; nothing where none was measured."""
     values = {row.measure: row.value for row in report.measures if row.n_scored and is_ranking_measure(row.measure)}
     ks = [k for k in report.settings.get("k", ()) if any(name.endswith(f"@{k}") for name in values)]
-    rows = [(f"{name}@k{more}", [number(values.get(f"{name}@{k}")) for k in ks]) for name, more in _AT_DEPTHS.items()]
+    level = next((one for one in ("", "chunk:", "span:") if any(name.startswith(f"{one}nDCG@") for name in values)), "")
+    rows = [
+        (f"{level}{name}@k{more}", [number(values.get(f"{level}{name}@{k}")) for k in ks])
+        for name, more in _AT_DEPTHS.items()
+    ]
     return ks, rows if ks else []
 
 
