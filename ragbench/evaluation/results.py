@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
 from ragbench.evaluation.result import Result
-from ragbench.registry import LEADERBOARD, higher_is_better
+from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
 
 if TYPE_CHECKING:
@@ -99,10 +99,12 @@ def main_measure(scores: pd.DataFrame) -> str:
 
 
 def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
-    own = scores[scores["measure"] == measure]
-    if own.empty:
-        raise ConfigError(unknown("measure", measure, sorted(set(scores["measure"]))))
-    return own
+    """The rows of one measure, named in any case.
+
+    Raises:
+        ConfigError: it is not among the scores.
+    """
+    return scores[scores["measure"] == named_among(measure, sorted(set(scores["measure"])))]
 
 
 def configurations(results: Sequence[Result]) -> pd.DataFrame:
@@ -151,12 +153,15 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
     return baseline or names[0]
 
 
-def ranking_measure(results: Sequence[Result]) -> str:
-    """What a sweep is ranked by: `main_measure`, or a measure of answers where the sweep is about nothing else.
+def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
+    """What a sweep is ranked by: the `measure` named, in any case; else `main_measure`, or a measure of answers
+    where the sweep is about nothing else.
 
     Configurations that differ in model or prompt only retrieve the same: by evidence they all tie. Then correctness as
     a language model judges it, or else the similarity to the reference answer, tells them apart.
     """
+    if measure:
+        return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
     main = main_measure(results[0].scores)
     if len(results) < 2 or not any(with_language_model(result.config["parameters"]) for result in results):
         return main
@@ -195,7 +200,7 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     import pandas as pd
 
     check_comparable(results)
-    main = measure or ranking_measure(results)
+    main = ranking_measure(results, measure)
     identity = configurations(results).set_index("name").to_dict("index")
     rows = [{"name": result.name, **identity[result.name], **_standing(result, main)} for result in results]
     table = pd.DataFrame(rows)
