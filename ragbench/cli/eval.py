@@ -62,6 +62,7 @@ def eval_command(
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
     targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
     calibration: Annotated[list[Path] | None, typer.Option(help=_CALIBRATION)] = None,
+    measure: Annotated[str, typer.Option(help="Measures of your own: package.module:attribute,...")] = "",
     save_trace: Annotated[
         bool, typer.Option("--save-trace", help="Write traces.jsonl of the failed questions.")
     ] = False,
@@ -104,6 +105,7 @@ def eval_command(
         )
         from ragbench.evaluation.perspectives import judgements_of
         from ragbench.metrics.safety import load_detector
+        from ragbench.registry import load_measures
         from ragbench.report.evaluation import (
             check_output,
             compare_reports,
@@ -123,6 +125,7 @@ def eval_command(
         chosen, asked_for, ks = check_perspectives(_words(perspective)), _words(criteria), _depths(k)
         judge = llms.named_model(judge, judge_provider, judge_model)
         judging = llms.check_llm(judge, settings) if judge else ""
+        own = load_measures(measure)
         aims = load_targets(targets, fail_under)
         earlier = None if baseline is None else read_report(baseline)
         data = _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus)
@@ -164,7 +167,13 @@ def eval_command(
         if output and place is not None:
             name = place.stem if is_report_file(place) else place.resolve().name
         report = report_of(
-            answered, perspectives=chosen, targets=aims, name=_suited(name, suite), detector=scorer, **options
+            answered,
+            perspectives=chosen,
+            targets=aims,
+            name=_suited(name, suite),
+            detector=scorer,
+            measures=own,
+            **options,
         )
         report = replace(
             report,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,7 @@ from ragbench.evaluation.perspectives import (
     judgements_of,
     measure,
     passages_in_doubt,
+    texts_of,
     unlabelled,
     unmeasurable,
 )
@@ -60,7 +61,7 @@ from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.safety import load_detector
 from ragbench.progress import progress_bar
-from ragbench.registry import KS, PERSPECTIVES, perspective_of
+from ragbench.registry import KS, PERSPECTIVES, Measure, declaration, load_measures, perspective_of
 from ragbench.report.environment import environment
 from ragbench.report.evaluation import (
     Made,
@@ -74,7 +75,7 @@ from ragbench.report.evaluation import (
     compare_reports,
 )
 from ragbench.report.evaluation.sentences import BUILT_IN
-from ragbench.scoring import score_judgements
+from ragbench.scoring import score_judgements, score_own
 from ragbench.types import LLM, Answer, Dataset, Embedder, Judgement, System
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ if TYPE_CHECKING:
 
 CLAIMS = "claim_support"
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
-_MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "overall"))
+_MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "overall"))
 CRITERIA = ("correctness", "faithfulness", "relevance")
 """What a judge is asked about each answer, unless other criteria are named."""
 
@@ -100,6 +101,7 @@ def evaluate(
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
     calibration: Given = (),
+    measures: str | Iterable[str | Measure] = (),
     baseline: Report | None = None,
     name: str = "",
 ) -> Report:
@@ -124,6 +126,7 @@ def evaluate(
         calibration: what heuristic scores mean on texts like these: one or several `Calibration`, or their files. A
             calibrated measure M gets "calibrated:M", the probability that a person says yes, and its threshold decides
             in place of the one in `targets`. Without one, reports show how the scores rank, and say "uncalibrated".
+        measures: of your own: `Measure(name, function)`, or "package.module:attribute".
         baseline: an earlier report to compare with; refused before anything is asked if it is of other questions.
         name: of the report; "" makes one from the dataset and the system.
 
@@ -158,6 +161,7 @@ def evaluate(
         ks=ks,
         calibration=calibration,
     )
+    own = load_measures(measures)
     check_servers(judge)
     if isinstance(detector, str):
         detector = load_detector(detector)
@@ -167,7 +171,7 @@ def evaluate(
     report = report_of(
         answered, perspectives=chosen, targets=aims, embedder=embedder, support_model=support_model,
         detector=detector, judge=judge, criteria=criteria, ks=ks,
-        calibration=calibration, name=name,
+        calibration=calibration, measures=own, name=name,
     )  # fmt: skip
     report = replace(report, made=replace(report.made, seconds={"ask": round(asked, 3), **report.made.seconds}))
     return report if baseline is None else replace(report, comparison=compare_reports(baseline, report))
@@ -222,7 +226,7 @@ def check_evaluation(
             load_support_model(support_model)
     for gate in sorted(targets.gates):
         wanted = perspective_of(gate)
-        if wanted not in (*perspectives, *judged, "overall"):
+        if wanted not in (*perspectives, *judged, "own", "overall"):
             raise ConfigError(f"--fail-under names {gate}, of the perspective {wanted!r}, which is not evaluated here")
         if wanted in perspectives and (reason := unlabelled(wanted, dataset, targets.named)):
             raise ConfigError(f"--fail-under names {gate}, which this test set cannot show: {reason}")
@@ -247,6 +251,7 @@ def report_of(
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
     calibration: Given = (),
+    measures: str | Iterable[str | Measure] = (),
     name: str = "",
 ) -> Report:
     """The report on answers that are there; the arguments are those of `evaluate`."""
@@ -302,6 +307,10 @@ def report_of(
             states.append(Perspective(one, not reason, reason, note, warning))
             seconds[one] = round(time.perf_counter() - start, 3)
             bar.update()
+    if own := load_measures(measures):
+        frames["own"] = score_own(dataset, answered.answers, own, texts_of(answered))
+        scored_any = bool(frames["own"]["value"].notna().any())
+        states.append(Perspective("own", scored_any, "" if scored_any else _nothing_scored("own", answered)))
     measured = {one.name: frames[one.name] for one in states if one.measured and one.name in frames}
     if measured.keys().isdisjoint(OF_ANSWERS):
         aims = aims.without(["pass_rate"])  # which is about answers
@@ -333,6 +342,7 @@ def report_of(
             "detector": getattr(detector, "name", "given") if detector else "built-in",
             "k": list(ks),
             **({"criteria": list(criteria)} if judge else {}),
+            **({"measures": [declaration(one) for one in own]} if own else {}),
         },
         perspectives=tuple(states),
         measures=tuple(rows),
