@@ -58,7 +58,7 @@ def required_queries(
     >>> before, after = scores(0, 0.5, 0.5, 1, 0, 1), scores(0.5, 0.5, 0.25, 1, 0.5, 1)
     >>> required_queries(before, after, 0.1).round(3)
       measure  effect  deviation  required  detectable  n
-    0      RR     0.1      0.306        76       0.439  6
+    0      RR     0.1      0.306        76       0.495  6
 
     Raises:
         ConfigError: `effect`, `power` or `alpha` out of range, or a measure that is not there.
