@@ -63,6 +63,7 @@ def eval_command(
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
     targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
     calibration: Annotated[list[Path] | None, typer.Option(help=_CALIBRATION)] = None,
+    measure: Annotated[str, typer.Option(help="Measures of your own: package.module:attribute,...")] = "",
     save_trace: Annotated[
         bool, typer.Option("--save-trace", help="Write traces.jsonl of the failed questions.")
     ] = False,
@@ -107,6 +108,7 @@ def eval_command(
         )
         from ragbench.evaluation.perspectives import judgements_of
         from ragbench.metrics.safety import load_detector
+        from ragbench.registry import load_measures
         from ragbench.report.evaluation import (
             check_output,
             is_report_file,
@@ -125,6 +127,7 @@ def eval_command(
         chosen, asked_for, ks = check_perspectives(_words(perspective)), _words(criteria), _depths(k)
         judge = llms.named_model(judge, judge_provider, judge_model)
         judging = llms.check_llm(judge, settings) if judge else ""
+        own = load_measures(measure)
         aims = load_targets(targets, fail_under)
         earlier = None if baseline is None else load_result(baseline).report
         data = _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus)
@@ -168,7 +171,7 @@ def eval_command(
         settings = {"suite": suite, **({"categories": categories} if categories else {})}
         result = result_of(
             answered, perspectives=chosen, targets=aims, baseline=earlier, name=_suited(name, suite),
-            settings=settings, seconds={"ask": asked}, detector=scorer, **options,
+            settings=settings, seconds={"ask": asked}, detector=scorer, measures=own, **options,
         )  # fmt: skip
         report = result.report
         if place is not None and is_report_file(place):

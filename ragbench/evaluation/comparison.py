@@ -103,7 +103,11 @@ def _changes(baseline: Report, report: Report) -> tuple[tuple[Change, ...], tupl
     """The changes, and of those that are called a difference, what is wrong with the shape of the differences."""
     before, after = _scored(baseline), _scored(report)
     aimed = {row.measure for row in report.measures if row.target is not None}
-    shared = [name for name in before if name in after and (name in HEADLINE or name in aimed) and not _twice(name)]
+    shared = [
+        name
+        for name in before
+        if name in after and (name in HEADLINE or name in aimed or perspective_of(name) == "own") and not _twice(name)
+    ]
     if _ranked_otherwise(baseline, report):
         shared = [name for name in shared if not name.startswith("span:")]
     if _weighted_otherwise(baseline, report):

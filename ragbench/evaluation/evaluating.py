@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -78,8 +78,8 @@ from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.safety import load_detector
 from ragbench.metrics.score_calibration import Calibration
 from ragbench.progress import progress_bar
-from ragbench.registry import KS, PERSPECTIVES, perspective_of
-from ragbench.scoring import score_judgements
+from ragbench.registry import KS, PERSPECTIVES, Measure, declaration, load_measures, perspective_of
+from ragbench.scoring import score_judgements, score_own
 from ragbench.types import LLM, Answer, Dataset, Embedder, Judgement, System
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
 CLAIMS = "claim_support"
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
-_MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "overall"))
+_MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "overall"))
 CRITERIA = ("correctness", "faithfulness", "relevance")
 """What a judge is asked about each answer, unless other criteria are named."""
 
@@ -105,6 +105,7 @@ def evaluate(
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
     calibration: Given = (),
+    measures: str | Iterable[str | Measure] = (),
     baseline: Result | Report | str | Path | None = None,
     name: str = "",
 ) -> Result:
@@ -129,6 +130,7 @@ def evaluate(
         calibration: what heuristic scores mean on texts like these: one or several `Calibration`, or their files. A
             calibrated measure M gets "calibrated:M", the probability that a person says yes, and its threshold decides
             in place of the one in `targets`. Without one, reports show how the scores rank, and say "uncalibrated".
+        measures: of your own: `Measure(name, function)`, or "package.module:attribute".
         baseline: an earlier result to compare with, or its folder; refused before anything is asked if it is of other
             questions.
         name: of the result; "" makes one from the dataset and the system.
@@ -159,6 +161,7 @@ def evaluate(
         dataset, chosen, aims, earlier, embedder=embedder, support_model=support_model,
         judge=judge, criteria=criteria, ks=ks, calibration=calibration,
     )  # fmt: skip
+    own = load_measures(measures)
     check_servers(judge)
     if isinstance(detector, str):
         detector = load_detector(detector)
@@ -167,8 +170,8 @@ def evaluate(
     asked = time.perf_counter() - start
     return result_of(
         answered, perspectives=chosen, targets=aims, embedder=embedder, support_model=support_model,
-        detector=detector, judge=judge, criteria=criteria, ks=ks, calibration=calibration, baseline=earlier, name=name,
-        seconds={"ask": round(asked, 3)},
+        detector=detector, judge=judge, criteria=criteria, ks=ks, calibration=calibration, measures=own,
+        baseline=earlier, name=name, seconds={"ask": round(asked, 3)},
     )  # fmt: skip
 
 
@@ -221,7 +224,7 @@ def check_evaluation(
             load_support_model(support_model)
     for gate in sorted(targets.gates):
         wanted = perspective_of(gate)
-        if wanted not in (*perspectives, *judged, "overall"):
+        if wanted not in (*perspectives, *judged, "own", "overall"):
             raise ConfigError(f"--fail-under names {gate}, of the perspective {wanted!r}, which is not evaluated here")
         if wanted in perspectives and (reason := unlabelled(wanted, dataset, targets.named)):
             raise ConfigError(f"--fail-under names {gate}, which this test set cannot show: {reason}")
@@ -246,6 +249,7 @@ def result_of(
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
     calibration: Given = (),
+    measures: str | Iterable[str | Measure] = (),
     baseline: Report | None = None,
     name: str = "",
     settings: Mapping[str, Any] = MappingProxyType({}),
@@ -310,6 +314,10 @@ def result_of(
             states.append(Perspective(one, not reason, reason, note, warning))
             taken[one] = round(time.perf_counter() - start, 3)
             bar.update()
+    if own := load_measures(measures):
+        frames["own"] = score_own(dataset, answered.answers, own, texts_of(answered))
+        scored_any = bool(frames["own"]["value"].notna().any())
+        states.append(Perspective("own", scored_any, "" if scored_any else _nothing_scored("own", answered)))
     measured = {one.name: frames[one.name] for one in states if one.measured and one.name in frames}
     if measured.keys().isdisjoint(OF_ANSWERS):
         aims = aims.without(["pass_rate"])  # which is about answers
@@ -342,6 +350,7 @@ def result_of(
             "detector": getattr(detector, "name", "given") if detector else "built-in",
             "k": list(ks),
             **({"criteria": list(criteria)} if judge else {}),
+            **({"measures": [declaration(one) for one in own]} if own else {}),
         },
         perspectives=tuple(states),
         measures=tuple(rows),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError
 from ragbench.evaluation.records import SCHEMA, Report
-from ragbench.registry import is_ranking_measure
+from ragbench.registry import Measure, declare, find_measure, is_ranking_measure
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -68,7 +68,13 @@ _OLD_NOTES = {"judged by evidence spans": "span:", "judged by chunk labels": "ch
 
 
 def _with_levels(report: Report) -> Report:
-    """An older report with its ranking measures named by the level at which they were measured."""
+    """An older report with its ranking measures named by the level at which they were measured.
+
+    The measures of a user that it holds are made known.
+    """
+    for one in report.settings.get("measures", ()):
+        if find_measure(one["name"]) is None:  # made elsewhere: its direction and bounds are known again
+            declare(Measure(**{**one, "bounds": tuple(one["bounds"])}))
     notes = [one.note for one in report.perspectives if one.name == "retrieval"]
     prefix = _OLD_NOTES.get(notes[0] if notes else "", "")
     if not prefix:

@@ -104,10 +104,12 @@ def test_a_system_by_http_has_the_same_numbers(data: Dataset, loopback: Callable
     answered = answer_all(data, HttpSystem(f"{loopback(reply).url}/ask", body={"query": "{query}"}), timed=0)
     evaluated = report_scores(result_of(answered).report)
     [scoring] = [source for source in cells() if "score_run" in source]
-    names = {
+    names: dict[str, Any] = {}
+    exec(cells()[0], names)
+    names |= {
         "rb": rb, "pd": pd, "data": data, "documents": answered.documents, "run": answered.ranking,
-        "chunks": answered.chunks, "tokenizer": "minilm", "answers": answered.answers, "judgements": [],
-        "arm_scores": pd.DataFrame(), "seed": 0, "support_model": "minilm",
+        "chunks": answered.chunks, "answers": answered.answers, "judgements": [],
+        "arm_scores": pd.DataFrame(),
     }  # fmt: skip
     exec(compile(scoring, "evaluate.ipynb", "exec"), names)
     notebook = names["scores"]

@@ -56,7 +56,7 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
         kept = [
             row
             for row in rows
-            if row.target is not None or (row.n_scored and (every or row.measure in places or _judged(row)))
+            if row.target is not None or (row.n_scored and (every or row.measure in places or _always_shown(row)))
         ]
         table[perspective.name] = sorted(kept, key=lambda row: places.get(row.measure, len(places)))
     return table
@@ -71,14 +71,14 @@ def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
     depth = 5 if 5 in ks else max(ks)
     wanted = {name.replace("@5", f"@{depth}") for name in BRIEF}
     return {
-        perspective: [row for row in rows if row.target is not None or row.measure in wanted or _judged(row)]
+        perspective: [row for row in rows if row.target is not None or row.measure in wanted or _always_shown(row)]
         for perspective, rows in shown_measures(report, every=True).items()
     }
 
 
-def _judged(row: MeasureResult) -> bool:
+def _always_shown(row: MeasureResult) -> bool:
     found = find_measure(row.measure)
-    return found is not None and found.judged and found.perspective == "judge"
+    return found is not None and (found.perspective == "own" or (found.judged and found.perspective == "judge"))
 
 
 def depth_table(report: Report) -> tuple[list[int], list[tuple[str, list[str]]]]:
