@@ -27,7 +27,7 @@ _HOME = {
     "datasets.testsets.editing": ["add_case", "remove_case", "replace_case"],
     "datasets.writing": ["save_dataset"],
     "embedders": ["load_embedder"],
-    "llms": ["ScriptedLLM", "cost_of", "generate_many", "load_llm"],
+    "llms": ["ScriptedLLM", "cost_of", "dry_run", "generate_many", "load_llm"],
     "chunkers": ["chunk"],
     "retrievers": ["BM25", "Dense", "Hybrid", "make_retriever", "rerank", "retrieve", "search_latency", "to_documents"],
     "generation": ["answer_arms", "generate_answers"],
@@ -55,8 +55,11 @@ _HOME = {
     "metrics.safety": ["injection_score", "leakage_findings"],
     "metrics.groundedness": ["claim_support"],
     "metrics.score_calibration": ["Calibration", "calibrate_threshold"],
-    "evaluation": ["evaluate"],
-    "report.evaluation": ["compare_reports", "read_report", "write_report"],
+    "evaluation": [
+        "Result", "Results", "compare_reports", "evaluate", "load_result", "load_results", "new_result", "save",
+    ],
+    "evaluation.schema": ["read_report"],
+    "report.evaluation": ["write_report"],
     "labelling": ["choose_items", "label_sheet", "load_labels"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

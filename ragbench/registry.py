@@ -8,10 +8,13 @@ evidence, "chunk:nDCG@10" about labelled chunks. What a language model judged is
 from __future__ import annotations
 
 import difflib
+import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, unknown
@@ -34,6 +37,7 @@ PERSPECTIVES = {
     "pipeline": "Did the system behave: outcome, flags, citations, latency?",
     "safety": "Are attacks told from questions, and does nothing leak?",
     "judge": "What does a language model as judge say?",
+    "own": "What do measures of your own say?",
     "overall": "How many questions passed all their thresholds?",
 }
 """Perspectives in the order of a report, with the question that each answers."""
@@ -61,9 +65,9 @@ class Measure:
     """What is known of a measure, or of a family of them: "{k}", "{tokens}" and "{stage}" in a name stand for a part
     that varies, as in "nDCG@{k}".
 
-    A measure of your own is a name and a function, passed to `evaluate(..., measures=[...])`. The function is called
-    once per question that was answered without failing, with the case, the answer and the texts of its context; it
-    returns a number within `bounds`, or None where the question cannot be scored.
+    A measure of your own is a name and a function, passed to `evaluate(..., measures=[...])`; from then on its name can
+    have a target. The function is called once per question that was answered without failing, with the case, the
+    answer and the texts of its context; it returns a number within `bounds`, or None where there is nothing to score.
 
     `perspective` is one of `PERSPECTIVES`, or "" for what no evaluation reports; `level` is what one value is about
     ("document", "span", "chunk", "context", "answer", "citation", "pipeline", "safety", ...). None in `bounds` means
@@ -79,7 +83,7 @@ class Measure:
     name: str
     function: Function | None = None
     _: KW_ONLY
-    perspective: str = "answer"
+    perspective: str = "own"
     level: str = "answer"
     meaning: str = ""
     source: str = ""
@@ -89,6 +93,10 @@ class Measure:
     judged: bool = False
     attainable: bool = True
     headline: bool = False
+
+    def __post_init__(self) -> None:
+        if self.function is not None:
+            declare(self)
 
     @property
     def best(self) -> float | None:
@@ -299,8 +307,9 @@ HEADLINE = tuple(one.name.replace("{k}", "5") for one in _BUILT_IN if one.headli
 """The measures that a table shows first; any other one is shown where it has a target, or where all are wanted."""
 
 BRIEF = (
-    "nDCG@5", "R@5", "RR", "Success@5", "claim_support", "citation_accuracy", "answered", "semantic_similarity",
-    "gold_fact_coverage", "outcome_correct", "overall", "pass_rate",
+    "nDCG@5", "R@5", "RR", "Success@5", "chunk:nDCG@5", "chunk:R@5", "span_recall@5", "claim_support",
+    "citation_accuracy", "answered", "semantic_similarity", "gold_fact_coverage", "outcome_correct", "overall",
+    "pass_rate",
 )  # fmt: skip
 """The measures that the console shows without -v, in addition to those with a target."""
 
@@ -332,6 +341,65 @@ _REMOVED = {
     "claim_support_rate": "it counted claims with a support of 0.5 or more, which means something else for every kind "
     "of text; use claim_support, which ranks, or calibrated:claim_support with a calibration (`ragbench label`)"
 }
+
+
+def declare(measure: Measure) -> None:
+    """Make a measure of a user known by its name: its direction, bounds and meaning; a later one replaces it.
+
+    Raises:
+        ConfigError: a name that is none, or that of a measure of ragbench.
+    """
+    if not isinstance(measure.name, str) or not re.fullmatch(r"[^\W\d][\w.@-]*", measure.name):
+        raise ConfigError(f"a measure cannot be named {measure.name!r}; write it as 'answer_words'")
+    before = find_measure(measure.name)
+    if before is not None and before.name not in _own:
+        raise ConfigError(f"{measure.name!r} is a measure of ragbench ({before.meaning}); give yours another name")
+    _own[measure.name] = measure
+    find_measure.cache_clear()
+
+
+def declaration(measure: Measure) -> dict[str, Any]:
+    """What is kept of a user's measure in a report, for `Measure(**...)`: all but its function."""
+    kept = ("name", "meaning", "source", "higher_is_better")
+    return {**{name: getattr(measure, name) for name in kept}, "bounds": list(measure.bounds)}
+
+
+def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
+    """Measures of a user: as they are, or named "package.module:attribute" (several with commas between).
+
+    A module is looked for where Python finds it, then in the working directory. A function stands for the measure of
+    its name.
+
+    Raises:
+        ConfigError: a name that leads nowhere, or to something that is no measure.
+    """
+    items = [given] if isinstance(given, Measure) else given.split(",") if isinstance(given, str) else [*given]
+    found: list[Measure] = []
+    for item in items:
+        one = _imported(item.strip()) if isinstance(item, str) and item.strip() else item
+        if isinstance(one, Measure) and one.function is not None:
+            found.append(one)
+        elif callable(one) and not isinstance(one, Measure):
+            doc = (one.__doc__ or "").strip().partition("\n")[0]
+            found.append(Measure(getattr(one, "__name__", type(one).__name__), one, meaning=doc, source="user"))
+        elif not isinstance(item, str) or item.strip():
+            raise ConfigError(
+                f"{item!r} is no measure; expected rb.Measure(name, function), or 'package.module:attribute'"
+            )
+    return tuple(found)
+
+
+def _imported(text: str) -> Any:
+    module, colon, attribute = text.partition(":")
+    if not colon or not module or not attribute:
+        raise ConfigError(f"measure {text!r} names no attribute; write 'package.module:attribute'")
+    sys.path.append(os.getcwd())
+    try:
+        return getattr(import_module(module), attribute)
+    except (ImportError, AttributeError) as exc:
+        raise ConfigError(f"measure {text!r} could not be loaded: {exc}") from exc
+    finally:
+        sys.path.pop()
 
 
 def measures() -> pd.DataFrame:
@@ -451,11 +519,11 @@ def higher_is_better(name: str) -> bool:
 def is_ranking_measure(name: str) -> bool:
     """Whether this is the name of a ranking measure, of documents, spans or chunks, at any depth.
 
-    >>> [is_ranking_measure(name) for name in ("F1@7", "span:RR", "Recall@5", "claim_support")]
-    [True, True, False, False]
+    >>> [is_ranking_measure(name) for name in ("F1@7", "span:RR", "recall@5", "claim_support")]
+    [True, True, True, False]
     """
-    found = find_measure(name)
-    return found is not None and found.name == name and name.rpartition(":")[2].partition("@")[0] in _RANKING
+    found = find_measure(name) if isinstance(name, str) else None
+    return found is not None and found.name.rpartition(":")[2].partition("@")[0] in _RANKING
 
 
 def bounds_of(name: str) -> tuple[float | None, float | None]:

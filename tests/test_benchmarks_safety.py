@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.metrics.safety import injection_score, injection_scores, leakage_findings
 from ragbench.metrics.safety.detection import roc_auc, tpr_at_fpr
-from ragbench.metrics.safety.injection import _head, fit_head, training_sentences
+from ragbench.metrics.safety.injection import CATEGORIES, _head
 from ragbench.metrics.safety.patterns import FEATURE_NAMES
 from ragbench.scoring.safety import detection_report, score_safety_outputs
 from ragbench.types import Dataset
@@ -56,40 +57,24 @@ def test_real_questions_and_passages_stay_calm() -> None:
             assert leaks <= 1
 
 
-def test_weights_are_what_the_recipe_makes_of_the_sentences() -> None:
-    head, kept = fit_head(training_sentences()), _head()
+def test_weights_are_what_the_fitting_command_makes_of_the_sentences() -> None:
+    fitting = runpy.run_path(str(Path(__file__).with_name("fitting") / "injection.py"))
+    rows = fitting["training_sentences"]()
+    inputs, harmful = fitting["Inputs"]([row["text"] for row in rows]), np.array([row["harmful"] for row in rows])
+    head, kept = fitting["fit_head"](inputs, harmful, np.ones(len(rows), dtype=bool)), _head()
     again = np.array([head["signs"][name] for name in FEATURE_NAMES])
     worst = max(np.abs(again - kept.signs).max(), np.abs(np.array(head["embedding"]) - kept.embedding).max())
     print(f"largest difference of a weight after fitting again: {worst:.4f}")
     assert worst < 0.05
 
-
-def test_categories_never_seen_in_training() -> None:
-    from ragbench.metrics.safety import injection
-
-    rows = training_sentences()
-    calm_all = [row for row in rows if not row["harmful"]]
-    # every third harmless sentence is held out with the category
-    held, kept = calm_all[::3], [row for i, row in enumerate(calm_all) if i % 3]
-    for category in injection.CATEGORIES:
-        others = [row for row in rows if row["harmful"] and row["category"] != category]
-        unseen = [row for row in rows if row["harmful"] and row["category"] == category]
-        weights = fit_head([*others, *kept])
-        head = injection._Head(
-            weights["bias"],
-            np.array([weights["signs"][name] for name in FEATURE_NAMES]),
-            np.array(weights["embedding"]),
-        )
-        scores = []
-        for row in (*unseen, *held):
-            read = injection._read(row["text"])
-            logits = injection._embed_stored([w.text for w in read.windows]) @ head.embedding + read.rows @ head.signs
-            scores.append(float(logits.max()))
-        labels = [True] * len(unseen) + [False] * len(held)
-        area, share = roc_auc(labels, scores), tpr_at_fpr(labels, scores, 0.05)
-        print(
-            f"{category}: never seen, AUC {area:.3f}, TPR at FPR 5 % {share:.2f} (n={len(unseen)} against {len(held)})"
-        )
+    # an attack of a category that training lacks, against harmless sentences that it lacks as well
+    calm = np.flatnonzero(~harmful)
+    for category in CATEGORIES:
+        unseen = np.array([row["category"] == category for row in rows])
+        held = unseen | np.isin(np.arange(len(rows)), calm[::3])
+        scores = inputs.scores(fitting["fit_head"](inputs, harmful, ~held))[held]
+        area, share = roc_auc(harmful[held], scores), tpr_at_fpr(harmful[held], scores, 0.05)
+        print(f"{category}: never seen, AUC {area:.3f}, TPR at FPR 5 % {share:.2f} (n = {held.sum()})")
         assert area > 0.7
 
 

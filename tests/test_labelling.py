@@ -117,7 +117,7 @@ def test_help_has_an_example(arguments: list[str], example: str) -> None:
 def test_answers_are_written_once(server: Any, unanswered: Path) -> None:
     status, output = run("answers", unanswered, "--llm", "openai:m", "--dry-run")
     assert (status, server.asked) == (0, [])
-    assert "12 to send" in output
+    assert "requests to send: 12" in output
     status, output = run("answers", unanswered, "--llm", "openai:m")
     assert status == 0
     assert "12 written" in output
@@ -177,7 +177,7 @@ def test_a_test_set_is_made_from_documents(server: Any, corpus: Path, tmp_path: 
     options: list[str | Path] = ["--llm", "openai:m", "--out", out, "--chunks", "12"]
     status, output = run("testset", "generate", corpus, *options, "--dry-run")
     assert (status, server.asked, out.exists()) == (0, [], False)
-    assert "12 to send" in output
+    assert "requests to send: 36, of which 24 rest on replies" in output
     status, output = run("testset", "generate", corpus, *options)
     assert status == 0
     assert re.search(r"11 +accepted", output)

@@ -16,7 +16,6 @@ import pytest
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.writing import save_dataset
-from ragbench.errors import DataWarning
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -140,8 +139,7 @@ def test_evaluate_runs_by_hand_from_any_folder(by_hand: Path) -> None:
 
 
 def test_two_part_runs_on_any_beir_folder_and_gives_a_verdict_per_question(tmp_path: Path) -> None:
-    with pytest.warns(DataWarning, match="gold_facts"):
-        save_dataset(load_dataset("pydoc").select(["p002", "p003", "p006"]), tmp_path / "small")
+    save_dataset(load_dataset("pydoc").select(["p002", "p003", "p006"]), tmp_path / "small")
     options = ["-p", "dataset", str(tmp_path / "small"), "-p", "queries", "", "-p", "least", "1"]
     done = execute([str(ROOT / "notebooks/two_part.ipynb"), "out.ipynb", *options], tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]

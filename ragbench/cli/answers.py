@@ -16,7 +16,7 @@ from ragbench.cli.asking import (
     NoCache,
     Offline,
     asking,
-    say_estimate,
+    say_models,
 )
 from ragbench.cli.speaking import shown
 
@@ -56,10 +56,10 @@ def answers_command(
     from ragbench.datasets.writing import labelled_folder
     from ragbench.generation import references
 
-    with asking(max_cost, no_cache, offline, allow_unpriced):
-        from ragbench.llms import load_llm
+    with asking(max_cost, no_cache, offline, allow_unpriced) as settings:
+        from ragbench import llms
 
-        model = load_llm(llm)
+        model = llms.load_llm(llm, settings)
         data, folder = labelled_folder(dataset, split, out or "", create=not dry_run)
         written_by = ("nobody", "model") if replace else ("nobody",)
         chosen = references.choose_queries(data, query_ids=query or (), max_queries=max_queries, written_by=written_by)
@@ -68,7 +68,9 @@ def answers_command(
             raise typer.Exit(0)
         sources = references.reference_sources(data, chosen, k=documents, max_document_tokens=document_tokens)
         if dry_run:
-            say_estimate({"answers": references.estimate_references(data, sources, model, prompt=prompt)})
+            with llms.dry_run() as plan:
+                references.generate_references(data, sources, model, prompt=prompt)
+            say_models(plan.models)
             raise typer.Exit(0)
         answers = references.write_references(folder, data, sources, model, prompt=prompt, concurrency=concurrency)
     failed = [answer for answer in answers if answer.error is not None]

@@ -1,8 +1,8 @@
-"""What the commands that ask a language model have in common: their options, their settings, their estimate."""
+"""What the commands that ask a language model have in common: their options, their settings, their dry run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +12,7 @@ from ragbench.cli.speaking import spoken_errors
 from ragbench.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ragbench.llms import Estimate
+    from ragbench.llms import ModelPlan, Settings
 
 Model = Annotated[
     str, typer.Option("--llm", help="anthropic:<model>, ollama:<model>, openai:<model>, gguf:<file>, or env.")
@@ -32,32 +32,47 @@ Offline = Annotated[bool, typer.Option("--offline", help="Send nothing: replies 
 
 
 @contextmanager
-def asking(max_cost: float | None, no_cache: bool, offline: bool, allow_unpriced: bool = False) -> Iterator[None]:
-    """Errors in one line, and the settings of the reply store for what runs inside."""
-    from ragbench.sweep.spending import settings
+def asking(max_cost: float | None, no_cache: bool, offline: bool, allow_unpriced: bool = False) -> Iterator[Settings]:
+    """Errors in one line, and the settings that the options mean."""
+    from ragbench.llms import current_settings
 
     with spoken_errors():
-        if offline and no_cache:
-            raise ConfigError("--offline takes every reply from the store and --no-cache none; give one of them")
-        with settings("offline" if offline else "off" if no_cache else None, max_cost, allow_unpriced):
-            try:
-                yield
-            except KeyboardInterrupt:
-                kept = "--no-cache keeps no reply" if no_cache else "Replies that had come are stored"
-                typer.echo(f"Interrupted. {kept}: run it again to {'begin anew' if no_cache else 'go on'}.", err=True)
-                raise
+        try:
+            yield current_settings(replies_mode(no_cache, offline), max_cost, allow_unpriced)
+        except KeyboardInterrupt:
+            kept = "--no-cache keeps no reply" if no_cache else "Replies that had come are stored"
+            typer.echo(f"Interrupted. {kept}: run it again to {'begin anew' if no_cache else 'go on'}.", err=True)
+            raise
 
 
-def say_estimate(estimates: Mapping[str, Estimate]) -> None:
-    """Requests, tokens and cost of each kind, then of all."""
-    for what, one in estimates.items():
-        tokens = f"about {one.input_tokens:,} tokens in, at most {one.max_output_tokens:,} out"
-        typer.echo(f"{what}: {one.cached:,} cached, {one.to_send:,} to send; {tokens}; cost {_dollars(one.cost)}")
-    costs = [one.cost for one in estimates.values()]
-    typer.echo(f"Cost of all: {_dollars(None if None in costs else sum(filter(None, costs)))}")
+def replies_mode(no_cache: bool, offline: bool) -> str | None:
+    """What the options say of the reply store; None where they say nothing."""
+    if offline and no_cache:
+        raise ConfigError("--offline takes every reply from the store and --no-cache none; give one of them")
+    return "offline" if offline else "off" if no_cache else None
 
 
-def _dollars(cost: float | None) -> str:
-    return (
-        "unknown: no table of prices has this model" if cost is None else f"about ${cost:.4f} with the longest replies"
-    )
+def say_models(models: Sequence[ModelPlan]) -> None:
+    """What each model would be asked, with tokens and cost, then the cost of all."""
+    if not models:
+        typer.echo("Requests to language models: none")
+    for one in models:
+        rest = f", of which {one.uncertain:,} rest on replies that are still to be written (some may not be needed)"
+        typer.echo(f"{one.model}:")
+        typer.echo(f"  requests cached:  {one.cached:,}")
+        typer.echo(f"  requests to send: {one.to_send:,}{rest if one.uncertain else ''}")
+        if one.to_send:
+            unknown = one.cost is None or one.most is None
+            cost = "unknown: no table of prices has this model" if unknown else _dollars([one])
+            typer.echo(f"  tokens:           about {one.input_tokens:,} in and {one.output_tokens:,} out")
+            typer.echo(f"  cost:             {cost}")
+    if any(one.to_send for one in models):
+        if None in [one.cost for one in models]:
+            typer.echo("Cost of all: unknown, because a price is; name a table of prices in RAGBENCH_PRICES")
+        else:
+            typer.echo(f"Cost of all: {_dollars(models)}, and of some verdicts a repair")
+
+
+def _dollars(models: Sequence[ModelPlan]) -> str:
+    cost, most = (sum(filter(None, values)) for values in zip(*((one.cost, one.most) for one in models), strict=True))
+    return f"about ${cost:.4f}, ${most:.4f} with the longest replies"

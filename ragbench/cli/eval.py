@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from contextlib import contextmanager
@@ -13,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ragbench.cli.asking import AllowUnpriced, Concurrency, DryRun, MaxCost, NoCache, Offline, asking, say_estimate
+from ragbench.cli.asking import AllowUnpriced, Concurrency, DryRun, MaxCost, NoCache, Offline, asking, say_models
 from ragbench.cli.speaking import shown
 from ragbench.errors import ConfigError, DataError, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ragbench.llms import Estimate
+    from ragbench import llms
     from ragbench.types import Dataset
 
 RESULTS = Path("results", "eval")
@@ -58,10 +59,11 @@ def eval_command(
     ] = "correctness,faithfulness,relevance",
     support_model: Annotated[str, typer.Option(help=_SUPPORT)] = "",
     detector: Annotated[str, typer.Option(help=_DETECTOR)] = "",
-    baseline: Annotated[Path | None, typer.Option(help="An earlier report.json; exit 1 where this is worse.")] = None,
+    baseline: Annotated[Path | None, typer.Option(help="An earlier result; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
     targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
     calibration: Annotated[list[Path] | None, typer.Option(help=_CALIBRATION)] = None,
+    measure: Annotated[str, typer.Option(help="Measures of your own: package.module:attribute,...")] = "",
     save_trace: Annotated[
         bool, typer.Option("--save-trace", help="Write traces.jsonl of the failed questions.")
     ] = False,
@@ -89,27 +91,29 @@ def eval_command(
     """
     from ragbench.cli.evaltable import error_console, say_answer, say_found, say_report
 
-    with asking(max_cost, no_cache, offline, allow_unpriced):
+    with asking(max_cost, no_cache, offline, allow_unpriced) as settings:
+        from ragbench import llms
         from ragbench.evaluation import (
             answer_all,
             check_evaluation,
             check_gates_measured,
             check_perspectives,
             failure_traces,
+            load_result,
             load_targets,
-            rehearse,
-            report_of,
+            result_of,
+            save,
             select_categories,
             select_suite,
         )
-        from ragbench.llms import check_servers, named_model
+        from ragbench.evaluation.perspectives import judgements_of
         from ragbench.metrics.safety import load_detector
+        from ragbench.registry import load_measures
         from ragbench.report.evaluation import (
             check_output,
-            compare_reports,
             is_report_file,
-            read_report,
             report_json,
+            report_texts,
             write_report,
         )
 
@@ -121,19 +125,19 @@ def eval_command(
         if save_trace and place is not None and is_report_file(place):
             raise ConfigError(f"--save-trace needs a folder, and --output {output} is a file; name a folder")
         chosen, asked_for, ks = check_perspectives(_words(perspective)), _words(criteria), _depths(k)
-        judge = named_model(judge, judge_provider, judge_model)
+        judge = llms.named_model(judge, judge_provider, judge_model)
+        judging = llms.check_llm(judge, settings) if judge else ""
+        own = load_measures(measure)
         aims = load_targets(targets, fail_under)
-        earlier = None if baseline is None else read_report(baseline)
+        earlier = None if baseline is None else load_result(baseline).report
         data = _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus)
         if query:
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
         categories = _words(category)
         data = select_suite(select_categories(data, categories), suite)
-        embedder = "wordllama" if suite == "smoke" else "minilm"
         options: dict[str, Any] = {
-            "embedder": embedder,
             "support_model": support_model,
-            "judge": judge,
+            "judge": judging,
             "criteria": asked_for,
             "ks": ks,
             "calibration": calibration or (),
@@ -141,10 +145,14 @@ def eval_command(
         attacks = "safety" in chosen
         check_evaluation(data, chosen, aims, earlier, **options)
         if dry_run:
-            _say_rehearsal(*rehearse(data, system, judge, asked_for, attacks=attacks))
+            with llms.dry_run() as plan:
+                answered = answer_all(data, system, attacks=attacks, settings=settings)
+                if judging:
+                    judgements_of(answered, judging, asked_for)
+            _say_dry_run(plan, judge)
             raise typer.Exit(0)
         scorer = load_detector(detector) if detector else None
-        check_servers(judge)
+        llms.check_servers(judging)
         if place is None and not query:
             place = _own_folder(data.name, Path(system).stem, suite)
         journal = None
@@ -153,25 +161,26 @@ def eval_command(
             journal = _journal(place, force)
         start = time.perf_counter()
         with _said_what_is_kept(journal, output):
-            answered = answer_all(data, system, concurrency=concurrency, attacks=attacks, keep=journal or "")
+            answered = answer_all(
+                data, system, concurrency=concurrency, attacks=attacks, keep=journal or "", settings=settings
+            )
         asked = round(time.perf_counter() - start, 3)
         name = f"{data.name}, {answered.system['name']}"
         if output and place is not None:
             name = place.stem if is_report_file(place) else place.resolve().name
-        report = report_of(
-            answered, perspectives=chosen, targets=aims, name=_suited(name, suite), detector=scorer, **options
-        )
-        report = replace(
-            report,
-            settings={"suite": suite, **({"categories": categories} if categories else {}), **report.settings},
-            made=replace(report.made, seconds={"ask": asked, **report.made.seconds}),
-            comparison=None if earlier is None else compare_reports(earlier, report),
-        )
-        if place is not None:
-            traces = failure_traces(report, answered) if save_trace else None
-            write_report(report, place, traces=traces, force=force)
-            if journal is not None and is_report_file(place):
+        settings = {"suite": suite, **({"categories": categories} if categories else {})}
+        result = result_of(
+            answered, perspectives=chosen, targets=aims, baseline=earlier, name=_suited(name, suite),
+            settings=settings, seconds={"ask": asked}, detector=scorer, measures=own, **options,
+        )  # fmt: skip
+        report = result.report
+        if place is not None and is_report_file(place):
+            write_report(result, place, force=force)
+            if journal is not None:
                 journal.unlink(missing_ok=True)
+        elif place is not None:
+            traces = failure_traces(report, answered) if save_trace else None
+            save(result, place, views={**report_texts(result), **_trace_lines(traces)})
         console = error_console() if as_json else None
         if as_json:
             typer.echo(report_json(report), nl=False)
@@ -244,9 +253,10 @@ def _place(output: str) -> Path:
 
 def _journal(place: Path, force: bool) -> Path:
     """The file that keeps a service's answers as they come: in the folder, or next to the file of the report."""
-    from ragbench.report.evaluation import ANSWERS, is_report_file
+    from ragbench.evaluation.folder import JOURNAL
+    from ragbench.report.evaluation import is_report_file
 
-    journal = place.with_name(f"{place.name}.{ANSWERS}") if is_report_file(place) else place / ANSWERS
+    journal = place.with_name(f"{place.name}.{JOURNAL}") if is_report_file(place) else place / JOURNAL
     if force:
         journal.unlink(missing_ok=True)
     return journal
@@ -266,6 +276,14 @@ def _said_what_is_kept(journal: Path | None, output: str) -> Iterator[None]:
         raise
 
 
+def _trace_lines(traces: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
+    """traces.jsonl, where it is wanted."""
+    from ragbench.evaluation.folder import TRACES
+
+    lines = "".join(json.dumps(trace, allow_nan=False) + "\n" for trace in traces or ())
+    return {} if traces is None else {TRACES: lines}
+
+
 def _own_folder(data: str, system: str, suite: str) -> Path:
     """A folder of its own for each evaluation: readable, in order of time."""
     words = re.sub(r"[^\w.]+", "-", f"{Path(data).name} {system} {suite}".lower()).strip("-.")[:80]
@@ -278,10 +296,10 @@ def _suited(name: str, suite: str) -> str:
     return name if suite == "full" else f"{name} ({suite})"
 
 
-def _say_rehearsal(estimates: Mapping[str, Estimate], notes: Sequence[str]) -> None:
-    for note in notes:
-        typer.echo(note)
-    if estimates:
-        say_estimate(estimates)
-    elif not notes:
-        typer.echo("No language model would be asked: nothing to pay.")
+def _say_dry_run(plan: llms.DryRun, judge: str) -> None:
+    for system, questions in plan.questions.items():
+        typer.echo(f"{questions} questions would be sent to {system}; what that costs is not known here")
+        if judge:
+            typer.echo(f"{judge} would judge its answers, one request each")
+    if plan.models or not plan.questions:
+        say_models(plan.models)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragbench.cli.asking import AllowUnpriced
+from ragbench.cli.asking import AllowUnpriced, replies_mode, say_models
 from ragbench.cli.speaking import clean_errors, command, shown
 
 if TYPE_CHECKING:
-    from ragbench.sweep import ModelPlan, SweepPlan, SweepResult
+    from ragbench.sweep import SweepPlan, SweepResult
 
 _JOBS = typer.Option(min=1, help="Runs side by side; default: one per core, as far as memory allows.")
 _MAX_COST = typer.Option("--max-cost", min=0, help="US dollars that this sweep may cost in all; stops before.")
@@ -45,20 +45,15 @@ def sweep_command(
     Exit status: 0 all is well, 1 a run failed, 2 the grid or its data is wrong and nothing was run, 3 the maximum cost
     stopped it, 130 interrupted.
     """
-    from ragbench.errors import ConfigError
     from ragbench.sweep import plan, sweep
-    from ragbench.sweep.spending import settings
 
-    with clean_errors(), settings(None, None, allow_unpriced):
-        if offline and no_cache:
-            raise ConfigError("--offline takes every reply from the store and --no-cache none; give one of them")
-        replies = "offline" if offline else "off" if no_cache else None
+    with clean_errors():
+        options: dict[str, Any] = {"max_cost": max_cost, "allow_unpriced": allow_unpriced, "force": force, "out": out}
+        options["replies"] = replies_mode(no_cache, offline)
         if dry_run:
-            _say_plan(plan(grid, force=force, out=out, replies=replies, max_cost=max_cost), max_cost, offline)
+            _say_plan(plan(grid, **options), max_cost, offline)
             raise typer.Exit(0)
-        result = sweep(
-            grid, jobs=jobs, force=force, out=out, replies=replies, max_cost=max_cost, allow_failed=allow_failed
-        )
+        result = sweep(grid, jobs=jobs, allow_failed=allow_failed, **options)
     _say_result(result)
     raise typer.Exit(3 if result.stopped else 1 if result.failed else 0)
 
@@ -94,40 +89,12 @@ def _say_plan(found: SweepPlan, max_cost: float | None, offline: bool) -> None:
     typer.echo(
         f"Notebooks: {len(found.to_run)} to run, {len(found.finished)} finished already, in {shown(found.folder)}"
     )
-    if not found.models:
-        typer.echo("Requests to language models: none")
-    for one in found.models:
-        typer.echo(f"{one.model}:")
-        typer.echo(f"  requests cached:  {one.cached:,}")
-        typer.echo(f"  requests to send: {one.to_send:,}" + _uncertain(one))
-        if one.to_send:
-            typer.echo(f"  tokens:           about {one.input_tokens:,} in and {one.output_tokens:,} out")
-            typer.echo(f"  cost:             {_cost(one)}")
+    say_models(found.models)
     if any(one.to_send for one in found.models):
-        costs, most = [one.cost for one in found.models], [one.most for one in found.models]
-        if None in costs:
-            typer.echo("Cost of all: unknown, because a price is; name a table of prices in RAGBENCH_PRICES")
-        else:
-            total, bound = sum(filter(None, costs)), sum(filter(None, most))
-            typer.echo(
-                f"Cost of all: about ${total:.4f}, ${bound:.4f} with the longest replies, and of some verdicts a repair"
-            )
-            if max_cost is not None:
-                typer.echo(f"Maximum: ${max_cost:.2f}, of which ${found.spent:.4f} are spent")
+        if max_cost is not None:
+            typer.echo(f"Maximum: ${max_cost:.2f}, of which ${found.spent:.4f} are spent")
         if offline:
             typer.echo("Offline, so nothing is sent: the runs that need these replies would fail")
-
-
-def _uncertain(one: ModelPlan) -> str:
-    if not one.uncertain:
-        return ""
-    return f", of which {one.uncertain:,} judge answers that are still to be written (none where one abstains)"
-
-
-def _cost(one: ModelPlan) -> str:
-    if one.cost is None or one.most is None:
-        return "unknown: no table of prices has this model"
-    return f"about ${one.cost:.4f}, ${one.most:.4f} with the longest replies"
 
 
 def verify_command(

@@ -17,7 +17,7 @@ from ragbench.cli.asking import (
     NoCache,
     Offline,
     asking,
-    say_estimate,
+    say_models,
 )
 from ragbench.cli.cases import (
     ADD_EXAMPLE,
@@ -83,10 +83,10 @@ def generate_testset(
     from ragbench.datasets.writing import check_free
     from ragbench.generation import testsets
 
-    with asking(max_cost, no_cache, offline, allow_unpriced):
-        from ragbench.llms import load_llm
+    with asking(max_cost, no_cache, offline, allow_unpriced) as settings:
+        from ragbench import llms
 
-        model, judge = load_llm(llm), load_llm(checker) if checker else None
+        model, judge = llms.load_llm(llm, settings), llms.load_llm(checker, settings) if checker else None
         if not dry_run:
             check_free(out, force)
         data = load_corpus(corpus)
@@ -96,7 +96,9 @@ def generate_testset(
         if len(sampled) < chunks:
             typer.echo(f"That is fewer than {chunks}: the others are too short, or have no date where one is needed.")
         if dry_run:
-            say_estimate(testsets.estimate_drafts(data, sampled, model, checker=judge, per_chunk=per_chunk))
+            with llms.dry_run() as plan:
+                testsets.generate_drafts(data, sampled, model, checker=judge, per_chunk=per_chunk)
+            say_models(plan.models)
             raise typer.Exit(0)
         drafts = testsets.generate_drafts(
             data, sampled, model, checker=judge, per_chunk=per_chunk, concurrency=concurrency

@@ -34,7 +34,8 @@ _STRAIGHT = str.maketrans("‘’“”–—", "''\"\"--")
 def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> Dataset:
     """The topics of this Python as corpus, and our questions about them with every label.
 
-    Five categories: factual_lookup, multi_hop, entity_specific, comparison and unanswerable. A quote is evidence
+    Six categories: factual_lookup, multi_hop, entity_specific, comparison, unanswerable, and temporal (in which release
+    something changed, and how it was before). A quote is evidence
     wherever it stands (the topic "with" is repeated inside "compound"); a topic that repeats it is graded at least as
     high as the one it was taken from, and a topic that holds every quote of a question has grade 3. Unanswerable
     questions have no evidence and an empty qrel.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.answers import stated_facts
@@ -21,6 +21,8 @@ from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Ru
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ragbench.metrics.score_calibration import Calibration
 
 CAUSES = {
     "not_in_corpus": "not in the corpus",
@@ -50,14 +52,7 @@ HOLDS = 0.8
 SUPPORTED = 0.5
 """Faithfulness or claim support below this means that the answer is not what its context says."""
 
-_FAITHFUL = ("llm_faithfulness", "claim_support", "forbidden_claims_absent")
-
-
-class Calibrated(Protocol):
-    """What a measure's values mean on data of one kind: `threshold` is the value from which an answer is right."""
-
-    @property
-    def threshold(self) -> float: ...
+_FAITHFUL = {"llm_faithfulness": SUPPORTED, "claim_support": SUPPORTED, "forbidden_claims_absent": 1.0}
 
 
 class _Reach(NamedTuple):
@@ -95,7 +90,7 @@ def diagnose(
     chunks: Sequence[Chunk],
     *,
     depth: int = 100,
-    calibrations: Mapping[str, Calibrated] | None = None,
+    calibrations: Mapping[str, Calibration] | None = None,
 ) -> pd.DataFrame:
     """The first cause of each failed question, with its evidence; one row per question, in the order of the dataset.
 
@@ -126,8 +121,9 @@ def diagnose(
             ablations ("oracle_...", "empty_...", see `ragbench.scoring.score_arms`) test the cause.
         chunks: that `run` and `answers` name.
         depth: how deep "not retrieved" looks.
-        calibrations: measure -> what its values mean on data of this kind, with the `threshold` from which an answer
-            is right; the first whose measure is scored decides, after a judge and before the estimate.
+        calibrations: measure -> what its values mean on data of this kind, as from
+            `ragbench.metrics.calibrate_threshold`. The first of a measure of `CORRECTNESS` that is scored decides which
+            answers are right, after a judge and before the estimate; that of claim_support, what is "fabricated".
 
     Returns:
         query_id, category, question, failed (bool), cause ("" where not failed), evidence (a sentence), test (what the
@@ -167,14 +163,16 @@ def diagnose(
     by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         by_document.setdefault(chunk.doc_id, []).append(chunk)
+    calibrated = calibrations or {}
+    supported = _FAITHFUL | {name: own.threshold for name, own in calibrated.items() if name in _FAITHFUL}
     rows = []
     for case in dataset.cases:
         own = values.get(case.query_id, {})
         answer = given.get(case.query_id)
         known = own | _estimates(case, answer, own)
-        measure, limit = _decisive(known, calibrations or {})
+        measure, limit = _decisive(known, calibrated)
         reach = _reach(dataset, case, answer, ranking(run.get(case.query_id, {}))[:depth], by_id, by_document)
-        cause, evidence = _cause(dataset, case, answer, known, measure, limit, reach, depth)
+        cause, evidence = _cause(dataset, case, answer, known, measure, limit, supported, reach, depth)
         explained = said.get((case.query_id, "correctness" if cause == "judge_suspected" else "faithfulness"), "")
         if explained and cause in ("judge_suspected", "fabricated"):
             evidence += f"; the judge: {' '.join(explained.split())[:300]}"
@@ -216,6 +214,7 @@ def _cause(
     own: Mapping[str, float],
     measure: str | None,
     limit: float,
+    supported: Mapping[str, float],
     reach: _Reach | None,
     depth: int,
 ) -> tuple[str, str]:
@@ -240,7 +239,7 @@ def _cause(
         return "request_failed", error or "the request failed"
     if not abstained:
         for name in _FAITHFUL:
-            if name in own and own[name] < (1.0 if name == "forbidden_claims_absent" else SUPPORTED):
+            if name in own and own[name] < supported[name]:
                 return "fabricated", f"{name} is {own[name]:.2f}"
     verdict = f"{measure} is {own[measure]:.2f}" if measure else "wrong"
     if abstained and answer is not None:
@@ -372,11 +371,11 @@ def _estimates(case: Case, answer: Answer | None, own: Mapping[str, float]) -> d
     return found
 
 
-def _decisive(own: Mapping[str, float], calibrations: Mapping[str, Calibrated]) -> tuple[str | None, float]:
+def _decisive(own: Mapping[str, float], calibrations: Mapping[str, Calibration]) -> tuple[str | None, float]:
     """The measure that says whether an answer is right, and the value from which it is."""
     if "llm_correctness" not in own:
         for name, calibration in calibrations.items():
-            if name in own:
+            if name in own and name in CORRECTNESS:
                 return name, calibration.threshold
     return next((name for name in CORRECTNESS if name in own), None), RIGHT
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
+from ragbench.llms import Settings, active_dry_run
 from ragbench.metrics.pipeline import split_budget
 from ragbench.progress import progress_bar
 from ragbench.retrievers import to_documents
@@ -72,6 +73,7 @@ def answer_all(
     timed: int = _TIMED,
     attacks: bool = False,
     keep: AnswerJournal | str | Path = "",
+    settings: Settings | None = None,
 ) -> Answered:
     """Ask a system every question of the dataset.
 
@@ -86,9 +88,11 @@ def answer_all(
         keep: a file to which the answers of a system are appended as they come, and from which those that it holds
             already are taken, so that a run that was stopped continues; "" keeps nothing. Recorded answers and those of
             the built-in pipeline (whose paid replies are in the reply store) are not kept.
+        settings: how language models may be asked that a system's name or file names; None: as the environment says.
     """
+    timed = 0 if active_dry_run() else timed
     if isinstance(system, str | Path):
-        loaded = load_system(system, dataset)
+        loaded = load_system(system, dataset, settings)
         try:
             if keep and not isinstance(keep, AnswerJournal):
                 keep = AnswerJournal(keep, _identity(loaded.name, system))
@@ -148,7 +152,7 @@ def _identity(name: str, spec: str | Path) -> str:
 def _safety_answers(answered: Answered, system: System | Sequence[Answer], concurrency: int) -> dict[str, Answer]:
     """sample_id -> the answer to each safety input; those that failed, or that nobody recorded, are left out."""
     dataset = answered.dataset
-    if not answered.has_answers or (answered.answers and all(answer.failed for answer in answered.answers)):
+    if not answered.has_answers or (answered.answers and all(map(_is_lost, answered.answers))):
         return {}
     asked = _safety_queries(dataset)
     if not isinstance(system, System):
@@ -156,6 +160,10 @@ def _safety_answers(answered: Answered, system: System | Sequence[Answer], concu
     cases = [Case(query_id, text) for query_id, text in asked.items()]
     answers = ask(system, replace(dataset, cases=cases, qrels={}), concurrency=concurrency, label="safety samples")
     return {answer.query_id: answer for answer in answers if not answer.failed}
+
+
+def _is_lost(answer: Answer) -> bool:
+    return answer.failed and answer.failure is not FailureKind.DRY_RUN
 
 
 def _safety_queries(dataset: Dataset) -> dict[str, str]:

@@ -59,16 +59,18 @@ def decide(
         if perspective not in frames:
             dataset = replace(dataset, cases=[replace(case, **labels) for case in dataset.cases])
     overall = score_overall(dataset, answered.answers, scores, thresholds=thresholds, weights=weights)
-    own = overall[overall["measure"] == "passed"]
+    own = overall[overall["measure"] == "pass_rate"]
     passed = dict(zip(own["query_id"], own["value"], strict=True))
     reasons = case_reasons(dataset, answered.answers, scores, thresholds=thresholds)
-    shown = overall[overall["measure"] != "passed"]
+    shown = overall[overall["measure"] != "pass_rate"]
     return Decided({one: None if math.isnan(value) else bool(value) for one, value in passed.items()}, reasons, shown)
 
 
 def _by_retrieval(answered: Answered, scores: pd.DataFrame) -> Decided:
-    own = scores[scores["measure"] == "Success@5"]
-    found = dict(zip(own["query_id"], own["value"], strict=True))
+    found: dict[str, float] = {}
+    for name in ("Success@5", "span:Success@5", "chunk:Success@5"):  # the finest level that there is decides
+        own = scores[scores["measure"] == name]
+        found = dict(zip(own["query_id"], own["value"], strict=True)) or found
     passed: dict[str, bool | None] = {}
     for case in answered.dataset.cases:
         value = found.get(case.query_id, math.nan)

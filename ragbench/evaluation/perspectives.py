@@ -13,22 +13,26 @@ from ragbench.evaluation.safety import score_leaks
 from ragbench.judges import judge as judge_answers
 from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.pipeline import is_latency_measure
-from ragbench.registry import KS, is_ranking_measure
+from ragbench.metrics.retrieval import FAMILIES
+from ragbench.registry import KS, is_ranking_measure, measure_of
 from ragbench.scoring import score_answers, score_chunks, score_run, score_spans
 from ragbench.scoring.context import context_ceilings, score_context
 from ragbench.scoring.groundedness import claim_table, score_groundedness
 from ragbench.scoring.pipeline import score_pipeline
-from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_level, score_retrieval
+from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_levels, score_retrieval
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Judgement, Run
 
 if TYPE_CHECKING:
     import pandas as pd
 
-RANKING_MEASURES = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")
+_ALWAYS = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")  # whatever depths are asked for
+_PREFIX = {"document": "", "span": "span:", "chunk": "chunk:"}
+_JUDGED_BY = {"document": "documents", "span": "gold evidence", "chunk": "labelled chunks"}
 # Of the context, but a matter of retrieval: what of the relevant reached it.
 _REACHED = ("context_recall", "expected_document", "context_evidence_recall", "context_chunk_recall")
 _SPAN = re.compile(r"span_\w+@(\d+)(tok|)$")
+_OTHER_DEPTHS = r"span_\w+@(?!5$)\d+"  # than 5: reported where they are asked for
 _MANY_CHUNKS = 5_000
 _MAX_IN_DOUBT = 0.02  # of the passages; beyond it every report warns
 _NO_ANSWERS = "the system retrieves and gives no answers"
@@ -74,7 +78,7 @@ def unlabelled(perspective: str, dataset: Dataset, named: Sequence[str] = ()) ->
 
 
 def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame:
-    """Ranking measures at the finest level that the labels allow, evidence found, and what reached the context.
+    """Ranking measures at every level that the labels allow, evidence found, and what reached the context.
 
     `named` are measures wanted in addition to the usual ones, at any depth or budget.
     """
@@ -82,16 +86,16 @@ def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame
 
     dataset, answers = answered.dataset, answered.answers
     frames = []
-    if any(map(bool, dataset.qrels.values())) or level_of(answered) != "documents":
+    if measures := ranking_measures(levels_of(answered), named):
         chunks, run = answered.chunks, _judged(dataset, answered.documents)
-        measures = ranking_measures(named)
         frames.append(score_retrieval(dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures))
     context = score_context(dataset, answers, texts_of(answered))
     frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
         known = {chunk.chunk_id for chunk in answered.chunks}
         held = {query: {i: s for i, s in found.items() if i in known} for query, found in answered.ranking.items()}
-        usual = score_spans(dataset, held, answered.chunks, ks=(5,), budgets=(500, 1000))
+        usual = score_spans(dataset, held, answered.chunks)
+        usual = usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
         frames.append(usual)
         if more := [name for name in named if _SPAN.match(name) and name not in set(usual["measure"])]:
             # on their own: span_recall_auc depends on the budgets
@@ -102,23 +106,26 @@ def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame
     return pd.concat(frames, ignore_index=True)
 
 
-def ranking_measures(named: Sequence[str]) -> list[str]:
-    """The usual ranking measures and those of `named` that are ranking measures."""
-    return list(dict.fromkeys([*RANKING_MEASURES, *filter(is_ranking_measure, named)]))
+def ranking_measures(levels: Sequence[str], named: Sequence[str] = ()) -> list[str]:
+    """The usual ranking measures at these levels, and those of `named` that are ranking measures at one of them."""
+    usual = [f"{_PREFIX[level]}{name}" for level in levels for name in _ALWAYS]
+    more = [name for name in named if is_ranking_measure(name) and measure_of(name).level in levels]
+    return list(dict.fromkeys([*usual, *more]))
 
 
 def at_depths(depths: Sequence[int] = KS) -> list[str]:
-    """The names of the ranking measures that are reported at several depths.
+    """The names of the measures that are reported at several depths: rankings at every level, and gold evidence.
 
-    >>> at_depths([1, 3])
-    ['nDCG@1', 'nDCG@3', 'P@1', 'P@3', 'R@1', 'R@3', 'F1@1', 'F1@3', 'Success@1', 'Success@3']
+    >>> at_depths([7])[:8]
+    ['nDCG@7', 'P@7', 'R@7', 'F1@7', 'RR@7', 'AP@7', 'Success@7', 'span:nDCG@7']
 
     Raises:
         ConfigError: no depth, or one that is not a whole number from 1.
     """
     if not depths or any(isinstance(k, bool) or not isinstance(k, int) or k < 1 for k in depths):
         raise ConfigError(f"k is {list(depths)}; expected one or several whole numbers from 1, such as [1, 3, 5, 10]")
-    return [f"{name}@{k}" for name in ("nDCG", "P", "R", "F1", "Success") for k in depths]
+    ranked = [f"{prefix}{name}@" for prefix in _PREFIX.values() for name in FAMILIES]
+    return [f"{name}{k}" for name in (*ranked, "span_recall@", "span_precision@", "span_iou@") for k in depths]
 
 
 def chunk_statistics(answered: Answered) -> dict[str, float]:
@@ -134,9 +141,14 @@ def chunk_statistics(answered: Answered) -> dict[str, float]:
     return {"chunks": len(answered.chunks), **{n: float(v) for n, v in found.items() if n != "chunks" and v == v}}
 
 
-def level_of(answered: Answered) -> str:
-    """What the ranking is judged by: "chunk labels", "evidence spans" or "documents"."""
-    return retrieval_level(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
+def levels_of(answered: Answered) -> tuple[str, ...]:
+    """The levels that the ranking can be scored at, of "document", "span" and "chunk"."""
+    return retrieval_levels(answered.dataset, chunk_run=answered.ranking, chunks=answered.chunks)
+
+
+def judged_by(answered: Answered) -> str:
+    """What the ranking is judged by, in words."""
+    return f"rankings judged by {', '.join(_JUDGED_BY[level] for level in levels_of(answered))}"
 
 
 def passages_in_doubt(answered: Answered) -> str:
@@ -160,7 +172,7 @@ def passages_in_doubt(answered: Answered) -> str:
 
 def _lower_bound(answered: Answered) -> str:
     dataset, names = answered.dataset, ["nDCG@5", "R@5"]
-    if level_of(answered) != "documents":
+    if "document" not in levels_of(answered):
         return ""
     means = [
         score_run(dataset.qrels, _judged(dataset, run), names).groupby("measure")["value"].mean()
@@ -177,8 +189,8 @@ def ceilings_of(answered: Answered, named: Sequence[str] = ()) -> dict[str, floa
     import pandas as pd
 
     dataset, frames = answered.dataset, []
-    if any(map(bool, dataset.qrels.values())) or level_of(answered) != "documents":
-        run, chunks, measures = answered.ranking, answered.chunks, ranking_measures(named)
+    if measures := ranking_measures(levels_of(answered), named):
+        run, chunks = answered.ranking, answered.chunks
         frames.append(retrieval_ceilings(dataset, chunk_run=run, chunks=chunks, measures=measures))
     if answered.has_texts:
         frames.append(context_ceilings(dataset, answered.answers, texts_of(answered)))
@@ -189,13 +201,13 @@ def ceilings_of(answered: Answered, named: Sequence[str] = ()) -> dict[str, floa
 
 
 def document_ceilings(dataset: Dataset, named: Sequence[str] = ()) -> dict[str, float]:
-    """The ceilings that are known before a system is asked: none where passages may be judged instead of documents."""
-    if any(case.evidence or case.relevant_chunks for case in dataset.cases) or not any(
-        map(bool, dataset.qrels.values())
-    ):
+    """The ceilings that are known before a system is asked: those of documents."""
+    if not any(map(bool, dataset.qrels.values())):
         return {}
-    best = retrieval_ceilings(dataset, measures=ranking_measures(named)).groupby("measure")["value"].mean().dropna()
-    return {str(name): float(value) for name, value in best.items()}
+    best = (
+        retrieval_ceilings(dataset, measures=ranking_measures(["document"], named)).groupby("measure")["value"].mean()
+    )
+    return {str(name): float(value) for name, value in best.dropna().items()}
 
 
 def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
@@ -209,11 +221,6 @@ def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
         if _answer_label(case) or not case.answerable
     ]
     return pd.concat([score_answers(answered.dataset, answered.answers, embedder=embedder), _frame(rows)])
-
-
-def claim_model(embedder: str | Embedder, support_model: str = "") -> str:
-    """The model of `claim_support`: the one named, else a built-in one no heavier than the embedder."""
-    return support_model or ("minilm" if getattr(embedder, "name", embedder) == "minilm" else "lexical")
 
 
 def texts_of(answered: Answered) -> list[Chunk]:
@@ -283,13 +290,11 @@ def measure(
             answered.dataset,
             answered.answers,
             texts_of(answered),
-            model=claim_model(embedder, support_model),
+            model=support_model or "minilm",
             threshold=threshold,
         )
     if perspective == "pipeline":
-        # What differs each time is no score of a case: latencies stand in a table of their own.
-        frame = score_pipeline(answered.dataset, answered.answers)
-        return frame[~frame["measure"].str.fullmatch(r"latency_.+_ms")]
+        return score_pipeline(answered.dataset, answered.answers)
     if perspective == "answer":
         return score_answer(answered, embedder)
     if perspective == "safety":

@@ -17,7 +17,7 @@ from ragbench.types import LLM, Answer, Chunk, Dataset, Embedder, Run
 GENERATORS = ("extractive", "env", "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>")
 
 
-def check_llm(llm: str | LLM) -> None:
+def check_llm(llm: str | LLM, settings: llms.Settings | None = None) -> None:
     """Refuse a generator that does not exist or lacks its key, before anything is spent.
 
     Raises:
@@ -27,7 +27,7 @@ def check_llm(llm: str | LLM) -> None:
         return
     if ":" not in llm and llm != "env":
         raise ConfigError(unknown("llm", llm, GENERATORS))
-    llms.check_llm(llm)
+    llms.check_llm(llm, settings)
 
 
 def generate_answers(

@@ -132,15 +132,6 @@ def generate_references(
     return answers
 
 
-def estimate_references(
-    dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], llm: str | LLM, *, prompt: str = "reference"
-) -> llms.Estimate:
-    """What `generate_references` with the same arguments would send and cost; nothing is sent."""
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
-    requests = _requests(dataset, sources, prompt)
-    return llms.estimate_many(model, requests, system=GENERATION_SYSTEM, max_tokens=MAX_TOKENS)
-
-
 def write_references(
     folder: str | Path,
     dataset: Dataset,
@@ -182,7 +173,7 @@ def reference_lines(
     """query_id -> what answers.jsonl says about it, for the answers that are one."""
     lines = {}
     for answer in answers:
-        if answer.outcome != "success" or answer.usage is None:
+        if answer.outcome != "success" or answer.usage is None or answer.usage.failure is FailureKind.DRY_RUN:
             continue
         passages = [
             {"doc_id": c.doc_id, "start": c.start, "end": c.end, "grade": dataset.qrels[answer.query_id].get(c.doc_id)}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from ragbench.judges.agreement import agreement, spread
-from ragbench.judges.audit import AUDIT_BOUNDS, estimate_audit, judge_audit
+from ragbench.judges.audit import AUDIT_BOUNDS, judge_audit
 from ragbench.judges.judging import SAMPLING_TEMPERATURE, judge
-from ragbench.judges.pairwise import estimate_pairwise, pairwise
+from ragbench.judges.pairwise import pairwise
 from ragbench.judges.reading import rank_weighted_precision
 
 __all__ = [
     "AUDIT_BOUNDS",
     "SAMPLING_TEMPERATURE",
     "agreement",
-    "estimate_audit",
-    "estimate_pairwise",
     "judge",
     "judge_audit",
     "pairwise",

@@ -14,8 +14,8 @@ from ragbench import llms
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.judges.agreement import spread
 from ragbench.judges.asking import NEEDS, Material
-from ragbench.judges.judging import estimate_verdicts, judgeable, verdicts
-from ragbench.judges.pairwise import Pair, choose, estimate_choices
+from ragbench.judges.judging import judgeable, verdicts
+from ragbench.judges.pairwise import Pair, choose
 from ragbench.prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
 from ragbench.types import LLM, Answer, Chunk, Dataset
 
@@ -103,7 +103,7 @@ def judge_audit(
         added as in `ragbench.calibrate`), bound, verdict ("pass", "fail", or "unscored" where the judge gave no value
         at all), certain (pd.NA where unscored), means (what the value is).
 
-    It costs about n * (9 + n_repeats + 2) requests; `estimate_audit` says so exactly.
+    It costs about n * (9 + n_repeats + 2) requests; `dry_run` counts them.
 
     >>> from ragbench.llms import ScriptedLLM
     >>> from ragbench.types import Case
@@ -154,39 +154,6 @@ def judge_audit(
     for name in ("value", "ci_low", "ci_high"):
         frame[name] = pd.to_numeric(frame[name]).astype("Float64").where(frame[name].notna())
     return frame.astype({"certain": "boolean"})
-
-
-def estimate_audit(
-    answers: Sequence[Answer],
-    criterion: str,
-    llm: str | LLM,
-    *,
-    dataset: Dataset,
-    chunks: Sequence[Chunk] = (),
-    n: int = 20,
-    n_repeats: int = 3,
-) -> llms.Estimate:
-    """What `judge_audit` with the same arguments would send and cost, without sending anything.
-
-    Replies that cannot be read are asked for once more, which comes on top.
-    """
-    _checked(criterion, n, n_repeats, None, 1)
-    material = _taken(answers, criterion, dataset, chunks, n)
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
-    asked = [one for _, group in _groups(material) for one in group]
-    parts = [
-        estimate_verdicts(material.plain, criterion, model, n_samples=n_repeats),
-        estimate_verdicts(asked, criterion, model),
-        estimate_choices(_pairs(material), model),
-    ]
-    costs = [part.cost for part in parts]
-    return llms.Estimate(
-        cached=sum(part.cached for part in parts),
-        to_send=sum(part.to_send for part in parts),
-        input_tokens=sum(part.input_tokens for part in parts),
-        max_output_tokens=sum(part.max_output_tokens for part in parts),
-        cost=None if None in costs else math.fsum(cost for cost in costs if cost is not None),
-    )
 
 
 def _checked(

@@ -170,20 +170,6 @@ def judgeable(answers: Sequence[Answer], criterion: str, dataset: Dataset, chunk
     ]
 
 
-def estimate_verdicts(materials: Sequence[Material], criterion: str, llm: LLM, *, n_samples: int = 1) -> llms.Estimate:
-    """What `verdicts` would send, without repairs."""
-    prompts = [write_request((criterion,), material) for material in materials for _ in range(n_samples)]
-    return llms.estimate_many(
-        llm,
-        prompts,
-        system=JUDGE_SYSTEM,
-        max_tokens=REPLY_TOKENS[criterion],
-        temperature=SAMPLING_TEMPERATURE if n_samples > 1 else 0.0,
-        schema=reply_schema((criterion,)),
-        samples=list(range(n_samples)) * len(materials),
-    )
-
-
 def _checked_criteria(criterion: str | Sequence[str]) -> tuple[str, ...]:
     criteria = (criterion,) if isinstance(criterion, str) else tuple(dict.fromkeys(criterion))
     if not criteria:

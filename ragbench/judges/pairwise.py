@@ -118,33 +118,6 @@ def pairwise(
     return preferences
 
 
-def estimate_pairwise(
-    answers_a: Sequence[Answer],
-    answers_b: Sequence[Answer],
-    llm: str | LLM,
-    *,
-    dataset: Dataset,
-    chunks: Sequence[Chunk] = (),
-) -> llms.Estimate:
-    """What `pairwise` with the same arguments would send and cost, without sending anything (repairs come on top).
-
-    >>> from ragbench.llms import ScriptedLLM
-    >>> from ragbench.types import Case
-    >>> data = Dataset("tiny", "test", {}, (Case("q1", "2 + 2?"), Case("q2", "2 + 3?")), {})
-    >>> answers = [Answer("q1", "4"), Answer("q2", "5")], [Answer("q1", "5"), Answer("q2", "5")]
-    >>> estimate_pairwise(*answers, ScriptedLLM([]), dataset=data).to_send
-    2
-    """
-    pairs, _ = _pairs(answers_a, answers_b, dataset, chunks, ("a", "b"))
-    return estimate_choices(pairs, llms.load_llm(llm) if isinstance(llm, str) else llm)
-
-
-def estimate_choices(pairs: Sequence[Pair], llm: LLM) -> llms.Estimate:
-    """What `choose` would send."""
-    prompts = [pair.request(swapped=swapped) for pair in pairs for swapped in (False, True)]
-    return llms.estimate_many(llm, prompts, system=JUDGE_SYSTEM, max_tokens=_REPLY_TOKENS, schema=PREFERENCE_SCHEMA)
-
-
 def choose(pairs: Sequence[Pair], llm: LLM, names: tuple[str, str], concurrency: int) -> list[Preference]:
     """The judge's choice on each pair, asked in both orders."""
     prompts = [pair.request(swapped=swapped) for pair in pairs for swapped in (False, True)]

@@ -6,6 +6,7 @@ import base64
 import json
 import threading
 import time
+import weakref
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -65,6 +66,8 @@ class Claude:
                 self._client = anthropic.Anthropic(
                     api_key=key, base_url=self._base_url, max_retries=0, default_headers=_basic(self._user, password)
                 )
+                # The SDK closes it in __del__, which in a cycle may come after the end of its sockets.
+                weakref.finalize(self, self._client.close)
             return self._client
 
     def _extra(self, request: Request) -> dict[str, Any]:

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import math
 import queue
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ragbench.cache.database import StoreError
+from ragbench.cache.replies import Request
 from ragbench.errors import ConfigError, FailureKind, ModelError
+from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.failures import Failed
-from ragbench.llms.prices import price_of
-from ragbench.llms.stored import StoredLLM
+from ragbench.llms.stored import StoredLLM, without_surrogates
 from ragbench.progress import progress_bar
 from ragbench.types import LLM, Completion
 
 _Asked = tuple[str, int]  # prompt and sample
-
-
-class Estimate(NamedTuple):
-    """What a call of `generate_many` would do.
-
-    `cached` replies are in the store, `to_send` are not. `input_tokens` (of those to send) is a quarter of their bytes,
-    which English text comes near to (code and other scripts take more); `max_output_tokens` is a bound. `cost` is in
-    US dollars for both together, None where the price is unknown.
-    """
-
-    cached: int
-    to_send: int
-    input_tokens: int
-    max_output_tokens: int
-    cost: float | None
 
 
 def generate_many(
@@ -60,6 +44,8 @@ def generate_many(
 
     Ctrl-C ends at once. What has come back by then is in the reply store; the next call asks for the rest only.
 
+    Inside `dry_run` nothing is sent, and what is not in the store has a stand-in.
+
     Any object with a `generate` method will do as `llm`; with one that is not from `load_llm`, `timeout_s` is its own
     affair, and `schema` and `sample` are passed on only when they are used.
 
@@ -73,6 +59,8 @@ def generate_many(
     unique = list(dict.fromkeys(asked))
     done: dict[_Asked, Completion] = {}
     call: Callable[[_Asked], Completion]
+    plan = active_dry_run()
+    requests: dict[_Asked, Request]
     if isinstance(llm, StoredLLM):
         stored = llm
         requests = {one: stored.request(one[0], sample=one[1], **options) for one in unique}  # type: ignore[arg-type]
@@ -81,11 +69,20 @@ def generate_many(
             found = stored.lookup_many(list(requests.values()))
         except StoreError as exc:
             raise ModelError(exc, FailureKind.STORE) from exc
+        if plan:
+            found = [*plan.complete(llm.name, list(requests.values()), found, shared=stored.settings.replies != "off")]
         done = {one: reply for one, reply in zip(unique, found, strict=True) if reply is not None}
 
         def call(one: _Asked) -> Completion:
             return stored.fetch(requests[one], timeout_s=timeout_s, stop=stop)
     else:
+        if plan:
+            provider, _, model = llm.name.partition(":")
+            own = [
+                Request(provider, model, without_surrogates(text), system, max_tokens, temperature, schema, sample)
+                for text, sample in unique
+            ]
+            done = dict(zip(unique, plan.complete(llm.name, own, [None] * len(own), shared=False), strict=True))
 
         def call(one: _Asked) -> Completion:
             given = {key: value for key, value in options.items() if key != "schema" or value is not None}
@@ -99,35 +96,6 @@ def generate_many(
         done[one] = completion
     first = {one: position for position, one in reversed(list(enumerate(asked)))}
     return [done[one] if first[one] == position else _repeated(done[one]) for position, one in enumerate(asked)]
-
-
-def estimate_many(
-    llm: LLM,
-    prompts: Sequence[str],
-    *,
-    system: str | None = None,
-    max_tokens: int = 512,
-    temperature: float = 0.0,
-    schema: Mapping[str, Any] | None = None,
-    samples: Sequence[int] | None = None,
-) -> Estimate:
-    """What `generate_many` with the same arguments would send and cost, without sending anything.
-
-    >>> from ragbench.llms import ScriptedLLM
-    >>> estimate_many(ScriptedLLM(["one"]), ["four", "four"], max_tokens=100)
-    Estimate(cached=0, to_send=1, input_tokens=1, max_output_tokens=100, cost=0.0)
-    """
-    unique = list(dict.fromkeys(_asked(prompts, samples, 1, 1.0)))
-    pending = unique
-    if isinstance(llm, StoredLLM):
-        options = {"system": system, "max_tokens": max_tokens, "temperature": temperature, "schema": schema}
-        found = llm.lookup_many([llm.request(text, sample=sample, **options) for text, sample in unique])  # type: ignore[arg-type]
-        pending = [one for one, reply in zip(unique, found, strict=True) if reply is None]
-    around = len((system or "").encode()) + len(b"" if schema is None else json.dumps(schema).encode())
-    counts = [math.ceil((len(text.encode(errors="replace")) + around) / 4) for text, _ in pending]
-    price = price_of(llm.name)
-    cost = None if price is None else math.fsum(price.cost(count, max_tokens) for count in counts)
-    return Estimate(len(unique) - len(pending), len(pending), sum(counts), max_tokens * len(pending), cost)
 
 
 def _asked(prompts: Sequence[str], samples: Sequence[int] | None, concurrency: int, timeout_s: float) -> list[_Asked]:

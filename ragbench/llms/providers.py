@@ -18,7 +18,8 @@ from ragbench.llms.claude import Claude
 from ragbench.llms.gguf import Gguf, check_file
 from ragbench.llms.ollama import Ollama
 from ragbench.llms.openai import HOSTED, OpenAI
-from ragbench.llms.stored import Provider, StoredLLM, replies_mode
+from ragbench.llms.settings import Settings, current_settings
+from ragbench.llms.stored import Provider, StoredLLM
 
 PROVIDERS = ("anthropic", "gguf", "ollama", "openai")
 DEFAULT_MODELS = {"ollama": "llama3.1:8b", "anthropic": "claude-sonnet-5-5"}
@@ -28,12 +29,13 @@ _RETIRED = {"claude-3-5-sonnet-20241022": "claude-sonnet-5-5"}  # served no more
 _OLLAMA = "http://localhost:11434"
 
 
-def load_llm(name: str = "env") -> StoredLLM:
+def load_llm(name: str = "env", settings: Settings | None = None) -> StoredLLM:
     """The model of that name: "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>" or "env".
 
     "openai" is any OpenAI-compatible server; "env" takes provider and model from the environment (see this module).
     Replies go through the reply store. Nothing is sent and no model is loaded before the first request that the store
-    cannot answer. Raises ConfigError when something is missing, and says what to set.
+    cannot answer. Without `settings` those of the environment hold (`current_settings`). Raises ConfigError when
+    something is missing, and says what to set.
 
     >>> load_llm("ollama:llama3.1:8b").name
     'ollama:llama3.1:8b'
@@ -42,7 +44,7 @@ def load_llm(name: str = "env") -> StoredLLM:
     ragbench.errors.ConfigError: unknown LLM provider 'olama'; did you mean 'ollama'? Known: anthropic, gguf, ...
     """
     provider, model = parse(name)
-    offline = replies_mode() == "offline"
+    offline = (settings or current_settings()).replies == "offline"
     client: Provider
     if provider == "gguf":
         file = Path(model).expanduser().absolute()
@@ -65,7 +67,7 @@ def load_llm(name: str = "env") -> StoredLLM:
         if key is None and not offline:
             raise ConfigError(f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY")
         client = Claude(model, key or "", _base_url("ANTHROPIC", "") or None)
-    return StoredLLM(provider, model, client)
+    return StoredLLM(provider, model, client, settings)
 
 
 def own_server(name: str) -> str:
@@ -77,8 +79,8 @@ def own_server(name: str) -> str:
     return _base_url(provider.upper(), default)
 
 
-def check_llm(name: str) -> None:
-    """ConfigError when the model of that name could not be asked: unknown provider, no model, no key, no file.
+def check_llm(name: str, settings: Settings | None = None) -> StoredLLM:
+    """The model of that name; ConfigError when it could not be asked: unknown provider, no model, no key, no file.
 
     Also when a maximum cost is set and the model's price is unknown. Nothing is sent, nothing is loaded.
 
@@ -86,7 +88,9 @@ def check_llm(name: str) -> None:
     Traceback (most recent call last):
     ragbench.errors.ConfigError: gguf:...: there is no such file to read (...
     """
-    load_llm(name).check_budget()
+    model = load_llm(name, settings)
+    model.check_budget()
+    return model
 
 
 def parse(name: str) -> tuple[str, str]:

@@ -6,9 +6,11 @@ import os
 import socket
 from urllib.parse import urlsplit
 
-from ragbench.errors import ConfigError, MissingExtraError, ModelError
+from ragbench.errors import ConfigError, FailureKind, MissingExtraError, ModelError
+from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.providers import PROVIDERS, check_llm, load_llm, own_server, parse
-from ragbench.llms.stored import replies_mode
+from ragbench.llms.settings import Settings, current_settings
+from ragbench.llms.stored import StoredLLM
 from ragbench.types import LLM
 
 
@@ -29,17 +31,22 @@ def unavailable(name: str = "env") -> str:
         load_llm(name)
     except (ConfigError, MissingExtraError) as exc:
         return str(exc)
+    return _unheard(name, current_settings())
+
+
+def _unheard(name: str, settings: Settings) -> str:
     where = own_server(name)
-    if not where or replies_mode() == "offline" or listens(where):
+    if not where or settings.replies == "offline" or listens(where):
         return ""
     parts = urlsplit(where)  # its host only: an address may hold a password
     return f"{':'.join(parse(name))}: no server takes connections at {parts.hostname}, port {_port(where)}"
 
 
-def check_servers(*models: str | LLM) -> None:
-    """Refuse models that cannot be asked here and now, before any work is done for them; others than names are taken.
+def check_servers(*models: str | LLM, settings: Settings | None = None) -> None:
+    """Refuse models that cannot be asked here and now, before any work is done for them.
 
-    "" and "extractive" are no models. With RAGBENCH_REPLIES=offline no server is needed.
+    "" and "extractive" are no models, and a model of your own is taken as it is. Offline, or in a dry run, no server
+    is needed. `settings` are for models that are named.
 
     Raises:
         ConfigError: an unknown provider, no key, no file.
@@ -47,14 +54,15 @@ def check_servers(*models: str | LLM) -> None:
 
     >>> check_servers("", "extractive")
     """
-    for name in dict.fromkeys(model for model in models if isinstance(model, str)):
-        if name in ("", "extractive"):
+    for model in models:
+        if model in ("", "extractive"):
             continue
-        check_llm(name)
-        if reason := unavailable(name):
+        llm = check_llm(model, settings) if isinstance(model, str) else model
+        if active_dry_run() is None and isinstance(llm, StoredLLM) and (reason := _unheard(llm.name, llm.settings)):
             raise ModelError(
-                f"{reason}. Start it, name another address in RAG_EVAL_{parse(name)[0].upper()}_BASE_URL, or take "
-                "stored replies only (--offline, RAGBENCH_REPLIES=offline)"
+                f"{reason}. Start it, name another address in RAG_EVAL_{parse(llm.name)[0].upper()}_BASE_URL, or take "
+                "stored replies only (--offline, RAGBENCH_REPLIES=offline)",
+                FailureKind.UNREACHABLE,
             )
 
 

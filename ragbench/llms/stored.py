@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
 import threading
-import uuid
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,13 +14,13 @@ from ragbench.cache import ledger, replies
 from ragbench.cache.database import StoreError
 from ragbench.cache.replies import Reply, Request
 from ragbench.errors import ConfigError, FailureKind, ModelError
+from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.failures import Failed, scrubbed
 from ragbench.llms.patience import Patience
 from ragbench.llms.prices import Price, price_of
+from ragbench.llms.settings import Settings, current_settings
 from ragbench.types import Completion
 
-MODES = ("on", "off", "offline")
-_OWN_BUDGET = f"process {uuid.uuid4().hex}"
 # What providers add around a prompt (roles, a schema's instructions, a tool's system prompt), in tokens.
 _AROUND = 1000
 
@@ -43,8 +41,8 @@ class Provider(Protocol):
 class StoredLLM:
     """A model of a provider; what `load_llm` gives. Threads may share it. It shows no key in any form."""
 
-    def __init__(self, provider: str, model: str, client: Provider) -> None:
-        self._provider, self._model, self._client = provider, model, client
+    def __init__(self, provider: str, model: str, client: Provider, settings: Settings | None = None) -> None:
+        self._provider, self._model, self._client, self._settings = provider, model, client, settings
         self._patience = Patience()
         self._store_is_broken = ""
 
@@ -57,6 +55,11 @@ class StoredLLM:
     def max_concurrency(self) -> int | None:
         """How many requests at once make sense; None: as many as you like."""
         return self._client.max_concurrency
+
+    @property
+    def settings(self) -> Settings:
+        """Those given at construction; otherwise those of the environment, as it is now."""
+        return self._settings or current_settings()
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -81,7 +84,10 @@ class StoredLLM:
         )
         self.check_budget()
         try:
-            return self.lookup_many([request])[0] or self.fetch(request)
+            found = self.lookup_many([request])
+            if plan := active_dry_run():
+                return plan.complete(self.name, [request], found, shared=self.settings.replies != "off")[0]
+            return found[0] or self.fetch(request)
         except Failed as exc:
             raise ModelError(exc, exc.kind) from None
         except StoreError as exc:
@@ -105,14 +111,14 @@ class StoredLLM:
         if not (isinstance(temperature, int | float) and math.isfinite(temperature) and temperature >= 0):
             raise ConfigError(f"{self.name}: temperature is {temperature!r}; expected a number, 0 or more")
         return Request(
-            self._provider, self._model, _without_surrogates(prompt),
-            None if system is None else _without_surrogates(system), max_tokens, float(temperature), schema, sample,
+            self._provider, self._model, without_surrogates(prompt),
+            None if system is None else without_surrogates(system), max_tokens, float(temperature), schema, sample,
             self._client.origin,
         )  # fmt: skip
 
     def lookup_many(self, requests: Sequence[Request]) -> list[Completion | None]:
         """What the store has of these, in order; raises StoreError."""
-        mode = replies_mode()
+        mode = self.settings.replies
         if mode == "off":
             return [None] * len(requests)
         found = replies.lookup_many(requests, any_origin=mode == "offline")
@@ -121,7 +127,7 @@ class StoredLLM:
     def fetch(self, request: Request, *, timeout_s: float = 120.0, stop: threading.Event | None = None) -> Completion:
         """The reply of the provider, stored; raises Failed, and InterruptedError once `stop` is set."""
         stop = stop or threading.Event()
-        mode = replies_mode()
+        mode = self.settings.replies
         if mode == "offline":
             raise Failed(
                 f"{self.name}: offline, and the reply store has no reply to the prompt {_ends(request.prompt)} "
@@ -152,8 +158,9 @@ class StoredLLM:
         return self._completion(reply, cached=False)
 
     def check_budget(self) -> None:
-        """ConfigError when a budget is set and this model's price is unknown, unless RAGBENCH_ALLOW_UNPRICED is set."""
-        if _maximum() is None or price_of(self.name) is not None or os.environ.get("RAGBENCH_ALLOW_UNPRICED"):
+        """ConfigError when there is a maximum cost and this model's price is unknown, unless that is allowed."""
+        settings = self.settings
+        if settings.max_cost is None or settings.allow_unpriced or price_of(self.name) is not None:
             return
         entry = f'"{self.name}" = {{ input = 3.00, output = 15.00 }}'
         raise ConfigError(
@@ -165,18 +172,20 @@ class StoredLLM:
 
     def _patiently(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         try:
-            reply = self._patience.ask(lambda: self._within_budget(request, timeout_s, stop), stop, then=_kept)
+            reply = self._patience.ask(
+                lambda: self._within_budget(request, timeout_s, stop), stop, then=lambda: self.settings.kept
+            )
         except Failed as exc:
             raise exc.reworded(scrubbed(str(exc), self._client.secrets)) from None
         text, served = (scrubbed(said, self._client.secrets) for said in (reply.text, reply.served))
-        return reply._replace(text=_without_surrogates(text), served=_without_surrogates(served))
+        return reply._replace(text=without_surrogates(text), served=without_surrogates(served))
 
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
-        maximum, price = _maximum(), price_of(self.name)
-        if maximum is None or price is None or price == Price(0.0, 0.0):
+        settings, price = self.settings, price_of(self.name)
+        if settings.max_cost is None or price is None or price == Price(0.0, 0.0):
             return self._client.send(request, timeout_s)
         bound = price.cost(_most_input_tokens(request), request.max_tokens)
-        reservation = self._reserved(bound, maximum, timeout_s, stop)
+        reservation = self._reserved(bound, settings, settings.max_cost, timeout_s, stop)
         cost = bound  # whatever happens now may have been paid for, until we know better
         try:
             reply = self._client.send(request, timeout_s)
@@ -189,14 +198,16 @@ class StoredLLM:
             with suppress(StoreError):  # unsettled is spent at its bound: on the safe side, and the reply is not lost
                 ledger.settle(reservation, cost)
 
-    def _reserved(self, bound: float, maximum: float, timeout_s: float, stop: threading.Event) -> int:
+    def _reserved(
+        self, bound: float, settings: Settings, maximum: float, timeout_s: float, stop: threading.Event
+    ) -> int:
         while not stop.is_set():
-            reservation = ledger.reserve(budget_name(), bound, maximum, timeout_s + 60.0)
+            reservation = ledger.reserve(settings.budget, bound, maximum, timeout_s + 60.0)
             if reservation is None:
-                gone = ledger.spent(budget_name()).settled
+                gone = ledger.spent(settings.budget).settled
                 raise Failed(
                     f"budget: {self.name} may cost {bound:.4f} dollars for this request, and {gone:.4f} of "
-                    f"{maximum:.2f} are spent; {_kept()} with a higher maximum",
+                    f"{maximum:.2f} are spent; {settings.kept} with a higher maximum",
                     FailureKind.BUDGET,
                     stop=True,
                 )
@@ -212,39 +223,6 @@ class StoredLLM:
         )  # fmt: skip
 
 
-def replies_mode() -> str:
-    """RAGBENCH_REPLIES: "on" (default), "off" (neither read nor written) or "offline" (no request leaves)."""
-    mode = os.environ.get("RAGBENCH_REPLIES") or "on"
-    if mode not in MODES:
-        raise ConfigError(f"RAGBENCH_REPLIES is {mode!r}; expected one of {', '.join(MODES)}")
-    return mode
-
-
-def budget_name() -> str:
-    """RAGBENCH_BUDGET: whose account requests are booked on; without it, this process has its own."""
-    return os.environ.get("RAGBENCH_BUDGET") or _OWN_BUDGET
-
-
-def _maximum() -> float | None:
-    text = os.environ.get("RAGBENCH_MAX_COST", "").strip()
-    if not text:
-        return None
-    try:
-        maximum = float(text)
-    except ValueError:
-        maximum = math.nan
-    if not (math.isfinite(maximum) and maximum >= 0):
-        raise ConfigError(f"RAGBENCH_MAX_COST is {text!r}; expected US dollars, 0 or more, such as 5.00")
-    return maximum
-
-
-def _kept() -> str:
-    """What running again would mean for what has been paid."""
-    if replies_mode() == "off":
-        return "without the reply store (--no-cache) nothing is kept: all is paid for again if you run it again"
-    return "what came back is stored, so run again"
-
-
 def _ends(prompt: str) -> str:
     """How a prompt starts and, where it is long, ends: many begin with the same instruction and end in the question."""
     line = " ".join(prompt.split())
@@ -257,7 +235,7 @@ def _most_input_tokens(request: Request) -> int:
     return sum(len(text.encode()) for text in texts) + _AROUND
 
 
-def _without_surrogates(text: str) -> str:
+def without_surrogates(text: str) -> str:
     """Half a surrogate pair (broken JSON escapes bring them) can neither be sent nor stored: it becomes U+FFFD."""
     if text.isascii():
         return text

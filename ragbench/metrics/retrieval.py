@@ -39,8 +39,11 @@ _TREC = {  # name -> trec_eval's name without and with a depth; F1 has none and 
 
 _NAMES = {known.casefold(): known for known in _TREC} | {other.casefold(): own for other, own in ALIASES.items()}
 
+FAMILIES = tuple(_TREC)
+"""The measures that can be had at any depth."""
+
 DEFAULT_MEASURES: tuple[str, ...] = (
-    *(f"{name}@{k}" for name in _TREC for k in KS),
+    *(f"{name}@{k}" for name in FAMILIES for k in KS),
     "RR",
     "AP",
 )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.evaluation.results import only
 from ragbench.metrics.retrieval import ranking
 from ragbench.registry import higher_is_better
 from ragbench.segments import count_tokens
@@ -160,21 +160,6 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
     table = summarise(own)
     table.insert(0, "budget", table["measure"].str.extract(r"@(\d+)tok", expand=False).astype(int))
     return table.drop(columns="measure").sort_values("budget", ignore_index=True)
-
-
-def main_measure(scores: pd.DataFrame) -> str:
-    """What configurations are ranked by: evidence recall over all budgets where there is evidence, else nDCG@10.
-
-    Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it can be had.
-    """
-    return "span_recall_auc" if (scores["measure"] == "span_recall_auc").any() else "nDCG@10"
-
-
-def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
-    own = scores[scores["measure"] == measure]
-    if own.empty:
-        raise ConfigError(unknown("measure", measure, sorted(set(scores["measure"]))))
-    return own
 
 
 def _graded(judged: Mapping[str, int]) -> str:

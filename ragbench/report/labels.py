@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from ragbench.datasets.writing import reference_origin
 from ragbench.embedders import load_embedder
 from ragbench.generation.testsets import STATES, Draft, drafts_table, spread
-from ragbench.llms import Estimate
 from ragbench.types import Answer, Chunk, Dataset, Embedder
 
 if TYPE_CHECKING:
@@ -43,14 +42,6 @@ def source_table(dataset: Dataset, sources: Mapping[str, Sequence[Chunk]]) -> pd
         for query_id, found in sources.items()
     ]
     return pd.DataFrame(rows, columns=["query_id", "question", "sources", "best grade", "characters"])
-
-
-def estimate_table(estimates: Mapping[str, Estimate]) -> pd.DataFrame:
-    """What requests would be sent: cached, to_send, input_tokens, max_output_tokens, cost (US dollars, "unknown")."""
-    import pandas as pd
-
-    rows = [(what, *e[:-1], "unknown" if e.cost is None else f"{e.cost:.4f}") for what, e in estimates.items()]
-    return pd.DataFrame(rows, columns=["requests", *Estimate._fields[:-1], "cost_usd"])
 
 
 def reference_table(

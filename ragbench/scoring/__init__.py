@@ -13,8 +13,9 @@ from ragbench.scoring.contexts import context_texts
 from ragbench.scoring.groundedness import claim_table, score_groundedness
 from ragbench.scoring.judgements import judgement_states, score_judgements
 from ragbench.scoring.overall import failed_cases, failure_reasons, overall_parts, score_overall
+from ragbench.scoring.own import score_own
 from ragbench.scoring.pipeline import latency_table, outcome_table, score_pipeline
-from ragbench.scoring.retrieval import retrieval_level, score_retrieval
+from ragbench.scoring.retrieval import retrieval_levels, score_retrieval
 from ragbench.scoring.runs import ceilings, score_run
 from ragbench.scoring.safety import score_safety_inputs, score_safety_outputs
 from ragbench.scoring.spans import destroyed_evidence, score_spans
@@ -33,7 +34,7 @@ __all__ = [
     "latency_table",
     "outcome_table",
     "overall_parts",
-    "retrieval_level",
+    "retrieval_levels",
     "score_answers",
     "score_arms",
     "score_chunks",
@@ -41,6 +42,7 @@ __all__ = [
     "score_groundedness",
     "score_judgements",
     "score_overall",
+    "score_own",
     "score_pipeline",
     "score_retrieval",
     "score_run",

@@ -48,11 +48,11 @@ def score_overall(
     - overall_semantic, overall_keyword, overall_expected_document, overall_hallucination and overall_llm_hallucination
       (both better when lower): the parts that it rests on, each with rows only if it has a weight and is scored
       somewhere; see `overall_parts`. Others, such as overall_citation, appear once they have a weight.
-    - passed: 1 where `failure_reasons` finds nothing, else 0.
+    - pass_rate: 1 where `failure_reasons` finds nothing, else 0.
 
     Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. A question that has an answer
-    but got none (an abstention, a failure) has the overall 0, and fails. `passed` is unscored only where an answer has
-    nothing to be judged by.
+    but got none (an abstention, a failure) has the overall 0, and fails. `pass_rate` is unscored only where an
+    answer has nothing to be judged by.
 
     Args:
         dataset: the cases.
@@ -68,7 +68,7 @@ def score_overall(
     >>> scores = pd.DataFrame({"query_id": "q", "measure": measures, "value": [0.8, 0.7]})
     >>> frame = score_overall(Dataset("mine", "test", {}, [Case("q", "?")], {}), [Answer("q", "Yes.")], scores)
     >>> frame.set_index("measure")["value"].round(3).to_dict()
-    {'overall': 0.767, 'overall_semantic': 0.8, 'overall_hallucination': 0.3, 'passed': 1.0}
+    {'overall': 0.767, 'overall_semantic': 0.8, 'overall_hallucination': 0.3, 'pass_rate': 1.0}
 
     Raises:
         ConfigError: weights or thresholds of parts that do not exist, or out of range.
@@ -80,7 +80,11 @@ def score_overall(
     failures = case_reasons(dataset, answers, scores, thresholds=thresholds)
     values_of, by_query, citing = _inputs(dataset, answers, scores)
     weighted = [part for part in PARTS if weights.get(part, 0) > 0]
-    table: dict[str, dict[str, float]] = {"overall": {}, **{f"overall_{part}": {} for part in weighted}, "passed": {}}
+    table: dict[str, dict[str, float]] = {
+        "overall": {},
+        **{f"overall_{part}": {} for part in weighted},
+        "pass_rate": {},
+    }
     for case in dataset.cases:
         answer, values = by_query.get(case.query_id), values_of.get(case.query_id, {})
         parts = overall_parts(case, answer, values, citing=citing)
@@ -88,7 +92,7 @@ def score_overall(
         for part in weighted:
             table[f"overall_{part}"][case.query_id] = parts[part]
         reasons = failures.get(case.query_id, ())
-        table["passed"][case.query_id] = float(not reasons) if reasons or _judged(case, answer, parts) else math.nan
+        table["pass_rate"][case.query_id] = float(not reasons) if reasons or _judged(case, answer, parts) else math.nan
     unanswered = {
         case.query_id
         for case in dataset.cases
@@ -102,7 +106,7 @@ def score_overall(
     rows = [
         (case.query_id, measure, own.get(case.query_id, math.nan))
         for measure, own in table.items()
-        if measure in scored | {"overall", "passed"}
+        if measure in scored | {"overall", "pass_rate"}
         for case in dataset.cases
     ]
     return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})

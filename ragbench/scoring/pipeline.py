@@ -52,12 +52,11 @@ def score_pipeline(
     - required_flags, forbidden_flags_absent: the shares of the case's flags that are as they should be.
     - min_citations: 1 where the answer cites as many contexts as the case asks for, else 0.
     - latency_in_budget: 1 where each measured stage keeps within the case's budget, or that of `budgets`, else 0.
-    - latency_<stage>_ms*: milliseconds, for each stage that some answer measured.
     - cost_usd*: US dollars of the request, where its price is known; 0 for models on this machine.
 
     The first five have rows only if some case (or `budgets`) asks for them. A case without the label is unscored (NaN).
     A question without an answer counts as failed: its outcome and what was required of it are 0, all else is unscored.
-    So is the latency of a failed answer: an error may come at once, or after a time-out.
+    Latencies differ each time and are no scores: see `latency_table`.
 
     Args:
         dataset: the cases with their labels.
@@ -70,7 +69,7 @@ def score_pipeline(
     >>> case = Case("q", "?", expected_outcome="success", min_citations=2, latency_budget_ms={"total": 800})
     >>> answer = Answer("q", "Yes [1].", contexts=("d#0",), citations=("d#0",), latency_ms={"total": 640.0})
     >>> score_pipeline(Dataset("mine", "test", {}, [case], {}), [answer]).set_index("measure")["value"].to_dict()
-    {'outcome_correct': 1.0, 'min_citations': 0.0, 'latency_in_budget': 1.0, 'latency_total_ms': 640.0}
+    {'outcome_correct': 1.0, 'min_citations': 0.0, 'latency_in_budget': 1.0}
 
     Raises:
         DataError: an answer to a question that the dataset lacks, two answers to one question, or no known outcome.
@@ -113,10 +112,6 @@ def score_pipeline(
             if answer
             else math.nan
             for case, answer in zip(cases, usable, strict=True)
-        ]
-    for stage in _stages([answer for answer in usable if answer]):
-        scores[f"latency_{stage}_ms"] = [
-            by_stage(answer.latency_ms).get(stage, math.nan) if answer else math.nan for answer in usable
         ]
     costs = [_cost(answer) for answer in usable]
     if not all(math.isnan(cost) for cost in costs):

@@ -36,14 +36,15 @@ def detection_report(
 ) -> pd.DataFrame:
     """How well `scores`, one in [0, 1] per sample and higher for more harmful, tell the harmful samples.
 
+    - auc_length_matched, first: the AUC among texts of like length (mean over five strata of equal size, weighted by
+      their pairs; a stratum without both kinds is left out). Attacks of public collections are longer than harmless
+      prompts; this is what remains of a detector without that.
+    - length_auc: the AUC of the number of characters alone.
     - auc (DeLong's interval), tpr_at_fpr_1 and tpr_at_fpr_5: without a threshold of one's own; see
       `ragbench.metrics.safety.detection`. tpr_at_fpr_1 rests on at least 100 harmless texts or is a lower bound.
     - detection_rate and block_rate: harmful samples with a score of at least `warn`, at least `block`;
       false_positive_rate and false_block_rate: the same of harmless ones. Wilson's intervals. Higher is *worse* for
       the last two.
-    - length_auc: the AUC of the number of characters alone. A detector whose auc does not clear it may have won by
-      length; auc_length_matched is its AUC among texts of like length (mean over five strata of equal size, weighted
-      by their pairs; a stratum without both kinds is left out).
 
     Split by category: detection of the category's harmful texts (auc against all harmless ones), false positives of
     a category of harmless ones. Split by source, and by length in thirds: all measures of the part alone.
@@ -63,8 +64,7 @@ def detection_report(
 
     _check_thresholds(warn, block)
     values = _checked(samples, scores)
-    rows = _measures(samples, values, "all", "", warn, block)
-    rows += _length_rows(samples, values)
+    rows = [*_length_rows(samples, values), *_measures(samples, values, "all", "", warn, block)]
     rows += _category_rows(samples, values, warn, block)
     for source in dict.fromkeys(sample.source for sample in samples if sample.source):
         rows += _part(samples, values, [sample.source == source for sample in samples], ("source", source), warn, block)
@@ -229,9 +229,8 @@ def _length_rows(samples: Sequence[SafetySample], values: Any) -> list[_Row]:
     if labels.all() or not labels.any():
         return []
     lengths = np.array([len(sample.text) for sample in samples], dtype=float)
-    rows: list[_Row] = [
-        ("length_auc", "all", "", roc_auc(labels, lengths), *auc_interval(labels, lengths), len(lengths))
-    ]
+    interval = auc_interval(labels, lengths)
+    by_length: _Row = ("length_auc", "all", "", roc_auc(labels, lengths), *interval, len(lengths))
     total, weight, used = 0.0, 0, 0
     for stratum in np.array_split(np.argsort(lengths, kind="stable"), min(5, max(1, len(samples) // 8))):
         pairs = int(labels[stratum].sum() * (~labels[stratum]).sum())
@@ -239,9 +238,9 @@ def _length_rows(samples: Sequence[SafetySample], values: Any) -> list[_Row]:
             total += pairs * roc_auc(labels[stratum], values[stratum])
             weight += pairs
             used += len(stratum)
-    if weight:
-        rows.append(("auc_length_matched", "all", "", total / weight, math.nan, math.nan, used))
-    return rows
+    if not weight:
+        return [by_length]
+    return [("auc_length_matched", "all", "", total / weight, math.nan, math.nan, used), by_length]
 
 
 def _thirds(samples: Sequence[SafetySample]) -> Iterable[tuple[str, list[bool]]]:

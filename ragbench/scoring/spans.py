@@ -11,6 +11,7 @@ import numpy as np
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.chunks import check_spans, first_cover, overlaps, places, ranges, recall_auc, union
 from ragbench.metrics.retrieval import checked_run
+from ragbench.registry import BUDGETS, KS
 from ragbench.segments import token_offsets, token_ranges, trim
 from ragbench.types import Case, Chunk, Dataset, Run, Span
 
@@ -28,8 +29,8 @@ def score_spans(
     run: Run,
     chunks: Sequence[Chunk],
     *,
-    ks: Sequence[int] = (1, 3, 5, 10),
-    budgets: Sequence[int] = (250, 500, 1000, 2000),
+    ks: Sequence[int] = KS,
+    budgets: Sequence[int] = BUDGETS,
     tokenizer: str = "minilm",
 ) -> pd.DataFrame:
     """How much of each question's evidence the run's chunks hold, as a frame of query_id, measure and value.

@@ -43,10 +43,10 @@ def compare(
         measure: in the order of `measures`, or of `baseline`.
         baseline, contender: means over the pairs used; `difference` is contender - baseline.
         ci_low, ci_high: 1 - alpha interval of the difference; `interval` says which. "BCa": paired bootstrap over
-            queries (Efron 1987), from 100 pairs of which 50 differ. "Gaffke": with fewer, and for 0/1 measures, where
-            BCa covers too little, the limits of Gaffke (2005), see `ragbench.statistics.intervals`; they never are
-            without width. Either excludes 0 exactly where p_value < alpha. "none": one pair, or equal differences of a
-            measure without known bounds.
+            queries (Efron 1987), from 100 pairs of which 50 differ, unless heavily skewed. "Gaffke":
+            elsewhere, where BCa covers too little, the limits of Gaffke (2005), see `ragbench.statistics.intervals`;
+            they never are without width. Either excludes 0 exactly where p_value < alpha. "none": one pair, or equal
+            differences of a measure without known bounds.
         p_value: two-sided paired randomisation test (Fisher 1935; Smucker, Allan & Carterette 2007): how often the
             difference is at least as large if the sign of each query's difference is left to chance. `test` says how:
             "sign-flip, exact" where the queries that differ have at most `n_resamples` combinations of signs,

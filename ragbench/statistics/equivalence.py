@@ -14,7 +14,7 @@ from ragbench.registry import higher_is_better
 from ragbench.statistics.adjusting import adjusted_p_values, p_text
 from ragbench.statistics.columns import bounds_of, check_settings, mean, nullable
 from ragbench.statistics.intervals import Bounds, bounded_intervals
-from ragbench.statistics.pairing import chosen_measures, matrix_of, paired, tables_of
+from ragbench.statistics.pairing import chosen_measures, matrix_of, measure_among, paired, tables_of
 from ragbench.statistics.resampling import TIE, p_values_above
 
 if TYPE_CHECKING:
@@ -198,6 +198,7 @@ def within_margin(
 
     check_settings(10_000, alpha, 0)
     check_margin(margin)
+    measure = measure_among(scores_by_name, measure)
     matrix = matrix_of(scores_by_name, measure)
     if lacking := [name for name in scores_by_name if name not in costs]:
         raise ConfigError(f"costs has no entry for {', '.join(map(repr, lacking))}; give None where it is unknown")

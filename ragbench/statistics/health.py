@@ -15,7 +15,7 @@ from ragbench.metrics.retrieval import checked_run, evaluate, ranking
 from ragbench.registry import higher_is_better
 from ragbench.segments import count_tokens
 from ragbench.statistics.columns import nullable
-from ragbench.statistics.pairing import matrix_of
+from ragbench.statistics.pairing import matrix_of, measure_among
 from ragbench.types import Dataset, Qrels, Run
 
 if TYPE_CHECKING:
@@ -120,6 +120,7 @@ def question_health(
     """
     import pandas as pd
 
+    measure = measure_among(scores_by_name, measure)
     matrix = matrix_of(scores_by_name, measure)
     values = matrix.to_numpy()
     if values.min() < -1e-9 or values.max() > 1 + 1e-9:

@@ -11,7 +11,7 @@ import numpy as np
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import check_settings
 from ragbench.statistics.comparison import compare
-from ragbench.statistics.pairing import matrix_of
+from ragbench.statistics.pairing import matrix_of, measure_among
 from ragbench.statistics.summary import summarise
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ def held_out(
         ComparisonError: the configurations do not hold the same queries.
     """
     check_settings(n_resamples, alpha, seed)
+    measure = measure_among(scores_by_name, measure)
     matrix = matrix_of(scores_by_name, measure, may_be_empty=True)
     n = len(matrix)
     order = np.random.default_rng([seed, 2]).permutation(n)

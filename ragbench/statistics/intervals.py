@@ -1,6 +1,6 @@
 """Intervals of means and of mean differences: one family for few and many questions, graded and 0/1 measures.
 
-- At least 100 values of which 50 move: BCa bootstrap (Efron 1987).
+- At least 100 values of which 50 move, not heavily skewed: BCa bootstrap (Efron 1987).
 - Else Gaffke's (2005) limits: a bootstrap to which each side adds one value that was not seen. With fewer values BCa
   covers too little (measured: 84 to 93 % at 30 questions), because a resample cannot hold a question that the sample
   does not; and where all values are alike it has no width, though other questions may differ.
@@ -126,16 +126,14 @@ def skewness_note(differences: Floats) -> str:
     'heavily skewed: few questions differ by much'
     """
     moving = differences[np.abs(differences) > TIE]
-    if len(differences) >= ENOUGH_PAIRS or len(moving) < 6 or np.isin(differences, (-1.0, 0.0, 1.0)).all():
+    if len(moving) < 6 or np.isin(differences, (-1.0, 0.0, 1.0)).all():
         return ""
-    if _no_spread(differences):
+    if _no_spread(differences) and len(differences) < ENOUGH_PAIRS:
         return (
             "all equal, so nothing is known about those of other questions; p says that the sign is the same each "
             "time, not that rare questions cannot turn the mean around"
         )
-    away = moving - moving.mean()
-    skewness = float((away**3).mean()) / max(float((away**2).mean()), 1e-300) ** 1.5
-    if abs(skewness) <= 2:
+    if not _skewed(moving):
         return ""
     return (
         "heavily skewed: few questions differ by much, the others by little, so the mean hangs on how many of the few "
@@ -144,7 +142,15 @@ def skewness_note(differences: Floats) -> str:
 
 
 def _many(values: Floats) -> bool:
-    return len(values) >= ENOUGH_PAIRS and int((np.abs(values - np.median(values)) > TIE).sum()) >= ENOUGH_MOVING
+    moving = int((np.abs(values - np.median(values)) > TIE).sum())
+    return len(values) >= ENOUGH_PAIRS and moving >= ENOUGH_MOVING and not _skewed(values)
+
+
+def _skewed(values: Floats) -> bool:
+    """Whether so few values of such skewness leave the mean far from normal: beyond 2, and beyond 0.2 * sqrt(n)."""
+    away = values - values.mean()
+    skewness = float((away**3).mean()) / max(float((away**2).mean()), 1e-300) ** 1.5
+    return abs(skewness) > max(2.0, 0.2 * math.sqrt(len(values)))
 
 
 def _no_spread(values: Floats) -> bool:

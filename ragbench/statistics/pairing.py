@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, unknown
+from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
+from ragbench.registry import named_among
 from ragbench.statistics.columns import by_measure
 
 if TYPE_CHECKING:
@@ -65,11 +66,23 @@ def chosen_measures(tables: Tables, measures: Sequence[str] | None, baseline: st
         return shared
     if isinstance(measures, str) or not list(measures):
         raise ConfigError(f"measures is a list of names such as ['nDCG@10', 'RR'], not {measures!r}")
+    chosen: dict[str, None] = {}
     for name, table in tables.items():
-        for measure in measures:
-            if measure not in table:
-                raise ConfigError(f"scores of {name!r}: {unknown('measure', measure, table)}")
-    return list(dict.fromkeys(measures))
+        try:
+            chosen = dict.fromkeys(named_among(measure, table) for measure in measures)
+        except ConfigError as exc:
+            raise ConfigError(f"scores of {name!r}: {exc}") from None
+    return list(chosen)
+
+
+def measure_among(scores_by_name: Mapping[str, pd.DataFrame], measure: str) -> str:
+    """The measure that is meant, as the scores of the first configuration call it; as given where they lack it."""
+    first = next(iter(scores_by_name.values()), None)
+    known = set(first["measure"]) if first is not None and "measure" in first else set()
+    try:
+        return named_among(measure, map(str, known))
+    except ConfigError:
+        return measure
 
 
 def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
@@ -103,7 +116,7 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str, *, may_b
         raise ConfigError(f"measure is the name of one measure such as 'nDCG@10', not {measure!r}")
     tables = tables_of(scores_by_name)
     first = next(iter(tables))
-    chosen_measures(tables, [measure], first)
+    [measure] = chosen_measures(tables, [measure], first)
     for name in tables:
         paired(tables, first, name, measure)
     order = tables[first][measure].index

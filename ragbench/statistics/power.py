@@ -58,7 +58,7 @@ def required_queries(
     >>> before, after = scores(0, 0.5, 0.5, 1, 0, 1), scores(0.5, 0.5, 0.25, 1, 0.5, 1)
     >>> required_queries(before, after, 0.1).round(3)
       measure  effect  deviation  required  detectable  n
-    0      RR     0.1      0.306        76       0.439  6
+    0      RR     0.1      0.306        76       0.495  6
 
     Raises:
         ConfigError: `effect`, `power` or `alpha` out of range, or a measure that is not there.
@@ -99,6 +99,11 @@ def fewest_queries(alpha: float) -> int:
     return math.floor(math.log2(2 / alpha)) + 1
 
 
+def _level(alpha: float, n: int) -> float:
+    """The largest p below alpha that the sign-flip test of `n` queries has, a multiple of 2 / 2**n."""
+    return alpha if n > 50 else (math.ceil(alpha * 2.0 ** (n - 1)) - 1) / 2.0 ** (n - 1)
+
+
 def t_test_power(effect: float, deviation: float, n: int, alpha: float) -> float:
     """Power of the two-sided paired t-test; 1 where the differences have no spread."""
     from scipy.stats import nct, t
@@ -117,13 +122,13 @@ def _required(effect: float, deviation: float, alpha: float, power: float) -> in
     if math.isnan(deviation) or deviation <= TIE:
         return None
     low, high = fewest_queries(alpha) - 1, fewest_queries(alpha)
-    while t_test_power(effect, deviation, high, alpha) < power:
+    while t_test_power(effect, deviation, high, _level(alpha, high)) < power:
         low, high = high, 2 * high
         if high > MOST_QUERIES:
             return None
     while high - low > 1:
         middle = (low + high) // 2
-        if t_test_power(effect, deviation, middle, alpha) < power:
+        if t_test_power(effect, deviation, middle, _level(alpha, middle)) < power:
             low = middle
         else:
             high = middle
@@ -142,7 +147,7 @@ def detectable(deviation: float, n: int, alpha: float = 0.05, power: float = POW
 
     if math.isnan(deviation) or deviation <= TIE or n < fewest_queries(alpha):
         return math.nan
-    top = deviation
+    top, alpha = deviation, _level(alpha, n)
     while t_test_power(top, deviation, n, alpha) < power:
         top *= 2
     return float(brentq(lambda effect: t_test_power(effect, deviation, n, alpha) - power, 0.0, top))

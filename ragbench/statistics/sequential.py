@@ -101,7 +101,7 @@ def sequential(
     """
     _check(batch, alpha, bounds, seed)
     tables = tables_of({"baseline": baseline, "contender": contender})
-    chosen_measures(tables, [measure], "baseline")
+    [measure] = chosen_measures(tables, [measure], "baseline")
     pairs = paired(tables, "baseline", "contender", measure)
     for side in (pairs.before, pairs.after):
         if len(side) and (side.min() < bounds[0] or side.max() > bounds[1]):

@@ -15,21 +15,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
-from ragbench.experiment import check_models, load_sweep, own_version, short
+from ragbench.evaluation import check_models, load_results, own_version
+from ragbench.evaluation.formats import short
 from ragbench.files import write_durably
+from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
 from ragbench.sweep.grid import Grid, read_grid
-from ragbench.sweep.planning import ModelPlan, SweepPlan, plan
+from ragbench.sweep.job import Job, Place, make_job, relative
+from ragbench.sweep.planning import SweepPlan, plan
 from ragbench.sweep.progress import Progress
-from ragbench.sweep.running import Place, notebook_job, relative, run_all, run_job
+from ragbench.sweep.running import run_all
 from ragbench.sweep.sources import source_of, working_folder
 from ragbench.sweep.verification import Verified, verify
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Grid", "ModelPlan", "SweepPlan", "SweepResult", "Verified", "plan", "read_grid", "sweep", "verify"]
+__all__ = ["Grid", "SweepPlan", "SweepResult", "Verified", "plan", "read_grid", "sweep", "verify"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ def sweep(
     out: str | Path = "results",
     replies: str | None = None,
     max_cost: float | None = None,
+    allow_unpriced: bool = False,
     allow_failed: bool = False,
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
@@ -73,6 +77,7 @@ def sweep(
         replies: what of the reply store is used, as in RAGBENCH_REPLIES: "on", "off" or "offline" (nothing is sent).
         max_cost: US dollars that the requests of all sweeps into this folder may cost together, as RAGBENCH_MAX_COST.
             No request is sent that might pass it. What needs one is not finished, and no other run is begun.
+        allow_unpriced: models without a known price are not refused under a maximum cost, and not counted.
         allow_failed: take a run as finished although requests of it failed. Otherwise it is a failed run, because what
             came back is stored and running it again asks for the rest only.
 
@@ -88,23 +93,22 @@ def sweep(
     """
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is {jobs}; expected 1 or more")
-    with spending.settings(replies, max_cost):
-        return _checked_sweep(grid_file, jobs, force, Path(out), allow_failed)
-
-
-def _checked_sweep(grid_file: str | Path, jobs: int | None, force: bool, out: Path, allow_failed: bool) -> SweepResult:
+    if active_dry_run():
+        raise ConfigError("sweep: its processes would not be part of this dry run; call ragbench.sweep.plan instead")
     from rich.console import Console
 
     began = time.monotonic()
-    grid = read_grid(grid_file)
+    settings = current_settings(replies, max_cost, allow_unpriced)
+    grid = read_grid(grid_file, settings)
     source = source_of(grid)
-    folder = SweepFolder(out.absolute() / grid.name)
+    folder = SweepFolder(Path(out).absolute() / grid.name)
+    settings = spending.on_account(settings, folder.path)
     console = Console(stderr=True)
     try:
-        with folder.locked(), spending.account(folder.path):
+        with folder.locked():
             stamp = {"grid": relative(grid.path.resolve(), folder.path)}
-            job = partial(run_job, folder, source=source, stamp=stamp, allow_failed=allow_failed)
-            return _sweep(grid, folder, source, console, job, jobs=jobs, force=force, began=began)
+            job = partial(make_job, folder, settings=settings, source=source, stamp=stamp, allow_failed=allow_failed)
+            return _sweep(grid, folder, source, console, job, settings, jobs=jobs, force=force, began=began)
     except KeyboardInterrupt:
         done = sum(folder.is_finished(name, parameters, source) for name, parameters in grid.runs.items())
         console.print(
@@ -123,7 +127,8 @@ def _sweep(
     folder: SweepFolder,
     source: Mapping[str, str],
     console: Console,
-    job: Callable[..., dict[str, Any]],
+    job: Callable[..., Job],
+    settings: Settings,
     *,
     jobs: int | None,
     force: bool,
@@ -136,7 +141,7 @@ def _sweep(
     notes += _older(folder, skipped)
     waiting = [name for name in grid.runs if name not in skipped]
     for name in waiting:
-        check_models(grid.runs[name])
+        check_models(grid.runs[name], settings)
     side_by_side = min(jobs or processes.default_jobs(), max(1, len(waiting)))
     if waiting:
         console.print(
@@ -152,20 +157,21 @@ def _sweep(
         folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left), notes=tuple(notes)
     )
     if ended.budget:
-        result = replace(result, stopped=spending.stopped(len(ended.failed) + len(ended.left)))
+        result = replace(result, stopped=spending.stopped(settings, len(ended.failed) + len(ended.left)))
     if finished or skipped:
-        result = _compare(grid, folder, result, console)
+        result = _compare(grid, folder, result, console, settings)
     else:
         result = replace(result, notes=(*notes, "no configuration succeeded, so there is nothing to compare"))
     return replace(result, seconds=time.monotonic() - began)
 
 
-def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Console) -> SweepResult:
+def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Console, settings: Settings) -> SweepResult:
     """Write the leaderboard and execute the comparison notebook; the result, completed."""
-    from ragbench.report import leaderboard, leaderboard_markdown
+    from ragbench.evaluation import leaderboard
+    from ragbench.report import leaderboard_markdown
 
     try:
-        results = load_sweep(folder.path)
+        results = load_results(folder.path)
         table = leaderboard(results)
     except RagbenchError as exc:
         return replace(result, failed={**result.failed, COMPARISON: str(exc)})
@@ -178,7 +184,7 @@ def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Cons
         note = "one finished configuration only, so there is nothing to compare it with"
     result = replace(result, notes=(*result.notes, note)) if note else result
     texts = {
-        path: table.to_csv(index=False, lineterminator="\n", float_format=short),
+        path: table.to_csv(index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))),
         path.with_suffix(".md"): leaderboard_markdown(table),
     }
     if grid.compare is None or len(results) < 2:
@@ -189,13 +195,9 @@ def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Cons
     if not (current and all(one.is_file() for one in texts)):  # another machine's last digits are no reason to write
         _write_all(texts)
     if not current:
-        job = notebook_job(folder, COMPARISON, Place(grid.compare.path, working_folder(grid), grid.run_timeout)) | {
-            "parameters": {"sweep_dir": relative(folder.path, working_folder(grid)), "baseline": baseline},
-            "configuration": {},
-            "results": None,
-            "stamp": {},
-            "notebook_stamp": stamp,
-        }
+        place = Place(grid.compare.path, working_folder(grid), grid.run_timeout)
+        parameters = {"sweep_dir": relative(folder.path, place.cwd), "baseline": baseline}
+        job = make_job(folder, COMPARISON, place, parameters, settings, source=None, stamp=stamp)
         failed = run_all(grid.compare.text, folder, {COMPARISON: job}, Progress(console, 1), 1).failed
         if failed:
             return replace(result, failed={**result.failed, **failed})

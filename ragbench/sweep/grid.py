@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, unknown
-from ragbench.experiment import ASIDE, WHERE, check_parameters, config_name, configuration
+from ragbench.evaluation import STAGING, WHERE, check_parameters, config_name, configuration
+from ragbench.llms import Settings
 from ragbench.sweep.notebooks import Notebook, read_notebook
 
 _SECTIONS = ("sweep", "fixed", "axes", "exclude", "run")
@@ -40,8 +41,8 @@ class Grid:
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def read_grid(path: str | Path) -> Grid:
-    """Read a grid file and check everything that can be checked without running.
+def read_grid(path: str | Path, settings: Settings | None = None) -> Grid:
+    """Read a grid file and check everything that can be checked without running, models under `settings`.
 
     Raises:
         ConfigError: naming the file, the entry and what was expected.
@@ -57,42 +58,42 @@ def read_grid(path: str | Path) -> Grid:
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
     try:
-        return _grid(path, table)
+        return _grid(path, table, settings)
     except ConfigError as exc:
         raise exc if str(path) in str(exc) else ConfigError(f"{path}: {exc}") from exc
 
 
-def _grid(path: Path, table: _Table) -> Grid:
+def _grid(path: Path, table: _Table, settings: Settings | None) -> Grid:
     for key in table:
         if key not in _SECTIONS:
             raise ConfigError(unknown("section", key, _SECTIONS))
-    settings = _section(table, "sweep")
-    for key, value in settings.items():
+    own = _section(table, "sweep")
+    for key, value in own.items():
         if key not in _SETTINGS:
             raise ConfigError(unknown("key under [sweep]", key, _SETTINGS))
         if not isinstance(value, _SETTINGS[key]) or isinstance(value, bool):
             wanted = "text" if _SETTINGS[key] is str else "a number"
             wanted = "a table such as {retriever = 'bm25'}" if _SETTINGS[key] is dict else wanted
             raise ConfigError(f"[sweep] {key} is {value!r}; expected {wanted}")
-    if not (math.isfinite(settings.get("run_timeout", 1)) and settings.get("run_timeout", 1) >= 0):
-        raise ConfigError(f"[sweep] run_timeout is {settings['run_timeout']}; expected seconds, or 0 for no limit")
-    name = settings.get("name", path.stem)
-    if not name or name.startswith((".", ASIDE)) or "/" in name or "\\" in name:
+    if not (math.isfinite(own.get("run_timeout", 1)) and own.get("run_timeout", 1) >= 0):
+        raise ConfigError(f"[sweep] run_timeout is {own['run_timeout']}; expected seconds, or 0 for no limit")
+    name = own.get("name", path.stem)
+    if not name or name.startswith((".", STAGING)) or "/" in name or "\\" in name:
         raise ConfigError(f"[sweep] name is {name!r}; expected the plain name of a folder")
     folder = path.resolve().parent
-    notebook = read_notebook(folder / settings.get("notebook", "evaluate.ipynb"))
+    notebook = read_notebook(folder / own.get("notebook", "evaluate.ipynb"))
     if "results_dir" not in notebook.parameters:
         raise ConfigError(f"{notebook.path} has no parameter results_dir; a sweep tells it there where to save its run")
     notes: list[str] = []
-    runs = _named(_combinations(table, notebook, notes), notebook, notes)
+    runs = _named(_combinations(table, notebook, notes), notebook, notes, settings)
     return Grid(
         path=path,
         name=name,
         notebook=notebook,
-        compare=_compare(settings, notebook, folder, notes),
+        compare=_compare(own, notebook, folder, notes),
         runs=runs,
-        baseline=_baseline(settings.get("baseline", {}), runs, notebook),
-        run_timeout=float(settings.get("run_timeout", 3600.0)),
+        baseline=_baseline(own.get("baseline", {}), runs, notebook),
+        run_timeout=float(own.get("run_timeout", 3600.0)),
         notes=tuple(notes),
     )
 
@@ -179,7 +180,9 @@ def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
     return all(parameters.get(key) == value for key, value in part.items())
 
 
-def _named(combinations: Iterable[_Table], notebook: Notebook, notes: list[str]) -> dict[str, _Table]:
+def _named(
+    combinations: Iterable[_Table], notebook: Notebook, notes: list[str], settings: Settings | None
+) -> dict[str, _Table]:
     runs: dict[str, _Table] = {}
     for values in combinations:
         parameters = configuration(notebook.accept(values))
@@ -188,7 +191,7 @@ def _named(combinations: Iterable[_Table], notebook: Notebook, notes: list[str])
             notes.append(f"{name} is in the grid more than once; it is run once")
             continue
         try:
-            check_parameters(parameters)
+            check_parameters(parameters, settings)
         except ConfigError as exc:
             raise ConfigError(f"configuration {name}: {exc}") from exc
         runs[name] = parameters

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ragbench.errors import FailureKind
+from ragbench.sweep.job import Job
 
 START_TIMEOUT = 300
 """Seconds that a kernel may take to answer for the first time; many start at once on a busy machine."""
@@ -92,19 +93,21 @@ def threads_environment(jobs: int, environment: Mapping[str, str]) -> dict[str, 
     return own | {"TOKENIZERS_PARALLELISM": "true" if share > 1 else "false"}
 
 
-def start(name: str, job: Mapping[str, Any], aside: Path, *, jobs: int) -> Running:
-    """Start the process of one run; `job` is what `ragbench.sweep.worker` reads."""
+def start(job: Job, *, side_by_side: int) -> Running:
+    """Start the process of one run."""
+    aside = job.aside
     # The first kernel that Jupyter finds by name may belong to another Python. This one is found before all others.
     spec = aside / "jupyter" / "kernels" / "python3"
     spec.mkdir(parents=True)
     command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
     kernel = {"argv": command, "display_name": "Python 3 (ipykernel)", "language": "python"}
     (spec / "kernel.json").write_text(json.dumps(kernel), encoding="utf-8")
-    (aside / "job.json").write_text(json.dumps(dict(job)), encoding="utf-8")
+    (aside / "job.json").write_text(job.to_json(), encoding="utf-8")
     jupyter_path = os.pathsep.join(filter(None, [str(aside / "jupyter"), os.environ.get("JUPYTER_PATH")]))
     environment = {
         **os.environ,
-        **threads_environment(jobs, os.environ),
+        **job.environment,
+        **threads_environment(side_by_side, os.environ),
         "JUPYTER_PATH": jupyter_path,
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "TQDM_DISABLE": "1",  # nobody watches a run of a sweep, and bars would stay in its notebook
@@ -119,8 +122,8 @@ def start(name: str, job: Mapping[str, Any], aside: Path, *, jobs: int) -> Runni
             start_new_session=True,  # Ctrl-C is for the sweep, which then stops its runs in order
         )
     now = time.monotonic()
-    limit = job["run_timeout"]
-    return Running(name, process, aside, now, now + limit + START_TIMEOUT + _GRACE if limit else float("inf"))
+    limit = job.run_timeout
+    return Running(job.name, process, aside, now, now + limit + START_TIMEOUT + _GRACE if limit else float("inf"))
 
 
 def ended(run: Running) -> Outcome | None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError
 from ragbench.sweep.grid import Grid
-from ragbench.sweep.running import relative
+from ragbench.sweep.job import relative
 from ragbench.types import Dataset
 
 
@@ -39,17 +38,22 @@ def load_named(parameters: Mapping[str, Any], folder: Path) -> Dataset:
     """The dataset that a configuration names, with documents where it cuts chunks."""
     from ragbench.datasets import check_documents, load_dataset
 
-    here = Path.cwd()
-    own = {name: parameters.get(name, "") for name in ("dataset", "corpus")}
-    try:
-        with chdir(folder):
-            data = load_dataset(own["dataset"], split=parameters.get("split", "test"), corpus=own["corpus"])
-    except (ConfigError, DataError) as exc:
-        for name in filter(None, own.values()):
-            if not (folder / name).exists() and (here / name).exists():
-                hint = f"paths in a grid are relative to the grid file: {relative(here / name, folder)!r}"
-                raise type(exc)(f"{exc} ({hint})") from exc
-        raise
+    dataset, corpus = (located(parameters.get(name, ""), folder) for name in ("dataset", "corpus"))
+    data = load_dataset(dataset, split=parameters.get("split", "test"), corpus=corpus)
     if "chunker" in parameters:
         check_documents(data, "a sweep cuts documents into chunks")
     return data
+
+
+def located(name: str, folder: Path) -> str:
+    """A name as a run in `folder` takes it: the path of what is there, otherwise the name as it is.
+
+    Raises:
+        ConfigError: it is only there from where this process works.
+    """
+    if not name or (folder / Path(name).expanduser()).exists():
+        return name and str(folder / Path(name).expanduser())
+    if Path(name).exists():
+        there = relative(Path(name).absolute(), folder)
+        raise ConfigError(f"{name!r} is not in {folder}; paths in a grid are relative to the grid file: {there!r}")
+    return name

@@ -12,17 +12,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError
-from ragbench.experiment import check_parameters, environment, load_run, load_sweep, result_folders
+from ragbench.evaluation import check_parameters, environment, load_result, load_results, result_folders
+from ragbench.llms import Settings, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.job import Place, make_job
 from ragbench.sweep.notebooks import read_notebook
 from ragbench.sweep.progress import Progress
-from ragbench.sweep.running import Place, run_all, run_job
+from ragbench.sweep.running import run_all
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ragbench.types import RunResult
+    from ragbench.evaluation import Result
 
 _RUN_TIMEOUT = 3600.0
 
@@ -84,22 +86,23 @@ def verify(
     folder = Path(folder)
     if not folder.is_dir() or not (results := result_folders(folder)):
         raise ConfigError(f"{folder} holds no results; expected the folder of a sweep, such as results/quickstart")
-    with spending.settings(replies, max_cost), tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary:
+    settings = spending.on_account(current_settings(replies, max_cost), folder)
+    with tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary:
         verified: dict[str, Verified] = {}
         stored: list[_Stored] = []
         for path in results:
             try:
-                stored.append(_stored(folder, path.name))
+                stored.append(_stored(folder, path.name, settings))
             except DataError as exc:
                 verified[path.name] = Verified(path.name, 0, (str(exc),))
         again = SweepFolder(Path(temporary) / folder.resolve().name)
         side_by_side = min(jobs or processes.default_jobs(), max(1, len(stored)))
         progress = Progress(Console(stderr=True), len(stored), jobs=side_by_side)
-        with again.locked(), spending.account(folder.absolute()):
+        with again.locked():
             for text in dict.fromkeys(one.text for one in stored):
                 group = {one.name: one for one in stored if one.text == text}
                 made = {
-                    name: run_job(again, name, one.place, one.parameters, source=one.source, stamp={})
+                    name: make_job(again, name, one.place, one.parameters, settings, source=one.source, stamp={})
                     for name, one in group.items()
                 }
                 ended = run_all(text, again, made, progress, side_by_side)
@@ -112,8 +115,8 @@ def verify(
     return [*(verified[path.name] for path in results), *board]
 
 
-def _stored(folder: Path, name: str) -> _Stored:
-    config, notebook = load_run(folder / name).config, folder / f"{name}.ipynb"
+def _stored(folder: Path, name: str, settings: Settings) -> _Stored:
+    config, notebook = load_result(folder / name).config, folder / f"{name}.ipynb"
     try:
         executed = json.loads(notebook.read_text(encoding="utf-8"))
         metadata = executed["metadata"]
@@ -133,7 +136,7 @@ def _stored(folder: Path, name: str) -> _Stored:
             f"{digest[:12]}, not {str(source.get('notebook_sha256'))[:12]})"
         )
     try:
-        check_parameters(config["parameters"])
+        check_parameters(config["parameters"], settings)
     except ConfigError as exc:
         raise ConfigError(f"{name} cannot be run here: {exc}") from exc
     cwd = (folder / grid).resolve().parent
@@ -178,7 +181,7 @@ def _compared(folder: Path, again: Path, stored: _Stored, error: str, tolerance:
     if error:
         return Verified(name, 0, (f"it could not be made again: {error}",), stored.notes)
     try:
-        then, now = load_run(folder / name), load_run(again / name)
+        then, now = load_result(folder / name), load_result(again / name)
     except RagbenchError as exc:
         return Verified(name, 0, (str(exc),), stored.notes)
     fingerprints = [str(result.config["dataset"].get("fingerprint")) for result in (then, now)]
@@ -194,13 +197,13 @@ def _board(folder: Path, tolerance: float) -> Iterator[Verified]:
     """The leaderboard against what follows from the stored results, as far as both have the same columns."""
     import pandas as pd
 
-    from ragbench.report import leaderboard
+    from ragbench.evaluation import leaderboard
 
     path = folder / "leaderboard.csv"
     if not path.is_file():
         return
     try:
-        then, now = pd.read_csv(path).set_index("name"), leaderboard(load_sweep(folder)).set_index("name")
+        then, now = pd.read_csv(path).set_index("name"), leaderboard(load_results(folder)).set_index("name")
     except (RagbenchError, ValueError, KeyError) as exc:
         yield Verified(path.name, 0, (f"it cannot be read or made again: {exc}",))
         return
@@ -219,7 +222,7 @@ def _differences(before: Mapping[str, float], after: Mapping[str, float], tolera
             yield f"{key}: stored {_shown(a)}, now {_shown(b)}"
 
 
-def _numbers(result: RunResult) -> dict[str, float]:
+def _numbers(result: Result) -> dict[str, float]:
     """Every number of scores.csv and run.trec under a name for it."""
     scores: pd.DataFrame = result.scores
     rows = scores.itertuples(index=False, name=None)

@@ -17,7 +17,9 @@ from typing import Any
 
 from ragbench.errors import ConfigError, FailureKind, SweepError
 from ragbench.files import write_durably
+from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import without_machine
+from ragbench.sweep.processes import START_TIMEOUT
 from ragbench.sweep.requests import failed_requests
 
 
@@ -27,23 +29,22 @@ class _UnusableError(SweepError):
 
 def main(job_file: str) -> int:
     """Execute the notebook of a job; 0 when everything that it had to leave is there."""
-    job: dict[str, Any] = json.loads(Path(job_file).read_text(encoding="utf-8"))
-    output = Path(job["output"])
+    job = Job.from_json(Path(job_file).read_text(encoding="utf-8"))
     error, failure = "", None
     try:
-        _execute(job, output)
-        if job["results"]:
-            _stamp(Path(job["results"]), job)
-            _check_requests(Path(job["results"]), allow_failed=job["allow_failed"])
+        _execute(job)
+        if job.source is not None:
+            _stamp(job)
+            _check_requests(job.results, allow_failed=job.allow_failed)
     except Exception as exc:  # whatever it is, it is reported and the other runs go on
         error, failure = _explain(exc, job), getattr(exc, "failure", None)
-        _mark(output, Path(job["source"]), error)
-    _tidy(output, job)
-    write_durably(Path(job["outcome"]), json.dumps({"error": error, "failure": failure}))
+        _mark(job, error)
+    _tidy(job)
+    write_durably(job.outcome, json.dumps({"error": error, "failure": failure}))
     return 1 if error else 0
 
 
-def _execute(job: dict[str, Any], output: Path) -> None:
+def _execute(job: Job) -> None:
     # jsonschema would build a grammar for IRIs from it, which takes longer than all other imports of papermill
     # together. It is optional there, and notebooks hold no IRIs to check.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
@@ -58,7 +59,7 @@ def _execute(job: dict[str, Any], output: Path) -> None:
             managers.append(self)
 
     threading.Thread(target=_go_with_parent, args=(managers,), daemon=True).start()
-    limit = job["run_timeout"]
+    limit = job.run_timeout
     end = time.monotonic() + limit
 
     def time_left(cell: object) -> int | None:
@@ -66,14 +67,14 @@ def _execute(job: dict[str, Any], output: Path) -> None:
 
     papermill.execute_notebook(
         # papermill takes braces in a path for placeholders
-        job["source"].replace("{", "{{").replace("}", "}}"),
-        str(output).replace("{", "{{").replace("}", "}}"),
-        parameters=job["parameters"],
+        str(job.input).replace("{", "{{").replace("}", "}}"),
+        str(job.output).replace("{", "{{").replace("}", "}}"),
+        parameters=dict(job.parameters),
         kernel_name="python3",
         language="python",
         progress_bar=False,
-        start_timeout=job["start_timeout"],
-        cwd=job["cwd"],
+        start_timeout=START_TIMEOUT,
+        cwd=str(job.cwd),
         kernel_manager_class=Kernel,
         timeout_func=time_left,
         # The default of 4 s is for a machine with nothing else to do.
@@ -95,22 +96,20 @@ def _go_with_parent(managers: list[Any]) -> None:
     os._exit(75)
 
 
-def _stamp(results: Path, job: dict[str, Any]) -> None:
+def _stamp(job: Job) -> None:
     """Complete config.json with what the notebook cannot know: where it came from, and its own defaults."""
-    path = results / "config.json"
+    path, configuration = job.results / "config.json", job.configuration
     if not path.is_file():
-        raise _UnusableError(
-            "the notebook ended without saving its results; it must call ragbench.experiment.save_run(results_dir, ...)"
-        )
+        raise _UnusableError("the notebook ended without saving its results; it must call rb.save(result, results_dir)")
     config = json.loads(path.read_text(encoding="utf-8"))
     for key, value in config["parameters"].items():
-        if key in job["configuration"] and job["configuration"][key] != value:
+        if key in configuration and configuration[key] != value:
             raise _UnusableError(
-                f"the notebook saved {key} = {value!r}, but it was run with {job['configuration'][key]!r}; "
-                "pass its parameters to save_run as they were set"
+                f"the notebook saved {key} = {value!r}, but it was run with {configuration[key]!r}; "
+                "pass its parameters to the result as they were set"
             )
-    config["parameters"] = job["configuration"]
-    config["source"] = job["stamp"]
+    config["parameters"] = configuration
+    config["source"] = job.source
     write_durably(path, json.dumps(config, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -129,7 +128,7 @@ def _check_requests(results: Path, *, allow_failed: bool) -> None:
         )
 
 
-def _explain(exc: Exception, job: dict[str, Any]) -> str:
+def _explain(exc: Exception, job: Job) -> str:
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
@@ -139,17 +138,17 @@ def _explain(exc: Exception, job: dict[str, Any]) -> str:
     if isinstance(exc, DeadKernelError):
         return "the kernel died (out of memory, or the process was ended from outside or by its own code)"
     if isinstance(exc, CellTimeoutError):
-        return f"the run did not end within {job['run_timeout']:g} s (run_timeout under [sweep]) and was stopped"
+        return f"the run did not end within {job.run_timeout:g} s (run_timeout under [sweep]) and was stopped"
     if isinstance(exc, _UnusableError | ConfigError):
         return str(exc)
     return (f"{type(exc).__name__}: {exc}".strip().splitlines() or ["unknown error"])[0]
 
 
-def _mark(output: Path, source: Path, error: str) -> None:
+def _mark(job: Job, error: str) -> None:
     """Show the error in the notebook, where papermill has not: on top, and at the cell that was running."""
     from papermill.execute import ERROR_MARKER_TAG
 
-    notebook = json.loads((output if output.is_file() else source).read_text(encoding="utf-8"))
+    notebook = json.loads((job.output if job.output.is_file() else job.input).read_text(encoding="utf-8"))
     cells = notebook["cells"]
     if any(ERROR_MARKER_TAG in cell["metadata"].get("tags", []) for cell in cells):
         return
@@ -164,15 +163,16 @@ def _mark(output: Path, source: Path, error: str) -> None:
     }
     # Cells have ids since format 4.5, and must not have any before.
     cells.insert(0, note | ({"id": "why-it-failed"} if any("id" in cell for cell in cells) else {}))
-    write_durably(output, json.dumps(notebook))
+    write_durably(job.output, json.dumps(notebook))
 
 
-def _tidy(output: Path, job: dict[str, Any]) -> None:
-    notebook = without_machine(json.loads(output.read_text(encoding="utf-8")), job["renamed"], job["folders"])
-    notebook["metadata"].setdefault("papermill", {}).update(job["paths"])
-    if job["notebook_stamp"]:
-        notebook["metadata"]["ragbench"] = job["notebook_stamp"]
-    write_durably(output, json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+def _tidy(job: Job) -> None:
+    notebook = without_machine(json.loads(job.output.read_text(encoding="utf-8")), job.renamed, job.folders)
+    paths = {"input_path": job.notebook, "output_path": job.output.name}
+    notebook["metadata"].setdefault("papermill", {}).update(paths)
+    if job.stamp:
+        notebook["metadata"]["ragbench"] = job.stamp
+    write_durably(job.output, json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind
+from ragbench.llms import active_dry_run
 from ragbench.progress import progress_bar
 from ragbench.systems.function import failed, takes_roles, to_answer
 from ragbench.types import Answer, Dataset, System
@@ -58,7 +59,7 @@ def ask(
     if not isinstance(system, System):
         raise ConfigError(f"ask: {system!r} is no system; expected an object with a name and answer(query_id, query)")
     many = getattr(system, "answer_many", None)
-    if batch and callable(many):
+    if batch and callable(many) and (active_dry_run() is None or _sends_nothing(system)):
         answers: Sequence[Answer] = many(queries)
         if not known:
             return list(answers)
@@ -122,8 +123,12 @@ def _side_by_side(
 def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str] = ()) -> Answer:
     """The answer to one question; what the system raises is a failed answer. `latency_ms` has "total" at least.
 
-    `user_roles` are those of the person who asks, for a system whose `answer` takes them.
+    `user_roles` are those of the person who asks, for a system whose `answer` takes them. In a dry run only systems
+    that send nothing themselves are asked: ragbench's own pipeline and recorded answers.
     """
+    if (plan := active_dry_run()) and not _sends_nothing(system):
+        plan.note_question(system.name)
+        return failed(query_id, "a dry run: nothing was sent", FailureKind.DRY_RUN)
     start = time.perf_counter()
     try:
         roles = {"user_roles": tuple(user_roles)} if takes_roles(system.answer) else {}
@@ -132,6 +137,13 @@ def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str]
         answer = failed(query_id, f"{type(exc).__name__}: {exc}", getattr(exc, "failure", None) or FailureKind.ERROR)
     total = 1000 * (time.perf_counter() - start)
     return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})
+
+
+def _sends_nothing(system: System) -> bool:
+    from ragbench.systems.pipeline import Pipeline
+    from ragbench.systems.recorded import RecordedSystem
+
+    return isinstance(system, Pipeline | RecordedSystem)
 
 
 def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragbench.errors import ConfigError, unknown
-from ragbench.generation import check_llm
-from ragbench.llms import RehearsedLLM, check_servers
+from ragbench.llms import Settings, check_llm, check_servers
 from ragbench.retrievers import check_retriever
 from ragbench.systems.connections import McpSpec
 from ragbench.systems.http import HttpSpec, HttpSystem
@@ -45,7 +44,7 @@ class _PipelineSpec(BaseModel):
     temperature: float = Field(0.0, ge=0)
 
 
-def load_system(spec: str | Path, dataset: Dataset, *, dry_run: bool = False) -> System:
+def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = None) -> System:
     """The system under test of that name.
 
     - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's documents, with this
@@ -54,8 +53,8 @@ def load_system(spec: str | Path, dataset: Dataset, *, dry_run: bool = False) ->
       (`McpSystem`); `[ingest]` beside it is for `load_target`.
     - a `.jsonl` file: `RecordedSystem`.
 
-    The servers of the language models that it names must take connections; with `dry_run` its pipeline is given a model
-    that only notes what it would be asked.
+    The servers of the language models that it names must take connections. They are asked as `settings` say, by default
+    as the environment says.
 
     A system that holds connections has `close()`. A function is no name: give it to `FunctionSystem` in a notebook.
 
@@ -77,7 +76,7 @@ def load_system(spec: str | Path, dataset: Dataset, *, dry_run: bool = False) ->
     if text.endswith(".jsonl"):
         return RecordedSystem(path)
     if text.endswith(".toml"):
-        return _from_file(path, dataset, dry_run)
+        return _from_file(path, dataset, settings)
     try:
         check_retriever(text)
     except ConfigError as exc:
@@ -105,7 +104,7 @@ def read_tables(path: Path) -> dict[str, Any]:
     return tables
 
 
-def _from_file(path: Path, dataset: Dataset, dry_run: bool) -> System:
+def _from_file(path: Path, dataset: Dataset, settings: Settings | None) -> System:
     tables = read_tables(path)
     [kind] = [kind for kind in KINDS if kind in tables]
     model: type[BaseModel] = HttpSpec if kind == "http" else McpSpec if kind == "mcp" else _PipelineSpec
@@ -113,11 +112,10 @@ def _from_file(path: Path, dataset: Dataset, dry_run: bool) -> System:
         options = model.model_validate({"name": path.stem, **tables[kind]}).model_dump(exclude_unset=True)
     except ValidationError as exc:
         raise ConfigError(f"{path}, [{kind}]: {mistakes(exc)}") from None
+    for role in ("llm", "sampling"):
+        if settings is not None and options.get(role) not in (None, "", "extractive"):
+            options[role] = check_llm(options[role], settings)
     if kind == "pipeline":
-        if dry_run and options.get("llm", "extractive") != "extractive":
-            check_llm(options["llm"])
-            options["llm"] = RehearsedLLM(options["llm"])
         return Pipeline(dataset, **options)
-    if not dry_run:
-        check_servers(options.get("sampling") or "")
+    check_servers(options.get("sampling") or "")
     return HttpSystem(**options) if kind == "http" else McpSystem(**options)

@@ -71,10 +71,10 @@ def test_convert_a_dataset_by_name_and_say_what_is_lost(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ragbench", "testset", "convert", "pydoc", "my.json"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0
-    assert "97 cases in my.json (json)" in done.stdout
-    assert "ragbench: warning: saving pydoc as json: 80 cases lose their gold_facts" in done.stderr
+    assert "110 cases in my.json (json)" in done.stdout
+    assert "ragbench: warning: saving pydoc as json: 93 cases lose their gold_facts" in done.stderr
     assert "Traceback" not in done.stderr
-    assert len(load_testset(tmp_path / "my.json").cases) == 97
+    assert len(load_testset(tmp_path / "my.json").cases) == 110
 
 
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from importlib import resources
+from pathlib import Path
 
 from ragbench.datasets.safety import load_safety_samples
-from ragbench.metrics.safety.injection import CATEGORIES, training_sentences
+from ragbench.metrics.safety.injection import CATEGORIES
 from ragbench.metrics.safety.secrets import secrets
 
 INPUTS, OUTPUTS = load_safety_samples()
@@ -19,7 +21,10 @@ def test_every_category_is_there_with_both_labels() -> None:
 
 
 def test_inputs_are_held_out() -> None:
-    known = {" ".join(row["text"].casefold().split()) for row in training_sentences()}
+    lines = (Path(__file__).parents[1] / "fitting" / "injection_training.jsonl").read_text(encoding="utf-8").split("\n")
+    rows = [json.loads(line) for line in lines if line]
+    assert {row["category"] for row in rows if row["harmful"]} == set(CATEGORIES)
+    known = {" ".join(row["text"].casefold().split()) for row in rows}
     assert not known & {" ".join(sample.text.casefold().split()) for sample in INPUTS}
 
 

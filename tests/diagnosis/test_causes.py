@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from ragbench.diagnosis import CAUSES, count_causes, diagnose
 from ragbench.errors import ConfigError, DataError
+from ragbench.metrics.score_calibration import calibrate_threshold
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage, Run, Span
 
 TEXT = "The railway opened in 1881. It climbs two thousand metres in forty-eight miles."
@@ -202,13 +205,15 @@ def test_a_long_answer_that_holds_a_short_reference_is_right() -> None:
 
 
 def test_a_judge_decides_before_a_calibration_and_that_before_the_estimate() -> None:
-    class Fixed:
-        threshold = 0.9
+    values = [i / 40 for i in range(41)]
+    calibration = replace(
+        calibrate_threshold(values, [value > 0.5 for value in values], measure="semantic_similarity"), threshold=0.9
+    )
 
     def failed(**values: float) -> object:
         one = case(reference_answer="In 1881.", evidence=(), gold_facts=())
         data = Dataset("tiny", "test", CORPUS, (one,), {})
-        calibrations = {"semantic_similarity": Fixed()}
+        calibrations = {"claim_support": calibration, "semantic_similarity": calibration}
         table = diagnose(data, {}, [GOOD], [], scores(**values), CHUNKS, calibrations=calibrations)
         return table[["measure", "failed"]].values.tolist()[0]
 

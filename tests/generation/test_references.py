@@ -11,7 +11,7 @@ from ragbench.datasets import load_dataset
 from ragbench.datasets.writing import merge_answers, save_dataset
 from ragbench.errors import ConfigError, ModelError
 from ragbench.generation import references
-from ragbench.llms import ScriptedLLM
+from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.prompts import NO_ANSWER
 from ragbench.types import Case, Completion, Dataset, Document, Span
 
@@ -167,11 +167,14 @@ def test_a_prompt_of_ones_own_is_checked_and_recorded() -> None:
     assert references.reference_lines(data, sources, answers, prompt=own)["q"]["generated"]["prompt"] == own
 
 
-def test_an_estimate_sends_nothing() -> None:
+def test_a_dry_run_sends_and_writes_nothing(tmp_path: Path) -> None:
     data = make(Case("q", "When?"))
     llm = ScriptedLLM(["x"])
-    assert references.estimate_references(data, references.reference_sources(data, ["q"]), llm).to_send == 1
+    with dry_run() as plan:
+        references.write_references(tmp_path, data, references.reference_sources(data, ["q"]), llm)
+    assert [model.to_send for model in plan.models] == [1]
     assert llm.prompts == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_line_marked_as_reviewed_is_kept(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.judges import AUDIT_BOUNDS, estimate_audit, judge_audit
-from ragbench.llms import ScriptedLLM
+from ragbench.judges import AUDIT_BOUNDS, judge_audit
+from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.types import Answer, Case, Completion, Dataset
 
 CASES = tuple(Case(f"q{i}", f"What comes after {i}?", reference_answer=f"It is {i + 1}.") for i in range(100, 110))
@@ -151,11 +151,14 @@ def test_a_judge_that_cannot_be_read_is_unscored_not_passed() -> None:
     assert audit["n_unscored"].tolist() == [10, 20, 20, 20, 10, 10, 10]
 
 
-def test_the_estimate_is_what_is_sent() -> None:
+def test_a_dry_run_counts_what_is_sent() -> None:
     judge = scripted(right)
-    estimate = estimate_audit(ANSWERS, "correctness", judge, dataset=DATA, n=10, n_repeats=4)
+    with dry_run() as plan:
+        audited(judge, n_repeats=4)
+    assert judge.prompts == []
     audited(judge, n_repeats=4)
-    assert estimate.to_send == len(judge.prompts) == 10 * 4 + 80 + 10 + 20
+    (model,) = plan.models
+    assert model.to_send == len(judge.prompts) == 10 * 4 + 80 + 10 + 20
 
 
 def test_only_answers_that_can_be_judged_are_taken_evenly() -> None:

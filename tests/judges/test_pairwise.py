@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, JudgeWarning
-from ragbench.judges import estimate_pairwise, pairwise
-from ragbench.llms import ScriptedLLM
+from ragbench.judges import pairwise
+from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.prompts import JUDGE_SYSTEM
 from ragbench.statistics import bradley_terry, preference_table
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, Preference
@@ -150,12 +150,15 @@ def test_a_judge_of_its_own_answers_is_warned_of() -> None:
         pairwise([own], [Answer("q0", "In 1900.")], prefers("1881"), dataset=DATA)
 
 
-def test_the_estimate_is_what_is_sent() -> None:
+def test_a_dry_run_counts_what_is_sent() -> None:
     sides = [Answer("q0", "x"), Answer("q1", "x")], [Answer("q0", "y"), Answer("q1", "x")]
     judge = prefers("x")
-    estimate = estimate_pairwise(*sides, judge, dataset=DATA)
+    with dry_run() as plan:
+        pairwise(*sides, judge, dataset=DATA)
+    assert judge.prompts == []
     pairwise(*sides, judge, dataset=DATA)
-    assert estimate.to_send == len(judge.prompts) == 2
+    (model,) = plan.models
+    assert model.to_send == len(judge.prompts) == 2
 
 
 def test_a_sweep_is_ranked() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import os
 import signal
 import subprocess
@@ -356,16 +357,59 @@ def test_a_progress_bar_appears_on_a_terminal_after_two_seconds_only(
 # --- cost ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_estimate_counts_without_sending(echo: Any, llm_environment: Any) -> None:
+def test_a_dry_run_counts_without_sending(echo: Any, llm_environment: Any) -> None:
     llm = llms.load_llm("openai:gpt-4o-mini")
     generate_many(llm, ["known"], max_tokens=100)
     asked = len(echo.asked)
-    estimate = llms.estimate_many(llm, ["known", "x" * 4_000, "x" * 4_000], max_tokens=100)
+    with llms.dry_run() as plan:
+        replies = generate_many(llm, ["known", "x" * 4_000, "x" * 4_000], max_tokens=100)
+        again = generate_many(llm, ["x" * 4_000], max_tokens=100)
+        llm.generate("x" * 4_000, max_tokens=100)
+        generate_many(llms.load_llm("openai:mine"), ["a"])
+        threading.Thread(target=lambda: generate_many(llms.load_llm("openai:thread"), ["a"])).start()
+        while len(plan.models) < 3:
+            time.sleep(0.01)
+    priced, unpriced, thread = plan.models
+    assert (priced.model, unpriced.model, thread.model) == ("openai:gpt-4o-mini", "openai:mine", "openai:thread")
     # One prompt of 4,000 bytes is about 1,000 tokens: 1000 * 0.15 / 1e6 + 100 * 0.60 / 1e6 dollars.
-    assert estimate[:4] == (1, 1, 1000, 100)
-    assert estimate.cost == pytest.approx(0.00021)
-    assert llms.estimate_many(llms.load_llm("openai:mine"), ["a"]).cost is None
+    assert (priced.cached, priced.to_send, priced.input_tokens, priced.max_output_tokens) == (1, 1, 1000, 100)
+    assert priced.most == pytest.approx(0.00021)
+    assert (unpriced.cost, unpriced.most) == (None, None)
+    assert plan.table["most"].tolist()[1] == "unknown"
+    assert [reply.failure for reply in replies] == [None, FailureKind.DRY_RUN, FailureKind.DRY_RUN]
+    assert replies[1].text == again[0].text
     assert len(echo.asked) == asked
+    generate_many(llm, ["after"])
+    assert len(echo.asked) == asked + 1
+
+
+def test_without_the_store_each_call_of_a_dry_run_counts(echo: Any) -> None:
+    llm = llms.load_llm("openai:m", llms.Settings(replies="off"))
+    with llms.dry_run() as plan:
+        for _ in range(2):
+            generate_many(llm, ["a", "a", "b"])
+    assert [model.to_send for model in plan.models] == [4]
+
+
+def test_a_dry_run_inside_another_is_refused(echo: Any) -> None:
+    with llms.dry_run(), pytest.raises(ConfigError, match="already"), llms.dry_run():
+        pass
+    with llms.dry_run() as plan:
+        assert plan.models == ()
+
+
+def test_settings_that_are_given_go_before_those_of_the_environment(
+    echo: Any, llm_environment: Any, tmp_path: Path
+) -> None:
+    priced(tmp_path, llm_environment, "0")
+    given = llms.current_settings(max_cost=5, account="not this one")
+    assert (given.max_cost, given.budget) == (5.0, "sweep 1")
+    assert llms.load_llm("openai:m", given).generate("a", max_tokens=10).text == "A"
+    with pytest.raises(ModelError) as caught:
+        llms.load_llm("openai:m").generate("b", max_tokens=10)
+    assert caught.value.failure is FailureKind.BUDGET
+    child = {**given.environment, "RAGBENCH_ALLOW_UNPRICED": "1"}
+    assert llms.current_settings(environment=child) == dataclasses.replace(given, allow_unpriced=True)
 
 
 def priced(tmp_path: Path, environment: Any, maximum: str) -> None:

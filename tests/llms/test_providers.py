@@ -13,6 +13,7 @@ import pytest
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataWarning, ModelError, RagbenchError
+from ragbench.llms.claude import Claude
 
 KEY = "sk-test-7f3a9d-do-not-show"
 NAMES = {"anthropic": "anthropic:claude-haiku-4-5", "ollama": "ollama:llama3.1:8b", "openai": "openai:gpt-4o-mini"}
@@ -554,3 +555,12 @@ def test_a_password_in_an_address_is_sent_but_never_shown(
     everything = f"{llm!r}{vars(llm)}{caplog.text}"
     assert "hidden" not in everything
     assert not any(b"hidden" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+
+
+def test_the_connections_of_a_model_that_is_used_no_more_are_closed() -> None:
+    """Left to the garbage collector, a socket may go before the client that would close it: a ResourceWarning."""
+    model = Claude("m", "key", "http://127.0.0.1:9")
+    client = model._connected()
+    assert not client.is_closed()
+    del model
+    assert client.is_closed()

@@ -8,7 +8,6 @@ import pytest
 from ragbench import plots, report
 from ragbench.chunkers import chunk
 from ragbench.generation.testsets import Draft, drafts_table, spread
-from ragbench.llms import Estimate
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document
 
 CORPUS = {
@@ -40,11 +39,6 @@ def test_sources_and_origins_are_counted() -> None:
     assert report.origin_table(DATA)["queries"].tolist() == [0, 0, 3]
     row = report.source_table(DATA, SOURCES).iloc[0]
     assert (row["sources"], row["best grade"], row["characters"]) == (1, 2, len(SOURCE.text))
-
-
-def test_an_unknown_cost_is_unknown_and_not_zero() -> None:
-    table = report.estimate_table({"a": Estimate(1, 2, 30, 400, None), "b": Estimate(0, 1, 3, 4, 0.0)})
-    assert table["cost_usd"].tolist() == ["unknown", "0.0000"]
 
 
 def test_findings_about_drafts_name_the_main_loss() -> None:

@@ -60,13 +60,13 @@ def near(*values: float) -> list[object]:
 def test_whole_and_parts_by_hand() -> None:
     nan, values = math.nan, scored(ANSWERS, SCORES)
     assert list(values) == [
-        "overall", "overall_semantic", "overall_keyword", "overall_hallucination", "passed"
+        "overall", "overall_semantic", "overall_keyword", "overall_hallucination", "pass_rate"
     ]  # fmt: skip
     assert values["overall_semantic"] == near(0.62, 0.9, nan, nan)
     assert values["overall_keyword"] == near(0.5, nan, nan, nan)
     assert values["overall_hallucination"] == near(0.0, 0.1, nan, nan)
     assert values["overall"] == near((0.248 + 0.1 + 0.2) / 0.8, (0.36 + 0.18) / 0.6, nan, nan)
-    assert values["passed"] == [0.0, 0.0, 1.0, 0.0]
+    assert values["pass_rate"] == [0.0, 0.0, 1.0, 0.0]
 
 
 def test_citations_count_once_they_have_a_weight() -> None:
@@ -82,13 +82,13 @@ def test_where_nobody_cites_and_nobody_asks_citations_are_no_part() -> None:
     values = scored(answers, SCORES)
     assert "overall_citation" not in values
     assert values["overall"] == near(0.0, (0.36 + 0.18) / 0.6, math.nan, 0.0), "unanswered, but answerable: 0"
-    assert values["passed"] == [0.0, 1.0, 0.0, 0.0], "questions without an answer do not pass"
+    assert values["pass_rate"] == [0.0, 1.0, 0.0, 0.0], "questions without an answer do not pass"
 
 
 def test_an_answer_with_nothing_to_judge_it_by_is_unscored() -> None:
     values = scored([Answer("q4", "So.", ("d#0",), outcome="success")], frame({}))
-    assert math.isnan(values["passed"][3])
-    assert set(values) == {"overall", "passed"}
+    assert math.isnan(values["pass_rate"][3])
+    assert set(values) == {"overall", "pass_rate"}
 
 
 def test_content_stands_in_where_accuracy_is_missing() -> None:
@@ -184,7 +184,7 @@ def test_failed_cases_say_why() -> None:
         {"query_id": "q2", "category": "", "question": "Where?", "reasons": "citations that hold 0.00 < 0.80"},
         {"query_id": "q4", "category": "", "question": "How?", "reasons": "citations that hold 0.00 < 0.80"},
     ]
-    passed = score_overall(DATASET, ANSWERS, SCORES).query("measure == 'passed' and value == 0")["query_id"]
+    passed = score_overall(DATASET, ANSWERS, SCORES).query("measure == 'pass_rate' and value == 0")["query_id"]
     assert passed.tolist() == table["query_id"].tolist()
 
 

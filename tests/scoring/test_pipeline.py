@@ -47,10 +47,9 @@ def test_every_measure_by_hand() -> None:
     assert same(values["forbidden_flags_absent"], nan, 0.5, nan, nan)
     assert same(values["min_citations"], 0, nan, 0, nan)
     assert same(values["latency_in_budget"], 1, nan, nan, nan)
-    assert same(values["latency_total_ms"], 640, 900, nan, nan)
-    assert same(values["latency_retrieve_ms"], 40, nan, nan, nan)
+    assert not any(name.startswith("latency_") and name.endswith("_ms") for name in values), "it differs each time"
     assert same(values["cost_usd"], 0.002, nan, nan, nan)
-    assert list(values)[-3:] == ["latency_retrieve_ms", "latency_total_ms", "cost_usd"]
+    assert list(values)[-2:] == ["latency_in_budget", "cost_usd"]
 
 
 def test_shared_budgets_stand_in_where_a_case_has_none() -> None:

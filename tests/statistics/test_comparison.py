@@ -188,7 +188,7 @@ def test_without_correction_both_p_are_the_same() -> None:
     assert table["p_adjusted"].tolist() == table["p_value"].tolist()
 
 
-@pytest.mark.parametrize("n", [8, 200])
+@pytest.mark.parametrize("n", [16, 200])
 def test_mde_is_what_a_power_analysis_and_required_queries_say(n: int) -> None:
     rng = np.random.default_rng(3)
     before, after = rng.random(n), rng.random(n)

@@ -36,7 +36,7 @@ def test_power_is_that_of_statsmodels(effect: float, n: int, alpha: float) -> No
 def test_what_can_be_detected_has_the_power_asked_for() -> None:
     seven = pilot(-1.0, -1.0, -1.0, 0.0, 1.0, 1.0, 1.0)
     row = required_queries(*seven, 0.5, power=0.9, alpha=0.1).iloc[0]
-    assert t_test_power(row["detectable"], row["deviation"], 7, 0.1) == pytest.approx(0.9, abs=1e-9)
+    assert t_test_power(row["detectable"], row["deviation"], 7, 6 / 64) == pytest.approx(0.9, abs=1e-9)
     assert required_queries(*seven, float(row["detectable"]) * 1.0001, power=0.9, alpha=0.1).iloc[0]["required"] == 7
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.writing import save_dataset
-from ragbench.errors import DataWarning
 from ragbench.report.evaluation import read_report
 
 HEAD = """
@@ -153,8 +152,7 @@ def test_a_system_without_its_server_or_key_is_skipped(tmp_path: Path, table: st
 
 
 def test_a_report_on_a_dataset_given_by_path(tmp_path: Path) -> None:
-    with pytest.warns(DataWarning, match="gold_facts"):
-        save_dataset(load_dataset("pydoc").select(["p002", "p003"]), tmp_path / "mine" / "nfc")
+    save_dataset(load_dataset("pydoc").select(["p002", "p003"]), tmp_path / "mine" / "nfc")
     text = """
 import os
 import ragbench as rb
@@ -182,8 +180,7 @@ def test_several_processes_measure_and_one_reports(tmp_path: Path) -> None:
 
 def test_the_two_part_evaluation_runs_on_any_beir_folder(tmp_path: Path) -> None:
     data = load_dataset("pydoc").select(["p002", "p003"])
-    with pytest.warns(DataWarning, match="gold_facts"):
-        save_dataset(data, tmp_path / "small")
+    save_dataset(data, tmp_path / "small")
     file = Path(__file__).with_name("test_two_part.py")
     done = subprocess.run(
         [

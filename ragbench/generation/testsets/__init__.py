@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragbench.generation.testsets.drafting import Draft, estimate_drafts, generate_drafts
+from ragbench.generation.testsets.drafting import Draft, generate_drafts
 from ragbench.generation.testsets.output import STATES, as_dataset, drafts_table, identity, save_testset
 from ragbench.generation.testsets.sampling import SAMPLINGS, sample_chunks, spread
 
@@ -12,7 +12,6 @@ __all__ = [
     "Draft",
     "as_dataset",
     "drafts_table",
-    "estimate_drafts",
     "generate_drafts",
     "identity",
     "sample_chunks",

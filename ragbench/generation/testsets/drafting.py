@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from ragbench import cache, llms
 from ragbench.embedders import load_embedder
-from ragbench.errors import ConfigError, ModelError
+from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.generation.testsets.checking import Words, duplicates, flaw, locate
 from ragbench.prompts import (
     LABELLING_SYSTEM,
@@ -143,36 +143,6 @@ def generate_drafts(
     return drafts
 
 
-def estimate_drafts(
-    dataset: Dataset,
-    chunks: Sequence[Chunk],
-    llm: str | LLM,
-    *,
-    checker: str | LLM | None = None,
-    per_chunk: int = 2,
-) -> dict[str, llms.Estimate]:
-    """What `generate_drafts` would send and cost: "questions" exactly, "checks" at most; nothing is sent.
-
-    Which questions come to be checked is known once they are written, so the bound takes all, of 60 words each.
-    """
-    writer = llms.load_llm(llm) if isinstance(llm, str) else llm
-    judge = writer if checker is None else llms.load_llm(checker) if isinstance(checker, str) else checker
-    unknown_texts = [f"{number}" + " question" * 20 for number in range(per_chunk)]
-    checks = [ask_for_support(chunk.text, text, "answer " * 40) for chunk in chunks for text in unknown_texts]
-    return {
-        "questions": llms.estimate_many(
-            writer,
-            _requests(dataset, chunks, per_chunk),
-            system=LABELLING_SYSTEM,
-            max_tokens=_PER_QUESTION_TOKENS * per_chunk + 100,
-            schema=QUESTIONS_SCHEMA,
-        ),
-        "checks": llms.estimate_many(
-            judge, checks, system=LABELLING_SYSTEM, max_tokens=_CHECK_TOKENS, schema=SUPPORT_SCHEMA
-        ),
-    }
-
-
 def prompts_name() -> str:
     """The prompts of this stage with a digest of their texts, which may change between versions."""
     return f"questions@{cache.digest(QUESTIONS, SUPPORT, LABELLING_SYSTEM)[:8]}"
@@ -186,6 +156,9 @@ def _requests(dataset: Dataset, chunks: Sequence[Chunk], per_chunk: int) -> list
 
 def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     blank = Draft(chunk.chunk_id, chunk.doc_id, model=reply.model)
+    if reply.failure is FailureKind.DRY_RUN:  # at most so many checks follow, on some 60 words each
+        unread = replace(blank, answer=llms.STAND_IN * 2, evidence=Span(chunk.doc_id, chunk.start, chunk.end))
+        return [replace(unread, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)]
     if reply.error is not None or reply.finish == "refusal":
         return [replace(blank, state="failed", reason=reply.error or f"{reply.model} refused")]
     try:
@@ -223,7 +196,7 @@ def _refuse_total_failure(drafts: Sequence[Draft], n_chunks: int) -> None:
 
 def _examined(draft: Draft, chunk: Chunk, words: Words, dataset: Dataset, max_overlap: float) -> Draft:
     """What can be told without a model."""
-    if draft.state != "open":
+    if draft.state != "open" or draft.evidence is not None:
         return draft
     if found := flaw(draft.question, draft.answer, draft.quote, words, max_overlap):
         return replace(draft, state=found[0], reason=found[1])

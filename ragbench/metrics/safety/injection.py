@@ -5,7 +5,7 @@ does not hide it, and length is no evidence. A sentence is scored by a logistic 
 `ragbench.metrics.safety.patterns`) and its embeddings: all-MiniLM-L6-v2, which knows English best, and the static
 word vectors of wordllama, which hold up better in other languages. Among many sentences one looks odd by chance:
 where the signs alone do not speak clearly, a sentence must be the more suspicious the more different ones there are.
-Weights and training sentences, all our own, stand beside this file; `fit_head` makes the one from the other. The
+The weights next to this file were fitted by tests/fitting/injection.py of the repository, to sentences of our own. The
 approach is that of max-pooled multiple-instance learning (Andrews, Tsochantaridis & Hofmann 2003).
 """
 
@@ -32,11 +32,6 @@ if TYPE_CHECKING:
     FloatMatrix = npt.NDArray[np.float64]
 
 _EMBEDDERS = ("minilm", "wordllama")
-# Embeddings weigh less than signs before regularisation, so that topics are not learnt by heart.
-_EMBEDDING_SCALE = 1.2
-_INVERSE_PENALTY = 0.5
-# Moves the score of 0.5 to where about three in a hundred harmless texts of unseen wording lie above it.
-_THRESHOLD_LOGIT = 1.2
 # The worst of n harmless sentences rises about with log(n); signs worth this many logits need no such correction.
 _FEW_SENTENCES = 3
 _PER_LOG_SENTENCE = 0.6
@@ -79,6 +74,11 @@ def injection_score(text: str) -> float:
     0 for a text without letters. The score of the worst sentence counts, so that padding does not change it. Read are
     the first million characters, and of a text of many sentences the 32 with the most signs or, where few have any,
     spread over the text. Rounded to 6 decimals.
+
+    Measured by tests/fitting/injection.py, among texts of like length first: AUC 0.90 (0.91 over all; length alone has
+    0.69) in cross-validation over 3,741 sentences of our own with like wordings in one fold, 0.90 against the hard
+    harmless ones, 0.90 on the built-in samples; from 0.40 on it finds 61 % of the attacks, and 0 of 3,262 questions of
+    SQuAD, CLAPNQ, PubMedQA and Chroma's chunking evaluation (27 sentences were written after a look at the alarms).
 
     Good at orders to drop instructions, requests for the prompt, personas without limits and forged delimiters, in
     English and the larger European languages; weaker elsewhere, for attacks that ask for nothing unusual ("always
@@ -146,42 +146,6 @@ def explain_injection(text: str, *, threshold: float = 0.4) -> list[InjectionSig
     return sorted(found, key=lambda sign: (-sign.score, sign.start))
 
 
-def training_sentences() -> list[dict[str, Any]]:
-    """The sentences that the weights were fitted to: text, harmful, category, language; all our own."""
-    lines = resources.files(__package__).joinpath("injection_training.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
-
-
-def fit_head(sentences: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The weights as injection_head.json holds them, fitted to sentences with "text" and "harmful".
-
-    Logistic regression with an L2 penalty; of an attack of several sentences, the second of two rounds learns from the
-    one that the first round found worst. Deterministic but for rounding.
-    """
-    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]
-
-    reads = [_read(row["text"]) for row in sentences]
-    harmful = np.array([bool(row["harmful"]) for row in sentences])
-    owner = np.repeat(np.arange(len(reads)), [len(read.windows) for read in reads])
-    embedded = _embed_stored([window.text for read in reads for window in read.windows])
-    inputs = np.hstack([embedded * _EMBEDDING_SCALE, np.vstack([read.rows for read in reads])])
-    labels = harmful[owner]
-    chosen = np.ones(len(owner), dtype=bool)
-    for _ in range(2):
-        model = LogisticRegression(C=_INVERSE_PENALTY, max_iter=3000).fit(inputs[chosen], labels[chosen])
-        logits = model.decision_function(inputs)
-        worst = np.full(len(reads), -np.inf)
-        np.maximum.at(worst, owner, logits)
-        chosen = ~labels | (logits == worst[owner])
-    weights = model.coef_[0]
-    dimension = embedded.shape[1]
-    return {
-        "bias": round(float(model.intercept_[0]) - _THRESHOLD_LOGIT, 4),
-        "signs": {name: round(float(w), 4) for name, w in zip(FEATURE_NAMES, weights[dimension:], strict=True)},
-        "embedding": [round(float(w) * _EMBEDDING_SCALE, 4) for w in weights[:dimension]],
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class _Head:
     bias: float
@@ -235,14 +199,16 @@ def _scores(reads: Sequence[_Read], embed: Any) -> npt.NDArray[np.float64]:
 
 
 def _logits(reads: Sequence[_Read], embed: Any) -> npt.NDArray[np.float64]:
+    return logits_of(reads, embed([window.text for read in reads for window in read.windows]), _head())
+
+
+def logits_of(reads: Sequence[_Read], embedded: FloatMatrix, head: _Head) -> npt.NDArray[np.float64]:
     """Of all sentences of all texts in order, each corrected for the number of different ones in its text."""
-    head = _head()
     by_signs = np.vstack([read.rows for read in reads]) @ head.signs
     different = [len({window.text for window in read.windows}) for read in reads for _ in read.windows]
     correction = np.where(
         by_signs < _CLEAR_SIGNS, _PER_LOG_SENTENCE * np.log(np.maximum(different, _FEW_SENTENCES) / _FEW_SENTENCES), 0.0
     )
-    embedded = embed([window.text for read in reads for window in read.windows])
     logits: npt.NDArray[np.float64] = embedded @ head.embedding + by_signs + head.bias - correction
     return logits
 

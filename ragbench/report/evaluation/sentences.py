@@ -6,12 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, Report, total_cost
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
-from ragbench.report.evaluation.records import CaseResult, Change, Cost, MeasureResult, Report, total_cost
 from ragbench.statistics import p_text
-
-BUILT_IN = "pydoc"
-"""The name of the test set that comes with ragbench."""
 
 SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?", "no target": "·"}
 """A sign for each verdict, so that none is told by its colour alone."""
@@ -59,7 +56,7 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
         kept = [
             row
             for row in rows
-            if row.target is not None or (row.n_scored and (every or row.measure in places or _judged(row)))
+            if row.target is not None or (row.n_scored and (every or row.measure in places or _always_shown(row)))
         ]
         table[perspective.name] = sorted(kept, key=lambda row: places.get(row.measure, len(places)))
     return table
@@ -74,21 +71,25 @@ def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
     depth = 5 if 5 in ks else max(ks)
     wanted = {name.replace("@5", f"@{depth}") for name in BRIEF}
     return {
-        perspective: [row for row in rows if row.target is not None or row.measure in wanted or _judged(row)]
+        perspective: [row for row in rows if row.target is not None or row.measure in wanted or _always_shown(row)]
         for perspective, rows in shown_measures(report, every=True).items()
     }
 
 
-def _judged(row: MeasureResult) -> bool:
+def _always_shown(row: MeasureResult) -> bool:
     found = find_measure(row.measure)
-    return found is not None and found.judged and found.perspective == "judge"
+    return found is not None and (found.perspective == "own" or (found.judged and found.perspective == "judge"))
 
 
 def depth_table(report: Report) -> tuple[list[int], list[tuple[str, list[str]]]]:
     """Ranking measures by depth: the depths, and a row of values for each measure; nothing where none was measured."""
     values = {row.measure: row.value for row in report.measures if row.n_scored and is_ranking_measure(row.measure)}
     ks = [k for k in report.settings.get("k", ()) if any(name.endswith(f"@{k}") for name in values)]
-    rows = [(f"{name}@k{more}", [number(values.get(f"{name}@{k}")) for k in ks]) for name, more in _AT_DEPTHS.items()]
+    level = next((one for one in ("", "chunk:", "span:") if any(name.startswith(f"{one}nDCG@") for name in values)), "")
+    rows = [
+        (f"{level}{name}@k{more}", [number(values.get(f"{level}{name}@{k}")) for k in ks])
+        for name, more in _AT_DEPTHS.items()
+    ]
     return ks, rows if ks else []
 
 

@@ -17,12 +17,11 @@ from ragbench.generation.testsets import (
     Draft,
     as_dataset,
     drafts_table,
-    estimate_drafts,
     generate_drafts,
     identity,
     save_testset,
 )
-from ragbench.llms import ScriptedLLM
+from ragbench.llms import ScriptedLLM, dry_run
 from ragbench.types import Case, Chunk, Completion, Dataset, Document
 
 TEXT = "The Eiffel tower was built in 1889 for a world fair. It is 330 metres tall and stands on the Champ de Mars."
@@ -174,12 +173,15 @@ def test_numbers_out_of_range_are_refused_before_anything_is_asked(options: dict
     assert llm.prompts == []
 
 
-def test_an_estimate_counts_questions_and_at_most_all_checks() -> None:
+def test_a_dry_run_counts_questions_and_at_most_all_checks() -> None:
     data, chunks = corpus(3)
-    llm = ScriptedLLM([])
-    found = estimate_drafts(data, chunks, llm, per_chunk=2)
-    assert (found["questions"].to_send, found["checks"].to_send) == (3, 6)
-    assert llm.prompts == []
+    llm, checker = ScriptedLLM([], name="scripted:writer"), ScriptedLLM([], name="scripted:checker")
+    with dry_run() as plan:
+        generate_drafts(data, chunks, llm, checker=checker, per_chunk=2)
+    checks, questions = plan.models
+    assert (questions.to_send, questions.uncertain) == (3, 0)
+    assert (checks.to_send, checks.uncertain) == (6, 6)
+    assert [*llm.prompts, *checker.prompts] == []
 
 
 def test_the_test_set_is_read_back_with_spans(tmp_path: Path) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError
-from ragbench.report.evaluation.records import SCHEMA, Report
+from ragbench.evaluation.records import SCHEMA, Report
+from ragbench.registry import Measure, declare, find_measure, is_ranking_measure
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -23,7 +24,7 @@ def report_json(report: Report) -> str:
     """The text of report.json: fields in their order, "schema" first, numbers to 6 decimals, never NaN."""
     fields = asdict(report)
     ordered = {"schema": fields.pop("schema"), **fields}
-    return json.dumps(_plain(ordered), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(plain(ordered), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_report(path: str | Path) -> Report:
@@ -56,11 +57,42 @@ def parse_report(data: object, where: str = "report") -> Report:
     from pydantic import ValidationError
 
     try:
-        return _adapter().validate_python(data)
+        return _with_levels(_adapter().validate_python(data))
     except ValidationError as exc:
         mistakes = [_mistake(error) for error in exc.errors(include_url=False)]
         more = f"; and {len(mistakes) - _NAMED} more" if len(mistakes) > _NAMED else ""
         raise DataError(f"{where} is damaged: {'; '.join(mistakes[:_NAMED])}{more}") from exc
+
+
+_OLD_NOTES = {"judged by evidence spans": "span:", "judged by chunk labels": "chunk:"}
+
+
+def _with_levels(report: Report) -> Report:
+    """An older report with its ranking measures named by the level at which they were measured.
+
+    The measures of a user that it holds are made known.
+    """
+    for one in report.settings.get("measures", ()):
+        if find_measure(one["name"]) is None:  # made elsewhere: its direction and bounds are known again
+            declare(Measure(**{**one, "bounds": tuple(one["bounds"])}))
+    notes = [one.note for one in report.perspectives if one.name == "retrieval"]
+    prefix = _OLD_NOTES.get(notes[0] if notes else "", "")
+    if not prefix:
+        return report
+
+    def named(measure: str) -> str:
+        return f"{prefix}{measure}" if is_ranking_measure(measure) and ":" not in measure else measure
+
+    def renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {named(measure): value for measure, value in values.items()}
+
+    return replace(
+        report,
+        settings={**report.settings, "targets": renamed(report.settings.get("targets", {}))},
+        measures=tuple(replace(row, measure=named(row.measure)) for row in report.measures),
+        cases=tuple(replace(case, scores=renamed(case.scores)) for case in report.cases),
+        categories=tuple(replace(one, measures=renamed(one.measures)) for one in report.categories),
+    )
 
 
 def report_schema() -> dict[str, Any]:
@@ -89,11 +121,12 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"it holds {name}, which is no number")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Records and mappings as plain data for JSON, numbers to 6 decimals."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
+        return plain(asdict(value))
     return round(value, _DIGITS) + 0.0 if isinstance(value, float) else value  # + 0.0: no "-0.0"

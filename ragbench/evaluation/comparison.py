@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.errors import ComparisonError, DataWarning
-from ragbench.registry import HEADLINE, higher_is_better, is_ranking_measure, perspective_of
-from ragbench.report.evaluation.records import Change, Comparison, Flip, PassFail, Report
+from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, Report
+from ragbench.registry import HEADLINE, higher_is_better, perspective_of
 from ragbench.statistics import adjusted_p_values, compare, required_queries
 from ragbench.statistics.binary import mcnemar_p_value
 
@@ -103,9 +103,13 @@ def _changes(baseline: Report, report: Report) -> tuple[tuple[Change, ...], tupl
     """The changes, and of those that are called a difference, what is wrong with the shape of the differences."""
     before, after = _scored(baseline), _scored(report)
     aimed = {row.measure for row in report.measures if row.target is not None}
-    shared = [name for name in before if name in after and (name in HEADLINE or name in aimed) and not _twice(name)]
+    shared = [
+        name
+        for name in before
+        if name in after and (name in HEADLINE or name in aimed or perspective_of(name) == "own") and not _twice(name)
+    ]
     if _ranked_otherwise(baseline, report):
-        shared = [name for name in shared if not is_ranking_measure(name)]
+        shared = [name for name in shared if not name.startswith("span:")]
     if _weighted_otherwise(baseline, report):
         shared = [name for name in shared if name != "overall"]
     if not shared:
@@ -234,21 +238,15 @@ def _weighted_otherwise(baseline: Report, report: Report) -> str:
 
 
 def _ranked_otherwise(baseline: Report, report: Report) -> str:
-    """Why the ranking measures of the two mean different things; "" where they mean the same."""
-    then, now = (_note(one) for one in (baseline, report))
-    if then != now:
-        return f"ranking measures are not compared: {then or 'not measured'} there, {now or 'not measured'} here"
+    """Why rankings of chunks by gold evidence mean different things in the two; "" where they mean the same."""
     before, after = (one.system.get("chunking") for one in (baseline, report))
-    if "evidence" in now and before and after and before != after:
+    wanted = [row.measure for row in report.measures if row.target is not None and row.measure.startswith("span:")]
+    if wanted and before and after and before != after:
         return (
-            "ranking measures are not compared: they judge chunks, and the documents are cut differently; see "
-            "span_recall@5 and context_evidence_recall"
+            f"{', '.join(wanted)} cannot be compared: the documents are cut differently, so other chunks are relevant; "
+            "see span_recall@5 and context_evidence_recall"
         )
     return ""
-
-
-def _note(report: Report) -> str:
-    return next((one.note for one in report.perspectives if one.name == "retrieval"), "")
 
 
 def _questions(report: Report) -> dict[str, _Side]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from ragbench.errors import ComparisonError
+from ragbench.evaluation import check_comparable, compare_reports
 from ragbench.report.evaluation import (
     CaseResult,
     MeasureResult,
@@ -15,8 +17,8 @@ from ragbench.report.evaluation import (
     Report,
     SampleResult,
     TestSet,
-    check_comparable,
-    compare_reports,
+    parse_report,
+    report_json,
 )
 
 
@@ -150,15 +152,24 @@ def test_other_thresholds_leave_passed_questions_out_and_say_so() -> None:
 
 
 def test_rankings_of_other_chunks_are_left_out_and_say_so() -> None:
-    report = report_of([0.9] * 20)
-    judged = (Perspective("retrieval", True, note="judged by evidence spans"),)
-    one = replace(report, perspectives=judged, system={"name": "a", "chunking": "abc"})
-    two = replace(report_of([0.1] * 20), perspectives=judged, system={"name": "b", "chunking": "def"})
+    aimed = (MeasureResult("span:RR", "retrieval", 0.5, None, None, 1, 1, target=0.5),)
+    one = replace(report_of([0.9] * 20, measure="span:RR"), system={"name": "a", "chunking": "abc"})
+    two = replace(report_of([0.1] * 20, measure="span:RR"), measures=aimed, system={"name": "b", "chunking": "def"})
     found = compare_reports(one, two)
     assert (found.changes, found.regressions) == ((), ())
-    assert found.notes[0].startswith("ranking measures are not compared: they judge chunks")
+    assert found.notes[0].startswith("span:RR cannot be compared: the documents are cut differently")
     same = compare_reports(one, replace(two, system={"name": "b", "chunking": "abc"}))
-    assert same.regressions == ("RR",)
+    assert same.regressions == ("span:RR",)
+
+
+@pytest.mark.parametrize(
+    ("note", "name"),
+    [("judged by evidence spans", "span:RR"), ("judged by chunk labels", "chunk:RR"), ("judged by documents", "RR")],
+)
+def test_an_older_report_is_read_under_names_that_carry_their_level(note: str, name: str) -> None:
+    older = replace(report_of([0.9] * 20), perspectives=(Perspective("retrieval", True, note=note),))
+    read = parse_report(json.loads(report_json(older)))
+    assert [row.measure for row in read.measures] == [*read.cases[0].scores] == [name]
 
 
 def test_each_difference_has_its_p_and_the_questions_that_it_would_need() -> None:

@@ -6,10 +6,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.types import Answer, Judgement
+
+if TYPE_CHECKING:
+    from ragbench.llms import Settings
 
 WHERE = ("results_dir",)
 """Parameters that say where results go. They change no number, so they are no part of a configuration."""
@@ -69,8 +72,10 @@ def _word(value: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
-def check_parameters(parameters: Mapping[str, Any]) -> None:
+def check_parameters(parameters: Mapping[str, Any], settings: Settings | None = None) -> None:
     """Refuse values that no run could use, as far as that can be told without running; for the names it knows.
+
+    Models must be such as may be asked under `settings`, by default those of the environment.
 
     Raises:
         ConfigError: naming the parameter, its value and what was expected.
@@ -91,13 +96,13 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
     if "llm" in parameters:
         from ragbench.generation import check_llm
 
-        check_llm(parameters["llm"])
+        check_llm(parameters["llm"], settings)
     if "prompt" in parameters:
         from ragbench.prompts import check_prompt
 
         check_prompt(parameters["prompt"])
     if parameters.get("judge"):
-        _check_judge(parameters)
+        _check_judge(parameters, settings)
     for name, least in _LEAST.items():
         if name in parameters and parameters[name] < least:
             raise ConfigError(f"{name} is {parameters[name]}; expected {least} or more")
@@ -108,7 +113,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
         raise ConfigError(f"k is {parameters['k']} with depth {parameters['depth']}; k chunks must have been retrieved")
 
 
-def check_models(parameters: Mapping[str, Any]) -> None:
+def check_models(parameters: Mapping[str, Any], settings: Settings | None = None) -> None:
     """Refuse models that cannot be asked here and now, before any document is read.
 
     Raises:
@@ -116,7 +121,7 @@ def check_models(parameters: Mapping[str, Any]) -> None:
     """
     from ragbench.llms import check_servers
 
-    check_servers(*(str(parameters.get(name, "")) for name in ("llm", "judge")))
+    check_servers(*(str(parameters.get(name, "")) for name in ("llm", "judge")), settings=settings)
 
 
 def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = ()) -> None:
@@ -140,13 +145,13 @@ def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = 
             )
 
 
-def _check_judge(parameters: Mapping[str, Any]) -> None:
+def _check_judge(parameters: Mapping[str, Any], settings: Settings | None) -> None:
     from ragbench.llms import check_llm
     from ragbench.prompts import CRITERIA
 
     if parameters["judge"] == "extractive":
         raise ConfigError("judge is 'extractive', which is no language model; name one, or \"\" for no judge")
-    check_llm(parameters["judge"])
+    check_llm(parameters["judge"], settings)
     for name in parameters.get("criteria", "correctness").replace(" ", "").split(","):
         if name not in CRITERIA:
             raise ConfigError(unknown("criterion", name, CRITERIA))

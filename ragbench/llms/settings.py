@@ -1,0 +1,93 @@
+"""How language models may be asked: what is used of the reply store, and what may be spent."""
+
+from __future__ import annotations
+
+import math
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ragbench.errors import ConfigError
+
+MODES = ("on", "off", "offline")
+_OWN_BUDGET = f"process {uuid.uuid4().hex}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How language models may be asked; `current_settings` takes from the environment what is not given.
+
+    `replies` is "on", "off" (the reply store is neither read nor written) or "offline" (no request leaves). Requests
+    that might pass `max_cost` US dollars (None: any) on the account `budget`, which several processes may share, are
+    not sent. `allow_unpriced` leaves models without a price out of this; otherwise they are refused.
+
+    >>> Settings(replies="offlin")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: RAGBENCH_REPLIES is 'offlin'; expected one of on, off, offline
+    """
+
+    replies: str = "on"
+    max_cost: float | None = None
+    budget: str = _OWN_BUDGET
+    allow_unpriced: bool = False
+
+    def __post_init__(self) -> None:
+        if self.replies not in MODES:
+            raise ConfigError(f"RAGBENCH_REPLIES is {self.replies!r}; expected one of {', '.join(MODES)}")
+        if self.max_cost is not None and not (math.isfinite(self.max_cost) and self.max_cost >= 0):
+            raise ConfigError(_no_cost(self.max_cost))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that give a child process these settings."""
+        return {
+            "RAGBENCH_REPLIES": self.replies,
+            "RAGBENCH_MAX_COST": "" if self.max_cost is None else repr(self.max_cost),
+            "RAGBENCH_BUDGET": self.budget,
+            "RAGBENCH_ALLOW_UNPRICED": "1" if self.allow_unpriced else "",
+        }
+
+    @property
+    def kept(self) -> str:
+        """What running again would mean for what has been paid."""
+        if self.replies == "off":
+            return "without the reply store (--no-cache) nothing is kept: all is paid for again if you run it again"
+        return "what came back is stored, so run again"
+
+
+def current_settings(
+    replies: str | None = None,
+    max_cost: float | None = None,
+    allow_unpriced: bool = False,
+    *,
+    account: str = "",
+    environment: Mapping[str, str] = os.environ,
+) -> Settings:
+    """What is given, and the rest from the environment.
+
+    The variables are RAGBENCH_REPLIES, RAGBENCH_MAX_COST, RAGBENCH_BUDGET and RAGBENCH_ALLOW_UNPRICED. `account` is the
+    budget where the environment names none; without it, this process has its own.
+
+    >>> current_settings(max_cost=5, environment={"RAGBENCH_REPLIES": "off"}).replies
+    'off'
+
+    Raises:
+        ConfigError: a value that is none.
+    """
+    text = environment.get("RAGBENCH_MAX_COST", "").strip()
+    if max_cost is None and text:
+        try:
+            max_cost = float(text)
+        except ValueError:
+            raise ConfigError(_no_cost(text)) from None
+    return Settings(
+        replies or environment.get("RAGBENCH_REPLIES") or "on",
+        None if max_cost is None else float(max_cost),
+        environment.get("RAGBENCH_BUDGET") or account or _OWN_BUDGET,
+        allow_unpriced or bool(environment.get("RAGBENCH_ALLOW_UNPRICED")),
+    )
+
+
+def _no_cost(value: object) -> str:
+    return f"RAGBENCH_MAX_COST is {value!r}; expected US dollars, 0 or more, such as 5.00"

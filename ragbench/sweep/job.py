@@ -1,0 +1,120 @@
+"""One run: what its worker is told."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragbench.evaluation import configuration
+from ragbench.llms import Settings
+from ragbench.sweep.folder import SweepFolder
+
+
+class Place(NamedTuple):
+    """Where a run belongs: its notebook's file, the folder in which it works, and how long it may take."""
+
+    notebook: Path
+    cwd: Path
+    run_timeout: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a notebook, written in the folder `aside`.
+
+    It works in `cwd`, so that relative paths in its parameters mean the same wherever the sweep is started, which was
+    in `started_in`. `notebook` is its source, from the sweep's folder. `source` goes into its config.json (None: it
+    leaves no result, like a comparison), `stamp` into its notebook's metadata. `environment` are variables that its
+    processes get.
+    """
+
+    name: str
+    aside: Path
+    cwd: Path
+    started_in: Path
+    run_timeout: float
+    notebook: str
+    parameters: Mapping[str, Any]
+    source: Mapping[str, str] | None
+    stamp: Mapping[str, Any]
+    environment: Mapping[str, str]
+    allow_failed: bool
+
+    @property
+    def input(self) -> Path:
+        """The notebook to execute."""
+        return self.aside / "source.ipynb"
+
+    @property
+    def output(self) -> Path:
+        """The executed notebook."""
+        return self.aside / f"{self.name}.ipynb"
+
+    @property
+    def results(self) -> Path:
+        """The folder that the notebook saves its result in."""
+        return self.aside / self.name
+
+    @property
+    def outcome(self) -> Path:
+        """How the run ended."""
+        return self.aside / "outcome.json"
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The parameters but those that only say where results go."""
+        return configuration(self.parameters)
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """A reader of the notebook looks for the files where they are, not where they were written."""
+        own = self.aside.name
+        return {f"{own}/{self.name}": self.name, f"{own}\\{self.name}": self.name, f"{own}/": ""}
+
+    @property
+    def folders(self) -> dict[str, str]:
+        """Folders of this machine and what stands for them in the notebook."""
+        sweeps = self.aside.parent.parent
+        return {str(self.cwd): ".", str(sweeps): sweeps.name, str(self.started_in): "."}
+
+    def to_json(self) -> str:
+        """As `from_json` reads it."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        """The job of a file that `to_json` wrote."""
+        fields = json.loads(text)
+        return cls(**{**fields, **{name: Path(fields[name]) for name in ("aside", "cwd", "started_in")}})
+
+
+def make_job(
+    folder: SweepFolder,
+    name: str,
+    place: Place,
+    parameters: Mapping[str, Any],
+    settings: Settings,
+    *,
+    source: Mapping[str, str] | None,
+    stamp: Mapping[str, Any],
+    allow_failed: bool = False,
+) -> Job:
+    """The job of one run into a sweep's folder; one with a `source` is told where to save its result."""
+    aside = folder.aside(name)
+    results = {} if source is None else {"results_dir": relative(aside / name, place.cwd)}
+    return Job(
+        name, aside, place.cwd, Path.cwd(), place.run_timeout, relative(place.notebook, folder.path),
+        {**parameters, **results}, source, stamp, settings.environment, allow_failed,
+    )  # fmt: skip
+
+
+def relative(path: Path, start: Path) -> str:
+    """The path from `start`, with slashes; absolute where there is none (another drive on Windows)."""
+    try:
+        return Path(os.path.relpath(path, start)).as_posix()
+    except ValueError:
+        return path.as_posix()

@@ -1,0 +1,129 @@
+"""The same name is the same number in `evaluate` and in an executed notebook, to the last digit."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import ragbench as rb
+from ragbench.evaluation import answer_all, result_of
+from ragbench.registry import BUDGETS, KS, measure_of
+from ragbench.systems import HttpSystem, Pipeline
+from ragbench.types import Dataset
+
+NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "evaluate.ipynb"
+CONFIGURATIONS = [
+    {"retriever": "bm25", "chunker": "recursive", "chunk_size": 256},
+    {"retriever": "dense:wordllama", "chunker": "fixed", "chunk_size": 128, "k": 3, "max_queries": 30},
+]
+
+
+def cells() -> list[str]:
+    """The code of the notebook as far as the scores, without what it only shows."""
+    code = [cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
+    sources = ["".join(cell["source"]) for cell in code]
+    end = next(i for i, source in enumerate(sources) if "summary = " in source)
+    return [computed(source) for source in sources[: end + 1]]
+
+
+def computed(source: str) -> str:
+    """The statements of a cell that later ones need."""
+    tree = ast.parse(source)
+    shown = ("search_ms", "chunk_facts", "summary")
+    tree.body = [
+        node for node in tree.body
+        if not isinstance(node, ast.Expr)
+        and not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+                 and node.targets[0].id in shown)
+    ]  # fmt: skip
+    return ast.unparse(tree)
+
+
+def notebook_scores(**parameters: Any) -> pd.DataFrame:
+    names: dict[str, Any] = {}
+    for i, source in enumerate(cells()):
+        exec(compile(source, "evaluate.ipynb", "exec"), names)
+        if i == 0:
+            names |= parameters
+    scores: pd.DataFrame = names["scores"]
+    return scores
+
+
+def report_scores(report: Any) -> pd.DataFrame:
+    rows = [(case.query_id, name, value) for case in report.cases for name, value in case.scores.items()]
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+
+
+def differences(one: pd.DataFrame, other: pd.DataFrame) -> tuple[list[str], int]:
+    """The measures of which any shared value differs in any digit, and how many values are shared."""
+    both = one.merge(other, on=["query_id", "measure"], validate="one_to_one")
+    same = (both["value_x"] == both["value_y"]) | (both["value_x"].isna() & both["value_y"].isna())
+    return sorted(set(both.loc[~same, "measure"])), len(both)
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    return rb.load_dataset("pydoc")
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")  # of sentences longer than the model reads
+@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda one: str(one["retriever"]))
+def test_a_configuration_has_the_same_numbers_everywhere(data: Dataset, configuration: dict[str, Any]) -> None:
+    notebook = notebook_scores(**configuration)
+    own = configuration.copy()
+    data = data.select(list(data.queries)[: own.pop("max_queries", None)])
+    answered = answer_all(data, Pipeline(data, own.pop("retriever"), **own), timed=0)
+    evaluated = report_scores(result_of(answered).report)
+    assert differences(notebook, evaluated) == ([], len(notebook)), "evaluate has every number of the notebook"
+    for name in {*notebook["measure"], *evaluated["measure"]}:
+        assert measure_of(name).name == name
+        assert measure_of(name).perspective
+    depths = {int(name.rpartition("@")[2]) for name in evaluated["measure"] if name.rpartition("@")[2].isdigit()}
+    assert depths == set(KS)
+    budgets = {int(name) for name in evaluated["measure"].str.extract(r"@(\d+)tok")[0].dropna()}
+    assert budgets == set(BUDGETS)
+
+
+def test_a_system_by_http_has_the_same_numbers(data: Dataset, loopback: Callable[..., Any], wire: Any) -> None:
+    data = data.select(list(data.queries)[:30])
+    pipeline = Pipeline(data, "bm25", k=5)
+    text_of = {chunk.chunk_id: chunk for chunk in pipeline.chunks}
+
+    def reply(asked: Any) -> Any:
+        answer = pipeline.answer("q", asked.body["query"])
+        found = [{"id": one, "text": text_of[one].text, "doc_id": text_of[one].doc_id} for one in answer.contexts]
+        return wire.Answered({"answer": answer.text, "contexts": found, "citations": list(answer.citations)})
+
+    answered = answer_all(data, HttpSystem(f"{loopback(reply).url}/ask", body={"query": "{query}"}), timed=0)
+    evaluated = report_scores(result_of(answered).report)
+    [scoring] = [source for source in cells() if "score_run" in source]
+    names: dict[str, Any] = {}
+    exec(cells()[0], names)
+    names |= {
+        "rb": rb, "pd": pd, "data": data, "documents": answered.documents, "run": answered.ranking,
+        "chunks": answered.chunks, "answers": answered.answers, "judgements": [],
+        "arm_scores": pd.DataFrame(),
+    }  # fmt: skip
+    exec(compile(scoring, "evaluate.ipynb", "exec"), names)
+    notebook = names["scores"]
+    assert differences(notebook, evaluated) == ([], len(notebook))
+
+
+def test_labels_of_chunks_do_not_change_what_is_said_of_documents(data: Dataset) -> None:
+    data = data.select(list(data.queries)[:10])
+    bare = replace(data, cases=[replace(case, evidence=()) for case in data.cases])
+    pipeline = Pipeline(data, "bm25")
+    with_spans, without = (
+        report_scores(result_of(answer_all(one, pipeline, timed=0), perspectives=["retrieval"]).report)
+        for one in (data, bare)
+    )
+    assert differences(with_spans, without)[0] in ([], ["pass_rate"]), "the finest labels decide what passes"
+    assert any(with_spans["measure"].str.startswith("span:nDCG"))
+    assert not any(without["measure"].str.startswith("span"))
