@@ -55,8 +55,11 @@ _HOME = {
     "metrics.safety": ["injection_score", "leakage_findings"],
     "metrics.groundedness": ["claim_support"],
     "metrics.score_calibration": ["Calibration", "calibrate_threshold"],
-    "evaluation": ["evaluate"],
-    "report.evaluation": ["compare_reports", "read_report", "write_report"],
+    "evaluation": [
+        "Result", "Results", "compare_reports", "evaluate", "load_result", "load_results", "new_result", "save",
+    ],
+    "evaluation.schema": ["read_report"],
+    "report.evaluation": ["write_report"],
     "labelling": ["choose_items", "label_sheet", "load_labels"],
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}

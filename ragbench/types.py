@@ -18,7 +18,6 @@ from ragbench.errors import FailureKind
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-    import pandas as pd
 
     FloatArray = npt.NDArray[np.float32]
 
@@ -309,27 +308,6 @@ class Preference:
     prompt: str = ""
     response: str = ""
     model: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class RunResult:
-    """One finished configuration, as it stands in results/<sweep>/<name>/.
-
-    `config` is config.json: "parameters", "dataset" (name, split, fingerprint), "facts" (such as "chunks", their
-    number), "environment". `run` ranks documents. `scores` has the columns query_id, measure, value.
-    `questions` is query_id -> text. `timings` holds seconds per stage. `diagnosis`, where it was made, has a row per
-    question with its first cause of failure (see `ragbench.diagnosis`).
-    """
-
-    name: str
-    config: Mapping[str, Any]
-    run: Run
-    scores: pd.DataFrame
-    answers: Sequence[Answer] = ()
-    judgements: Sequence[Judgement] = ()
-    questions: Mapping[str, str] = field(default_factory=dict)
-    timings: Mapping[str, float] = field(default_factory=dict)
-    diagnosis: pd.DataFrame | None = None
 
 
 @runtime_checkable

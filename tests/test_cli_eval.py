@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragbench.cli import app
+from ragbench.evaluation import load_result
 from ragbench.report.evaluation import parse_report, read_report
 
 runner = CliRunner()
@@ -71,7 +72,9 @@ def test_all_is_well(place: Path) -> None:
     assert "PASSED: 2 of 2 targets reached." in said  # pass_rate is about answers, which were not looked at
     assert "pipeline: not measured: no labels" in said
     folder = place / "results" / "eval" / "mine"
-    assert sorted(path.name for path in folder.iterdir()) == ["report.html", "report.json", "report.md", "traces.jsonl"]
+    assert {"scores.csv", "report.html", "report.json", "report.md", "traces.jsonl"} <= {
+        p.name for p in folder.iterdir()
+    }
     assert (folder / "traces.jsonl").read_text() == ""
     assert read_report(folder).settings["suite"] == "full"
 
@@ -276,11 +279,7 @@ def test_output_is_any_folder_or_one_file(place: Path) -> None:
     assert run("--system", "good.jsonl", "--output", "../outside")[0] == 0
     assert (place.parent / "outside" / "report.html").exists()
     assert run("--system", "good.jsonl", "--output", str(place / "deep" / "er"))[0] == 0
-    assert sorted(path.name for path in (place / "deep" / "er").iterdir()) == [
-        "report.html",
-        "report.json",
-        "report.md",
-    ]
+    assert len(load_result(place / "deep" / "er").answers) == 3
     for name, begin in (("report.json", "{"), ("made/report.md", "# Evaluation"), ("r.html", "<!doctype html>")):
         code, said = run("--system", "good.jsonl", "--output", name)
         assert code == 0, said
@@ -453,26 +452,29 @@ def test_answers_of_a_service_survive_a_kill_and_only_the_rest_is_asked_for(
     options = ["--test-set", "tests.json", "--corpus", "docs", "--system", "service.toml", "--output", "mine"]
     options += ["--perspective", "retrieval,answer"]
     process = subprocess.Popen([sys.executable, "-m", "ragbench", "eval", *options], cwd=place)
-    kept = place / "results" / "eval" / "mine" / "answers.jsonl"
+    kept = place / "results" / "eval" / "mine" / "journal.jsonl"
     until = time.monotonic() + 60
     while not (kept.exists() and kept.read_bytes().count(b"\n") == 2) and time.monotonic() < until:
         time.sleep(0.05)
     process.kill()
     process.wait()
-    assert [path.name for path in kept.parent.iterdir()] == ["answers.jsonl"]
+    assert [path.name for path in kept.parent.iterdir()] == ["journal.jsonl"]
     kept.write_bytes(kept.read_bytes() + b'{"query_id": "q3", "ans')  # a line that was not finished
     slow = False
     asked.clear()
     done = runner.invoke(app, ["eval", *options])
     assert done.exit_code in (0, 1), done.output
     assert asked == ["How do fish breathe?"]
-    assert {path.name for path in kept.parent.iterdir()} == {"answers.jsonl", "report.html", "report.json", "report.md"}
+    assert not kept.exists(), "its answers are in answers.jsonl now"
     assert [case.answer for case in read_report(kept.parent).cases] == ["It does."] * 3
     again = runner.invoke(app, ["eval", *options])
     assert again.exit_code == 2
     assert "holds an evaluation already" in again.output
     (place / "scored.toml").write_text("")
-    recorded = runner.invoke(app, ["eval", *options[:4], "--system", str(kept), "--perspective", "retrieval,answer"])
+    recorded = runner.invoke(
+        app,
+        ["eval", *options[:4], "--system", str(kept.with_name("answers.jsonl")), "--perspective", "retrieval,answer"],
+    )
     assert recorded.exit_code == done.exit_code, recorded.output
     asked.clear()
     forced = runner.invoke(app, ["eval", *options, "--force"])
@@ -486,7 +488,7 @@ def test_answers_of_another_system_are_not_taken(place: Path, loopback: Callable
     folder = place / "results" / "eval" / "mine"
     folder.mkdir(parents=True)
     line = {"query_id": "q1", "question": CASES[0][1], "system": "other 123", "text": "No."}
-    (folder / "answers.jsonl").write_text(json.dumps(line) + "\n")
+    (folder / "journal.jsonl").write_text(json.dumps(line) + "\n")
     code, said = run("--system", "service.toml", "--output", "mine")
     assert code == 2
     assert "holds answers of 'other 123'" in said

@@ -16,7 +16,7 @@ import nbformat
 import pytest
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
-from ragbench.experiment import FILES
+from ragbench.evaluation import FILES
 from ragbench.sweep import plan, processes, read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.notebooks import read_notebook, without_machine
@@ -33,7 +33,7 @@ results_dir: str = ""  # "" = keep nothing
 RUN = """
 import os, time
 import pandas as pd
-from ragbench.experiment import Timings, save_run
+from ragbench.evaluation import Timings, new_result, save
 from ragbench.types import Case, Dataset, Document
 
 names = [f"q{i}" for i in range(12)]
@@ -60,12 +60,15 @@ print("saved in", results_dir, os.path.abspath(results_dir))
 SAVE = """
 if behaviour != "forget":
     parameters = {"quality": quality, "behaviour": behaviour, "pause": pause, "seed": seed}
-    save_run(results_dir, parameters=parameters, dataset=dataset, run=run, scores=pd.DataFrame(frame), timings=timings)
+    result = new_result(
+        parameters=parameters, dataset=dataset, run=run, scores=pd.DataFrame(frame), timings=timings
+    )
+    save(result, results_dir)
 """
 
 COMPARE = """
-from ragbench.experiment import load_sweep
-names = [result.name for result in load_sweep(sweep_dir)]
+from ragbench.evaluation import load_results
+names = [result.name for result in load_results(sweep_dir)]
 print(len(names), "compared with", baseline)
 """
 
@@ -521,7 +524,7 @@ def test_failures_are_kept_and_the_others_go_on(grid: Callable[[str], Path], tmp
     assert [behaviour[name] for name in result.finished] == ["ok"]
     assert errors["raise"] == "ValueError: no such luck"
     assert errors["die"].startswith("the kernel died")
-    assert "save_run" in errors["forget"]
+    assert "rb.save" in errors["forget"]
     assert "one finished configuration only" in result.notes[-1]
     assert result.leaderboard is not None
     for name, error in result.failed.items():

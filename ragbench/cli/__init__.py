@@ -25,7 +25,7 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from ragbench.experiment import own_version
+        from ragbench.evaluation import own_version
 
         typer.echo(f"ragbench {own_version()}")
         raise typer.Exit

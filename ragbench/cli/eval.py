@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from ragbench.cli.speaking import shown
 from ragbench.errors import ConfigError, DataError, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from ragbench import llms
     from ragbench.types import Dataset
@@ -58,7 +59,7 @@ def eval_command(
     ] = "correctness,faithfulness,relevance",
     support_model: Annotated[str, typer.Option(help=_SUPPORT)] = "",
     detector: Annotated[str, typer.Option(help=_DETECTOR)] = "",
-    baseline: Annotated[Path | None, typer.Option(help="An earlier report.json; exit 1 where this is worse.")] = None,
+    baseline: Annotated[Path | None, typer.Option(help="An earlier result; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
     targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
     calibration: Annotated[list[Path] | None, typer.Option(help=_CALIBRATION)] = None,
@@ -98,8 +99,10 @@ def eval_command(
             check_gates_measured,
             check_perspectives,
             failure_traces,
+            load_result,
             load_targets,
-            report_of,
+            result_of,
+            save,
             select_categories,
             select_suite,
         )
@@ -108,10 +111,9 @@ def eval_command(
         from ragbench.registry import load_measures
         from ragbench.report.evaluation import (
             check_output,
-            compare_reports,
             is_report_file,
-            read_report,
             report_json,
+            report_texts,
             write_report,
         )
 
@@ -127,7 +129,7 @@ def eval_command(
         judging = llms.check_llm(judge, settings) if judge else ""
         own = load_measures(measure)
         aims = load_targets(targets, fail_under)
-        earlier = None if baseline is None else read_report(baseline)
+        earlier = None if baseline is None else load_result(baseline).report
         data = _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus)
         if query:
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
@@ -166,26 +168,19 @@ def eval_command(
         name = f"{data.name}, {answered.system['name']}"
         if output and place is not None:
             name = place.stem if is_report_file(place) else place.resolve().name
-        report = report_of(
-            answered,
-            perspectives=chosen,
-            targets=aims,
-            name=_suited(name, suite),
-            detector=scorer,
-            measures=own,
-            **options,
-        )
-        report = replace(
-            report,
-            settings={"suite": suite, **({"categories": categories} if categories else {}), **report.settings},
-            made=replace(report.made, seconds={"ask": asked, **report.made.seconds}),
-            comparison=None if earlier is None else compare_reports(earlier, report),
-        )
-        if place is not None:
-            traces = failure_traces(report, answered) if save_trace else None
-            write_report(report, place, traces=traces, force=force)
-            if journal is not None and is_report_file(place):
+        settings = {"suite": suite, **({"categories": categories} if categories else {})}
+        result = result_of(
+            answered, perspectives=chosen, targets=aims, baseline=earlier, name=_suited(name, suite),
+            settings=settings, seconds={"ask": asked}, detector=scorer, measures=own, **options,
+        )  # fmt: skip
+        report = result.report
+        if place is not None and is_report_file(place):
+            write_report(result, place, force=force)
+            if journal is not None:
                 journal.unlink(missing_ok=True)
+        elif place is not None:
+            traces = failure_traces(report, answered) if save_trace else None
+            save(result, place, views={**report_texts(result), **_trace_lines(traces)})
         console = error_console() if as_json else None
         if as_json:
             typer.echo(report_json(report), nl=False)
@@ -258,9 +253,10 @@ def _place(output: str) -> Path:
 
 def _journal(place: Path, force: bool) -> Path:
     """The file that keeps a service's answers as they come: in the folder, or next to the file of the report."""
-    from ragbench.report.evaluation import ANSWERS, is_report_file
+    from ragbench.evaluation.folder import JOURNAL
+    from ragbench.report.evaluation import is_report_file
 
-    journal = place.with_name(f"{place.name}.{ANSWERS}") if is_report_file(place) else place / ANSWERS
+    journal = place.with_name(f"{place.name}.{JOURNAL}") if is_report_file(place) else place / JOURNAL
     if force:
         journal.unlink(missing_ok=True)
     return journal
@@ -278,6 +274,14 @@ def _said_what_is_kept(journal: Path | None, output: str) -> Iterator[None]:
             )
             typer.echo(f"The answers that had come are in {shown(journal)}: {again} for the rest.", err=True)
         raise
+
+
+def _trace_lines(traces: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
+    """traces.jsonl, where it is wanted."""
+    from ragbench.evaluation.folder import TRACES
+
+    lines = "".join(json.dumps(trace, allow_nan=False) + "\n" for trace in traces or ())
+    return {} if traces is None else {TRACES: lines}
 
 
 def _own_folder(data: str, system: str, suite: str) -> Path:

@@ -65,7 +65,7 @@ def _write_sheet(
     source: str, output: Path, measure: str, test_set: str, corpus: str, n: int, annotator: str, seed: int
 ) -> None:
     from ragbench.cli.eval import load_questions
-    from ragbench.evaluation import answer_all, report_of
+    from ragbench.evaluation import answer_all, result_of
     from ragbench.evaluation.perspectives import texts_of
     from ragbench.labelling.score_sheet import write_score_sheet
     from ragbench.registry import measure_of
@@ -79,8 +79,8 @@ def _write_sheet(
     recorded = Path(source, "answers.jsonl")
     dataset = load_questions(test_set, corpus)
     answered = answer_all(dataset, str(recorded) if recorded.is_file() else source)
-    report = report_of(answered, perspectives=[about.perspective])
-    scores = report.scores[report.scores["measure"] == about.name].dropna(subset=["value"])
+    scores = result_of(answered, perspectives=[about.perspective]).scores
+    scores = scores[scores["measure"] == about.name].dropna(subset=["value"])
     texts = {chunk.chunk_id: chunk.text for chunk in texts_of(answered)}
     count = write_score_sheet(
         dataset.cases,

@@ -1,33 +1,10 @@
-"""Every perspective in one evaluation: a test set is put to a system, and what it gave becomes one report."""
+"""One evaluation: a system answers a dataset, and that gives one `Result`, which a folder keeps.
+
+The names are in `__init__.pyi`; each is loaded when it is first used.
+"""
 
 from __future__ import annotations
 
-from ragbench.evaluation.answering import Answered, answer_all
-from ragbench.evaluation.evaluating import (
-    CRITERIA,
-    check_evaluation,
-    check_perspectives,
-    evaluate,
-    report_of,
-)
-from ragbench.evaluation.suites import SUITES, select_categories, select_suite
-from ragbench.evaluation.targets import Targets, check_gates_measured, load_targets, verdict
-from ragbench.evaluation.traces import failure_traces
+import lazy_loader
 
-__all__ = [
-    "CRITERIA",
-    "SUITES",
-    "Answered",
-    "Targets",
-    "answer_all",
-    "check_evaluation",
-    "check_gates_measured",
-    "check_perspectives",
-    "evaluate",
-    "failure_traces",
-    "load_targets",
-    "report_of",
-    "select_categories",
-    "select_suite",
-    "verdict",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 from ragbench.diagnosis import recommend
 from ragbench.evaluation.answering import Answered
 from ragbench.evaluation.cases import OF_ANSWERS, Decided
+from ragbench.evaluation.costs import costs_of
 from ragbench.evaluation.masking import masked, masked_id
+from ragbench.evaluation.records import (
+    Advice,
+    CaseResult,
+    CategoryResult,
+    Cost,
+    Latency,
+    MeasureResult,
+    Perspective,
+    Report,
+)
 from ragbench.evaluation.targets import Targets, reaches, verdict
 from ragbench.llms import cost_of
 from ragbench.metrics.pipeline import (
@@ -22,17 +33,6 @@ from ragbench.metrics.pipeline import (
     split_budget,
 )
 from ragbench.registry import HEADLINE, find_measure, higher_is_better, perspective_of
-from ragbench.report import costs_of
-from ragbench.report.evaluation import (
-    Advice,
-    CaseResult,
-    CategoryResult,
-    Cost,
-    Latency,
-    MeasureResult,
-    Perspective,
-    Report,
-)
 from ragbench.scoring import abstention_table
 from ragbench.scoring.pipeline import latency_table
 from ragbench.statistics import summarise

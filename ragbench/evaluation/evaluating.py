@@ -1,14 +1,16 @@
-"""evaluate: a test set, a system, every perspective, targets -> one report."""
+"""evaluate: a dataset, a system, every perspective, targets -> one result."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ragbench import prompts
+from ragbench.diagnosis import diagnose
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation.answering import Answered, answer_all
 from ragbench.evaluation.assembling import (
@@ -39,6 +41,8 @@ from ragbench.evaluation.calibrations import (
     with_probabilities,
 )
 from ragbench.evaluation.cases import OF_ANSWERS, decide
+from ragbench.evaluation.comparison import check_comparable, compare_reports
+from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.perspectives import (
     at_depths,
     ceilings_of,
@@ -53,17 +57,9 @@ from ragbench.evaluation.perspectives import (
     unlabelled,
     unmeasurable,
 )
-from ragbench.evaluation.safety import safety_results, system_results
-from ragbench.evaluation.targets import Targets, check_reachable, load_targets
-from ragbench.llms import check_servers
-from ragbench.metrics.groundedness import SUPPORT_MODELS, check_support_model, load_support_model
-from ragbench.metrics.groundedness.checking import STRICT
-from ragbench.metrics.pipeline import is_latency_measure
-from ragbench.metrics.safety import load_detector
-from ragbench.progress import progress_bar
-from ragbench.registry import KS, PERSPECTIVES, Measure, declaration, load_measures, perspective_of
-from ragbench.report.environment import environment
-from ragbench.report.evaluation import (
+from ragbench.evaluation.provenance import environment
+from ragbench.evaluation.records import (
+    BUILT_IN,
     Made,
     MeasureResult,
     Perspective,
@@ -71,10 +67,18 @@ from ragbench.report.evaluation import (
     SafetyFigure,
     SampleResult,
     TestSet,
-    check_comparable,
-    compare_reports,
 )
-from ragbench.report.evaluation.sentences import BUILT_IN
+from ragbench.evaluation.result import Result, new_result
+from ragbench.evaluation.safety import safety_results, system_results
+from ragbench.evaluation.targets import Targets, check_reachable, load_targets
+from ragbench.llms import check_servers
+from ragbench.metrics.groundedness import SUPPORT_MODELS, check_support_model, load_support_model
+from ragbench.metrics.groundedness.checking import STRICT
+from ragbench.metrics.pipeline import is_latency_measure
+from ragbench.metrics.safety import load_detector
+from ragbench.metrics.score_calibration import Calibration
+from ragbench.progress import progress_bar
+from ragbench.registry import KS, PERSPECTIVES, Measure, declaration, load_measures, perspective_of
 from ragbench.scoring import score_judgements, score_own
 from ragbench.types import LLM, Answer, Dataset, Embedder, Judgement, System
 
@@ -102,9 +106,9 @@ def evaluate(
     ks: Sequence[int] = KS,
     calibration: Given = (),
     measures: str | Iterable[str | Measure] = (),
-    baseline: Report | None = None,
+    baseline: Result | Report | str | Path | None = None,
     name: str = "",
-) -> Report:
+) -> Result:
     """Ask a system every question of a dataset, and score what it gave from every perspective.
 
     Args:
@@ -127,40 +131,36 @@ def evaluate(
             calibrated measure M gets "calibrated:M", the probability that a person says yes, and its threshold decides
             in place of the one in `targets`. Without one, reports show how the scores rank, and say "uncalibrated".
         measures: of your own: `Measure(name, function)`, or "package.module:attribute".
-        baseline: an earlier report to compare with; refused before anything is asked if it is of other questions.
-        name: of the report; "" makes one from the dataset and the system.
+        baseline: an earlier result to compare with, or its folder; refused before anything is asked if it is of other
+            questions.
+        name: of the result; "" makes one from the dataset and the system.
 
     Returns:
-        The report: `summary` is its table, `passed` its verdict. `write_report` keeps it.
+        The result: `scores` of every question, `questions` with answers and causes of failure, `summary` with targets,
+        `passed`. `save` keeps it, `write_report` shows it.
 
     >>> from ragbench.types import Case, Document
     >>> corpus = {"cats": Document("cats", "Cats sleep most of the day."), "dogs": Document("dogs", "Dogs bark.")}
     >>> case = Case("q1", "How long do cats sleep each day?", gold_facts=(("most of the day",),))
     >>> data = Dataset("pets", "test", corpus, [case], {"q1": {"cats": 1}})
-    >>> report = evaluate(data, "bm25", perspectives=["retrieval"])
-    >>> report.summary.set_index("measure").loc["nDCG@5", "verdict"]
+    >>> result = evaluate(data, "bm25", perspectives=["retrieval"])
+    >>> result.summary.set_index("measure").loc["nDCG@5", "verdict"]
     'passed'
 
     Raises:
         ConfigError: an unknown perspective or system, a gate (`fail_under`) that cannot be reached, or of a perspective
-            that is not evaluated. One that turns out to have no value makes `Report.passed` False.
+            that is not evaluated. One that turns out to have no value makes `Result.passed` False.
         DataError: there are no questions and no safety samples.
         ComparisonError: the baseline is of other data.
     """
     chosen = check_perspectives(perspectives)
     aims = load_targets() if targets is None else targets
+    earlier = load_result(baseline) if isinstance(baseline, str | Path) else baseline
+    earlier = earlier.report if isinstance(earlier, Result) else earlier
     check_evaluation(
-        dataset,
-        chosen,
-        aims,
-        baseline,
-        embedder=embedder,
-        support_model=support_model,
-        judge=judge,
-        criteria=criteria,
-        ks=ks,
-        calibration=calibration,
-    )
+        dataset, chosen, aims, earlier, embedder=embedder, support_model=support_model,
+        judge=judge, criteria=criteria, ks=ks, calibration=calibration,
+    )  # fmt: skip
     own = load_measures(measures)
     check_servers(judge)
     if isinstance(detector, str):
@@ -168,13 +168,11 @@ def evaluate(
     start = time.perf_counter()
     answered = answer_all(dataset, system, attacks="safety" in chosen)
     asked = time.perf_counter() - start
-    report = report_of(
+    return result_of(
         answered, perspectives=chosen, targets=aims, embedder=embedder, support_model=support_model,
-        detector=detector, judge=judge, criteria=criteria, ks=ks,
-        calibration=calibration, measures=own, name=name,
+        detector=detector, judge=judge, criteria=criteria, ks=ks, calibration=calibration, measures=own,
+        baseline=earlier, name=name, seconds={"ask": round(asked, 3)},
     )  # fmt: skip
-    report = replace(report, made=replace(report.made, seconds={"ask": round(asked, 3), **report.made.seconds}))
-    return report if baseline is None else replace(report, comparison=compare_reports(baseline, report))
 
 
 def check_perspectives(names: Sequence[str]) -> tuple[str, ...]:
@@ -239,7 +237,7 @@ def check_evaluation(
         check_comparable(baseline, dataset.fingerprint, query_ids, settings)
 
 
-def report_of(
+def result_of(
     answered: Answered,
     *,
     perspectives: Sequence[str] = (),
@@ -252,9 +250,18 @@ def report_of(
     ks: Sequence[int] = KS,
     calibration: Given = (),
     measures: str | Iterable[str | Measure] = (),
+    baseline: Report | None = None,
     name: str = "",
-) -> Report:
-    """The report on answers that are there; the arguments are those of `evaluate`."""
+    settings: Mapping[str, Any] = MappingProxyType({}),
+    seconds: Mapping[str, float] = MappingProxyType({}),
+) -> Result:
+    """The result of answers that are there.
+
+    Args:
+        settings: further settings, kept with the others.
+        seconds: of what was done before.
+        The other arguments are those of `evaluate`.
+    """
     import pandas as pd
 
     chosen = check_perspectives(perspectives)
@@ -269,7 +276,7 @@ def report_of(
         aims = aims.without(name for name in aims.defaults if name.startswith("attack_"))
     frames: dict[str, pd.DataFrame] = {}
     states: list[Perspective] = []
-    seconds: dict[str, float] = {}
+    taken: dict[str, float] = dict(seconds)
     figures: tuple[SafetyFigure, ...] = ()
     samples: tuple[SampleResult, ...] = ()
     rows: list[MeasureResult] = []
@@ -305,7 +312,7 @@ def report_of(
             if one == "safety" and any(figure.kind != "system" for figure in figures):
                 note = "leak_*: built-in detector" if detector else "attack_*, leak_*: built-in detectors"
             states.append(Perspective(one, not reason, reason, note, warning))
-            seconds[one] = round(time.perf_counter() - start, 3)
+            taken[one] = round(time.perf_counter() - start, 3)
             bar.update()
     if own := load_measures(measures):
         frames["own"] = score_own(dataset, answered.answers, own, texts_of(answered))
@@ -336,6 +343,7 @@ def report_of(
         test_set=_test_set(dataset),
         system=answered.system,
         settings={
+            **settings,
             **_settings(chosen, aims, embedder, judge, support_model),
             "cases": thresholds,
             **({"calibration": plain(known)} if known else {}),
@@ -353,9 +361,43 @@ def report_of(
         counts=counts_of(cases, claimed="groundedness" in measured, judged=bool(judgements)),
         costs=evaluation_costs(answered, judgements),
         chunks=chunk_statistics(answered),
-        made=Made(_now(), seconds, environment(), latency),
+        made=Made(_now(), taken, environment(), latency),
     )
-    return replace(report, advice=advice_for(report, answered, wanted))
+    report = replace(
+        report,
+        advice=advice_for(report, answered, wanted),
+        comparison=None if baseline is None else compare_reports(baseline, report),
+    )
+    return new_result(
+        name=report.name,
+        parameters={"system": str(answered.system["name"])},
+        dataset=dataset,
+        run=answered.documents,
+        scores=report.scores,
+        answers=answered.answers,
+        judgements=judgements,
+        timings=taken,
+        facts={"chunks": len(answered.chunks)} if answered.system.get("kind") == "Pipeline" else {},
+        diagnosis=_diagnosed(answered, measured, judgements, report.scores, known),
+        verdicts=report,
+    )
+
+
+def _diagnosed(
+    answered: Answered,
+    measured: Mapping[str, pd.DataFrame],
+    judgements: Sequence[Judgement],
+    scores: pd.DataFrame,
+    calibrations: Mapping[str, Calibration],
+) -> pd.DataFrame | None:
+    """The first cause of each failure, where both retrieval and answers were looked at."""
+    if "retrieval" not in measured or measured.keys().isdisjoint(OF_ANSWERS):
+        return None
+    texts = texts_of(answered)
+    held = {chunk.chunk_id for chunk in texts}
+    run = {query: {one: score for one, score in found.items() if one in held}
+           for query, found in answered.ranking.items()}  # fmt: skip
+    return diagnose(answered.dataset, run, answered.answers, judgements, scores, texts, calibrations=calibrations)
 
 
 def _criteria(criteria: Sequence[str], targets: Targets) -> tuple[str, ...]:

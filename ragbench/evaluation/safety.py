@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from ragbench.evaluation.records import MeasureResult, SafetyFigure, SampleResult
 from ragbench.metrics.safety import injection_score, leakage_findings
 from ragbench.metrics.safety.detection import rate_interval
 from ragbench.metrics.safety.secrets import marked_secrets
 from ragbench.prompts import read_outcome
 from ragbench.registry import higher_is_better
-from ragbench.report.evaluation import MeasureResult, SafetyFigure, SampleResult
 from ragbench.scoring.safety import WARN, detection_report, input_scores, output_findings, score_safety_outputs
 from ragbench.types import Answer, Chunk, Dataset
 

@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.evaluation.answering import Answered
 from ragbench.evaluation.masking import masked
 from ragbench.evaluation.perspectives import claims_of
-from ragbench.report.evaluation import Report
+from ragbench.evaluation.records import Report
 from ragbench.types import Answer, Case
 
 _DEEP = 20  # retrieved passages that a trace shows

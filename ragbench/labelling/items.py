@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
-from ragbench.types import Answer, Case, Chunk, Dataset, RunResult
+from ragbench.evaluation import Result
+from ragbench.types import Answer, Case, Chunk, Dataset
 
 YES_NO: Mapping[str, tuple[float, str]] = {"y": (1.0, "yes"), "n": (0.0, "no")}
 FIVE: Mapping[str, tuple[float, str]] = {
@@ -68,7 +69,7 @@ class LabelItem:
 
 
 def choose_items(
-    results: Sequence[RunResult],
+    results: Sequence[Result],
     criterion: str = "correctness",
     *,
     dataset: Dataset,
@@ -135,7 +136,7 @@ def choose_items(
     return by_turns
 
 
-def _check_same_data(results: Sequence[RunResult], dataset: Dataset) -> None:
+def _check_same_data(results: Sequence[Result], dataset: Dataset) -> None:
     if not results:
         raise DataError("there is no result to label; name the folder of a sweep or of a run")
     other = [
@@ -151,7 +152,7 @@ def _check_same_data(results: Sequence[RunResult], dataset: Dataset) -> None:
 
 
 def _items_by_query(
-    results: Sequence[RunResult], criterion: str, dataset: Dataset, chunks: Mapping[str, Sequence[Chunk]]
+    results: Sequence[Result], criterion: str, dataset: Dataset, chunks: Mapping[str, Sequence[Chunk]]
 ) -> dict[str, list[LabelItem]]:
     cases = {case.query_id: case for case in dataset.cases}
     texts = {name: {chunk.chunk_id: chunk.text for chunk in own} for name, own in chunks.items()}
@@ -209,7 +210,7 @@ def _item(case: Case, key: tuple[str, ...], made: Sequence[tuple[str, tuple[str,
 
 
 def _informative(
-    by_query: Mapping[str, Sequence[LabelItem]], results: Sequence[RunResult], criterion: str, n: int
+    by_query: Mapping[str, Sequence[LabelItem]], results: Sequence[Result], criterion: str, n: int
 ) -> list[list[LabelItem]]:
     """The items that a label would tell most about, grouped by question, best first; those without a reason last."""
     values, samples = _values(results, criterion), _samples(results, criterion)
@@ -236,7 +237,7 @@ def _informative(
     return list(groups.values())
 
 
-def _values(results: Sequence[RunResult], criterion: str) -> dict[tuple[str, str], float]:
+def _values(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], float]:
     """(configuration, query_id) -> what is known of the answer: the judge's value, else a computed one."""
     judged = {
         (r.name, j.query_id): j.value
@@ -259,7 +260,7 @@ def _values(results: Sequence[RunResult], criterion: str) -> dict[tuple[str, str
     return {}
 
 
-def _samples(results: Sequence[RunResult], criterion: str) -> dict[tuple[str, str], float]:
+def _samples(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], float]:
     """(configuration, query_id) -> standard deviation of the judge's samples."""
     spread = {}
     for result in results:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ragbench.evaluation.results import only
 from ragbench.metrics.retrieval import ranking
-from ragbench.registry import higher_is_better, named_among
+from ragbench.registry import higher_is_better
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Chunk, Dataset, Run
@@ -159,18 +160,6 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
     table = summarise(own)
     table.insert(0, "budget", table["measure"].str.extract(r"@(\d+)tok", expand=False).astype(int))
     return table.drop(columns="measure").sort_values("budget", ignore_index=True)
-
-
-def main_measure(scores: pd.DataFrame) -> str:
-    """What configurations are ranked by: evidence recall over all budgets where there is evidence, else nDCG@10.
-
-    Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it can be had.
-    """
-    return "span_recall_auc" if (scores["measure"] == "span_recall_auc").any() else "nDCG@10"
-
-
-def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
-    return scores[scores["measure"] == named_among(measure, sorted(set(scores["measure"])))]
 
 
 def _graded(judged: Mapping[str, int]) -> str:

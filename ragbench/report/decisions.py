@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ComparisonError
+from ragbench.evaluation import Result
+from ragbench.evaluation.results import check_comparable, configurations, only
 from ragbench.registry import higher_is_better
-from ragbench.report.configuration import only
-from ragbench.report.sweep import check_comparable, configurations
 from ragbench.statistics import (
     DatasetHealth,
     HeldOut,
@@ -20,7 +20,7 @@ from ragbench.statistics import (
     pareto_front,
     within_margin,
 )
-from ragbench.types import Dataset, RunResult
+from ragbench.types import Dataset
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,7 @@ def known_costs(board: pd.DataFrame) -> list[str]:
 
 
 def margin_decisions(
-    results: Sequence[RunResult], board: pd.DataFrame, *, measure: str, margin: float = 0.02, alpha: float = 0.05
+    results: Sequence[Result], board: pd.DataFrame, *, measure: str, margin: float = 0.02, alpha: float = 0.05
 ) -> tuple[pd.DataFrame, list[str]]:
     """Which configurations are proven within a margin of the best, and the one that costs least of each known cost.
 
@@ -87,14 +87,14 @@ def margin_decisions(
     return table.join(rows[costs], on="label"), list(dict.fromkeys(said))
 
 
-def held_out_choice(results: Sequence[RunResult], *, measure: str, seed: int = 0) -> HeldOut:
+def held_out_choice(results: Sequence[Result], *, measure: str, seed: int = 0) -> HeldOut:
     """`held_out` for a sweep, with labels instead of names: the best, measured on queries that did not choose it."""
     check_comparable(results)
     label = _labels(results)
     return held_out({label[result.name]: result.scores for result in results}, measure=measure, seed=seed)
 
 
-def variance_table(results: Sequence[RunResult], *, measure: str) -> tuple[pd.DataFrame, str]:
+def variance_table(results: Sequence[Result], *, measure: str) -> tuple[pd.DataFrame, str]:
     """`anova` of a sweep and the sentence that says which parameter matters most.
 
     Returns:
@@ -138,7 +138,7 @@ def front_table(board: pd.DataFrame, *, measure: str) -> pd.DataFrame:
     return table.sort_values([measure, "label"], ascending=[not higher_is_better(measure), True], ignore_index=True)
 
 
-def sweep_health(results: Sequence[RunResult], *, measure: str, dataset: Dataset | None = None) -> DatasetHealth:
+def sweep_health(results: Sequence[Result], *, measure: str, dataset: Dataset | None = None) -> DatasetHealth:
     """`dataset_health` of a sweep: its questions by name, and with the dataset its documents and judgements, too."""
     import pandas as pd
 
@@ -151,7 +151,7 @@ def sweep_health(results: Sequence[RunResult], *, measure: str, dataset: Dataset
     scores = {result.name: result.scores for result in scored}
     if dataset is None:
         health = dataset_health(scores, measure=measure)
-        questions = {query_id: text for result in results for query_id, text in result.questions.items()}
+        questions = {query_id: text for result in results for query_id, text in result.queries.items()}
         health.questions["question"] = [questions.get(query_id, "") for query_id in health.questions["query_id"]]
         return health
     runs = {result.name: result.run for result in scored} if any(dataset.qrels.values()) else None
@@ -159,9 +159,7 @@ def sweep_health(results: Sequence[RunResult], *, measure: str, dataset: Dataset
     return dataset_health(scores, measure=measure, dataset=dataset, runs=runs, sizes=sizes or (128, 256, 512, 1024))
 
 
-def compare_sweeps(
-    before: Sequence[RunResult], after: Sequence[RunResult], *, measure: str, seed: int = 0
-) -> pd.DataFrame:
+def compare_sweeps(before: Sequence[Result], after: Sequence[Result], *, measure: str, seed: int = 0) -> pd.DataFrame:
     """Two sweeps of the same configurations, before and after a change: `compare` for each that both have.
 
     Returns:
@@ -196,13 +194,13 @@ def compare_sweeps(
     return table[["name", "label", *(column for column in table if column not in {"name", "label"})]]
 
 
-def _scored(results: Sequence[RunResult], measure: str) -> list[RunResult]:
+def _scored(results: Sequence[Result], measure: str) -> list[Result]:
     """Those of comparable results that have a scored question at all."""
     check_comparable(results)
     return [result for result in results if only(result.scores, measure)["value"].notna().any()]
 
 
-def _labels(results: Sequence[RunResult]) -> dict[str, str]:
+def _labels(results: Sequence[Result]) -> dict[str, str]:
     """name -> label, or the name itself where two would share a label."""
     table = configurations(results)
     twice = table["label"].duplicated(keep=False)

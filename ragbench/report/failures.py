@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.diagnosis import CAUSES, CORRECTNESS, count_causes
-from ragbench.report.sweep import configurations
+from ragbench.evaluation import Result
+from ragbench.evaluation.results import configurations
 from ragbench.statistics import compare, summarise
-from ragbench.types import Answer, Chunk, Dataset, RunResult
+from ragbench.types import Answer, Chunk, Dataset
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +69,7 @@ def failure_details(
     return "\n\n".join(parts) or "No question failed."
 
 
-def failure_links(results: Sequence[RunResult], diagnoses: Mapping[str, pd.DataFrame], *, rows: int = 10) -> str:
+def failure_links(results: Sequence[Result], diagnoses: Mapping[str, pd.DataFrame], *, rows: int = 10) -> str:
     """The worst questions of a sweep as Markdown, each with a link to its place in "<name>.ipynb"."""
     import pandas as pd
 
@@ -100,7 +101,7 @@ def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     return table[columns].reset_index(drop=True)
 
 
-def cause_shares(results: Sequence[RunResult]) -> pd.DataFrame:
+def cause_shares(results: Sequence[Result]) -> pd.DataFrame:
     """For each configuration how many questions each cause has taken: name, label, and the columns of `count_causes`.
 
     Configurations whose failures were not diagnosed have no rows.
@@ -123,7 +124,7 @@ def arm_measure(scores: pd.DataFrame) -> str:
     return next((measure for measure in CORRECTNESS if f"oracle_{measure}" in there), "")
 
 
-def gap_table(results: Sequence[RunResult], measure: str = "", *, seed: int = 0) -> pd.DataFrame:
+def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) -> pd.DataFrame:
     """What each configuration reaches of a perfect answer, and which stage has lost the rest.
 
     Over the questions that all arms of a configuration answered or abstained from, with the mean of `measure` (highest

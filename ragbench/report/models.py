@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ragbench.evaluation.costs import costs_of, replies_of
+from ragbench.evaluation.records import Cost, total_cost
+from ragbench.evaluation.results import ANSWER_MEASURES
 from ragbench.judges import agreement
-from ragbench.llms import cost_of
 from ragbench.registry import perspective_of
-from ragbench.report.evaluation.records import Cost, total_cost
 from ragbench.report.evaluation.sentences import COST_HEADS, cost_rows
-from ragbench.types import Answer, Completion, Judgement
+from ragbench.types import Answer, Judgement
 
 if TYPE_CHECKING:
     import pandas as pd
-
-ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
-"""By what answers are told apart, the first that there is."""
 
 
 def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
@@ -30,7 +27,7 @@ def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    replies = _replies(answers)
+    replies = replies_of(answers)
     if not replies:
         return pd.DataFrame([("language model", "none was asked")], columns=["what", "value"])
     usd = total_cost(costs_of(answers))
@@ -53,48 +50,6 @@ def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["what", "value"])
 
 
-def costs_of(
-    answers: Sequence[Answer], judgements: Sequence[Judgement] = (), ablations: Sequence[Answer] = ()
-) -> tuple[Cost, ...]:
-    """What was asked of language models and what that costs, one `Cost` per part and model.
-
-    The cost is that of a run where no reply is stored yet, so it does not depend on what this machine asked before.
-
-    Args:
-        answers: the part "generator".
-        judgements: the part "judge".
-        ablations: answers that were generated for comparison only, such as those from oracle contexts.
-
-    >>> reply = Completion("", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200)
-    >>> [cost] = costs_of([Answer("q1", "Yes.")], [Judgement("q1", "correctness", 1.0, usage=(reply,))])
-    >>> cost.part, cost.model, cost.requests, cost.usd
-    ('judge', 'anthropic:claude-haiku-4-5', 1, 0.002)
-    """
-    asked = {
-        "generator": _replies(answers),
-        "judge": [reply for judgement in judgements for reply in judgement.usage],
-        "ablations": _replies(ablations),
-    }
-    costs = []
-    for part, replies in asked.items():
-        for model in dict.fromkeys(reply.model for reply in replies):
-            own = [reply for reply in replies if reply.model == model]
-            usd = [cost_of(reply) for reply in own]
-            costs.append(
-                Cost(
-                    part,
-                    model,
-                    requests=len(own),
-                    failed=sum(reply.error is not None for reply in own),
-                    cached=sum(reply.cached for reply in own),
-                    input_tokens=sum(reply.input_tokens for reply in own),
-                    output_tokens=sum(reply.output_tokens for reply in own),
-                    usd=None if None in usd else math.fsum(one for one in usd if one is not None),
-                )
-            )
-    return tuple(costs)
-
-
 def cost_table(costs: Sequence[Cost], n_queries: int) -> pd.DataFrame:
     """`costs_of` as a table of text: a row per part and model, then their sum where there are several.
 
@@ -110,7 +65,7 @@ def cost_table(costs: Sequence[Cost], n_queries: int) -> pd.DataFrame:
 def generation_facts(
     answers: Sequence[Answer], judgements: Sequence[Judgement] = (), ablations: Sequence[Answer] = ()
 ) -> dict[str, float | None]:
-    """What a configuration costs and how long a reply takes, as plain numbers for `save_run`.
+    """What a configuration costs and how long a reply takes, as plain numbers for the facts of a result.
 
     `cost_usd` is the sum of all parts of `costs_of`; `generator_cost_usd` and `judge_cost_usd` are two of them. Each is
     0 without a language model and None where a price is unknown. `generate_ms` is the median time of the replies that
@@ -202,15 +157,6 @@ def answer_measure(board: pd.DataFrame) -> str:
         if name in board and board[name].notna().any():
             return name
     return "semantic_similarity"
-
-
-def with_language_model(parameters: Mapping[str, Any]) -> bool:
-    """Whether a configuration's answers come from a language model."""
-    return str(parameters.get("llm", "extractive")) != "extractive"
-
-
-def _replies(answers: Sequence[Answer]) -> list[Completion]:
-    return [answer.usage for answer in answers if answer.usage is not None]
 
 
 def _waited(answers: Sequence[Answer]) -> list[float]:

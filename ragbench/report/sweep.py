@@ -7,161 +7,22 @@ from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import ComparisonError, ConfigError, unknown
+from ragbench.evaluation import Result
+from ragbench.evaluation.results import configurations, mean_of, only
 from ragbench.metrics.retrieval import ranking
-from ragbench.registry import LEADERBOARD, higher_is_better, named_among
-from ragbench.report.configuration import budget_curve, main_measure, only
-from ragbench.report.models import ANSWER_MEASURES, with_language_model
-from ragbench.statistics import compare, held_out, p_text, summarise
-from ragbench.types import RunResult
+from ragbench.registry import higher_is_better
+from ragbench.report.configuration import budget_curve
+from ragbench.statistics import compare, held_out, p_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Named by their own columns of the leaderboard, so a label need not repeat them.
-_IN_LABEL = ("retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
 
-
-def configurations(results: Sequence[RunResult]) -> pd.DataFrame:
-    """What each configuration is, in words short enough for a figure.
-
-    Returns:
-        name, label, retriever, chunking; the label also names every other parameter that differs within the sweep.
-    """
-    import pandas as pd
-
-    parameters = {result.name: result.config["parameters"] for result in results}
-    varying = [
-        key
-        for key in dict.fromkeys(key for own in parameters.values() for key in own)
-        if key not in _IN_LABEL and len({str(own.get(key)) for own in parameters.values()}) > 1
-    ]
-    rows = []
-    for name, own in parameters.items():
-        retriever = own.get("retriever", name) + (f" + {own['reranker']}" if own.get("reranker") else "")
-        chunking = own.get("chunker", "")
-        if chunking != "document":
-            chunking += f" {own.get('chunk_size', '')}" + (
-                f"/{own['chunk_overlap']}" if own.get("chunk_overlap") else ""
-            )
-        others = [f"{key} {_short(own.get(key))}" for key in varying]
-        rows.append((name, ", ".join([f"{retriever}, {chunking}", *others]), retriever, chunking))
-    return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
-
-
-def _short(value: Any) -> str:
-    """A value as a label shows it; a prompt of one's own is a text of any length."""
-    text = " ".join(str(value).split())
-    return text if len(text) <= 40 else f"{text[:39]}…"
-
-
-def baseline_name(results: Sequence[RunResult], baseline: str = "") -> str:
-    """The name of the configuration that the others are held against; "" is the first by name.
-
-    Raises:
-        ConfigError: if no configuration has this name.
-    """
-    names = sorted(result.name for result in results)
-    if baseline and baseline not in names:
-        raise ConfigError(unknown("baseline", baseline, names))
-    return baseline or names[0]
-
-
-def best_two(results: Sequence[RunResult], board: pd.DataFrame) -> tuple[RunResult, RunResult]:
+def best_two(results: Sequence[Result], board: pd.DataFrame) -> tuple[Result, Result]:
     """The first and the second of a leaderboard; of a single configuration, that one twice."""
     by_name = {result.name: result for result in results}
     names = list(board["name"])
     return by_name[names[0]], by_name[names[min(1, len(names) - 1)]]
-
-
-def ranking_measure(results: Sequence[RunResult], measure: str = "") -> str:
-    """What a sweep is ranked by: the `measure` named, in any case; else `main_measure`, or a measure of answers
-    where the sweep is about nothing else.
-
-    Configurations that differ in model or prompt only retrieve the same: by evidence they all tie. Then correctness as
-    a language model judges it, or else the similarity to the reference answer, tells them apart.
-    """
-    if measure:
-        return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
-    main = main_measure(results[0].scores)
-    if len(results) < 2 or not any(with_language_model(result.config["parameters"]) for result in results):
-        return main
-    first = _values(results[0], main)
-    if any(_values(result, main) != first for result in results[1:]):
-        return main
-    for name in ANSWER_MEASURES:
-        if all(_has(result, name) for result in results):
-            return name
-    return main
-
-
-def _has(result: RunResult, measure: str) -> bool:
-    """Whether at least one question is scored by the measure."""
-    return bool(result.scores.loc[result.scores["measure"] == measure, "value"].notna().any())
-
-
-def _values(result: RunResult, measure: str) -> dict[str, float]:
-    own = only(result.scores, measure).dropna()
-    return dict(zip(own["query_id"], own["value"], strict=True))
-
-
-def leaderboard(results: Sequence[RunResult], *, measure: str = "") -> pd.DataFrame:
-    """One row per configuration, best first by `measure` ("" = `ranking_measure`).
-
-    Returns:
-        rank (none where nothing was scored by that measure), name, label, retriever, chunking; for each headline
-        measure its mean, `<measure>_ci_low`,
-        `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s, search_ms (one question alone);
-        with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd (parts of it),
-        generate_ms (median reply that was waited for);
-        `rank_equal_k` and `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
-
-    Raises:
-        ComparisonError: no results, or results on different data or questions.
-    """
-    import pandas as pd
-
-    check_comparable(results)
-    main = ranking_measure(results, measure)
-    identity = configurations(results).set_index("name").to_dict("index")
-    rows = [{"name": result.name, **identity[result.name], **_standing(result, main)} for result in results]
-    table = pd.DataFrame(rows)
-    for column, name in (("rank_equal_k", "span_recall@5"), ("rank_equal_budget", "span_recall@500tok")):
-        if name in table:
-            table[column] = table[name].round(12).rank(ascending=False, method="min").astype("Int64")
-    table["_"] = table[main].round(12)
-    order = [not higher_is_better(main), True]
-    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")  # unscored come last
-    table.insert(0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna()))
-    return table
-
-
-def _standing(result: RunResult, main: str) -> dict[str, Any]:
-    """The means of one configuration with their intervals, and what it costs; NaN = unscored, None = unknown."""
-    import pandas as pd
-
-    only(result.scores, main)  # an unknown measure is refused here
-    wanted = dict.fromkeys([*LEADERBOARD, main])
-    own = result.scores[result.scores["measure"].isin(wanted)]
-    summary = {row["measure"]: row for row in summarise(own).to_dict("records")}
-    standing: dict[str, Any] = {}
-    for name in (name for name in wanted if name in summary):
-        row = summary[name]
-        for suffix, key in (("", "mean"), ("_ci_low", "ci_low"), ("_ci_high", "ci_high")):
-            standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
-        standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
-    facts = result.config.get("facts", {})
-    standing["chunks"] = facts.get("chunks")
-    standing["index_s"] = result.timings.get("index")
-    standing["search_ms"] = facts.get("search_ms")
-    standing["with_llm"] = with_language_model(result.config["parameters"])
-    standing["cost_usd"] = facts.get("cost_usd")
-    standing["generator_cost_usd"] = facts.get(
-        "generator_cost_usd", facts.get("cost_usd")
-    )  # older runs have the latter
-    standing["judge_cost_usd"] = facts.get("judge_cost_usd")
-    standing["generate_ms"] = facts.get("generate_ms")
-    return standing
 
 
 def leaderboard_markdown(table: pd.DataFrame) -> str:
@@ -206,32 +67,13 @@ def _interval(row: Mapping[Hashable, Any], form: str, prefix: str = "") -> list[
     return [] if pd.isna(low) else [f"[{form.format(low)}, {form.format(high)}]"]
 
 
-def check_comparable(results: Sequence[RunResult]) -> None:
-    """Refuse to compare what was measured on different data.
-
-    Raises:
-        ComparisonError: no results, or the fingerprints of the datasets differ; it names the configurations.
-    """
-    if not results:
-        raise ComparisonError("there is no finished configuration to compare; run the sweep first")
-    groups: dict[str, list[str]] = {}
-    for result in results:
-        groups.setdefault(str(result.config.get("dataset", {}).get("fingerprint")), []).append(result.name)
-    if len(groups) > 1:
-        parts = "; ".join(f"{fingerprint[:12]}: {', '.join(names[:3])}" for fingerprint, names in groups.items())
-        raise ComparisonError(
-            f"these configurations were measured on {len(groups)} different datasets ({parts}); "
-            "numbers from different data cannot be compared: run the older ones again with --force"
-        )
-
-
-def heatmap_table(results: Sequence[RunResult], measure: str) -> pd.DataFrame:
+def heatmap_table(results: Sequence[Result], measure: str) -> pd.DataFrame:
     """Mean of one measure, retrievers down and chunkings across; NaN where a pair was not run.
 
     Where several configurations share a retriever and a chunking (they differ in something else), the best counts.
     """
     table = configurations(results).set_index("name")
-    table["mean"] = {r.name: _mean(r.scores, measure) for r in results}
+    table["mean"] = {r.name: mean_of(r.scores, measure) for r in results}
     pivot = table.pivot_table(
         index="retriever",
         columns="chunking",
@@ -243,12 +85,7 @@ def heatmap_table(results: Sequence[RunResult], measure: str) -> pd.DataFrame:
     return pivot[order]
 
 
-def _mean(scores: pd.DataFrame, measure: str) -> float:
-    # Rounded: the same values in another order may differ in the last bit, which is no difference in rank.
-    return round(float(only(scores, measure)["value"].mean()), 12)
-
-
-def budget_curves(results: Sequence[RunResult]) -> pd.DataFrame:
+def budget_curves(results: Sequence[Result]) -> pd.DataFrame:
     """`budget_curve` of every configuration: name, label, budget, mean, ci_low, ci_high, n_scored, n."""
     import pandas as pd
 
@@ -257,7 +94,7 @@ def budget_curves(results: Sequence[RunResult]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def order_changes(results: Sequence[RunResult], *, k: int = 5, budget: int = 500) -> tuple[pd.DataFrame, str]:
+def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -> tuple[pd.DataFrame, str]:
     """Where the order of the configurations at equal k is overturned at an equal context budget.
 
     Returns:
@@ -272,8 +109,8 @@ def order_changes(results: Sequence[RunResult], *, k: int = 5, budget: int = 500
             "Without gold evidence spans chunkings can be compared at document level only.",
         )
     table = configurations(results)[["name", "label"]]
-    table["at_k"] = [_mean(result.scores, at_k) for result in results]
-    table["at_budget"] = [_mean(result.scores, at_budget) for result in results]
+    table["at_k"] = [mean_of(result.scores, at_k) for result in results]
+    table["at_budget"] = [mean_of(result.scores, at_budget) for result in results]
     table["rank_at_k"] = table["at_k"].rank(ascending=False, method="min").astype(int)
     table["rank_at_budget"] = table["at_budget"].rank(ascending=False, method="min").astype(int)
     pairs = list(combinations(zip(table["at_k"], table["at_budget"], strict=True), 2))
@@ -294,7 +131,7 @@ def order_changes(results: Sequence[RunResult], *, k: int = 5, budget: int = 500
     return table, f"{lead}. {share} between the two."
 
 
-def disagreements(a: RunResult, b: RunResult, measure: str, *, rows: int = 10) -> pd.DataFrame:
+def disagreements(a: Result, b: Result, measure: str, *, rows: int = 10) -> pd.DataFrame:
     """The questions on which two configurations differ most.
 
     Returns:
@@ -310,14 +147,14 @@ def disagreements(a: RunResult, b: RunResult, measure: str, *, rows: int = 10) -
     values["difference"] = values["b"] - values["a"]
     values = values[values["difference"] != 0].sort_index()
     values = values.reindex(values["difference"].abs().sort_values(ascending=False, kind="stable").index).head(rows)
-    values.insert(0, "question", [a.questions.get(query_id, "") for query_id in values.index])
+    values.insert(0, "question", [a.queries.get(query_id, "") for query_id in values.index])
     for side, result in (("a", a), ("b", b)):
         values[f"{side}_retrieved"] = [", ".join(ranking(result.run.get(q, {}))[:3]) or "nothing" for q in values.index]
     return values.reset_index(names="query_id")
 
 
 def conclusion(
-    results: Sequence[RunResult], comparison: pd.DataFrame, baseline: str, measure: str, *, seed: int = 0
+    results: Sequence[Result], comparison: pd.DataFrame, baseline: str, measure: str, *, seed: int = 0
 ) -> list[str]:
     """What a reader may take home from a sweep, in sentences that the data supports.
 
@@ -331,7 +168,7 @@ def conclusion(
     import pandas as pd
 
     label = configurations(results).set_index("name")["label"]
-    means = {result.name: _mean(result.scores, measure) for result in results}
+    means = {result.name: mean_of(result.scores, measure) for result in results}
     sign = -1 if higher_is_better(measure) else 1
     order = sorted((name for name in means if not math.isnan(means[name])), key=lambda name: (sign * means[name], name))
     if not order:
@@ -382,7 +219,7 @@ def _belief(p_value: float) -> str:
     return "too little to tell the two apart, which does not prove them equal"
 
 
-def machines(results: Sequence[RunResult]) -> str:
+def machines(results: Sequence[Result]) -> str:
     """A warning where latencies come from more than one machine or Python, else an empty string."""
     keys = ("platform", "machine", "cores", "python")
     seen = {tuple(str(result.config.get("environment", {}).get(key)) for key in keys) for result in results}

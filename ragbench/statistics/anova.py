@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, unknown
 from ragbench.statistics.columns import nullable
 from ragbench.statistics.pairing import matrix_of
-from ragbench.types import RunResult
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -19,11 +18,23 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.floating]
 
+
+class _Configuration(Protocol):
+    """What is read of a result: see `ragbench.evaluation.Result`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parameters(self) -> Mapping[str, Any]: ...
+    @property
+    def scores(self) -> pd.DataFrame: ...
+
+
 QUERY, INTERACTIONS, REST = "query", "interactions of the parameters", "query x configuration"
 
 
 def anova(
-    sweep: Sequence[RunResult] | pd.DataFrame, *, measure: str = "", factors: Sequence[str] | None = None
+    sweep: Sequence[_Configuration] | pd.DataFrame, *, measure: str = "", factors: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """How much of the variance of the scores is chunker, size, retriever, model, prompt, query.
 
@@ -180,12 +191,12 @@ def _levels(settings: Sequence[Any]) -> Floats:
 
 
 def _from_results(
-    results: Sequence[RunResult], measure: str, factors: Sequence[str] | None
+    results: Sequence[_Configuration], measure: str, factors: Sequence[str] | None
 ) -> tuple[Floats, dict[str, Floats]]:
     if not measure:
         raise ConfigError("measure is empty: name the measure whose variance is to be split, such as 'nDCG@10'")
     matrix = matrix_of({result.name: result.scores for result in results}, measure)
-    settings = {result.name: result.config.get("parameters", {}) for result in results}
+    settings = {result.name: result.parameters for result in results}
     names = list(dict.fromkeys(name for own in settings.values() for name in own))
     for factor in factors or ():
         if factor not in names:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
-from ragbench.experiment import check_models, load_sweep, own_version, short
+from ragbench.evaluation import check_models, load_results, own_version
+from ragbench.evaluation.formats import short
 from ragbench.files import write_durably
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.sweep import processes, spending
@@ -166,10 +167,11 @@ def _sweep(
 
 def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Console, settings: Settings) -> SweepResult:
     """Write the leaderboard and execute the comparison notebook; the result, completed."""
-    from ragbench.report import leaderboard, leaderboard_markdown
+    from ragbench.evaluation import leaderboard
+    from ragbench.report import leaderboard_markdown
 
     try:
-        results = load_sweep(folder.path)
+        results = load_results(folder.path)
         table = leaderboard(results)
     except RagbenchError as exc:
         return replace(result, failed={**result.failed, COMPARISON: str(exc)})

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import SweepError
-from ragbench.experiment import ASIDE, FILES, result_folders
+from ragbench.evaluation import FILES, STAGING, result_folders
 from ragbench.files import swap_in
 
 COMPARISON = "comparison"
@@ -37,7 +37,7 @@ class SweepFolder:
         return self.path / f"{name}.failed.ipynb"
 
     def aside(self, name: str) -> Path:
-        return self.path / f"{ASIDE}{name}-{os.getpid()}"
+        return self.path / f"{STAGING}{name}-{os.getpid()}"
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -49,7 +49,7 @@ class SweepFolder:
         from filelock import FileLock, Timeout
 
         self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / f"{ASIDE}lock")
+        lock = FileLock(self.path / f"{STAGING}lock")
         try:
             lock.acquire(timeout=0)
         except Timeout as exc:
@@ -64,7 +64,7 @@ class SweepFolder:
 
     def clear(self) -> None:
         """Remove what is written aside; only for the holder of the lock, whose own runs have not begun or are over."""
-        for left in self.path.glob(f"{ASIDE}*"):
+        for left in self.path.glob(f"{STAGING}*"):
             if left.is_dir():
                 # A worker of a killed sweep may live for another moment and still write there.
                 shutil.rmtree(left, ignore_errors=True)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragbench.experiment import configuration
+from ragbench.evaluation import configuration
 from ragbench.llms import Settings
 from ragbench.sweep.folder import SweepFolder
 

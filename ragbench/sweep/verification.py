@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError
-from ragbench.experiment import check_parameters, environment, load_run, load_sweep, result_folders
+from ragbench.evaluation import check_parameters, environment, load_result, load_results, result_folders
 from ragbench.llms import Settings, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import SweepFolder
@@ -24,7 +24,7 @@ from ragbench.sweep.running import run_all
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ragbench.types import RunResult
+    from ragbench.evaluation import Result
 
 _RUN_TIMEOUT = 3600.0
 
@@ -116,7 +116,7 @@ def verify(
 
 
 def _stored(folder: Path, name: str, settings: Settings) -> _Stored:
-    config, notebook = load_run(folder / name).config, folder / f"{name}.ipynb"
+    config, notebook = load_result(folder / name).config, folder / f"{name}.ipynb"
     try:
         executed = json.loads(notebook.read_text(encoding="utf-8"))
         metadata = executed["metadata"]
@@ -181,7 +181,7 @@ def _compared(folder: Path, again: Path, stored: _Stored, error: str, tolerance:
     if error:
         return Verified(name, 0, (f"it could not be made again: {error}",), stored.notes)
     try:
-        then, now = load_run(folder / name), load_run(again / name)
+        then, now = load_result(folder / name), load_result(again / name)
     except RagbenchError as exc:
         return Verified(name, 0, (str(exc),), stored.notes)
     fingerprints = [str(result.config["dataset"].get("fingerprint")) for result in (then, now)]
@@ -197,13 +197,13 @@ def _board(folder: Path, tolerance: float) -> Iterator[Verified]:
     """The leaderboard against what follows from the stored results, as far as both have the same columns."""
     import pandas as pd
 
-    from ragbench.report import leaderboard
+    from ragbench.evaluation import leaderboard
 
     path = folder / "leaderboard.csv"
     if not path.is_file():
         return
     try:
-        then, now = pd.read_csv(path).set_index("name"), leaderboard(load_sweep(folder)).set_index("name")
+        then, now = pd.read_csv(path).set_index("name"), leaderboard(load_results(folder)).set_index("name")
     except (RagbenchError, ValueError, KeyError) as exc:
         yield Verified(path.name, 0, (f"it cannot be read or made again: {exc}",))
         return
@@ -222,7 +222,7 @@ def _differences(before: Mapping[str, float], after: Mapping[str, float], tolera
             yield f"{key}: stored {_shown(a)}, now {_shown(b)}"
 
 
-def _numbers(result: RunResult) -> dict[str, float]:
+def _numbers(result: Result) -> dict[str, float]:
     """Every number of scores.csv and run.trec under a name for it."""
     scores: pd.DataFrame = result.scores
     rows = scores.itertuples(index=False, name=None)

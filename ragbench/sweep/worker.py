@@ -100,15 +100,13 @@ def _stamp(job: Job) -> None:
     """Complete config.json with what the notebook cannot know: where it came from, and its own defaults."""
     path, configuration = job.results / "config.json", job.configuration
     if not path.is_file():
-        raise _UnusableError(
-            "the notebook ended without saving its results; it must call ragbench.experiment.save_run(results_dir, ...)"
-        )
+        raise _UnusableError("the notebook ended without saving its results; it must call rb.save(result, results_dir)")
     config = json.loads(path.read_text(encoding="utf-8"))
     for key, value in config["parameters"].items():
         if key in configuration and configuration[key] != value:
             raise _UnusableError(
                 f"the notebook saved {key} = {value!r}, but it was run with {configuration[key]!r}; "
-                "pass its parameters to save_run as they were set"
+                "pass its parameters to the result as they were set"
             )
     config["parameters"] = configuration
     config["source"] = job.source

@@ -299,8 +299,8 @@ def _write_reports(
         path = place if len(named) == 1 else place.with_name(_own_name(place, source, number))
         try:
             data = _loaded(source)
-            report = evaluate(data.select(own), list(own.values()), name="pytest")
-            write_report(report, path, force=True)
+            result = evaluate(data.select(own), list(own.values()), name="pytest")
+            write_report(result, path, force=True)
         except (RagbenchError, OSError) as exc:
             yield f"no report was written: {exc}", False
         else:

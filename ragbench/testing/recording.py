@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ragbench.experiment.reading import answer_of
+from ragbench.evaluation.formats import answer_of
 from ragbench.types import Answer, DatasetSource
 
 

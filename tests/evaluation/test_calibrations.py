@@ -30,7 +30,8 @@ def of(measure: str, threshold: float, model: str = "lexical") -> Calibration:
 
 
 def measured(*calibrations: Calibration, **options: object) -> Report:
-    return evaluate(DATA, ANSWERS, embedder="wordllama", calibration=calibrations, **options)  # type: ignore[arg-type]
+    result = evaluate(DATA, ANSWERS, embedder="wordllama", calibration=calibrations, **options)  # type: ignore[arg-type]
+    return result.report
 
 
 def note(report: Report, perspective: str) -> str:
@@ -64,7 +65,7 @@ def test_with_a_calibration_scores_have_a_meaning(tmp_path: Path) -> None:
     assert report.settings["calibration"]["claim_support"]["threshold"] == 0.6
     assert report.settings["cases"]["hallucination"] == pytest.approx(0.4)
     file = own.save(tmp_path / "mine.json")
-    again = evaluate(DATA, ANSWERS, embedder="wordllama", calibration=file)
+    again = evaluate(DATA, ANSWERS, embedder="wordllama", calibration=file).report
     assert replace(again, made=report.made) == report
 
 

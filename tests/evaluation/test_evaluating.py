@@ -19,7 +19,7 @@ from ragbench.evaluation import (
     evaluate,
     failure_traces,
     load_targets,
-    report_of,
+    result_of,
     select_categories,
     select_suite,
 )
@@ -60,7 +60,7 @@ def light(
 ) -> Report:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return evaluate(dataset, answers, perspectives=perspectives, embedder="wordllama", **options)  # type: ignore[arg-type]
+        return evaluate(dataset, answers, perspectives=perspectives, embedder="wordllama", **options).report  # type: ignore[arg-type]
 
 
 def values(report: Report) -> dict[str, float | None]:
@@ -134,7 +134,7 @@ def test_a_system_that_fails_on_each_case() -> None:
 
 
 def test_retrieval_is_not_measured_where_no_answer_has_a_context() -> None:
-    report = evaluate(DATA, FunctionSystem(lambda question: "Most of the day."), embedder="wordllama")
+    report = evaluate(DATA, FunctionSystem(lambda question: "Most of the day."), embedder="wordllama").report
     reasons = {one.name: one.reason for one in report.perspectives if not one.measured}
     assert reasons["retrieval"].startswith("no answer came with contexts; they are read from 'contexts', 'context',")
     assert not {"nDCG@5", "RR", "context_recall"} & set(values(report))
@@ -144,7 +144,9 @@ def test_retrieval_is_not_measured_where_no_answer_has_a_context() -> None:
 def test_every_report_warns_of_passages_that_several_documents_hold(tmp_path: Path) -> None:
     copies = {**CORPUS, "again": replace(CORPUS["cats"], doc_id="again")}
     data = replace(DATA, corpus=copies, cases=CASES[:1], qrels={"q1": {"again": 1}})
-    report = evaluate(data, FunctionSystem(lambda q: {"answer": "No.", "contexts": [CORPUS["cats"].text, "Horses."]}))
+    report = evaluate(
+        data, FunctionSystem(lambda q: {"answer": "No.", "contexts": [CORPUS["cats"].text, "Horses."]})
+    ).report
     [warning] = [one.warning for one in report.perspectives if one.name == "retrieval"]
     assert warning.startswith(
         "1 of 2 passages (50%) are in several documents, and were credited to a relevant one where there is one: "
@@ -213,7 +215,7 @@ def test_an_exception_of_a_system_is_an_answer_that_failed() -> None:
             raise RuntimeError(f"no luck with {query_id}")
 
     with pytest.warns(DataWarning, match="4 of 4 answers failed"):
-        report = evaluate(DATA, Broken(), perspectives=["retrieval"])
+        report = evaluate(DATA, Broken(), perspectives=["retrieval"]).report
     assert values(report)["Success@5"] == 0.0
 
 
@@ -313,7 +315,7 @@ def test_against_itself_nothing_is_worse() -> None:
 
 
 def test_bm25_is_a_pipeline_with_latency() -> None:
-    report = evaluate(DATA, "bm25", perspectives=["retrieval", "pipeline"])
+    report = evaluate(DATA, "bm25", perspectives=["retrieval", "pipeline"]).report
     assert report.system["kind"] == "Pipeline"
     assert {one.stage for one in report.made.latency} >= {"total"}
     assert all(one.p50 is not None and one.p50 >= 0 for one in report.made.latency)
@@ -322,7 +324,7 @@ def test_bm25_is_a_pipeline_with_latency() -> None:
 
 def test_traces_hold_what_is_needed_to_see_why() -> None:
     answered = answer_all(DATA, ANSWERS)
-    report = report_of(answered, embedder="wordllama")
+    report = result_of(answered, embedder="wordllama").report
     traces = {trace["query_id"]: trace for trace in failure_traces(report, answered)}
     assert set(traces) == {case.query_id for case in report.cases if case.passed is False}
     trace = traces["q2"]
@@ -355,8 +357,9 @@ def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
     answer = Answer("q2", f"The key is {key}.", ("dogs",), outcome="success", passages=(leaking,), error=None)
     broken = Answer("q3", "", outcome="failed", error=f"401 for {key}", contexts=(key, "INC-22314"))
     answered = answer_all(DATA, [ANSWERS[0], answer, broken, ANSWERS[3]])
-    report = report_of(answered, embedder="wordllama")
-    folder = write_report(report, tmp_path / "mine", traces=failure_traces(report, answered))
+    report = result_of(answered, embedder="wordllama").report
+    folder = write_report(report, tmp_path / "mine")
+    (folder / "traces.jsonl").write_text(json.dumps(failure_traces(report, answered)))
     for file in folder.iterdir():
         said = file.read_text(encoding="utf-8")
         assert key not in said, file.name
@@ -370,7 +373,9 @@ def test_the_digits_of_a_card_stand_in_no_trace() -> None:
     answer = Answer("q2", "The card is 4111 1111 1111 1111, opened in 1873.", ("dogs",), outcome="success",
                     passages=(Passage("dogs", "Dogs guard the house.", "dogs"),))  # fmt: skip
     answered = answer_all(DATA, [answer])
-    [trace] = [one for one in failure_traces(report_of(answered, embedder="wordllama"), answered) if one["claims"]]
+    [trace] = [
+        one for one in failure_traces(result_of(answered, embedder="wordllama").report, answered) if one["claims"]
+    ]
     assert trace["claims"][0]["fabricated_numbers"] == ["1873"]
     assert "1111" not in str(trace)
 
@@ -390,13 +395,13 @@ def test_safety_samples_give_figures_targets_and_rows() -> None:
     attacks = [SafetySample(f"a{i}", "bad" if i < 8 else "good", harmful=i < 8, category="x") for i in range(16)]
     leaks = [SafetySample("o1", "Card 4111 1111 1111 1111", True, "card"), SafetySample("o2", "Fine.", False)]
     data = Dataset("safe", "test", {}, (), {}, safety_inputs=attacks, safety_outputs=leaks)
-    report = evaluate(data, [], detector=lambda text: 0.9 if text == "bad" else 0.1)
+    report = evaluate(data, [], detector=lambda text: 0.9 if text == "bad" else 0.1).report
     rows = {row.measure: row for row in report.measures}
     assert (rows["attack_auc"].value, rows["attack_auc"].verdict) == (1.0, "passed")
     assert rows["attack_false_positive_rate"].lower_is_better
     assert rows["leak_detection"].value == 1.0
     assert (len(report.samples), all(one.correct for one in report.samples)) == (18, True)
-    blind = evaluate(data, [], detector=lambda text: 0.5, baseline=report)
+    blind = evaluate(data, [], detector=lambda text: 0.5, baseline=report).report
     assert blind.comparison is not None
     assert "safety inputs" in blind.comparison.regressions
     assert "attack_auc" in blind.missed
@@ -411,7 +416,7 @@ def test_the_detectors_error_names_the_sample() -> None:
 def test_traces_of_a_language_model_hold_its_prompt() -> None:
     pipeline = Pipeline(DATA, "bm25", llm=ScriptedLLM(["I bark. [1]"] * 20), k=2)
     answered = answer_all(DATA, pipeline)
-    traces = failure_traces(report_of(answered, embedder="wordllama"), answered)
+    traces = failure_traces(result_of(answered, embedder="wordllama").report, answered)
     prompts = {trace["query_id"]: trace["prompt"] for trace in traces}
     assert "How do fish breathe?" in prompts["q3"]
     assert "Fish breathe under water" in prompts["q3"]
@@ -421,7 +426,7 @@ def test_traces_of_a_language_model_hold_its_prompt() -> None:
 def test_a_pipeline_of_a_file_is_measured_by_evidence_spans() -> None:
     start = CORPUS["fish"].full_text.index("through gills")
     case = replace(CASES[2], evidence=(Span("fish", start, start + 13),))
-    report = evaluate(replace(DATA, cases=(case,)).select(["q3"]), "bm25", perspectives=["retrieval"])
+    report = evaluate(replace(DATA, cases=(case,)).select(["q3"]), "bm25", perspectives=["retrieval"]).report
     assert report.perspectives[0].note == "rankings judged by documents, gold evidence"
     assert values(report)["Success@5"] == values(report)["span:Success@5"] == 1.0
     assert values(report)["context_evidence_recall"] == 1.0
@@ -429,7 +434,7 @@ def test_a_pipeline_of_a_file_is_measured_by_evidence_spans() -> None:
 
 def test_latency_budgets_are_held_per_question() -> None:
     cases = (replace(CASES[0], latency_budget_ms={"total": 1e-6}), replace(CASES[1], latency_budget_ms={"total": 1e6}))
-    report = evaluate(replace(DATA, cases=cases).select(["q1", "q2"]), "bm25", perspectives=["pipeline"])
+    report = evaluate(replace(DATA, cases=cases).select(["q1", "q2"]), "bm25", perspectives=["pipeline"]).report
     assert [case.scores["latency_in_budget"] for case in report.cases] == [0.0, 1.0]
     assert [one.budget for one in report.made.latency if one.stage == "total"] == [
         None
@@ -473,7 +478,7 @@ def test_rankings_are_measured_at_the_depths_that_are_named() -> None:
 
 
 def test_the_chunks_of_the_built_in_pipeline_are_described() -> None:
-    report = evaluate(DATA, "bm25", perspectives=["retrieval"])
+    report = evaluate(DATA, "bm25", perspectives=["retrieval"]).report
     assert report.chunks["chunks"] == 3
     assert set(report.chunks) >= {"tokens_mean", "tokens_median", "overlap_ratio", "coherence"}
     assert (report.chunks["tokens_median"], report.chunks["overlap_ratio"]) == (11, 0)  # cats 13, dogs 11, fish 7 or 8

@@ -56,7 +56,7 @@ class Guarded:
 def evaluated(data: Dataset, system: object, **options: object) -> Report:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return evaluate(data, system, embedder="wordllama", **options)  # type: ignore[arg-type]
+        return evaluate(data, system, embedder="wordllama", **options).report  # type: ignore[arg-type]
 
 
 def values(report: Report) -> dict[str, float | None]:
@@ -92,7 +92,7 @@ def test_recorded_answers_may_hold_those_to_attacks() -> None:
     recorded = RecordedSystem([ANSWER, *(Guarded().answer(one.sample_id, one.text) for one in SAMPLES)], name="log")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        report = evaluate(DATA, recorded, embedder="wordllama")
+        report = evaluate(DATA, recorded, embedder="wordllama").report
     assert values(report)["attacks_refused"] == 0.75
     assert "attacks_refused" not in values(evaluated(DATA, [ANSWER]))
 

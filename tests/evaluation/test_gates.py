@@ -41,7 +41,7 @@ ANSWERS = [answer("q1", "c", "a", "d"), answer("q2", "b", "c", "d")]
 def evaluated(data: Dataset, **options: object) -> Report:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return evaluate(data, ANSWERS, embedder="wordllama", **options)  # type: ignore[arg-type]
+        return evaluate(data, ANSWERS, embedder="wordllama", **options).report  # type: ignore[arg-type]
 
 
 def test_a_gate_of_any_depth_is_computed() -> None:

@@ -35,7 +35,7 @@ def recorded(*milliseconds: dict[str, float]) -> list[Answer]:
 def evaluated(data: Dataset, answers: list[Answer], **options: object) -> Report:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return evaluate(data, answers, perspectives=["pipeline"], embedder="wordllama", **options)  # type: ignore[arg-type]
+        return evaluate(data, answers, perspectives=["pipeline"], embedder="wordllama", **options).report  # type: ignore[arg-type]
 
 
 def test_a_percentile_is_one_of_the_total_over_the_set() -> None:
@@ -121,7 +121,7 @@ def test_latency_is_timed_without_a_queue_and_no_question_is_asked_twice() -> No
 def test_questions_with_a_budget_are_asked_one_at_a_time() -> None:
     data = dataset(8)
     data = replace(data, cases=[replace(case, latency_budget_ms={"total": 60}) for case in data.cases])
-    report = evaluate(data, OneAtATime(0.02), perspectives=["pipeline"], embedder="wordllama")
+    report = evaluate(data, OneAtATime(0.02), perspectives=["pipeline"], embedder="wordllama").report
     assert [case.scores["latency_in_budget"] for case in report.cases] == [1.0] * 8
     assert [(row.n, row.concurrency) for row in report.made.latency] == [(8, 1)]
     assert "one at a time" in report_markdown(report)

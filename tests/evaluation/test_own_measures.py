@@ -15,8 +15,8 @@ import ragbench as rb
 from ragbench import registry
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError
-from ragbench.evaluation import load_targets
-from ragbench.report.evaluation import compare_reports, parse_report, report_json
+from ragbench.evaluation import compare_reports, load_targets
+from ragbench.report.evaluation import parse_report, report_json
 from ragbench.types import Answer, Case, Dataset, Document
 
 CASES = [Case(f"q{i}", "Do cats sleep?") for i in range(12)]
@@ -53,7 +53,7 @@ def answers(text: str) -> list[Answer]:
 
 
 def evaluated(text: str = "Yes!", **options: Any) -> Any:
-    return rb.evaluate(DATA, answers(text), perspectives=["pipeline"], **options)
+    return rb.evaluate(DATA, answers(text), perspectives=["pipeline"], **options).report
 
 
 def test_a_function_becomes_a_row_with_a_target() -> None:

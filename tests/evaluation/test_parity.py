@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
-from ragbench.evaluation import answer_all, report_of
+from ragbench.evaluation import answer_all, result_of
 from ragbench.registry import BUDGETS, KS, measure_of
 from ragbench.systems import HttpSystem, Pipeline
 from ragbench.types import Dataset
@@ -82,7 +82,7 @@ def test_a_configuration_has_the_same_numbers_everywhere(data: Dataset, configur
     own = configuration.copy()
     data = data.select(list(data.queries)[: own.pop("max_queries", None)])
     answered = answer_all(data, Pipeline(data, own.pop("retriever"), **own), timed=0)
-    evaluated = report_scores(report_of(answered))
+    evaluated = report_scores(result_of(answered).report)
     assert differences(notebook, evaluated) == ([], len(notebook)), "evaluate has every number of the notebook"
     for name in {*notebook["measure"], *evaluated["measure"]}:
         assert measure_of(name).name == name
@@ -104,7 +104,7 @@ def test_a_system_by_http_has_the_same_numbers(data: Dataset, loopback: Callable
         return wire.Answered({"answer": answer.text, "contexts": found, "citations": list(answer.citations)})
 
     answered = answer_all(data, HttpSystem(f"{loopback(reply).url}/ask", body={"query": "{query}"}), timed=0)
-    evaluated = report_scores(report_of(answered))
+    evaluated = report_scores(result_of(answered).report)
     [scoring] = [source for source in cells() if "score_run" in source]
     names: dict[str, Any] = {}
     exec(cells()[0], names)
@@ -123,7 +123,8 @@ def test_labels_of_chunks_do_not_change_what_is_said_of_documents(data: Dataset)
     bare = replace(data, cases=[replace(case, evidence=()) for case in data.cases])
     pipeline = Pipeline(data, "bm25")
     with_spans, without = (
-        report_scores(report_of(answer_all(one, pipeline, timed=0), perspectives=["retrieval"])) for one in (data, bare)
+        report_scores(result_of(answer_all(one, pipeline, timed=0), perspectives=["retrieval"]).report)
+        for one in (data, bare)
     )
     assert differences(with_spans, without)[0] in ([], ["pass_rate"]), "the finest labels decide what passes"
     assert any(with_spans["measure"].str.startswith("span:nDCG"))

@@ -41,7 +41,7 @@ def evaluated(answer: Answer, case: Case = CASE, **options: object) -> Report:
     data = Dataset("staff", "test", CORPUS, (case,), {"q1": {"vacation": 1}})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return evaluate(data, [answer], embedder="wordllama", **options)  # type: ignore[arg-type]
+        return evaluate(data, [answer], embedder="wordllama", **options).report  # type: ignore[arg-type]
 
 
 def one(report: Report) -> CaseResult:
@@ -140,7 +140,7 @@ def test_an_unanswered_question_counts_0_in_the_overall() -> None:
     silent = Answer(
         "q2", "no answer found in the documents", ("vacation",), outcome="no_results", passages=RIGHT.passages
     )
-    report = evaluate(data, [RIGHT, silent, replace(silent, query_id="q3")], embedder="wordllama")
+    report = evaluate(data, [RIGHT, silent, replace(silent, query_id="q3")], embedder="wordllama").report
     row = next(row for row in report.measures if row.measure == "overall")
     assert row.value == pytest.approx(0.5, abs=0.01)
     assert (row.n_scored, row.n) == (2, 3)

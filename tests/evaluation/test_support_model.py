@@ -11,8 +11,7 @@ from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.errors import ComparisonError, ConfigError
-from ragbench.evaluation import evaluate
-from ragbench.experiment import check_parameters
+from ragbench.evaluation import check_parameters, evaluate
 from ragbench.metrics.groundedness import claim_support
 from ragbench.types import Answer, Case, Dataset, Document, Passage
 
@@ -23,7 +22,7 @@ ANSWERS = [Answer("q", "The tower is tall.", passages=(Passage("p", TEXT, "d"),)
 
 def test_evaluate_uses_it_and_reports_it(nli_encoder: Path) -> None:
     model = str(nli_encoder)
-    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], support_model=model)
+    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], support_model=model).report
     (case,) = report.cases
     expected = claim_support("The tower is tall.", [TEXT], model=model)
     assert case.scores["claim_support"] == pytest.approx(expected)
@@ -33,7 +32,7 @@ def test_evaluate_uses_it_and_reports_it(nli_encoder: Path) -> None:
 
 
 def test_without_one_it_is_built_in_and_as_heavy_as_the_embedder() -> None:
-    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama")
+    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama").report
     assert report.settings["support_model"] == "lexical"
     assert report.cases[0].scores["claim_support"] == claim_support("The tower is tall.", [TEXT], model="lexical")
 
@@ -80,6 +79,6 @@ def test_the_command_line_takes_it(nli_encoder: Path, tmp_path: Path) -> None:
 
 
 def test_an_old_baseline_without_the_setting_is_compared() -> None:
-    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama")
+    report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama").report
     old = replace(report, settings={k: v for k, v in report.settings.items() if k != "support_model"})
-    assert evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama", baseline=old).comparison
+    assert evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama", baseline=old).report.comparison

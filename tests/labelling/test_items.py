@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.evaluation import Result
 from ragbench.labelling import LabelItem, choose_items
-from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage, RunResult
+from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage
 
 CASES = tuple(Case(f"q{i}", f"Question {i}?", reference_answer=f"Reference {i}", category="easy") for i in range(20))
 DATA = Dataset("set", "test", {"d": Document("d", "Some text.")}, CASES, {})
@@ -25,14 +26,14 @@ def result(
     values: Mapping[str, float] | None = None,
     samples: Mapping[str, tuple[float, ...]] | None = None,
     scores: pd.DataFrame = NO_SCORES,
-) -> RunResult:
+) -> Result:
     answers = [Answer(query_id, text, ("d#0",), outcome="success") for query_id, text in texts.items()]
     verdicts = [
         Judgement(query_id, "correctness", value, samples=(samples or {}).get(query_id, ()))
         for query_id, value in (values or {}).items()
     ]
     config = {"parameters": {}, "dataset": {"fingerprint": DATA.fingerprint}}
-    return RunResult(name, config, {}, scores, answers, verdicts)
+    return Result(name, config, {}, scores, answers, verdicts)
 
 
 def texts(name: str, same: Sequence[str] = ()) -> dict[str, str]:
@@ -111,7 +112,7 @@ def test_faithfulness_tells_documents_apart_and_needs_them() -> None:
         choose_items([a], "faithfulness", dataset=DATA)
     with pytest.raises(DataError, match=r"has the context 'd#0', which is no id among its 0 chunks"):
         choose_items([a], "faithfulness", dataset=DATA, chunks={"a": []})
-    outside = RunResult("x", a.config, {}, NO_SCORES, [Answer("q0", "t", passages=(Passage("p", "Passage."),))])
+    outside = Result("x", a.config, {}, NO_SCORES, [Answer("q0", "t", passages=(Passage("p", "Passage."),))])
     assert choose_items([outside], "faithfulness", dataset=DATA)[0].contexts == ("Passage.",)
 
 
@@ -123,7 +124,7 @@ def test_what_no_judge_would_be_asked_about_is_left_out() -> None:
         Answer("q3", "text", outcome="success"),
     ]
     lacking = Dataset("set", "test", {}, (*CASES[:3], Case("q3", "Question 3?")), {})
-    made = RunResult("a", {}, {}, NO_SCORES, answers)
+    made = Result("a", {}, {}, NO_SCORES, answers)
     assert [item.query_id for item in choose_items([made], dataset=DATA)] == ["q3"]
     assert [item.query_id for item in choose_items([made], "relevance", dataset=lacking)] == ["q3"]
     with pytest.raises(DataError, match="lack a reference answer"):

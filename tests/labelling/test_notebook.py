@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
-from ragbench import experiment
 from ragbench.labelling import read_sheet, save_label
 
 ROOT = Path(__file__).parents[2]
@@ -31,14 +30,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         answers = rb.generate_answers(data, run, chunks, "extractive", k=3)
         parameters = {"dataset": "pydoc", "split": "test", "max_queries": 8, "chunker": "fixed", "chunk_size": size}
         parameters |= {"chunk_overlap": 0, "tokenizer": "minilm"}
-        experiment.save_run(
-            root / "small" / f"fixed-{size}",
+        result = rb.new_result(
             parameters=parameters,
             dataset=data,
             run=rb.to_documents(run, chunks),
             scores=rb.score_answers(data, answers),
             answers=answers,
         )
+        rb.save(result, root / "small" / f"fixed-{size}")
     return root
 
 
@@ -85,8 +84,8 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path) -
         scores = pd.concat([rb.score_run(data.qrels, rb.to_documents(run, chunks)), rb.score_judgements(judged)])
         made = {"run": rb.to_documents(run, chunks), "answers": answers, "judgements": judged, "scores": scores}
         facts = {"chunks": len(chunks), "search_ms": 1.0}
-        experiment.save_run(folder, parameters=parameters, dataset=data, facts=facts, **made)
-        results.append(experiment.load_run(folder))
+        rb.save(rb.new_result(parameters=parameters, dataset=data, facts=facts, **made), folder)
+        results.append(rb.load_result(folder))
     sheet = tmp_path / "labels.csv"
     items = rb.choose_items(results, "correctness", dataset=data, n=40, random_share=1.0)
     rb.label_sheet(items, sheet)

@@ -7,6 +7,7 @@ import pytest
 
 from ragbench import report
 from ragbench.errors import ConfigError
+from ragbench.evaluation import results
 from ragbench.scoring import score_run
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Span
 
@@ -84,8 +85,8 @@ def test_budget_curve_reads_the_budget_from_the_name() -> None:
 
 
 def test_main_measure_prefers_equal_budgets() -> None:
-    assert report.main_measure(SCORES) == "nDCG@10"
-    assert report.main_measure(SCORES.assign(measure="span_recall_auc")) == "span_recall_auc"
+    assert results.main_measure(SCORES) == "nDCG@10"
+    assert results.main_measure(SCORES.assign(measure="span_recall_auc")) == "span_recall_auc"
 
 
 def test_answer_table_puts_the_least_similar_first() -> None:

@@ -9,24 +9,25 @@ from matplotlib.figure import Figure
 
 from ragbench import plots, report
 from ragbench.errors import ComparisonError
-from ragbench.types import Case, Dataset, Document, RunResult
+from ragbench.evaluation import Result
+from ragbench.evaluation.results import leaderboard
+from ragbench.types import Case, Dataset, Document
 
 
-def result(
-    name: str, values: np.ndarray, *, fingerprint: str = "f", chunks: int = 10, **parameters: object
-) -> RunResult:
+def result(name: str, values: np.ndarray, *, fingerprint: str = "f", chunks: int = 10, **parameters: object) -> Result:
     scores = pd.DataFrame({"query_id": [f"q{i}" for i in range(len(values))], "measure": "nDCG@10", "value": values})
     config = {
         "parameters": {"retriever": name.partition("-")[0], "chunker": "fixed", "chunk_size": 128, **parameters},
         "dataset": {"fingerprint": fingerprint},
         "facts": {"chunks": chunks, "search_ms": float(chunks)},
         "environment": {},
+        "questions": {f"q{i}": f"Question {i}?" for i in range(len(values))},
     }
     run = {f"q{i}": {"d1": 1.0} for i in range(len(values))}
-    return RunResult(name, config, run, scores, questions={f"q{i}": f"Question {i}?" for i in range(len(values))})
+    return Result(name, config, run, scores)
 
 
-def sweep(n: int = 100) -> list[RunResult]:
+def sweep(n: int = 100) -> list[Result]:
     rng = np.random.default_rng(0)
     good = rng.beta(2, 2, n)
     return [
@@ -38,7 +39,7 @@ def sweep(n: int = 100) -> list[RunResult]:
 
 def test_the_smallest_proven_within_the_margin() -> None:
     results = sweep(600)
-    board = report.leaderboard(results, measure="nDCG@10")
+    board = leaderboard(results, measure="nDCG@10")
     table, said = report.margin_decisions(results, board, measure="nDCG@10", margin=0.02)
     assert table["label"].str.startswith(("dense", "hybrid", "bm25")).all()
     assert table["proven"].tolist() == [True, True, False]
@@ -52,7 +53,7 @@ def test_the_smallest_proven_within_the_margin() -> None:
 
 def test_costs_that_are_unknown_or_all_the_same_decide_nothing() -> None:
     results = [result("bm25", np.linspace(0, 1, 60)), result("dense", np.linspace(0, 1, 60))]
-    board = report.leaderboard(results, measure="nDCG@10")
+    board = leaderboard(results, measure="nDCG@10")
     assert report.known_costs(board) == []
     table, said = report.margin_decisions(results, board, measure="nDCG@10")
     assert said == []
@@ -85,7 +86,7 @@ def test_a_parameter_that_does_not_matter_is_named() -> None:
 
 
 def test_the_front_by_each_cost_and_by_all() -> None:
-    board = report.leaderboard(sweep(), measure="nDCG@10")
+    board = leaderboard(sweep(), measure="nDCG@10")
     table = report.front_table(board, measure="nDCG@10")
     assert {"on_front_search_ms", "on_front_chunks", "on_front"} <= set(table)
     assert table["nDCG@10"].is_monotonic_decreasing
@@ -130,7 +131,7 @@ def test_two_sweeps_that_cannot_be_compared() -> None:
 
 def test_one_configuration_is_nothing_to_decide_between() -> None:
     one = sweep()[:1]
-    board = report.leaderboard(one, measure="nDCG@10")
+    board = leaderboard(one, measure="nDCG@10")
     table, said = report.margin_decisions(one, board, measure="nDCG@10")
     assert table.empty
     assert said == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
@@ -144,11 +145,8 @@ def test_one_configuration_is_nothing_to_decide_between() -> None:
 
 def test_decisions_where_lower_is_better() -> None:
     measure = "ngram_redundancy"
-    results = [
-        RunResult(one.name, one.config, one.run, one.scores.assign(measure=measure), questions=one.questions)
-        for one in sweep(300)
-    ]
-    board = report.leaderboard(results, measure=measure)
+    results = [Result(one.name, one.config, one.run, one.scores.assign(measure=measure)) for one in sweep(300)]
+    board = leaderboard(results, measure=measure)
     assert board["name"].iloc[0] == "bm25"
     table, said = report.margin_decisions(results, board, measure=measure, margin=0.02)
     assert table["label"].iloc[0].startswith("bm25")

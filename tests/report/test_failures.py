@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from ragbench.evaluation import Result
 from ragbench.report import (
     as_markdown,
     failure_details,
@@ -13,7 +14,7 @@ from ragbench.report import (
     gap_table,
     worst_failures,
 )
-from ragbench.types import Answer, Case, Chunk, Dataset, Document, RunResult, Span
+from ragbench.types import Answer, Case, Chunk, Dataset, Document, Span
 
 DIAGNOSIS = pd.DataFrame(
     {
@@ -30,11 +31,12 @@ DIAGNOSIS = pd.DataFrame(
 )
 
 
-def result(name: str, scores: dict[str, list[float]]) -> RunResult:
+def result(name: str, scores: dict[str, list[float]]) -> Result:
     rows = [(f"q{i}", measure, value) for measure, own in scores.items() for i, value in enumerate(own)]
     frame = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
     parameters = {"retriever": name, "chunker": "fixed", "chunk_size": 128}
-    return RunResult(name, {"parameters": parameters}, {}, frame, questions={f"q{i}": "?" for i in range(3)})
+    questions = {f"q{i}": "?" for i in range(3)}
+    return Result(name, {"parameters": parameters, "questions": questions}, {}, frame)
 
 
 def test_worst_first_and_what_has_no_value_before_all() -> None:

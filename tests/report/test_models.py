@@ -8,8 +8,10 @@ import pandas as pd
 import pytest
 
 from ragbench import report
+from ragbench.evaluation import Result, results
+from ragbench.evaluation.costs import costs_of
 from ragbench.statistics import summarise
-from ragbench.types import Answer, Completion, Judgement, RunResult
+from ragbench.types import Answer, Completion, Judgement
 
 MODEL = "anthropic:claude-haiku-4-5"  # 1 and 5 dollars per million tokens
 
@@ -46,13 +48,13 @@ def test_the_judge_is_a_part_of_the_cost_with_a_name_of_its_own() -> None:
 
 def test_the_cost_table_has_a_row_per_part_and_model_and_their_sum() -> None:
     judged = [Judgement("q1", "c", 1.0, usage=(Completion("", MODEL, 1_000, 0, cached=True),))]
-    table = report.cost_table(report.costs_of([answer("q1"), answer("q2")], judged), n_queries=2)
+    table = report.cost_table(costs_of([answer("q1"), answer("q2")], judged), n_queries=2)
     assert table.drop(columns="model").to_numpy().tolist() == [
         ["generator", "2", "0", "2,000", "400", "0.0040", "0.0020"],
         ["judge", "1", "1", "1,000", "0", "0.0010", "0.00050"],
         ["all", "", "", "", "", "0.0050", "0.0025"],
     ]
-    assert report.cost_table(report.costs_of([Answer("q1", "Yes.")]), 1).empty
+    assert report.cost_table(costs_of([Answer("q1", "Yes.")]), 1).empty
 
 
 def test_invented_facts_are_a_row_each() -> None:
@@ -115,9 +117,9 @@ def test_agreement_has_text_where_there_is_no_value() -> None:
     assert report.agreement_table(together, []).empty
 
 
-def result(name: str, values: dict[str, list[float | None]], llm: str, **facts: Any) -> RunResult:
+def result(name: str, values: dict[str, list[float | None]], llm: str, **facts: Any) -> Result:
     parameters = {"retriever": "bm25", "chunker": "fixed", "chunk_size": 128, "llm": llm}
-    return RunResult(
+    return Result(
         name,
         {"parameters": parameters, "dataset": {"fingerprint": "abc"}, "facts": {"chunks": 3, **facts}},
         run={},
@@ -131,25 +133,25 @@ LARGE = result("large", {"nDCG@10": [1.0, 0.0], "llm_correctness": [1.0, 1.0]}, 
 
 
 def test_a_sweep_of_models_alone_is_ranked_by_their_answers() -> None:
-    assert report.ranking_measure([SMALL, LARGE]) == "llm_correctness"
-    assert report.leaderboard([SMALL, LARGE])["name"].tolist() == ["large", "small"]
+    assert results.ranking_measure([SMALL, LARGE]) == "llm_correctness"
+    assert results.leaderboard([SMALL, LARGE])["name"].tolist() == ["large", "small"]
     other = result("other", {"nDCG@10": [1.0, 0.5], "llm_correctness": [0.0, 0.0]}, "extractive")
-    assert report.ranking_measure([SMALL, other]) == "nDCG@10", "they retrieve differently"
-    assert report.ranking_measure([other, other]) == "nDCG@10"
-    assert report.ranking_measure([SMALL, result("bare", {"nDCG@10": [1.0, 0.0]}, MODEL)]) == "nDCG@10"
+    assert results.ranking_measure([SMALL, other]) == "nDCG@10", "they retrieve differently"
+    assert results.ranking_measure([other, other]) == "nDCG@10"
+    assert results.ranking_measure([SMALL, result("bare", {"nDCG@10": [1.0, 0.0]}, MODEL)]) == "nDCG@10"
 
 
 def test_the_leaderboard_shows_cost_and_time_where_there_is_a_language_model() -> None:
-    board = report.leaderboard([SMALL, LARGE])
+    board = results.leaderboard([SMALL, LARGE])
     assert report.answer_measure(board) == "llm_correctness"
     text = report.leaderboard_markdown(board)
     assert "| cost (dollars) | reply (ms) |" in text
     assert "| 0.5000 | 900 |" in text
     assert "| 0.0000 | unknown |" in text
-    assert report.leaderboard([SMALL, LARGE])["generator_cost_usd"].tolist() == [0.5, 0.0], "older runs have one cost"
+    assert results.leaderboard([SMALL, LARGE])["generator_cost_usd"].tolist() == [0.5, 0.0], "older runs have one cost"
     costs = {"cost_usd": 0.75, "generator_cost_usd": 0.5, "judge_cost_usd": 0.25}
-    judged = report.leaderboard_markdown(report.leaderboard([result("a", {"nDCG@10": [1.0]}, MODEL, **costs)]))
+    judged = report.leaderboard_markdown(results.leaderboard([result("a", {"nDCG@10": [1.0]}, MODEL, **costs)]))
     assert "| cost (dollars) | reply (ms) | of which answers | of which judge |" in judged
     assert "| 0.7500 | unknown | 0.5000 | 0.2500 |" in judged
-    without = report.leaderboard_markdown(report.leaderboard([result("a", {"nDCG@10": [1.0]}, "extractive")]))
+    without = report.leaderboard_markdown(results.leaderboard([result("a", {"nDCG@10": [1.0]}, "extractive")]))
     assert "cost" not in without

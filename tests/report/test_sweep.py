@@ -11,13 +11,13 @@ from matplotlib.patches import Rectangle
 
 from ragbench import plots, report
 from ragbench.errors import ComparisonError, ConfigError
+from ragbench.evaluation import Result, results
 from ragbench.statistics import compare_all
-from ragbench.types import RunResult
 
 QUESTIONS = {f"q{i}": f"Question {i}?" for i in range(20)}
 
 
-def result(name: str, by_measure: dict[str, list[float | None]], **changes: Any) -> RunResult:
+def result(name: str, by_measure: dict[str, list[float | None]], **changes: Any) -> Result:
     parameters = {
         "retriever": "bm25",
         "chunker": "fixed",
@@ -33,17 +33,17 @@ def result(name: str, by_measure: dict[str, list[float | None]], **changes: Any)
         for measure, values in by_measure.items()
         for query_id, value in zip(QUESTIONS, values, strict=False)
     ]
-    return RunResult(
+    return Result(
         name,
         {
             "parameters": {**parameters, **changes},
             "dataset": {"name": "tiny", "split": "test", "fingerprint": fingerprint},
             "facts": {"chunks": 10 * len(name), "search_ms": 2.0},
             "environment": environment,
+            "questions": QUESTIONS,
         },
         run={"q0": {"d1": 1.0}},
         scores=pd.DataFrame(rows, columns=["query_id", "measure", "value"]),
-        questions=QUESTIONS,
         timings={"index": 0.5, "search": 0.04},
     )
 
@@ -65,19 +65,19 @@ SWEEP = [SMALL, BIG, DENSE]
 
 
 def test_configurations_are_labelled_by_what_they_are() -> None:
-    table = report.configurations(SWEEP).set_index("name")
+    table = results.configurations(SWEEP).set_index("name")
     assert table.loc["big", "label"] == "bm25, fixed 512"
     assert table.loc["dense", "label"] == "dense:minilm, fixed 128"
 
 
 def test_labels_name_whatever_else_differs() -> None:
-    table = report.configurations([SMALL, result("other", constant(1, 1, 1), k=10)]).set_index("name")
+    table = results.configurations([SMALL, result("other", constant(1, 1, 1), k=10)]).set_index("name")
     assert table.loc["small", "label"] == "bm25, fixed 128, k 5"
     assert table.loc["other", "label"] == "bm25, fixed 128, k 10"
 
 
 def test_leaderboard_ranks_by_equal_budget_and_shows_the_place_at_equal_k() -> None:
-    board = report.leaderboard(SWEEP).set_index("name")
+    board = results.leaderboard(SWEEP).set_index("name")
     assert list(board.index) == ["small", "dense", "big"]
     assert board["rank"].tolist() == [1, 2, 3]
     assert board.loc["big", "rank_equal_k"] == 1
@@ -87,11 +87,11 @@ def test_leaderboard_ranks_by_equal_budget_and_shows_the_place_at_equal_k() -> N
 
 
 def test_leaderboard_by_another_measure() -> None:
-    assert report.leaderboard(SWEEP, measure="nDCG@10")["name"].tolist() == ["big", "dense", "small"]
+    assert results.leaderboard(SWEEP, measure="nDCG@10")["name"].tolist() == ["big", "dense", "small"]
 
 
 def test_leaderboard_markdown_has_a_row_per_configuration_and_no_nan() -> None:
-    text = report.leaderboard_markdown(report.leaderboard(SWEEP))
+    text = report.leaderboard_markdown(results.leaderboard(SWEEP))
     assert text.count("\n") == 2 + 3
     assert "| 1 | bm25, fixed 128 |" in text
     assert re.search(r"0\.700<br>\[0\.5\d\d, 0\.7\d\d\]<br>20/20", text), "20 equal values leave room for others"
@@ -101,7 +101,7 @@ def test_leaderboard_markdown_has_a_row_per_configuration_and_no_nan() -> None:
 def test_unscored_measures_are_said_so_not_printed_as_nan() -> None:
     none: list[float | None] = [None] * 20
     text = report.leaderboard_markdown(
-        report.leaderboard([result("a", {"nDCG@10": [1.0] * 20, "semantic_similarity": none})])
+        results.leaderboard([result("a", {"nDCG@10": [1.0] * 20, "semantic_similarity": none})])
     )
     assert "unscored<br>0/20" in text
     assert "nan" not in text.lower()
@@ -109,26 +109,26 @@ def test_unscored_measures_are_said_so_not_printed_as_nan() -> None:
 
 def test_nothing_is_ranked_where_nothing_was_scored() -> None:
     unscored: dict[str, list[float | None]] = {"nDCG@10": [None] * 20}
-    results = [result("one", unscored), result("another", unscored)]
-    board = report.leaderboard(results, measure="nDCG@10")
+    both = [result("one", unscored), result("another", unscored)]
+    board = results.leaderboard(both, measure="nDCG@10")
     assert board["rank"].isna().all()
     assert "| unranked |" in report.leaderboard_markdown(board)
-    comparison = compare_all({one.name: one.scores for one in results}, "one", measures=["nDCG@10"])
-    assert report.conclusion(results, comparison, "one", "nDCG@10") == [
+    comparison = compare_all({one.name: one.scores for one in both}, "one", measures=["nDCG@10"])
+    assert report.conclusion(both, comparison, "one", "nDCG@10") == [
         "No question could be scored by nDCG@10, so no configuration is better than another."
     ]
-    _, said = report.margin_decisions(results, board, measure="nDCG@10")
+    _, said = report.margin_decisions(both, board, measure="nDCG@10")
     assert said == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
 
 
 def test_different_data_is_refused_and_named() -> None:
     with pytest.raises(ComparisonError, match=r"2 different datasets.*--force"):
-        report.leaderboard([SMALL, result("x", constant(1, 1, 1), fingerprint="def")])
+        results.leaderboard([SMALL, result("x", constant(1, 1, 1), fingerprint="def")])
 
 
 def test_nothing_to_compare_is_said() -> None:
     with pytest.raises(ComparisonError, match="no finished configuration"):
-        report.leaderboard([])
+        results.leaderboard([])
 
 
 def test_order_changes_counts_the_pairs_and_names_the_leaders() -> None:
@@ -180,10 +180,10 @@ def test_conclusion_when_the_baseline_wins_or_stands_alone() -> None:
 
 
 def test_baseline_name_is_checked() -> None:
-    assert report.baseline_name(SWEEP) == "big"
-    assert report.baseline_name(SWEEP, "dense") == "dense"
+    assert results.baseline_name(SWEEP) == "big"
+    assert results.baseline_name(SWEEP, "dense") == "dense"
     with pytest.raises(ConfigError, match="did you mean 'small'"):
-        report.baseline_name(SWEEP, "smal")
+        results.baseline_name(SWEEP, "smal")
 
 
 def test_two_machines_are_pointed_out() -> None:
@@ -193,7 +193,7 @@ def test_two_machines_are_pointed_out() -> None:
 
 def test_a_single_question_has_means_without_intervals() -> None:
     few = [result("a", {"nDCG@10": [0.5]}), result("b", {"nDCG@10": [1.0]}, chunk_size=512)]
-    board = report.leaderboard(few)
+    board = results.leaderboard(few)
     assert board["name"].tolist() == ["b", "a"]
     assert "| 1.000<br>1/1 |" in report.leaderboard_markdown(board)
     comparison = compare_all({r.name: r.scores for r in few}, "a", measures=["nDCG@10"])
@@ -206,9 +206,9 @@ def test_what_is_unscored_is_neither_ranked_nor_compared() -> None:
     unscored = result("a", {"token_f1": [None] * 20})
     scored = result("b", {"token_f1": [0.5] * 20}, chunk_size=512)
     comparison = compare_all({"a": unscored.scores, "b": scored.scores}, "a", measures=["token_f1"])
-    assert report.leaderboard([unscored], measure="token_f1")["token_f1"].isna().all()
+    assert results.leaderboard([unscored], measure="token_f1")["token_f1"].isna().all()
     assert "| unscored<br>0/20 |" in report.leaderboard_markdown(
-        report.leaderboard([unscored, scored], measure="token_f1")
+        results.leaderboard([unscored, scored], measure="token_f1")
     )
     said = report.conclusion([unscored, scored], comparison, "a", "token_f1")
     assert said == [
@@ -228,7 +228,7 @@ def test_the_same_values_in_another_order_share_a_place() -> None:
         result(name, {"span_recall@5": own, "span_recall@500tok": own, "span_recall_auc": own}, k=k)
         for name, own, k in (("a", values, 1), ("b", other, 2))
     ]
-    board = report.leaderboard(pair)
+    board = results.leaderboard(pair)
     assert board["name"].tolist() == ["a", "b"]
     assert board["rank_equal_k"].tolist() == board["rank_equal_budget"].tolist() == [1, 1]
     assert report.order_changes(pair)[0]["rank_at_k"].tolist() == [1, 1]
@@ -239,11 +239,11 @@ def test_what_a_reader_ranks_by_is_tested_too() -> None:
         result("a", {"nDCG@10": [0.5] * 20, "RR": [0.5] * 20}),
         result("b", {"nDCG@10": [0.5] * 20, "RR": [1] * 20}),
     ]
-    assert "| nDCG@10 | RR |" in report.leaderboard_markdown(report.leaderboard(pair, measure="RR"))
+    assert "| nDCG@10 | RR |" in report.leaderboard_markdown(results.leaderboard(pair, measure="RR"))
 
 
 def test_disagreements_show_documents_as_they_were_ranked() -> None:
-    tied = RunResult("a", SMALL.config, {"q0": {"d1": 1.0, "d2": 1.0}}, SMALL.scores, questions=QUESTIONS)
+    tied = Result("a", SMALL.config, {"q0": {"d1": 1.0, "d2": 1.0}}, SMALL.scores)
     assert report.disagreements(tied, BIG, "nDCG@10")["a_retrieved"][0] == "d2, d1"
 
 
@@ -262,7 +262,7 @@ def test_where_lower_is_better_the_lowest_is_best() -> None:
         result("b", {measure: [*[0.1] * 10, *[0.2] * 10]}, k=3),
         result("c", {measure: [*[0.5] * 10, *[0.6] * 10]}, retriever="dense:minilm"),
     ]
-    assert report.leaderboard(some, measure=measure)["name"].tolist() == ["b", "c", "a"]
+    assert results.leaderboard(some, measure=measure)["name"].tolist() == ["b", "c", "a"]
     heat = report.heatmap_table(some, measure)
     assert heat.loc["bm25", "fixed 128"] == pytest.approx(0.15), "the best of two is the lower"
     comparison = compare_all({one.name: one.scores for one in some}, "a")

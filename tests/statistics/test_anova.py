@@ -13,8 +13,8 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import AnovaRM, anova_lm
 
 from ragbench.errors import ComparisonError, ConfigError, DataError
+from ragbench.evaluation import Result
 from ragbench.statistics import anova
-from ragbench.types import RunResult
 
 
 def grid(n: int, seed: int = 0, *, effect: float = 0.3) -> pd.DataFrame:
@@ -89,12 +89,12 @@ def test_a_parameter_without_effect_is_called_one_in_twenty_times() -> None:
     assert np.mean(np.array(p_values) < 0.05) == pytest.approx(0.05, abs=0.045)
 
 
-def results(settings: list[dict[str, Any]], seed: int = 0) -> list[RunResult]:
+def results(settings: list[dict[str, Any]], seed: int = 0) -> list[Result]:
     rng = np.random.default_rng(seed)
     frames = []
     for i, own in enumerate(settings):
         scores = pd.DataFrame({"query_id": [f"q{j}" for j in range(10)], "measure": "RR", "value": rng.random(10)})
-        frames.append(RunResult(f"c{i}", {"parameters": own}, {}, scores))
+        frames.append(Result(f"c{i}", {"parameters": own}, {}, scores))
     return frames
 
 
@@ -167,4 +167,4 @@ def test_refusals() -> None:
         anova(grid(2)[["query_id", "value"]])
     other = two[1].scores.assign(query_id=[f"x{i}" for i in range(10)])
     with pytest.raises(ComparisonError, match="same queries"):
-        anova([two[0], RunResult("c1", {"parameters": {"k": 5}}, {}, other)], measure="RR")
+        anova([two[0], Result("c1", {"parameters": {"k": 5}}, {}, other)], measure="RR")

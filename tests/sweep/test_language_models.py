@@ -48,7 +48,7 @@ results_dir: str = ""
 WORK = """
 import pandas as pd
 import ragbench as rb
-from ragbench import experiment, judges, report
+from ragbench import judges, report
 
 parameters = {name: globals()[name] for name in __annotations__}
 data = rb.load_dataset(dataset)
@@ -63,10 +63,11 @@ if judge:
     apart = rb.judge(again, wanted, judge, dataset=data, chunks=chunks, mode="apart", allow_same_model=True)
 documents = rb.to_documents(run, chunks)
 scores = pd.concat([rb.score_run(data.qrels, documents, ["nDCG@10"]), rb.score_judgements(judgements)])
-experiment.save_run(
-    results_dir, parameters=parameters, dataset=data, run=documents, scores=scores, answers=answers,
+result = rb.new_result(
+    parameters=parameters, dataset=data, run=documents, scores=scores, answers=answers,
     judgements=judgements, facts=report.generation_facts(answers),
 )
+rb.save(result, results_dir)
 report.agreement_table(judgements, apart)
 """
 

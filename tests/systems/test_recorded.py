@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import ragbench as rb
-from ragbench import experiment
 from ragbench.errors import DataError, DataWarning
 from ragbench.systems import Pipeline, RecordedSystem, ask
 from ragbench.types import Answer, Case, Completion, Dataset, Passage
@@ -57,11 +56,10 @@ def test_the_answers_of_a_result_folder_come_back_as_they_were(tmp_path: Path) -
     data = data.select(list(data.queries)[:8])
     llm = rb.ScriptedLLM(lambda prompt: "It is a statement [1], not that [9].")
     answers = ask(Pipeline(data, llm=llm), data)
-    experiment.save_run(
-        tmp_path / "run", parameters={}, dataset=data, run={}, scores=rb.score_run(data.qrels, {}), answers=answers
-    )
+    scores = rb.score_run(data.qrels, {})
+    rb.save(rb.new_result(parameters={}, dataset=data, run={}, scores=scores, answers=answers), tmp_path / "run")
     assert ask(RecordedSystem(tmp_path / "run" / "answers.jsonl"), data) == list(
-        experiment.load_run(tmp_path / "run").answers
+        rb.load_result(tmp_path / "run").answers
     )
 
 

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from ragbench.report.evaluation.comparison import (
-    check_comparable,
-    check_same,
-    compare_reports,
-)
-from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_lines, shown_changes
-from ragbench.report.evaluation.html import report_html
-from ragbench.report.evaluation.markdown import report_markdown
-from ragbench.report.evaluation.reading import parse_report, read_report, report_json, report_schema
-from ragbench.report.evaluation.records import (
+from ragbench.evaluation.records import (
     SCHEMA,
     Advice,
     CaseResult,
@@ -31,6 +22,10 @@ from ragbench.report.evaluation.records import (
     TestSet,
     total_cost,
 )
+from ragbench.evaluation.schema import parse_report, read_report, report_json, report_schema
+from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_lines, shown_changes
+from ragbench.report.evaluation.html import report_html
+from ragbench.report.evaluation.markdown import report_markdown
 from ragbench.report.evaluation.sentences import (
     NEEDED,
     SIGNS,
@@ -49,12 +44,10 @@ from ragbench.report.evaluation.sentences import (
     signed,
     sureness,
 )
-from ragbench.report.evaluation.writing import ANSWERS, FILES, check_output, is_report_file, write_report
+from ragbench.report.evaluation.writing import check_output, is_report_file, report_texts, write_report
 
 __all__ = [
-    "ANSWERS",
     "CHANGE_SIGNS",
-    "FILES",
     "NEEDED",
     "SCHEMA",
     "SIGNS",
@@ -78,10 +71,7 @@ __all__ = [
     "banner",
     "brief_measures",
     "change_sentence",
-    "check_comparable",
     "check_output",
-    "check_same",
-    "compare_reports",
     "doubtful_claims",
     "failed_cases",
     "figures",
@@ -97,6 +87,7 @@ __all__ = [
     "report_json",
     "report_markdown",
     "report_schema",
+    "report_texts",
     "shown_changes",
     "shown_measures",
     "signed",

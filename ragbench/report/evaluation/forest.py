@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from ragbench.evaluation.records import Change, Report
 from ragbench.registry import bounds_of, perspective_of
-from ragbench.report.evaluation.records import Change, Report
 from ragbench.report.evaluation.sentences import brief_measures
 
 CHANGE_SIGNS = {"regression": "✗", "improvement": "✓"}

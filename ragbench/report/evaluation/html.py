@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ragbench.evaluation.records import CategoryResult, Change, MeasureResult, Report
 from ragbench.registry import HEADLINE, PERSPECTIVES, meaning_of
 from ragbench.report.evaluation import sentences
 from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_scale, plotted, shown_changes
-from ragbench.report.evaluation.records import CategoryResult, Change, MeasureResult, Report
 from ragbench.statistics import p_text
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ragbench.errors import printable
+from ragbench.evaluation.records import Report
 from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_lines, shown_changes
-from ragbench.report.evaluation.records import Report
 from ragbench.report.evaluation.sentences import (
     COST_HEADS,
     NEEDED,

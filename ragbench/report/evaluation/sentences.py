@@ -6,12 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, Report, total_cost
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
-from ragbench.report.evaluation.records import CaseResult, Change, Cost, MeasureResult, Report, total_cost
 from ragbench.statistics import p_text
-
-BUILT_IN = "pydoc"
-"""The name of the test set that comes with ragbench."""
 
 SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?", "no target": "·"}
 """A sign for each verdict, so that none is told by its colour alone."""

@@ -1,33 +1,26 @@
-"""An evaluation on disk: a folder with report.json, report.md, report.html and traces.jsonl, or one of these files."""
+"""Reports as files for readers."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ragbench.errors import ConfigError
-from ragbench.files import swap_in, write_durably
+from ragbench.evaluation import Result, Results
+from ragbench.evaluation.folder import ALL_FILES, JOURNAL, STAGING
+from ragbench.evaluation.records import Report
+from ragbench.evaluation.schema import report_json
+from ragbench.files import write_durably
 from ragbench.report.evaluation.html import report_html
 from ragbench.report.evaluation.markdown import report_markdown
-from ragbench.report.evaluation.reading import report_json
-from ragbench.report.evaluation.records import Report
-
-TRACES = "traces.jsonl"
-ANSWERS = "answers.jsonl"
-"""The answers of a system as they came; a folder with nothing else is that of an evaluation that was stopped."""
-
-FILES = ("report.json", "report.md", "report.html", TRACES, ANSWERS)
-"""The files of an evaluation's folder; the last two only where traces or answers are kept."""
+from ragbench.report.several import results_html, results_json, results_markdown
 
 _FORMS = {".json": report_json, ".md": report_markdown, ".html": report_html}
-_BEGINNINGS = ('{\n "schema":', "# Evaluation: ")
+_OF_SEVERAL = {".json": results_json, ".md": results_markdown, ".html": results_html}
+_BEGINNINGS = ('{\n "schema":', '{\n "leaderboard":', "# Evaluation: ", "# Comparison of ")
 _GENERATOR = '<meta name="generator" content="ragbench">'
-_ASIDE = ".running-"
 
 
 def is_report_file(path: str | Path) -> bool:
@@ -73,9 +66,9 @@ def _check_folder(folder: Path, force: bool) -> None:
     if not folder.is_dir():
         raise ConfigError(f"{folder} is a file; name a folder for the report, or a file ending in {', '.join(_FORMS)}")
     inside = sorted(entry.name for entry in folder.iterdir())
-    if strangers := [name for name in inside if name not in FILES]:
+    if strangers := [name for name in inside if name not in ALL_FILES]:
         raise ConfigError(f"{folder} holds {strangers[0]!r}, which is no part of an evaluation; name another folder")
-    if inside and inside != [ANSWERS] and not force:
+    if inside and inside != [JOURNAL] and not force:
         raise ConfigError(f"{folder} holds an evaluation already; name another folder, or replace it with --force")
 
 
@@ -83,48 +76,44 @@ def _check_writable(place: Path) -> None:
     """OSError where nothing could be created at that place; what is created to find out is removed."""
     nearest = next(parent for parent in place.absolute().parents if parent.exists())
     for folder in {nearest, place} if place.is_dir() else {nearest}:
-        with tempfile.NamedTemporaryFile(prefix=_ASIDE, dir=folder):
+        with tempfile.NamedTemporaryFile(prefix=STAGING, dir=folder):
             pass
 
 
-def write_report(
-    report: Report, path: str | Path, *, traces: Sequence[Mapping[str, Any]] | None = None, force: bool = False
-) -> Path:
-    """Write an evaluation's files into a folder, which is made, all of them or none; or a single report.
+def report_texts(result: Result | Report) -> dict[str, str]:
+    """The three reports on a result: file name -> text."""
+    report = result if isinstance(result, Report) else result.report
+    return {f"report{suffix}": form(report) for suffix, form in _FORMS.items()}
+
+
+def write_report(result: Result | Report | Sequence[Result], path: str | Path, *, force: bool = False) -> Path:
+    """Show a result, or several side by side, as JSON, Markdown or HTML.
 
     Args:
-        report: what `evaluate` gave.
-        path: a folder; or a file that ends in .json, .md or .html, then only that report is written. It must not exist,
-            or hold an evaluation and `force` be given.
-        traces: one record per failed case, as from `failure_traces`; None writes no traces.jsonl.
-        force: replace an evaluation that is there; the answers that it kept stay.
+        result: what `evaluate`, `load_result` or `read_report` gave; or several, as from `load_results`: their
+            leaderboard and their comparison with the first by name.
+        path: a file that ends in .json, .md or .html; or a folder, which is made if need be: report.json, report.md and
+            report.html are written there, next to the files of the result if they are there.
+        force: replace reports that are there.
 
     Raises:
         ConfigError: the place is taken, or cannot be written.
     """
     place = Path(path)
-    check_output(place, force=force)
+    if isinstance(result, Result | Report):
+        texts = report_texts(result)
+    else:
+        texts = {f"report{suffix}": form(Results(result)) for suffix, form in _OF_SEVERAL.items()}
+    files = {place: texts[f"report{place.suffix.lower()}"]} if is_report_file(place) else {}
+    files = files or {place / name: text for name, text in texts.items()}
     try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=place.parent))
+        for file in files:
+            _check_file(file, force)
+        next(iter(files)).parent.mkdir(parents=True, exist_ok=True)
+        for file, text in files.items():
+            staging = file.with_name(f"{STAGING}{file.name}-{os.getpid()}")
+            write_durably(staging, text)
+            staging.replace(file)
     except OSError as exc:
-        raise ConfigError(f"{place} cannot be written: {exc.strerror or exc}") from exc
-    try:
-        new = aside / "new"
-        if is_report_file(place):
-            write_durably(new, _FORMS[place.suffix.lower()](report))
-            os.replace(new, place)
-            return place
-        new.mkdir()
-        for suffix, form in _FORMS.items():
-            write_durably(new / f"report{suffix}", form(report))
-        if traces is not None:
-            write_durably(new / TRACES, "".join(json.dumps(trace, allow_nan=False) + "\n" for trace in traces))
-        if (place / ANSWERS).exists():
-            shutil.copyfile(place / ANSWERS, new / ANSWERS)
-        swap_in(new, place, aside / "old")
-    except OSError as exc:
-        raise ConfigError(f"{place} cannot be written: {exc.strerror or exc}") from exc
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        raise ConfigError(f"{place} cannot be written: {exc.strerror or exc}; name another place") from exc
     return place

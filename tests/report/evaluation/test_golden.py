@@ -80,7 +80,7 @@ def report() -> Report:
         warnings.simplefilter("ignore", DataWarning)
         options = {"perspectives": chosen, "embedder": Letters(), "detector": score}
         baseline = evaluate(dataset(), answers(wrong=False), name="before", **options)  # type: ignore[arg-type]
-        found = evaluate(dataset(), answers(wrong=True), name="golden", baseline=baseline, **options)  # type: ignore[arg-type]
+        found = evaluate(dataset(), answers(wrong=True), name="golden", baseline=baseline, **options).report  # type: ignore[arg-type]
     assert found.comparison is not None
     latency = (Latency("generate", 18, 120.0, 250.0, 900.0, 500.0, "within"), Latency("total", 18, 200.0, 400.0, 990.0))
     made = Made("2026-01-01T00:00:00Z", {"ask": 1.0}, {"ragbench": "0", "python": "3"}, latency)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError
+from ragbench.evaluation.records import SCHEMA, Report
 from ragbench.registry import Measure, declare, find_measure, is_ranking_measure
-from ragbench.report.evaluation.records import SCHEMA, Report
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -24,7 +24,7 @@ def report_json(report: Report) -> str:
     """The text of report.json: fields in their order, "schema" first, numbers to 6 decimals, never NaN."""
     fields = asdict(report)
     ordered = {"schema": fields.pop("schema"), **fields}
-    return json.dumps(_plain(ordered), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(plain(ordered), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_report(path: str | Path) -> Report:
@@ -121,11 +121,12 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"it holds {name}, which is no number")
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """Records and mappings as plain data for JSON, numbers to 6 decimals."""
     if isinstance(value, Mapping):
-        return {str(key): _plain(part) for key, part in value.items()}
+        return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
+        return [plain(part) for part in value]
     if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
+        return plain(asdict(value))
     return round(value, _DIGITS) + 0.0 if isinstance(value, float) else value  # + 0.0: no "-0.0"

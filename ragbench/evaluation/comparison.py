@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.errors import ComparisonError, DataWarning
+from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, Report
 from ragbench.registry import HEADLINE, higher_is_better, perspective_of
-from ragbench.report.evaluation.records import Change, Comparison, Flip, PassFail, Report
 from ragbench.statistics import adjusted_p_values, compare, required_queries
 from ragbench.statistics.binary import mcnemar_p_value
 

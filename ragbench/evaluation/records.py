@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 SCHEMA = 1
 """The version of report.json. New fields have defaults, so that older reports of the same version can be read."""
 
+BUILT_IN = "pydoc"
+"""The name of the test set that comes with ragbench."""
+
 VERDICTS = ("passed", "missed", "unreachable", "unscored", "no target")
 """What can be said of a measure and its target."""
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, FailureKind, ModelError
-from ragbench.experiment import (
+from ragbench.evaluation import (
     FILES,
     Timings,
     check_parameters,
@@ -22,12 +22,12 @@ from ragbench.experiment import (
     config_name,
     configuration,
     environment,
-    load_run,
-    load_sweep,
-    run_to_trec,
-    save_run,
-    scores_to_csv,
+    load_result,
+    load_results,
+    new_result,
+    save,
 )
+from ragbench.evaluation.formats import run_to_trec, scores_to_csv
 from ragbench.llms import dry_run
 from ragbench.sweep.requests import failed_requests
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Judgement, Run
@@ -49,7 +49,7 @@ def saved(folder: Path, **changes: Any) -> Path:
         "run": {"q1": {"d1": 1.0}, "q2": {}},
         "scores": scores({"q1": 1.0, "q2": None}),
     }
-    kept = save_run(folder, **(arguments | changes))
+    kept = save(new_result(**(arguments | changes)), folder)
     assert kept is not None
     return kept
 
@@ -146,15 +146,6 @@ def test_a_stage_that_is_entered_again_adds_up_even_when_it_fails() -> None:
     assert timings.seconds["a"] > first
 
 
-def test_time_per_query_of_an_unknown_stage_is_refused() -> None:
-    timings = Timings()
-    timings.seconds["search"] = 1.0
-    with pytest.raises(ConfigError, match="did you mean 'search'"):
-        timings.ms_per_query("serch", 1)
-    with pytest.raises(ConfigError, match="n_queries is 0"):
-        timings.ms_per_query("search", 0)
-
-
 # --- bytes ------------------------------------------------------------------------------------------------------
 
 
@@ -211,14 +202,14 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     timings = Timings()
     timings.seconds["index"] = 0.25
     saved(tmp_path / "x", answers=answers, judgements=judgements, timings=timings, facts={"chunks": 3})
-    result = load_run(tmp_path / "x")
+    result = load_result(tmp_path / "x")
     assert result.name == "x"
     assert result.run == {"q1": {"d1": 1.0}, "q2": {}}
     assert list(result.answers) == answers
     assert list(result.judgements) == judgements
     assert result.answers[1].failure is result.judgements[2].usage[0].failure is FailureKind.TIMEOUT
     assert result.timings == {"index": 0.25}
-    assert result.questions == {"q1": "q1?", "q2": "q2?"}
+    assert result.queries == {"q1": "q1?", "q2": "q2?"}
     assert result.config["facts"] == {"chunks": 3}
     assert result.config["dataset"] == {"name": "tiny", "split": "test", "fingerprint": dataset().fingerprint}
     assert result.scores["value"].tolist()[0] == 1.0
@@ -233,14 +224,14 @@ def test_records_of_versions_without_kinds_of_failure_are_read(tmp_path: Path) -
     path = tmp_path / "x" / "answers.jsonl"
     path.write_text(path.read_text(encoding="utf-8").replace(', "failure": null', ""), encoding="utf-8")
     assert "failure" not in path.read_text(encoding="utf-8")
-    (answer,) = load_run(tmp_path / "x").answers
+    (answer,) = load_result(tmp_path / "x").answers
     assert (answer.failure, answer.usage) == (None, usage)
     assert failed_requests(tmp_path / "x") == [(FailureKind.ERROR, "late")]
 
 
 def test_a_dry_run_saves_nothing(tmp_path: Path) -> None:
     with dry_run():
-        save_run(tmp_path / "x", parameters={}, dataset=dataset(), run={}, scores=pd.DataFrame())
+        save(new_result(parameters={}, dataset=dataset(), run={}, scores=scores({})), tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -255,7 +246,7 @@ def test_any_ids_and_scores_come_back(tmp_path_factory: pytest.TempPathFactory, 
         [(q, d, v) for q, found in run.items() for d, v in found.items()], columns=["query_id", "measure", "value"]
     )
     folder = saved(tmp_path_factory.mktemp("any") / "x", run=run, scores=frame)
-    result = load_run(folder)
+    result = load_result(folder)
     assert result.run == run
     back = {(row.query_id, row.measure): row.value for row in result.scores.itertuples()}
     given = {(q, d): v for q, found in run.items() for d, v in found.items()}
@@ -265,7 +256,7 @@ def test_any_ids_and_scores_come_back(tmp_path_factory: pytest.TempPathFactory, 
 def test_the_zeros_of_a_run_without_chunks_are_no_scores(tmp_path: Path) -> None:
     folder = saved(tmp_path / "run", scores=scores({"q1": 0.0, "q2": 0.0}), facts={"chunks": 0})
     with pytest.warns(DataWarning, match="run was made from 0 chunks, so nothing was searched"):
-        assert load_run(folder).scores["value"].isna().all()
+        assert load_result(folder).scores["value"].isna().all()
 
 
 def test_a_run_whose_every_request_failed_is_no_run() -> None:
@@ -291,14 +282,14 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
         }
     )  # fmt: skip
     folder = saved(tmp_path / "run", dataset=dataset("a", "b"), diagnosis=diagnosis)
-    found = load_run(folder).diagnosis
+    found = load_result(folder).diagnosis
     assert found is not None
     expected = diagnosis.drop(columns="category")
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
     (folder / "diagnosis.jsonl").write_text("", encoding="utf-8")
     with pytest.raises(DataError, match=r"diagnosis.jsonl is damaged \(0 entries where 1 were written\)"):
-        load_run(folder)
-    assert load_run(saved(tmp_path / "other")).diagnosis is None
+        load_result(folder)
+    assert load_result(saved(tmp_path / "other")).diagnosis is None
 
 
 def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
@@ -310,30 +301,30 @@ def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_line_ends_of_another_system_do_no_harm(tmp_path: Path) -> None:
     folder = saved(tmp_path / "x", answers=[Answer("q1", "a\nb")])
-    before = load_run(folder)
+    before = load_result(folder)
     for file in FILES:
         (folder / file).write_bytes((folder / file).read_bytes().replace(b"\n", b"\r\n"))
-    after = load_run(folder)
+    after = load_result(folder)
     assert (after.run, after.answers) == (before.run, before.answers)
     pd.testing.assert_frame_equal(after.scores, before.scores)
 
 
 def test_an_empty_folder_name_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert save_run("", parameters={}, dataset=dataset(), run={}, scores=scores({})) is None
+    assert save(new_result(parameters={}, dataset=dataset(), run={}, scores=scores({})), "") is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_older_result_is_replaced_as_a_whole(tmp_path: Path) -> None:
     saved(tmp_path / "x", answers=[Answer("q1", "old")])
     saved(tmp_path / "x", parameters={"retriever": "new"})
-    result = load_run(tmp_path / "x")
+    result = load_result(tmp_path / "x")
     assert (result.config["parameters"], list(result.answers)) == ({"retriever": "new"}, [])
 
 
 def test_measures_of_an_older_result_have_their_present_names(tmp_path: Path) -> None:
     saved(tmp_path / "x", scores=scores({"q1": 1.0, "q2": None}).assign(measure="passed"))
-    assert set(load_run(tmp_path / "x").scores["measure"]) == {"pass_rate"}
+    assert set(load_result(tmp_path / "x").scores["measure"]) == {"pass_rate"}
 
 
 def test_a_folder_with_other_files_is_never_replaced(tmp_path: Path) -> None:
@@ -361,7 +352,7 @@ def test_the_environment_names_no_machine_and_no_user(tmp_path: Path) -> None:
     elsewhere = Dataset(str(tmp_path / "mine"), "test", {}, [], {})
     folder = saved(tmp_path / "x", dataset=elsewhere)
     assert str(tmp_path) not in (folder / "config.json").read_text(encoding="utf-8")
-    assert load_run(folder).config["dataset"]["name"] == "mine"
+    assert load_result(folder).config["dataset"]["name"] == "mine"
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------
@@ -372,7 +363,7 @@ def test_a_missing_file_is_named(tmp_path: Path, file: str) -> None:
     folder = saved(tmp_path / "x")
     (folder / file).unlink()
     with pytest.raises(DataError, match=f"{file} is damaged .it is missing.*run the configuration again"):
-        load_run(folder)
+        load_result(folder)
 
 
 @pytest.mark.parametrize("file", FILES)
@@ -382,19 +373,19 @@ def test_a_file_cut_short_is_named(tmp_path: Path, file: str) -> None:
     for cut in (0, len(data) // 2, data.rstrip(b"\n").rfind(b"\n") + 1):
         (folder / file).write_bytes(data[:cut])
         with pytest.raises(DataError, match=f"{file} is damaged"):
-            load_run(folder)
+            load_result(folder)
 
 
 def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
     folder = saved(tmp_path / "x")
     (folder / "scores.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match=r"scores\.csv is damaged"):
-        load_run(folder)
+        load_result(folder)
 
 
 def test_a_missing_run_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is no folder; expected the result folder"):
-        load_run(tmp_path / "x")
+    with pytest.raises(DataError, match="is not a folder; expected the folder of a result"):
+        load_result(tmp_path / "x")
 
 
 def test_a_sweep_is_loaded_by_name(tmp_path: Path) -> None:
@@ -403,25 +394,25 @@ def test_a_sweep_is_loaded_by_name(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / ".running-c-1").mkdir()
     (tmp_path / ".running-c-1" / "config.json").write_text("{", encoding="utf-8")
-    assert [result.name for result in load_sweep(tmp_path)] == ["a", "b"]
+    assert [result.name for result in load_results(tmp_path)] == ["a", "b"]
 
 
 def test_a_sweep_that_is_missing_or_empty_is_said(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no folder"):
-        load_sweep(tmp_path / "x")
+        load_results(tmp_path / "x")
     with pytest.raises(DataError, match="holds no result yet"):
-        load_sweep(tmp_path)
+        load_results(tmp_path)
 
 
 def test_results_on_other_data_are_not_compared(tmp_path: Path) -> None:
     saved(tmp_path / "a")
     saved(tmp_path / "b", dataset=dataset("q1", "q3"))
     with pytest.raises(ComparisonError, match="different datasets"):
-        load_sweep(tmp_path)
+        load_results(tmp_path)
 
 
 def test_results_on_other_questions_are_not_compared(tmp_path: Path) -> None:
     saved(tmp_path / "a")
     saved(tmp_path / "b", scores=scores({"q1": 1.0}))
     with pytest.raises(ComparisonError, match=r"a and b were not asked the same questions: 1 .*\(q2\)"):
-        load_sweep(tmp_path)
+        load_results(tmp_path)

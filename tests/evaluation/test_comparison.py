@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ragbench.errors import ComparisonError
+from ragbench.evaluation import check_comparable, compare_reports
 from ragbench.report.evaluation import (
     CaseResult,
     MeasureResult,
@@ -16,8 +17,6 @@ from ragbench.report.evaluation import (
     Report,
     SampleResult,
     TestSet,
-    check_comparable,
-    compare_reports,
     parse_report,
     report_json,
 )

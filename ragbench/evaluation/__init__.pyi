@@ -1,0 +1,60 @@
+from .answering import Answered, answer_all
+from .comparison import check_comparable, check_same, compare_reports
+from .costs import costs_of
+from .evaluating import (
+    CRITERIA,
+    check_evaluation,
+    check_perspectives,
+    evaluate,
+    result_of,
+)
+from .folder import FILES, STAGING, load_result, load_results, result_folders, save
+from .parameters import WHERE, check_models, check_parameters, check_requests, config_name, configuration
+from .provenance import environment, own_version
+from .result import Result, new_result
+from .results import Results, leaderboard
+from .suites import SUITES, select_categories, select_suite
+from .targets import Targets, check_gates_measured, load_targets, verdict
+from .timings import Timings
+from .traces import failure_traces
+
+__all__ = [
+    "CRITERIA",
+    "FILES",
+    "STAGING",
+    "SUITES",
+    "WHERE",
+    "Answered",
+    "Result",
+    "Results",
+    "Targets",
+    "Timings",
+    "answer_all",
+    "check_comparable",
+    "check_evaluation",
+    "check_gates_measured",
+    "check_models",
+    "check_parameters",
+    "check_perspectives",
+    "check_requests",
+    "check_same",
+    "compare_reports",
+    "config_name",
+    "configuration",
+    "costs_of",
+    "environment",
+    "evaluate",
+    "failure_traces",
+    "leaderboard",
+    "load_result",
+    "load_results",
+    "load_targets",
+    "new_result",
+    "own_version",
+    "result_folders",
+    "result_of",
+    "save",
+    "select_categories",
+    "select_suite",
+    "verdict",
+]

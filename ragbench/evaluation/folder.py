@@ -1,0 +1,315 @@
+"""A result in its folder, as a whole or not at all.
+
+A folder holds `config.json` (parameters, dataset, questions, facts, environment), `run.trec`, `scores.csv`,
+`answers.jsonl`, `judgements.jsonl`, `timings.json`, and, where they were made, `diagnosis.jsonl`, `verdicts.json` and
+reports for readers. `scores.csv` and `run.trec` have the same bytes whenever the numbers are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
+from ragbench.evaluation.formats import (
+    answer_of,
+    csv_to_scores,
+    diagnosis_lines,
+    json_lines,
+    judgement_of,
+    records_of,
+    run_to_trec,
+    scores_to_csv,
+    shortened,
+    trec_to_run,
+)
+from ragbench.evaluation.records import Report
+from ragbench.evaluation.result import Result, case_of
+from ragbench.evaluation.results import Results, check_comparable
+from ragbench.evaluation.schema import parse_report, plain, read_report
+from ragbench.files import swap_in, write_durably
+from ragbench.llms import active_dry_run
+from ragbench.types import Answer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_OLD_NAMES = {"passed": "pass_rate"}
+"""Measures of folders that an earlier version wrote, and what they are called now."""
+
+_Parsed = TypeVar("_Parsed")
+# Of a question in verdicts.json: what the other files of the folder hold.
+_ELSEWHERE = ("question", "answer", "outcome", "retrieved", "scores")
+
+FILES = ("config.json", "run.trec", "answers.jsonl", "judgements.jsonl", "scores.csv", "timings.json")
+"""The files of a result folder."""
+
+DIAGNOSIS = "diagnosis.jsonl"
+"""One more, where failures were diagnosed: a line per failed question."""
+
+VERDICTS = "verdicts.json"
+"""One more, where targets were checked: what decided, and which questions passed."""
+
+TRACES = "traces.jsonl"
+VIEWS = ("report.json", "report.md", "report.html", TRACES)
+"""Files for readers; nothing reads them back."""
+
+JOURNAL = "journal.jsonl"
+"""The answers of a system as they came; a folder with nothing else is that of an evaluation that was stopped."""
+
+ALL_FILES = (*FILES, DIAGNOSIS, VERDICTS, *VIEWS, JOURNAL)
+"""Every file that a result's folder may hold."""
+
+STAGING = ".running-"
+"""What is being written has a name that begins like this, and is never taken for a result."""
+
+
+def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = MappingProxyType({})) -> Path | None:
+    """Write a result into one folder; an older result there is replaced as a whole, or not at all.
+
+    Args:
+        result: from `evaluate`.
+        folder: where; "" means "keep nothing", and nothing is done; nor is it in a dry run, which has stand-ins only.
+        views: further files that show the result, name -> text, of `VIEWS`.
+
+    Returns:
+        The folder, or None when nothing was kept.
+
+    Raises:
+        ConfigError: scores or facts are not what they should be, or `folder` holds other files.
+    """
+    if str(folder) == "" or active_dry_run():
+        return None
+    folder = Path(folder).absolute()
+    counts = {
+        "run": sum(map(len, result.run.values())), "scores": len(result.scores), "answers": len(result.answers),
+        "judgements": len(result.judgements),
+    }  # fmt: skip
+    if result.diagnosis is not None:
+        counts["diagnosis"] = int(result.diagnosis["failed"].sum())
+    if result.verdicts is not None:
+        counts["verdicts"] = len(result.verdicts.cases)
+    found_nothing = sorted(query_id for query_id, found in result.run.items() if not found)
+    config = {**result.config, "counts": counts, "found_nothing": found_nothing}
+    texts = {
+        "config.json": _json(config),
+        "run.trec": run_to_trec(result.run),
+        "answers.jsonl": json_lines(result.answers),
+        "judgements.jsonl": json_lines(result.judgements),
+        "scores.csv": scores_to_csv(result.scores),
+        "timings.json": _json({"seconds": shortened(result.timings)}),
+        **views,
+    }
+    if result.diagnosis is not None:
+        texts[DIAGNOSIS] = diagnosis_lines(result.diagnosis)
+    if result.verdicts is not None:
+        texts[VERDICTS] = _verdicts_json(result.verdicts)
+    _check_replaceable(folder)
+    staging = folder.parent / f"{STAGING}{folder.name}-{os.getpid()}"
+    try:
+        (staging / "new").mkdir(parents=True)
+        for name, text in texts.items():
+            write_durably(staging / "new" / name, text)
+        swap_in(staging / "new", folder, staging / "old")
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return folder
+
+
+def _verdicts_json(report: Report) -> str:
+    """The report without what the other files hold: questions, answers, scores."""
+    fields = asdict(report)
+    fields["cases"] = [
+        {name: value for name, value in case.items() if name not in _ELSEWHERE and value not in (None, "", (), {})}
+        for case in fields["cases"]
+    ]
+    return json.dumps(plain(fields), ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _verdicts(text: str, result: Result) -> Report:
+    """The report that `_verdicts_json` wrote, completed from the answers and scores of the result."""
+    fields = json.loads(text)
+    given = {answer.query_id: answer for answer in result.answers}
+    scores: dict[str, dict[str, float | None]] = {query_id: {} for query_id in result.queries}
+    for query_id, name, value in result.scores.itertuples(index=False, name=None):
+        scores[query_id][name] = None if math.isnan(value) else value
+    cases = []
+    for own in fields["cases"]:
+        query_id = own.pop("query_id")
+        answer = given.get(query_id) or Answer(query_id, "", outcome="failed", error="no answer")
+        cases.append(asdict(case_of(answer, result.queries[query_id], scores[query_id], **own)))
+    return parse_report({**fields, "cases": cases}, VERDICTS)
+
+
+def _of_report(report: Report, name: str) -> Result:
+    """The result that the report.json of an earlier version holds; its ranking is that of the contexts."""
+
+    config = {
+        "parameters": {"system": report.system.get("name", report.name)},
+        "dataset": {name: getattr(report.test_set, name) for name in ("name", "split", "fingerprint")},
+        "facts": {},
+        "environment": dict(report.made.environment),
+        "questions": {case.query_id: case.question for case in report.cases},
+    }
+    answers = [
+        Answer(case.query_id, case.answer, contexts=case.retrieved, outcome=case.outcome or "answered")
+        for case in report.cases
+    ]
+    run = {case.query_id: {one: 1.0 / rank for rank, one in enumerate(case.retrieved, 1)} for case in report.cases}
+    return Result(name, config, run, report.scores, answers, timings=dict(report.made.seconds), verdicts=report)
+
+
+def _check_replaceable(folder: Path) -> None:
+    if not folder.exists():
+        return
+    others = (
+        sorted(path.name for path in folder.iterdir() if path.name not in ALL_FILES) if folder.is_dir() else ["a file"]
+    )
+    if others:
+        raise ConfigError(
+            f"{folder} is not a result folder (it holds {', '.join(others[:3])}); "
+            "results_dir is replaced as a whole, so name a new or empty folder"
+        )
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as exc:
+        raise ConfigError(f"facts and timings must be plain finite numbers and text: {exc}") from exc
+
+
+def load_result(path: str | Path) -> Result:
+    """Read a result: its folder, or the report.json that an earlier version of `ragbench eval` wrote.
+
+    The scores of a run without any chunk (a fault of earlier versions) are unscored, with a DataWarning: nothing was
+    searched, so its zeros measure nothing.
+
+    Raises:
+        DataError: it is missing, or one of its files is missing, damaged or cut short; the message names the file.
+    """
+    path = Path(path)
+    single = path.is_file() or path.suffix == ".json"
+    if single or ((path / "report.json").is_file() and not (path / "config.json").exists()):
+        file = path if single else path / "report.json"
+        return _of_report(read_report(file), file.resolve().parent.name if file.stem == "report" else file.stem)
+    if not path.is_dir():
+        raise DataError(f"{path} is not a folder; expected the folder of a result, with {', '.join(FILES)}")
+    config: dict[str, Any] = _read(path / "config.json", json.loads)
+    if not isinstance(config, dict) or not {"parameters", "dataset", "counts", "questions"} <= config.keys():
+        raise DataError(_damaged(path / "config.json", "it lacks parameters, dataset, counts or questions"))
+    counts = config.pop("counts")
+    run = _read(path / "run.trec", trec_to_run)
+    run.update({query_id: {} for query_id in config.pop("found_nothing", [])})
+    result = Result(
+        name=path.resolve().name,
+        config=config,
+        run=run,
+        scores=_read(path / "scores.csv", csv_to_scores),
+        answers=_read(path / "answers.jsonl", lambda text: tuple(records_of(text, answer_of))),
+        judgements=_read(path / "judgements.jsonl", lambda text: tuple(records_of(text, judgement_of))),
+        timings=_read(path / "timings.json", lambda text: dict(json.loads(text)["seconds"])),
+        diagnosis=_diagnosis(path / DIAGNOSIS, config, counts["diagnosis"]) if "diagnosis" in counts else None,
+    )
+    found = {
+        "run.trec": ("run", sum(map(len, run.values()))),
+        "scores.csv": ("scores", len(result.scores)),
+        "answers.jsonl": ("answers", len(result.answers)),
+        "judgements.jsonl": ("judgements", len(result.judgements)),
+    }
+    result.scores["measure"] = result.scores["measure"].replace(_OLD_NAMES)
+    for name, (kind, count) in found.items():
+        if counts.get(kind) != count:
+            raise DataError(_damaged(path / name, f"{count} entries where {counts.get(kind)} were written"))
+    if config.get("facts", {}).get("chunks") == 0:
+        warnings.warn(
+            f"{path.name} was made from 0 chunks, so nothing was searched and its scores are left out; run it again "
+            "with the documents (parameter corpus)",
+            DataWarning,
+            stacklevel=2,
+        )
+        return replace(result, scores=result.scores.assign(value=math.nan))
+    if counts.get("verdicts"):
+        return replace(result, verdicts=_read(path / VERDICTS, lambda text: _verdicts(text, result)))
+    return result
+
+
+def load_results(folder: str | Path) -> Results:
+    """Every result in a folder, by name; all on the same data and the same questions.
+
+    The folder is that of a sweep, of evaluations (results/eval), or any that holds folders of results.
+
+    >>> results = load_results("results/quickstart")  # doctest: +SKIP
+    >>> results.leaderboard()  # doctest: +SKIP
+
+    Raises:
+        DataError: the folder is missing, holds no result, or one of its files is damaged.
+        ComparisonError: the results must not be compared: other data, other questions. The message names them.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder}; expected the folder of a sweep, such as results/quickstart")
+    results = Results(load_result(path) for path in result_folders(folder))
+    if not results:
+        raise DataError(f"{folder} holds no result yet; run a sweep into it, or name the folder of another")
+    check_comparable(results)
+    first = results[0]
+    asked = set(first.scores["query_id"])
+    for other in results[1:]:
+        difference = asked ^ set(other.scores["query_id"])
+        if difference:
+            raise ComparisonError(
+                f"{first.name} and {other.name} were not asked the same questions: {len(difference)} are in one of "
+                f"them only ({', '.join(sorted(difference)[:3])}); use the same max_queries and split for all"
+            )
+    return results
+
+
+def result_folders(folder: Path) -> list[Path]:
+    """The folders in a sweep's folder that hold a result, whole or damaged, by name."""
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if path.is_dir()
+        and not path.name.startswith(".")
+        and any((path / name).exists() for name in (*FILES, "report.json"))
+    )
+
+
+def _read(path: Path, parse: Callable[[str], _Parsed]) -> _Parsed:
+    try:
+        return parse(path.read_bytes().decode("utf-8"))
+    except FileNotFoundError as exc:
+        raise DataError(_damaged(path, "it is missing")) from exc
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OSError) as exc:
+        raise DataError(_damaged(path, f"{type(exc).__name__}: {exc}")) from exc
+
+
+def _damaged(path: Path, reason: str) -> str:
+    return f"{path} is damaged ({reason}); delete the folder {path.parent.name} and run the configuration again"
+
+
+def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
+    """A row per question, as `diagnose` gives it but for the category: what did not fail is not in the file."""
+    import pandas as pd
+
+    failed: dict[str, dict[str, Any]] = _read(
+        path, lambda text: {row["query_id"]: row for row in map(json.loads, text.splitlines())}
+    )
+    if len(failed) != count or not set(failed) <= set(config["questions"]):
+        raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
+    empty = {"cause": "", "evidence": "", "test": "", "measure": "", "value": None}
+    rows = [
+        {"query_id": query_id, "question": text, "failed": query_id in failed, **empty, **failed.get(query_id, {})}
+        for query_id, text in config["questions"].items()
+    ]
+    columns = ["query_id", "question", "failed", *empty]
+    return pd.DataFrame(rows, columns=columns).astype({"value": "Float64"})

@@ -1,0 +1,172 @@
+"""How the parts of a result are written: TREC runs, CSV scores, JSON lines; equal numbers give equal bytes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote, unquote
+
+from ragbench.errors import ConfigError, FailureKind
+from ragbench.metrics.retrieval import ranking
+from ragbench.types import Answer, Completion, Judgement, Passage, Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_Record = TypeVar("_Record", Answer, Judgement)
+
+
+def run_to_trec(run: Run) -> str:
+    """The run in TREC's six columns: query, Q0, document, rank from 1, score, tag.
+
+    Ranked as trec_eval ranks: by score, equal scores by document id from the last to the first. Scores keep all
+    their digits. White space and % in ids are written as in URLs, because white space separates the columns.
+
+    >>> print(run_to_trec({"q1": {"a b": 1.5, "c": 2.0}}), end="")
+    q1 Q0 c 1 2.0 ragbench
+    q1 Q0 a%20b 2 1.5 ragbench
+    """
+    lines = []
+    for query_id in sorted(run):
+        for rank, doc_id in enumerate(ranking(run[query_id]), 1):
+            score = run[query_id][doc_id]
+            if not math.isfinite(score):
+                raise ConfigError(f"query {query_id!r}: the score of {doc_id!r} is {score}; expected a finite number")
+            lines.append(f"{_column(query_id)} Q0 {_column(doc_id)} {rank} {float(score)!r} ragbench\n")
+    return "".join(lines)
+
+
+def _column(text: str) -> str:
+    if text and not re.search(r"[\s%]", text):
+        return text
+    return re.sub(r"[\s%]", lambda match: quote(match.group()), text) or "%00"
+
+
+def trec_to_run(text: str) -> Run:
+    run: Run = {}
+    for line in text.splitlines():
+        query_id, _, doc_id, _, score, _ = line.split(" ")
+        run.setdefault(_uncolumn(query_id), {})[_uncolumn(doc_id)] = float(score)
+    return run
+
+
+def _uncolumn(text: str) -> str:
+    return unquote(text) if text != "%00" else ""
+
+
+def scores_to_csv(scores: pd.DataFrame) -> str:
+    """The scores as CSV, sorted by question and measure; an empty field = unscored.
+
+    Values have 12 significant digits: what lies beyond depends on the order of additions, not on a configuration.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"query_id": ["q2", "q1"], "measure": "RR", "value": [0.5, float("nan")]})
+    >>> print(scores_to_csv(frame), end="")
+    query_id,measure,value
+    q1,RR,
+    q2,RR,0.5
+    """
+    columns = ["query_id", "measure", "value"]
+    if sorted(scores.columns) != sorted(columns):
+        raise ConfigError(f"scores have the columns {list(scores.columns)}; expected {', '.join(columns)}")
+    # Through str(), because query ids may come as numbers; through float(), because int and numpy print differently.
+    rows = sorted(
+        (str(query_id), str(measure), float("nan") if value is None else float(value))
+        for query_id, measure, value in scores[columns].itertuples(index=False, name=None)
+    )
+    lines = [",".join(columns)]
+    last = None
+    for query_id, measure, value in rows:
+        if math.isinf(value):
+            raise ConfigError(f"{measure} of question {query_id!r} is {value}; expected a number, or NaN = unscored")
+        if (query_id, measure) == last:
+            raise ConfigError(f"{measure} of question {query_id!r} stands twice in the scores; expected it once")
+        last = (query_id, measure)
+        lines.append(f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else short(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def short(value: Any) -> str:
+    """A number with 12 significant digits, as every file of results has it: the rest is the order of additions.
+
+    >>> short(0.1 + 0.2), short(1.0)
+    ('0.3', '1.0')
+    """
+    return repr(float(f"{value:.12g}"))
+
+
+def shortened(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """The same with `short` numbers."""
+    return {key: float(short(value)) if isinstance(value, float) else value for key, value in values.items()}
+
+
+def _field(text: str) -> str:
+    # Not the csv module: which fields it puts in quotes differs between editions of Python.
+    return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]', text) else text
+
+
+def csv_to_scores(text: str) -> pd.DataFrame:
+    import pandas as pd
+
+    header, *rows = list(csv.reader(io.StringIO(text, newline="")))
+    if header != ["query_id", "measure", "value"]:
+        raise ValueError(f"header {header}")
+    frame = pd.DataFrame(rows, columns=header)
+    values = [float(value) if value else math.nan for value in frame["value"]]
+    return frame.assign(value=pd.Series(values, dtype="float64"))
+
+
+def json_lines(records: Iterable[Answer | Judgement]) -> str:
+    # One line is one record, whatever line ends a text holds: JSON escapes them.
+    # What a record does not hold is left out: reading fills it in, and an answer has many fields that few systems use.
+    kept = (
+        {key: value for key, value in asdict(record).items() if key == "value" or value not in (None, (), {})}
+        for record in records
+    )
+    return "".join(json.dumps(record) + "\n" for record in kept)
+
+
+def records_of(text: str, build: Callable[[dict[str, Any]], _Record]) -> Iterator[_Record]:
+    # Split at line feeds only: str.splitlines would also split at characters that JSON leaves as they are.
+    for line in text.split("\n"):
+        if line.strip():
+            yield build(json.loads(line))
+
+
+def answer_of(fields: Mapping[str, Any]) -> Answer:
+    """The answer that a record of JSON holds, such as a line of answers.jsonl; what it leaves out has its default."""
+    tuples = {name: tuple(fields.get(name, ())) for name in ("contexts", "citations", "flags", "cut")}
+    usage = _completion(fields["usage"]) if fields.get("usage") else None
+    passages = tuple(Passage(**passage) for passage in fields.get("passages", ()))
+    return Answer(**{**fields, **tuples, "usage": usage, "passages": passages, "failure": _kind(fields)})
+
+
+def _completion(fields: Mapping[str, Any]) -> Completion:
+    return Completion(**{**fields, "failure": _kind(fields)})
+
+
+def _kind(fields: Mapping[str, Any]) -> FailureKind | None:
+    """The kind of a failure; records of older versions have none."""
+    return FailureKind(fields["failure"]) if fields.get("failure") else None
+
+
+def judgement_of(fields: dict[str, Any]) -> Judgement:
+    tuples = {name: tuple(fields.get(name, ())) for name in ("samples", "unsupported")}
+    usage = tuple(_completion(one) for one in fields.get("usage", ()))
+    return Judgement(**{**fields, **tuples, "usage": usage})
+
+
+def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
+    kept = ("query_id", "cause", "evidence", "test", "measure", "value")
+    failed = diagnosis[diagnosis["failed"]].astype(object)
+    rows = failed.where(failed.notna(), None)[list(kept)].to_dict("records")
+    kept_rows = (
+        shortened({str(name): value for name, value in row.items() if value not in (None, "")}) for row in rows
+    )
+    return "".join(json.dumps(row, allow_nan=False) + "\n" for row in kept_rows)

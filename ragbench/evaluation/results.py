@@ -1,0 +1,271 @@
+"""Several results side by side: what each configuration is called, and which is best."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from ragbench.errors import ComparisonError, ConfigError, unknown
+from ragbench.evaluation.result import Result
+from ragbench.registry import LEADERBOARD, higher_is_better, named_among
+from ragbench.statistics import compare_all, summarise
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
+"""What distinguishes answers, the first that there is."""
+
+# Named by their own columns of the leaderboard, so a label need not repeat them.
+_IN_LABEL = ("system", "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
+
+
+class Results(Sequence[Result]):
+    """Several results on the same data: what `load_results` gives.
+
+    `results["bm25-fixed-512-..."]` is a result by name, `results[0]` by place.
+    """
+
+    def __init__(self, results: Iterable[Result]) -> None:
+        self._results = tuple(results)
+        names = [result.name for result in self._results]
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise ConfigError(f"two results are named {twice[0]!r}; give each a name of its own")
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._results)
+
+    @overload
+    def __getitem__(self, key: int | str) -> Result: ...
+    @overload
+    def __getitem__(self, key: slice) -> Results: ...
+    def __getitem__(self, key: int | str | slice) -> Result | Results:
+        if isinstance(key, slice):
+            return Results(self._results[key])
+        if isinstance(key, str):
+            by_name = {result.name: result for result in self._results}
+            if key not in by_name:
+                raise ConfigError(unknown("result", key, by_name))
+            return by_name[key]
+        return self._results[key]
+
+    def __repr__(self) -> str:
+        return f"Results({', '.join(result.name for result in self._results)})"
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """All scores, tidy: name (of the result), query_id, measure, value."""
+        import pandas as pd
+
+        parts = {result.name: result.scores for result in self._results}
+        return pd.concat(parts, names=["name"]).reset_index("name").reset_index(drop=True)
+
+    @property
+    def questions(self) -> pd.DataFrame:
+        """One row per question and result: name, then the columns of `Result.questions`."""
+        import pandas as pd
+
+        parts = {result.name: result.questions for result in self._results}
+        return pd.concat(parts, names=["name"]).reset_index("name").reset_index(drop=True)
+
+    def leaderboard(self, measure: str = "") -> pd.DataFrame:
+        """One row per result, best first by `measure` ("" = `ranking_measure`); see `leaderboard`."""
+        return leaderboard(self, measure=measure)
+
+    def compare(
+        self, baseline: str = "", *, measures: Sequence[str] = (), seed: int = 0, **options: Any
+    ) -> pd.DataFrame:
+        """Every result against one of them, paired by question: the frame of `ragbench.compare_all`.
+
+        Args:
+            baseline: name of a result; "" means the first by name.
+            measures: which; () means the one that ranks the leaderboard. p-values are adjusted over all rows.
+        """
+        scores = {result.name: result.scores for result in self._results}
+        chosen = list(measures) or [ranking_measure(self)]
+        return compare_all(scores, baseline_name(self, baseline), measures=chosen, seed=seed, **options)
+
+
+def main_measure(scores: pd.DataFrame) -> str:
+    """What configurations are ranked by: evidence recall over all budgets where there is evidence, else nDCG@10.
+
+    Equal k is not equal when chunks differ in size, so an equal-budget measure leads wherever it can be had.
+    """
+    return "span_recall_auc" if (scores["measure"] == "span_recall_auc").any() else "nDCG@10"
+
+
+def only(scores: pd.DataFrame, measure: str) -> pd.DataFrame:
+    """The rows of one measure, named in any case.
+
+    Raises:
+        ConfigError: it is not among the scores.
+    """
+    return scores[scores["measure"] == named_among(measure, sorted(set(scores["measure"])))]
+
+
+def configurations(results: Sequence[Result]) -> pd.DataFrame:
+    """What each configuration is, in words short enough for a figure.
+
+    Returns:
+        name, label, retriever, chunking; the label also names every other parameter that differs within the sweep.
+    """
+    import pandas as pd
+
+    parameters = {result.name: result.config["parameters"] for result in results}
+    varying = [
+        key
+        for key in dict.fromkeys(key for own in parameters.values() for key in own)
+        if key not in _IN_LABEL and len({str(own.get(key)) for own in parameters.values()}) > 1
+    ]
+    rows = []
+    for name, own in parameters.items():
+        system = own.get("retriever") or own.get("system") or name
+        retriever = str(system) + (f" + {own['reranker']}" if own.get("reranker") else "")
+        chunking = own.get("chunker", "")
+        if chunking not in ("", "document"):
+            chunking += f" {own.get('chunk_size', '')}" + (
+                f"/{own['chunk_overlap']}" if own.get("chunk_overlap") else ""
+            )
+        others = [f"{key} {_short(own.get(key))}" for key in varying]
+        rows.append((name, ", ".join(filter(None, [retriever, chunking, *others])), retriever, chunking))
+    return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
+
+
+def _short(value: Any) -> str:
+    """A value as a label shows it; a prompt of one's own is a text of any length."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
+    """The name of the configuration that the others are held against; "" is the first by name.
+
+    Raises:
+        ConfigError: if no configuration has this name.
+    """
+    names = sorted(result.name for result in results)
+    if baseline and baseline not in names:
+        raise ConfigError(unknown("baseline", baseline, names))
+    return baseline or names[0]
+
+
+def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
+    """What a sweep is ranked by: the `measure` named, in any case; else `main_measure`, or a measure of answers
+    where the sweep is about nothing else.
+
+    Configurations that differ in model or prompt only retrieve the same: by evidence they all tie. Then correctness as
+    a language model judges it, or else the similarity to the reference answer, tells them apart.
+    """
+    if measure:
+        return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
+    main = main_measure(results[0].scores)
+    if len(results) < 2 or not any(with_language_model(result.config["parameters"]) for result in results):
+        return main
+    first = _values(results[0], main)
+    if any(_values(result, main) != first for result in results[1:]):
+        return main
+    for name in ANSWER_MEASURES:
+        if all(_has(result, name) for result in results):
+            return name
+    return main
+
+
+def _has(result: Result, measure: str) -> bool:
+    """Whether at least one question is scored by the measure."""
+    return bool(result.scores.loc[result.scores["measure"] == measure, "value"].notna().any())
+
+
+def _values(result: Result, measure: str) -> dict[str, float]:
+    own = only(result.scores, measure).dropna()
+    return dict(zip(own["query_id"], own["value"], strict=True))
+
+
+def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame:
+    """One row per configuration, best first by `measure` ("" = `ranking_measure`).
+
+    Returns:
+        rank (none where nothing was scored by that measure), name, label, retriever, chunking; for each headline
+        measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s,
+        search_ms (one question alone); with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and
+        judge_cost_usd (parts of it), generate_ms (median reply that was waited for);
+        `rank_equal_k` and `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
+
+    Raises:
+        ComparisonError: no results, or results on different data or questions.
+    """
+    import pandas as pd
+
+    check_comparable(results)
+    main = ranking_measure(results, measure)
+    identity = configurations(results).set_index("name").to_dict("index")
+    rows = [{"name": result.name, **identity[result.name], **_standing(result, main)} for result in results]
+    table = pd.DataFrame(rows)
+    for column, name in (("rank_equal_k", "span_recall@5"), ("rank_equal_budget", "span_recall@500tok")):
+        if name in table:
+            table[column] = table[name].round(12).rank(ascending=False, method="min").astype("Int64")
+    table["_"] = table[main].round(12)
+    order = [not higher_is_better(main), True]
+    table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")  # unscored come last
+    table.insert(0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna()))
+    return table
+
+
+def _standing(result: Result, main: str) -> dict[str, Any]:
+    """The means of one configuration with their intervals, and what it costs; NaN = unscored, None = unknown."""
+    import pandas as pd
+
+    only(result.scores, main)  # an unknown measure is refused here
+    wanted = dict.fromkeys([*LEADERBOARD, main])
+    own = result.scores[result.scores["measure"].isin(wanted)]
+    summary = {row["measure"]: row for row in summarise(own).to_dict("records")}
+    standing: dict[str, Any] = {}
+    for name in (name for name in wanted if name in summary):
+        row = summary[name]
+        for suffix, key in (("", "mean"), ("_ci_low", "ci_low"), ("_ci_high", "ci_high")):
+            standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
+        standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
+    facts = result.config.get("facts", {})
+    standing["chunks"] = facts.get("chunks")
+    standing["index_s"] = result.timings.get("index")
+    standing["search_ms"] = facts.get("search_ms")
+    standing["with_llm"] = with_language_model(result.config["parameters"])
+    standing["cost_usd"] = facts.get("cost_usd")
+    standing["generator_cost_usd"] = facts.get(
+        "generator_cost_usd", facts.get("cost_usd")
+    )  # older runs have the latter
+    standing["judge_cost_usd"] = facts.get("judge_cost_usd")
+    standing["generate_ms"] = facts.get("generate_ms")
+    return standing
+
+
+def check_comparable(results: Sequence[Result]) -> None:
+    """Refuse to compare what was measured on different data.
+
+    Raises:
+        ComparisonError: no results, or the fingerprints of the datasets differ; it names the configurations.
+    """
+    if not results:
+        raise ComparisonError("there is no finished configuration to compare; run the sweep first")
+    groups: dict[str, list[str]] = {}
+    for result in results:
+        groups.setdefault(str(result.config.get("dataset", {}).get("fingerprint")), []).append(result.name)
+    if len(groups) > 1:
+        parts = "; ".join(f"{fingerprint[:12]}: {', '.join(names[:3])}" for fingerprint, names in groups.items())
+        raise ComparisonError(
+            f"these configurations were measured on {len(groups)} different datasets ({parts}); "
+            "numbers from different data cannot be compared: run the older ones again with --force"
+        )
+
+
+def mean_of(scores: pd.DataFrame, measure: str) -> float:
+    # Rounded: the same values in another order may differ in the last bit, which is no difference in rank.
+    return round(float(only(scores, measure)["value"].mean()), 12)
+
+
+def with_language_model(parameters: Mapping[str, Any]) -> bool:
+    """Whether a configuration's answers come from a language model."""
+    return str(parameters.get("llm", "extractive")) != "extractive"

@@ -1,0 +1,72 @@
+"""Several results in one report: their leaderboard, their comparison, what follows."""
+
+from __future__ import annotations
+
+import html
+import json
+from typing import TYPE_CHECKING
+
+from ragbench.evaluation import Results
+from ragbench.evaluation.results import baseline_name, configurations, ranking_measure
+from ragbench.evaluation.schema import plain
+from ragbench.report.sweep import conclusion, leaderboard_markdown
+from ragbench.statistics import p_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_STYLE = (
+    ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;"
+    "padding:0 1rem}"
+    "table{border-collapse:collapse;display:block;overflow-x:auto}th,td{padding:.3rem .6rem;border:1px solid #8886;"
+    "text-align:left;font-variant-numeric:tabular-nums}"
+)
+
+
+def results_markdown(results: Results) -> str:
+    """The conclusion, the leaderboard and the comparison with the first configuration by name, as Markdown."""
+    main, baseline = ranking_measure(results), baseline_name(results)
+    parts = [f"# Comparison of {len(results)} configurations", ""]
+    if len(results) > 1:
+        comparison = results.compare(baseline)
+        label = configurations(results).set_index("name")["label"]
+        parts += [f"- {line}" for line in conclusion(results, comparison, baseline, main)]
+        parts += ["", "## Leaderboard", "", leaderboard_markdown(results.leaderboard(main)), "", "## Differences", ""]
+        parts += [f"{main}, each configuration against {label[baseline]}:", "", _differences(comparison, label)]
+    else:
+        parts += [leaderboard_markdown(results.leaderboard(main))]
+    return "\n".join(parts) + "\n"
+
+
+def _differences(comparison: pd.DataFrame, label: pd.Series[str]) -> str:
+    lines = ["| configuration | difference | 95 % interval | p (Holm) | n |", "| --- " * 5 + "|"]
+    for row in comparison.to_dict("records"):
+        interval = "" if row["ci_low"] != row["ci_low"] else f"[{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
+        cells = [label[row["name"]], f"{row['difference']:+.3f}", interval, p_text(row["p_adjusted"]), str(row["n"])]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines)
+
+
+def results_html(results: Results) -> str:
+    """`results_markdown` as one HTML page; texts are escaped."""
+    from markdown_it import MarkdownIt
+
+    # Line breaks in the cells of the leaderboard are ours, all other HTML is shown and never obeyed.
+    text = results_markdown(results).replace("<br>", "\0")
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text).replace("\0", "<br>")
+    title = html.escape(f"Comparison of {len(results)} configurations")
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="ragbench">'
+        f'<meta name="viewport" content="width=device-width"><title>{title}</title><style>{_STYLE}</style></head>'
+        f"<body>{body}</body></html>\n"
+    )
+
+
+def results_json(results: Results) -> str:
+    """The leaderboard and the comparison as JSON; what is unknown is null."""
+    board = results.leaderboard()
+    tables = {"leaderboard": board, "comparison": results.compare() if len(results) > 1 else board.head(0)}
+    records = {
+        name: table.astype(object).where(table.notna(), None).to_dict("records") for name, table in tables.items()
+    }
+    return json.dumps(plain(records), indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
