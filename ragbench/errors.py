@@ -122,6 +122,19 @@ def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> 
     return f"unknown {what} {value!r}{hint} Known: {shown or ', '.join(few)}"
 
 
+def unknown_chunk(chunk_id: str, query_id: str, n_chunks: int) -> str:
+    """The text of an error about a run or an answer that names a chunk which is none of those given.
+
+    >>> unknown_chunk("rail#0-24", "q1", 2)  # doctest: +NORMALIZE_WHITESPACE
+    "query 'q1': 'rail#0-24' is no id among the 2 chunks given; was the run made from another chunking, or turned into
+    documents? Pass the chunk-level run, and the chunks that were searched for it"
+    """
+    return (
+        f"query {query_id!r}: {chunk_id!r} is no id among the {n_chunks:,} chunks given; was the run made from another "
+        "chunking, or turned into documents? Pass the chunk-level run, and the chunks that were searched for it"
+    )
+
+
 _JOINERS = "\u200c\u200d"
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 from ragbench.errors import FailureKind
 
@@ -180,13 +180,26 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a document: `text == corpus[doc_id].full_text[start:end]`, always; `chunk_id` is "doc_id#i"."""
+    """A piece of a document: `text == corpus[doc_id].full_text[start:end]`, always.
+
+    ragbench's own ids are "doc_id#start-end", so an id that two chunkings share names the same text, and a run made
+    from another chunking is refused by the ids that are unknown here. Chunks from elsewhere have any unique ids.
+    """
 
     chunk_id: str
     doc_id: str
     start: int
     end: int
     text: str
+
+    @classmethod
+    def cut(cls, doc_id: str, text: str, start: int, end: int) -> Self:
+        """The characters from `start` up to `end` of the whole `text` of a document, under ragbench's own id.
+
+        >>> Chunk.cut("rail", "The line opened in 1881.", 4, 8)
+        Chunk(chunk_id='rail#4-8', doc_id='rail', start=4, end=8, text='line')
+        """
+        return cls(f"{doc_id}#{start}-{end}", doc_id, start, end, text[start:end])
 
 
 @dataclass(frozen=True, slots=True)

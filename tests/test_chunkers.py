@@ -46,7 +46,7 @@ def assert_sound(dataset: Dataset, chunks: list[Chunk], *, size: int, tokenizer:
     for doc_id, document in dataset.corpus.items():
         text = document.full_text
         own = [piece for piece in chunks if piece.doc_id == doc_id]
-        assert [piece.chunk_id for piece in own] == [f"{doc_id}#{i}" for i in range(len(own))]
+        assert [piece.chunk_id for piece in own] == [f"{doc_id}#{piece.start}-{piece.end}" for piece in own]
         covered = np.zeros(len(text), dtype=bool)
         for piece in own:
             assert piece.text == text[piece.start : piece.end] == piece.text.strip() != ""
@@ -137,7 +137,7 @@ def test_a_dataset_without_documents_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", CHUNKERS)
 def test_offsets_point_into_title_and_text(name: str) -> None:
     (piece,) = chunk(dataset_of("Body.", title="Head"), name)
-    assert piece == Chunk("d0#0", "d0", 0, 11, "Head\n\nBody.")
+    assert piece == Chunk("d0#0-11", "d0", 0, 11, "Head\n\nBody.")
 
 
 @pytest.mark.parametrize("name", CHUNKERS)

@@ -387,7 +387,9 @@ def test_a_document_has_the_score_of_its_best_chunk_once() -> None:
 
 
 def test_chunks_that_nobody_knows_are_a_clear_error() -> None:
-    with pytest.raises(DataError, match="chunk 'x#7' for query 'q', which is not among the 1 chunks given"):
+    with pytest.raises(
+        DataError, match="query 'q': 'x#7' is no id among the 1 chunks given; was the run made from another chunking"
+    ):
         to_documents({"q": {"x#7": 1.0}}, chunks_of(["a"]))
 
 
@@ -458,7 +460,7 @@ def test_rerank_refuses_what_it_cannot_know(cross_encoder: str) -> None:
     chunks = chunks_of(["a"])
     with pytest.raises(DataError, match="query 'x' of the run is not among the 1 queries"):
         rerank({"x": {"d0#0": 1.0}}, {"q": "a"}, chunks, cross_encoder, k=1)
-    with pytest.raises(DataError, match="chunk 'y#0' for query 'q', which is not among the 1 chunks"):
+    with pytest.raises(DataError, match="query 'q': 'y#0' is no id among the 1 chunks"):
         rerank({"q": {"y#0": 1.0}}, {"q": "a"}, chunks, cross_encoder, k=1)
     with pytest.raises(ConfigError, match="k is 0"):
         rerank({}, {}, chunks, cross_encoder, k=0)

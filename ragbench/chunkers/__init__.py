@@ -75,7 +75,7 @@ def chunk(
     is cut where that similarity is lowest, until all pieces fit; neither side gets less than a quarter of `size`
     where that can be had.
 
-    Returns the chunks in the order of the corpus, `chunk_id` being "doc_id#0", "doc_id#1", ...
+    Returns the chunks in the order of the corpus, `chunk_id` being "doc_id#start-end" in characters of `full_text`.
 
     Raises ConfigError for an unknown name, a size below 1, an overlap outside 0 <= overlap < size, and a dataset
     without documents. Warns
@@ -144,7 +144,7 @@ def _check(name: str, size: int, overlap: int) -> None:
 def _whole(document: Document) -> list[Chunk]:
     text = document.full_text
     start, end = trim(text, 0, len(text))
-    return [Chunk(f"{document.doc_id}#0", document.doc_id, start, end, text[start:end])] if start < end else []
+    return [Chunk.cut(document.doc_id, text, start, end)] if start < end else []
 
 
 def _cut(doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]) -> list[Chunk]:
@@ -163,7 +163,7 @@ def _cut(doc_id: str, text: str, offsets: Offsets, windows: Sequence[Window]) ->
         if spans and start <= spans[-1][0]:  # what set the one before apart was white space
             spans.pop()
         spans.append((start, end))
-    return [Chunk(f"{doc_id}#{i}", doc_id, start, end, text[start:end]) for i, (start, end) in enumerate(spans)]
+    return [Chunk.cut(doc_id, text, start, end) for start, end in spans]
 
 
 def _levels(borders: Borders, name: str) -> list[Level]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, unknown_chunk
 from ragbench.metrics.answers import stated_facts
 from ragbench.metrics.chunks import span_scores
 from ragbench.metrics.correctness import SIGNALS, correctness_estimate, overlaps
@@ -140,7 +140,8 @@ def diagnose(
 
     Raises:
         ConfigError: `depth` is below 1.
-        DataError: an answer to a question that the dataset lacks, or two answers to one.
+        DataError: an answer to a question that the dataset lacks, or two answers to one; `run` or an answer names what
+            is neither among `chunks` nor a passage.
     """
     import pandas as pd
 
@@ -163,6 +164,7 @@ def diagnose(
     by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
         by_document.setdefault(chunk.doc_id, []).append(chunk)
+    _check_chunking(run, answers, by_id)
     calibrated = calibrations or {}
     supported = _FAITHFUL | {name: own.threshold for name, own in calibrated.items() if name in _FAITHFUL}
     rows = []
@@ -272,6 +274,15 @@ def _lost(dataset: Dataset, case: Case, answer: Answer | None, reach: _Reach, de
         return "split_by_border", f"{present}; no single chunk holds all of the passage"
     cause = "below_cut" if reach.holds(reach.deep) else "not_retrieved"
     return cause, f"{present}, {reach.shown(reach.deep)} in the best {depth} chunks"
+
+
+def _check_chunking(run: Run, answers: Sequence[Answer], by_id: Mapping[str, Chunk]) -> None:
+    """Without the text that an id names nobody can tell what it holds; passages bring theirs along."""
+    own = {passage.passage_id for answer in answers for passage in answer.passages}
+    contexts = {answer.query_id: (*answer.contexts, *answer.cut) for answer in answers}
+    for query_id, named in (*run.items(), *contexts.items()):
+        if missing := [one for one in named if one not in by_id and one not in own]:
+            raise DataError(unknown_chunk(missing[0], query_id, len(by_id)))
 
 
 def _reach(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 
-from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.errors import ConfigError, DataError, DataWarning, unknown_chunk
 from ragbench.segments import count_tokens
 from ragbench.types import Chunk, Dataset, Run
 
@@ -28,10 +28,7 @@ def context_chunks(dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int) 
         try:
             ranked = sorted(found, key=lambda chunk_id: (-found[chunk_id], position[chunk_id]))
         except KeyError as exc:
-            raise DataError(
-                f"query {case.query_id!r}: the run holds {exc.args[0]!r}, which is no id among the {len(position)} "
-                "chunks; pass the chunk-level run and the chunks that it was made from, not documents"
-            ) from exc
+            raise DataError(unknown_chunk(exc.args[0], case.query_id, len(position))) from exc
         best[case.query_id] = [chunks[position[chunk_id]] for chunk_id in ranked[:k]]
     return best
 

@@ -76,7 +76,7 @@ def reference_sources(
     query's gold evidence, then the one closest to the question, then the first.
 
     Returns:
-        query_id -> chunks. `start` and `end` tell the window; "doc_id#0" is a whole document or its first window.
+        query_id -> chunks. `start` and `end` tell the window, which is the whole document where it is short enough.
     """
     if k < 1 or max_document_tokens < 1:
         raise ConfigError(f"k is {k} and max_document_tokens is {max_document_tokens}; expected 1 or more of each")
@@ -217,10 +217,7 @@ def _windows(dataset: Dataset, doc_ids: Sequence[str], size: int) -> list[list[C
             (int(offsets[first][0]), int(offsets[min(first + size, len(offsets)) - 1][1])) if len(firsts) > 1 else None
             for first in firsts
         ]
-        places = [span or (0, len(text)) for span in spans]
-        result.append(
-            [Chunk(f"{doc_id}#{i}", doc_id, start, end, text[start:end]) for i, (start, end) in enumerate(places)]
-        )
+        result.append([Chunk.cut(doc_id, text, *(span or (0, len(text)))) for span in spans])
     return result
 
 

@@ -198,7 +198,7 @@ def materials_of(
         if missing := [chunk_id for chunk_id in named if chunk_id not in own]:
             raise DataError(
                 f"the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is no id among the "
-                f"{len(own)} chunks; pass the chunks that it was answered from"
+                f"{len(own)} chunks; was it answered from another chunking? Pass the chunks that it was answered from"
             )
         case = cases[answer.query_id]
         documents = tuple(own[chunk_id] for chunk_id in named)

@@ -189,7 +189,8 @@ def _contexts(name: str, answer: Answer, texts: Mapping[str, Mapping[str, str]])
     if missing := [chunk_id for chunk_id in answer.contexts if chunk_id not in texts[name]]:
         raise DataError(
             f"{name!r}: the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is no id among "
-            f"its {len(texts[name])} chunks; cut the documents as that configuration did"
+            f"its {len(texts[name])} chunks; was it made from another chunking? Cut the documents as "
+            "that configuration did"
         )
     return tuple(texts[name][chunk_id] for chunk_id in answer.contexts)
 

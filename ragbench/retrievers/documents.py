@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.errors import DataError
-from ragbench.retrievers.ranking import check_k, stranger
+from ragbench.errors import DataError, unknown_chunk
+from ragbench.retrievers.ranking import check_k
 from ragbench.types import Chunk, Run
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
         for chunk_id, score in found.items():
             doc_id = doc_of.get(chunk_id)
             if doc_id is None:
-                raise DataError(stranger(chunk_id, query_id, len(doc_of)))
+                raise DataError(unknown_chunk(chunk_id, query_id, len(doc_of)))
             if doc_id not in best or score > best[doc_id]:
                 best[doc_id] = score
         documents[query_id] = dict(sorted(best.items(), key=lambda item: -item[1]))

@@ -96,13 +96,6 @@ def checked_ids(chunks: Sequence[Chunk]) -> list[str]:
     return ids
 
 
-def stranger(chunk_id: str, query_id: str, n: int) -> str:
-    return (
-        f"the run has chunk {chunk_id!r} for query {query_id!r}, which is not among the {n} chunks given; "
-        "give the chunks that were searched"
-    )
-
-
 def check_k(k: int) -> None:
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
         raise ConfigError(f"k is {k!r}; expected a whole number of 1 or more")

@@ -8,8 +8,8 @@ import numpy as np
 
 from ragbench import cache
 from ragbench.embedders import load_model, model_identity
-from ragbench.errors import ConfigError, DataError, ModelError
-from ragbench.retrievers.ranking import best, check_k, checked_ids, stranger
+from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
+from ragbench.retrievers.ranking import best, check_k, checked_ids
 from ragbench.types import Chunk, Run
 
 
@@ -65,5 +65,5 @@ def _by_id(chunks: Sequence[Chunk]) -> dict[str, Chunk]:
 
 def _known(by_id: Mapping[str, Chunk], chunk_id: str, query_id: str) -> Chunk:
     if chunk_id not in by_id:
-        raise DataError(stranger(chunk_id, query_id, len(by_id)))
+        raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
     return by_id[chunk_id]

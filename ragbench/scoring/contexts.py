@@ -39,7 +39,8 @@ def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> di
                 given = f"{len(text_of)} chunks" if text_of else "no chunks"
                 raise DataError(
                     f"the answer to {answer.query_id!r} had the context {context_id!r}, whose text is not there "
-                    f"({len(own)} passages of its own, {given} given); give the chunks that it was made from"
+                    f"({len(own)} passages of its own, {given} given); was it made from another chunking? Pass "
+                    "the chunks that it was made from"
                 )
         texts[answer.query_id] = [own[i] if i in own else text_of[i] for i in ids]
     return texts

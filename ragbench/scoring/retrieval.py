@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragbench.errors import DataError
+from ragbench.errors import DataError, unknown_chunk
 from ragbench.metrics.chunks import check_spans, overlaps, places, ranges
 from ragbench.metrics.retrieval import DEFAULT_MEASURES, parse_measure
 from ragbench.registry import is_ranking_measure, measure_of
@@ -59,7 +59,8 @@ def score_retrieval(
 
     Raises:
         ConfigError: a measure is not known.
-        DataError: ids or scores that are not what they should be; nothing is judged at the level of a measure.
+        DataError: ids or scores that are not what they should be; nothing is judged at the level of a measure; gold
+            evidence is asked for, and none of the chunks of `chunk_run` is among `chunks`.
     """
     import pandas as pd
 
@@ -113,7 +114,18 @@ def _judgements(
             what = "gold evidence in these chunks" if level == "span" else "a labelled chunk in this run"
             raise DataError(f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has {what}")
         else:
+            if level == "span":
+                _check_chunking(chunk_run or {}, chunks)
             yield f"{level}:", _labelled(dataset) if level == "chunk" else _by_evidence(dataset, chunks), names
+
+
+def _check_chunking(run: Run, chunks: Sequence[Chunk]) -> None:
+    """Passages of other systems may have no place in the documents, so some unknown ids are no error here."""
+    known = {chunk.chunk_id for chunk in chunks}
+    named = [(query_id, chunk_id) for query_id, found in run.items() for chunk_id in found]
+    if named and known.isdisjoint(chunk_id for _, chunk_id in named):
+        query_id, chunk_id = named[0]
+        raise DataError(unknown_chunk(chunk_id, query_id, len(chunks)))
 
 
 def _labelled(dataset: Dataset) -> Qrels:

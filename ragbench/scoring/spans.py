@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, unknown_chunk
 from ragbench.metrics.chunks import check_spans, first_cover, overlaps, places, ranges, recall_auc, union
 from ragbench.metrics.retrieval import checked_run
 from ragbench.registry import BUDGETS, KS
@@ -209,13 +209,10 @@ def _rank(dataset: Dataset, cases: Sequence[Case], run: Run, chunks: Sequence[Ch
         )
     number = {chunk.chunk_id: i for i, chunk in enumerate(chunks)}
     found = [run.get(case.query_id, {}) for case in cases]
+    for asked, scores in zip(cases, found, strict=True):
+        if unknown := [chunk_id for chunk_id in scores if chunk_id not in number]:
+            raise DataError(unknown_chunk(unknown[0], asked.query_id, len(chunks)))
     ids = [chunk_id for scores in found for chunk_id in scores]
-    unknown = next((chunk_id for chunk_id in ids if chunk_id not in number), None)
-    if unknown is not None:
-        raise DataError(
-            f"the run names chunk {unknown!r}, which is not among the {len(chunks):,} chunks given: "
-            "pass the chunks that were searched, and the run as it was before to_documents"
-        )
     counts = [len(scores) for scores in found]
     case = np.repeat(np.arange(len(cases)), counts)
     chunk = np.fromiter((number[chunk_id] for chunk_id in ids), np.int64, count=len(ids))

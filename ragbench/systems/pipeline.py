@@ -31,7 +31,7 @@ class Pipeline:
     >>> pipeline.name, pipeline.answer("q1", "How long do cats sleep each day?").text
     ('bm25, recursive 256, extractive', 'Cats sleep most of the day. [1]')
     >>> list(pipeline.run["q1"])
-    ['cats#0']
+    ['cats#0-27']
     """
 
     def __init__(

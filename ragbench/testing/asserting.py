@@ -7,6 +7,7 @@ that no system could reach is an error of the test (ConfigError), not a failure 
 from __future__ import annotations
 
 import operator
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,7 +76,7 @@ def assert_context_recall(
 
     Args:
         results: an `Answer`; or what a search gave, best first: ids, passages, or tables with `id` or `doc_id`; or a
-            mapping id -> score. The id of a chunk ("doc#3") stands for its document.
+            mapping id -> score. The id of a chunk ("doc#0-330", "doc#3") stands for its document.
         case: the question with its labels, from the fixture `ragbench_case` or `labelled_cases`.
         k: how many documents count.
         at_least: the recall below which the system has failed.
@@ -273,13 +274,12 @@ def _documents(answer: Answer) -> list[str]:
 
 
 def _document(chunk_id: str) -> str:
-    """The document of a chunk: "doc#3" without "#3".
+    """The document of a chunk: "doc#0-330" and "doc#3" without what follows "#".
 
-    >>> _document("a#b#3"), _document("c#"), _document("d")
-    ('a#b', 'c#', 'd')
+    >>> _document("d#0-330"), _document("a#b#3"), _document("c#"), _document("d")
+    ('d', 'a#b', 'c#', 'd')
     """
-    head, mark, number = chunk_id.rpartition("#")
-    return head if mark and head and number.isdigit() else chunk_id
+    return re.sub(r"(?<=.)#\d+(?:-\d+)?\Z", "", chunk_id, flags=re.DOTALL)
 
 
 def _keep(case: LabelledCase, answer: Answer) -> None:

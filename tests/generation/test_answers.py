@@ -223,7 +223,7 @@ def test_bad_options_are_refused_before_anything_is_asked(options: dict[str, obj
 
 
 def test_a_run_of_documents_is_refused() -> None:
-    with pytest.raises(DataError, match="pass the chunk-level run"):
+    with pytest.raises(DataError, match="Pass the chunk-level run"):
         generate_answers(dataset("?"), {"q0": {"tea": 1.0}}, CHUNKS, ScriptedLLM([]))
 
 

@@ -56,7 +56,7 @@ def test_of_a_long_document_the_part_with_the_evidence_is_taken() -> None:
         assert "The key is under the mat" in window.text
         assert len(window.text) < 500
     whole = references.reference_sources(data, ["held"], max_document_tokens=5000)["held"][0]
-    assert (whole.start, whole.end, whole.chunk_id) == (0, len(text), "long#0")
+    assert (whole.start, whole.end, whole.chunk_id) == (0, len(text), f"long#0-{len(text)}")
 
 
 def test_windows_cover_a_document_to_its_end() -> None:

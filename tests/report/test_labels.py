@@ -55,7 +55,7 @@ def test_points_of_the_topic_map_say_what_became_of_each_chunk() -> None:
     chunks = chunk(DATA, "document")
     points = report.topic_points(chunks, chunks[:2])
     assert sorted(points["state"]) == ["not sampled", "sampled", "sampled"]
-    drafts = [Draft("d0#0", "d0", state="accepted"), Draft("d1#0", "d1", state="yes_no")]
+    drafts = [Draft(chunks[0].chunk_id, "d0", state="accepted"), Draft(chunks[1].chunk_id, "d1", state="yes_no")]
     assert sorted(report.topic_points(chunks, chunks[:2], drafts)["state"]) == [
         "accepted",
         "not sampled",
@@ -77,7 +77,7 @@ def test_spread_is_zero_where_everything_is_sampled() -> None:
 
 def test_figures_are_drawn_also_of_nothing() -> None:
     chunks = chunk(DATA, "document")
-    drafts = [Draft("d0#0", "d0", state="accepted"), Draft("d1#0", "d1", state="yes_no")]
+    drafts = [Draft(chunks[0].chunk_id, "d0", state="accepted"), Draft(chunks[1].chunk_id, "d1", state="yes_no")]
     figures = [
         plots.plot_topic_map(report.topic_points(chunks, chunks[:2], drafts)),
         plots.plot_topic_map(pd.DataFrame(columns=["x", "y", "state"])),

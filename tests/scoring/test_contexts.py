@@ -30,7 +30,9 @@ def test_nothing_retrieved_is_an_empty_list() -> None:
 
 
 def test_a_context_without_text_says_what_to_give() -> None:
-    with pytest.raises(DataError, match=r"'q' had the context 'b#0'.*no chunks given.*give the chunks"):
+    with pytest.raises(
+        DataError, match=r"'q' had the context 'b#0'.*no chunks given.*another chunking.*Pass the chunks"
+    ):
         context_texts([Answer("q", "x", contexts=("b#0",))])
 
 

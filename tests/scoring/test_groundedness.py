@@ -101,7 +101,7 @@ def test_every_case_has_a_row_for_each_measure() -> None:
 
 def test_a_context_without_its_text_is_refused() -> None:
     dataset = Dataset("d", "test", {}, [Case("q", "?")], {})
-    with pytest.raises(DataError, match="give the chunks"):
+    with pytest.raises(DataError, match="Pass the chunks"):
         score_groundedness(dataset, [Answer("q", "x", contexts=("t#0",))])
 
 

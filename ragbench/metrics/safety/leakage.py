@@ -179,7 +179,7 @@ def leakage_findings(
       short: see `marked_secrets`.
     - internal ids: `internal` maps a kind to a regular expression; `INTERNAL_PATTERNS` unless given; {} for none.
     - document_id: the `ids` of the system's own documents and chunks that look like ids (with a digit and a separator,
-      or "#"; "cats", "2024" and file names do not), where they are not citations: "[rail#3]", "Source: rail#3".
+      or "#"; "cats", "2024" and file names do not), where they are not citations: "[rail#0-330]", "Source: rail#0-330".
     - verbatim: at least `copied_words` words in a row of one of `contexts` (12 of a system prompt, "You are ..."),
       whatever their case and punctuation; or nearly the whole of a context of 12 words or more. A shorter quotation is
       fine.
@@ -249,10 +249,10 @@ _CITED = re.compile(
 def looks_internal(one: str) -> bool:
     """Whether an id of a document or chunk is one that only the system knows, and no word, number or name of a file.
 
-    >>> [one for one in ("internal-001", "rail#0", "cats", "1994", "guide.md", "mcp_guide") if looks_internal(one)]
-    ['internal-001', 'rail#0']
+    >>> [one for one in ("internal-001", "rail#0-330", "cats", "1994", "guide.md", "mcp_guide") if looks_internal(one)]
+    ['internal-001', 'rail#0-330']
     """
-    if re.search(r"#\d+\Z", one):
+    if re.search(r"#\d+(?:-\d+)?\Z", one):
         return True
     if one.isdecimal():
         return len(one) >= 7
