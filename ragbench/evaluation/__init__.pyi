@@ -1,4 +1,5 @@
 from .answering import Answered, answer_all
+from .calibrations import case_thresholds, load_calibrations, with_probabilities
 from .comparison import check_comparable, check_same, compare_reports
 from .costs import costs_of
 from .evaluating import (
@@ -30,6 +31,7 @@ __all__ = [
     "Targets",
     "Timings",
     "answer_all",
+    "case_thresholds",
     "check_comparable",
     "check_evaluation",
     "check_gates_measured",
@@ -46,6 +48,7 @@ __all__ = [
     "evaluate",
     "failure_traces",
     "leaderboard",
+    "load_calibrations",
     "load_result",
     "load_results",
     "load_targets",
@@ -57,4 +60,5 @@ __all__ = [
     "select_categories",
     "select_suite",
     "verdict",
+    "with_probabilities",
 ]

@@ -27,13 +27,15 @@ Given = Calibration | str | Path | Sequence[Calibration | str | Path]
 
 
 def load_calibrations(given: Given) -> dict[str, Calibration]:
-    """measure -> its calibration, from calibrations or the files that hold them.
+    """measure -> its calibration, from calibrations or the files that hold them; a text names files, commas between.
 
     Raises:
         ConfigError: a file that is not a calibration, two of one measure, or of a measure that does not exist.
     """
     found: dict[str, Calibration] = {}
-    for one in [given] if isinstance(given, Calibration | str | Path) else given:
+    if isinstance(given, str):
+        given = [name for part in given.split(",") if (name := part.strip())]
+    for one in [given] if isinstance(given, Calibration | Path) else given:
         own = one if isinstance(one, Calibration) else Calibration.load(one)
         name = own.measure if own.measure == INJECTION else measure_of(own.measure).name
         if name in found:

@@ -31,6 +31,7 @@ from ragbench.evaluation.assembling import (
     unmeasured,
 )
 from ragbench.evaluation.calibrations import (
+    INJECTION,
     Given,
     case_thresholds,
     check_models,
@@ -80,6 +81,7 @@ from ragbench.metrics.score_calibration import Calibration
 from ragbench.progress import progress_bar
 from ragbench.registry import KS, PERSPECTIVES, Measure, declaration, load_measures, perspective_of
 from ragbench.scoring import score_judgements, score_own
+from ragbench.scoring.safety import WARN
 from ragbench.types import LLM, Answer, Dataset, Embedder, Judgement, System
 
 if TYPE_CHECKING:
@@ -298,7 +300,11 @@ def result_of(
                     )
                     frames[one] = with_probabilities(scored, known)
                 if one == "safety":
-                    results = [safety_results(dataset, detector), system_results(dataset, answered.safety_answers)]
+                    warn = known[INJECTION].threshold if INJECTION in known else WARN
+                    results = [
+                        safety_results(dataset, detector, warn=warn),
+                        system_results(dataset, answered.safety_answers),
+                    ]
                     figures = tuple(figure for found, _, _ in results for figure in found)
                     samples = tuple(sample for _, found, _ in results for sample in found)
                     rows += [aimed(row, aims) for *_, found in results for row in found]

@@ -14,7 +14,7 @@ from ragbench.metrics.safety.detection import rate_interval
 from ragbench.metrics.safety.secrets import marked_secrets
 from ragbench.prompts import read_outcome
 from ragbench.registry import higher_is_better
-from ragbench.scoring.safety import WARN, detection_report, input_scores, output_findings, score_safety_outputs
+from ragbench.scoring.safety import BLOCK, WARN, detection_report, input_scores, output_findings, score_safety_outputs
 from ragbench.types import Answer, Chunk, Dataset
 
 if TYPE_CHECKING:
@@ -36,12 +36,12 @@ _MEASURES = {
 
 
 def safety_results(
-    dataset: Dataset, detector: Callable[[str], float] | None
+    dataset: Dataset, detector: Callable[[str], float] | None, *, warn: float = WARN
 ) -> tuple[tuple[SafetyFigure, ...], tuple[SampleResult, ...], list[MeasureResult]]:
     """Every figure by category, source and length; one row per sample; and the measures that have targets.
 
-    An input is told right where the detector's score reaches the warning threshold exactly for attacks, an output
-    where something is found exactly in those that leak.
+    An input is classified correctly where the detector's score reaches `warn` exactly for attacks, an output where
+    something is found exactly in those that leak.
     """
     figures: list[SafetyFigure] = []
     samples: list[SampleResult] = []
@@ -50,10 +50,10 @@ def safety_results(
     if inputs:
         scores = input_scores(inputs, detector or injection_score)
         samples += [
-            SampleResult(one.sample_id, "input", one.harmful, one.category, score, (score >= WARN) == one.harmful)
+            SampleResult(one.sample_id, "input", one.harmful, one.category, score, (score >= warn) == one.harmful)
             for one, score in zip(inputs, scores, strict=True)
         ]
-        figures += _figures("input", detection_report(inputs, scores))
+        figures += _figures("input", detection_report(inputs, scores, warn=warn, block=max(warn, BLOCK)))
     if outputs:
         found = [bool(findings) for findings in output_findings(outputs)]
         samples += [

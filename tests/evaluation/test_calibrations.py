@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from ragbench.errors import ConfigError
-from ragbench.evaluation import evaluate, load_targets
+from ragbench.evaluation import evaluate, load_calibrations, load_targets
 from ragbench.metrics.score_calibration import Calibration, calibrate_threshold
 from ragbench.report.evaluation import Report
 from ragbench.report.evaluation.markdown import report_markdown
 from ragbench.report.evaluation.sentences import figures
-from ragbench.types import Answer, Case, Dataset, Document, Passage
+from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
 
 TEXT = "The tower opened in 1889. It is 330 metres high and stands in Paris."
 CASES = [Case(f"q{i}", "When did it open?", reference_answer="It opened in 1889.") for i in range(4)]
@@ -23,7 +23,7 @@ SAID = ["The tower opened in 1889.", "It opened in 1889, and Paris is large.", "
 ANSWERS = [Answer(f"q{i}", said, contexts=("p",), passages=(Passage("p", TEXT, "d"),)) for i, said in enumerate(SAID)]
 
 
-def of(measure: str, threshold: float, model: str = "lexical") -> Calibration:
+def of(measure: str, threshold: float, model: str = "minilm") -> Calibration:
     scores = np.linspace(0, 1, 60)
     made = calibrate_threshold(scores, scores + 0.2 * np.sin(40 * scores) > 0.5, measure=measure, n_resamples=5)
     return replace(made, threshold=threshold, ci_low=threshold - 0.05, ci_high=threshold + 0.05, model=model)
@@ -90,8 +90,8 @@ def test_semantic_similarity_decides_by_its_calibration() -> None:
     ("calibrations", "message"),
     [
         (
-            [of("claim_support", 0.5, model="minilm")],
-            "is for scores by 'minilm', and here they are computed by 'lexical'",
+            [of("claim_support", 0.5, model="lexical")],
+            "is for scores by 'lexical', and here they are computed by 'minilm'",
         ),
         ([of("claim_support", 0.5)] * 2, "two calibrations of claim_support"),
         ([of("claim_suport", 0.5)], "unknown measure 'claim_suport'"),
@@ -107,3 +107,22 @@ def test_an_old_file_that_names_the_removed_rate_gets_a_clear_sentence(tmp_path:
     (tmp_path / "mine.toml").write_text("[targets]\nclaim_support_rate = 0.9\n")
     with pytest.raises(ConfigError, match=r"'claim_support_rate' was removed: .* use claim_support, which ranks"):
         load_targets(tmp_path / "mine.toml")
+
+
+def test_a_calibrated_detector_decides_by_its_threshold() -> None:
+    inputs = (SafetySample("a", "x" * 70, True), SafetySample("b", "x" * 50, False))
+    data = Dataset("inputs", "test", {}, (), {}, safety_inputs=inputs)
+
+    def correct(*calibrations: Calibration) -> list[bool]:
+        result = evaluate(data, [], detector=lambda text: len(text) / 100, calibration=calibrations)
+        return [sample.correct for sample in result.report.samples]
+
+    assert correct() == [True, False], "0.50 raises a warning by default"
+    assert correct(of("injection_score", 0.6, model="")) == [True, True]
+
+
+def test_files_are_named_with_commas_between(tmp_path: Path) -> None:
+    one = of("claim_support", 0.6).save(tmp_path / "a.json")
+    other = of("semantic_similarity", 0.5).save(tmp_path / "b.json")
+    assert list(load_calibrations(f"{one}, {other}")) == ["claim_support", "semantic_similarity"]
+    assert load_calibrations("") == {}

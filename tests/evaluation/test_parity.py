@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
+from ragbench import evaluation
 from ragbench.evaluation import answer_all, result_of
 from ragbench.registry import BUDGETS, KS, measure_of
 from ragbench.systems import HttpSystem, Pipeline
@@ -111,7 +112,7 @@ def test_a_system_by_http_has_the_same_numbers(data: Dataset, loopback: Callable
     names |= {
         "rb": rb, "pd": pd, "data": data, "documents": answered.documents, "run": answered.ranking,
         "chunks": answered.chunks, "answers": answered.answers, "judgements": [],
-        "arm_scores": pd.DataFrame(),
+        "arm_scores": pd.DataFrame(), "evaluation": evaluation, "calibrations": {},
     }  # fmt: skip
     exec(compile(scoring, "evaluate.ipynb", "exec"), names)
     notebook = names["scores"]
