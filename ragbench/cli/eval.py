@@ -168,10 +168,10 @@ def eval_command(
         name = f"{data.name}, {answered.system['name']}"
         if output and place is not None:
             name = place.stem if is_report_file(place) else place.resolve().name
-        settings = {"suite": suite, **({"categories": categories} if categories else {})}
+        described = {"suite": suite, **({"categories": categories} if categories else {})}
         result = result_of(
             answered, perspectives=chosen, targets=aims, baseline=earlier, name=_suited(name, suite),
-            settings=settings, seconds={"ask": asked}, detector=scorer, measures=own, **options,
+            settings=described, seconds={"ask": asked}, detector=scorer, measures=own, **options,
         )  # fmt: skip
         report = result.report
         if place is not None and is_report_file(place):

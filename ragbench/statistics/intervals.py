@@ -150,7 +150,7 @@ def _skewed(values: Floats) -> bool:
     """Whether so few values of such skewness leave the mean far from normal: beyond 2, and beyond 0.2 * sqrt(n)."""
     away = values - values.mean()
     skewness = float((away**3).mean()) / max(float((away**2).mean()), 1e-300) ** 1.5
-    return abs(skewness) > max(2.0, 0.2 * math.sqrt(len(values)))
+    return bool(abs(skewness) > max(2.0, 0.2 * math.sqrt(len(values))))
 
 
 def _no_spread(values: Floats) -> bool:

@@ -167,3 +167,16 @@ def test_empty_sides_ask_no_encoder(nli_encoder: Path) -> None:
 def test_a_name_that_cannot_be_is_refused_before_anything_is_loaded(name: str) -> None:
     with pytest.raises(ConfigError, match="claim_support"):
         claim_support("The tower.", [TOWER], model=name)
+
+
+def test_what_was_computed_once_needs_no_model_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = [("The mill was built in 1712.", ["A mill from 1712 stands there."]), ("", ["A mill."])]
+    first = claim_supports(pairs)
+
+    def no_vectors(texts: object) -> None:
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr("ragbench.metrics.groundedness.support.vectors", no_vectors)
+    assert claim_supports(pairs) == first
+    with pytest.raises(AssertionError, match="computed again"):
+        claim_supports([("Another answer.", ["A mill."])])
