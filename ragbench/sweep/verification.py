@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.evaluation import check_parameters, environment, load_result, load_results, result_folders
+from ragbench.evaluation.formats import short
 from ragbench.llms import Settings, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import SweepFolder
@@ -209,7 +210,11 @@ def _board(folder: Path, tolerance: float) -> Iterator[Verified]:
         return
     columns = [c for c in then.columns if c in now.columns and pd.api.types.is_numeric_dtype(then[c])]
     before, after = (
-        {f"{name}, {c}": math.nan if pd.isna(row[c]) else float(row[c]) for name, row in rows.items() for c in columns}
+        {
+            f"{name}, {c}": math.nan if pd.isna(row[c]) else float(short(float(row[c])))
+            for name, row in rows.items()
+            for c in columns
+        }
         for rows in (then.to_dict("index"), now.to_dict("index"))
     )
     yield Verified(path.name, len(before), tuple(_differences(before, after, tolerance)))

@@ -31,10 +31,10 @@ def test_evaluate_uses_it_and_reports_it(nli_encoder: Path) -> None:
         evaluate(DATA, ANSWERS, perspectives=["groundedness"], baseline=report)
 
 
-def test_without_one_it_is_built_in_and_as_heavy_as_the_embedder() -> None:
+def test_without_one_it_is_minilm_whatever_the_embedder() -> None:
     report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama").report
-    assert report.settings["support_model"] == "lexical"
-    assert report.cases[0].scores["claim_support"] == claim_support("The tower is tall.", [TEXT], model="lexical")
+    assert report.settings["support_model"] == "minilm"
+    assert report.cases[0].scores["claim_support"] == claim_support("The tower is tall.", [TEXT])
 
 
 def test_a_model_that_cannot_be_one_is_refused_before_the_system_is_asked(nli_encoder: Path, tmp_path: Path) -> None:
