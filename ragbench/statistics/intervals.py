@@ -148,8 +148,10 @@ def _many(values: Floats) -> bool:
 
 def _skewed(values: Floats) -> bool:
     """Whether so few values of such skewness leave the mean far from normal: beyond 2, and beyond 0.2 * sqrt(n)."""
-    away = values - values.mean()
-    skewness = float((away**3).mean()) / max(float((away**2).mean()), 1e-300) ** 1.5
+    if _no_spread(values):
+        return False
+    away = (values - values.mean()) / values.std()
+    skewness = float((away**3).mean())
     return bool(abs(skewness) > max(2.0, 0.2 * math.sqrt(len(values))))
 
 

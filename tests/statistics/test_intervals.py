@@ -120,3 +120,11 @@ def test_which_interval_it_is_stands_beside_it() -> None:
     assert table["test"].to_dict() == {
         "many": "sign-flip, sampled", "ties": "sign-flip, sampled", "right": "McNemar, exact",
     }  # fmt: skip
+
+
+def test_questions_that_all_move_by_the_same_amount_are_compared() -> None:
+    before = pd.DataFrame({"query_id": [f"q{i}" for i in range(40)], "measure": "RR", "value": 0.5})
+    after = before.assign(value=[1.0] * 8 + [0.5] * 32)
+    [row] = compare(before, after).to_dict("records")
+    assert row["ci_low"] > 0
+    assert row["note"] == ""
