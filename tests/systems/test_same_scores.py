@@ -97,10 +97,10 @@ def test_http_passages_without_ids_find_their_documents_again(real_data: Any, we
     assert {query: list(found) for query, found in matched.run.items()} == {
         query: list(found) for query, found in expected.run.items()
     }
-    assert matched.counts["exact"] == sum(matched.counts.values())
-    spans = {(chunk.doc_id, chunk.start, chunk.end) for chunk in matched.chunks}
+    # Of a text that several documents hold a relevant one is credited, so its place may be another.
+    assert matched.counts["exact"] + matched.counts["ambiguous"] == sum(matched.counts.values())
     used = {chunk_id for answer in by_model[0] for chunk_id in answer.contexts}
-    assert spans == {(chunk.doc_id, chunk.start, chunk.end) for chunk in by_model[1] if chunk.chunk_id in used}
+    assert {chunk.text for chunk in matched.chunks} == {c.text for c in by_model[1] if c.chunk_id in used}
 
 
 @pytest.mark.parametrize("door", ["stdio", "http"])
