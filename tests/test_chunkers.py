@@ -59,7 +59,9 @@ def assert_sound(dataset: Dataset, chunks: list[Chunk], *, size: int, tokenizer:
         first, last = token_ranges(offsets, [p.start for p in own], [p.end for p in own])
         for piece, a, b in zip(own, first, last, strict=True):
             one_character = b > a and offsets[a, 0] >= offsets[b - 1, 1] - 1
-            assert not capped or b - a <= size or one_character, f"{b - a} tokens: {piece!r}"
+            # Tokens of bytes may share characters ("êm" is the tokens "Ã" and "ªm"): no border fits between them.
+            one_piece = one_character or bool((offsets[a + 1 : b, 0] < offsets[a : b - 1, 1]).all())
+            assert not capped or b - a <= size or one_piece, f"{b - a} tokens: {piece!r}"
 
 
 CHARACTERS = st.one_of(
