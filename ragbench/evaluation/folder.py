@@ -151,7 +151,6 @@ def _verdicts(text: str, result: Result) -> Report:
 
 def _of_report(report: Report, name: str) -> Result:
     """The result that the report.json of an earlier version holds; its ranking is that of the contexts."""
-
     config = {
         "parameters": {"system": report.system.get("name", report.name)},
         "dataset": {name: getattr(report.test_set, name) for name in ("name", "split", "fingerprint")},
@@ -160,8 +159,7 @@ def _of_report(report: Report, name: str) -> Result:
         "questions": {case.query_id: case.question for case in report.cases},
     }
     answers = [
-        Answer(case.query_id, case.answer, contexts=case.retrieved, outcome=case.outcome or "answered")
-        for case in report.cases
+        Answer(case.query_id, case.answer, contexts=case.retrieved, outcome=case.outcome) for case in report.cases
     ]
     run = {case.query_id: {one: 1.0 / rank for rank, one in enumerate(case.retrieved, 1)} for case in report.cases}
     return Result(name, config, run, report.scores, answers, timings=dict(report.made.seconds), verdicts=report)
@@ -237,7 +235,7 @@ def load_result(path: str | Path) -> Result:
             stacklevel=2,
         )
         return replace(result, scores=result.scores.assign(value=math.nan))
-    if counts.get("verdicts"):
+    if "verdicts" in counts:
         return replace(result, verdicts=_read(path / VERDICTS, lambda text: _verdicts(text, result)))
     return result
 
