@@ -10,12 +10,13 @@ import json
 import random
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ragbench.metrics.groundedness import claim_support, claim_supports
+from tests.fitting.claim_support import overlap
 
 CLAPNQ = Path(__file__).parents[2] / "shared" / "data" / "clapnq"
 pytestmark = pytest.mark.skipif(not CLAPNQ.is_dir(), reason=f"{CLAPNQ} is not there")
@@ -60,21 +61,6 @@ def nearest(human: list[tuple[str, str]], passages: dict[str, str]) -> list[str]
     queries = bm25s.tokenize([answer for answer, _ in human], show_progress=False)
     places, _ = index.retrieve(queries, k=2, show_progress=False)
     return [next(ids[place] for place in row if ids[place] != own) for row, (_, own) in zip(places, human, strict=True)]
-
-
-def overlap(answer: str, contexts: Sequence[str]) -> float:
-    """The mean share of the answer's words and pairs of words that stand in the contexts."""
-
-    def grams(text: str, size: int) -> list[tuple[str, ...]]:
-        found = re.findall(r"\w+", text.lower())
-        return [tuple(found[i : i + size]) for i in range(len(found) - size + 1)]
-
-    shares = []
-    for size in (1, 2):
-        own = grams(answer, size)
-        there = {gram for context in contexts for gram in grams(context, size)}
-        shares.append(sum(gram in there for gram in own) / max(1, len(own)))
-    return sum(shares) / 2
 
 
 def auc(scores: Callable[[list[Pair]], list[float]], good: list[Pair], bad: list[Pair]) -> tuple[float, list[float]]:
