@@ -19,7 +19,7 @@ from ragbench.metrics.groundedness.citations import without_citations
 from ragbench.metrics.groundedness.claims import no_claim
 from ragbench.metrics.groundedness.entailment import BUILT_IN, check_support_model, entailment
 from ragbench.metrics.groundedness.evidence import Reading, read_sentence, semantic_evidence
-from ragbench.metrics.groundedness.pages import read_page
+from ragbench.metrics.groundedness.pages import read_page, unwrapped
 from ragbench.metrics.groundedness.words import words
 from ragbench.segments import sentence_spans
 
@@ -186,6 +186,6 @@ def _by_encoder(pairs: Sequence[tuple[str, Sequence[str]]], model: str) -> list[
 def _sentences(answer: str) -> list[str]:
     """The sentences of an answer without marks of citations and lists; those without a word are none."""
     plain = without_citations(answer)
-    lines = [line for start, end in sentence_spans(plain) for line in plain[start:end].split("\n")]
+    lines = [line for start, end in sentence_spans(plain) for line in unwrapped(plain[start:end])]
     bare = [_LIST_MARK.sub("", line).strip() for line in lines]
     return [line for line in bare if words(line)]
