@@ -9,7 +9,7 @@ from .evaluating import (
     evaluate,
     result_of,
 )
-from .folder import FILES, STAGING, load_result, load_results, result_folders, save
+from .folder import FILES, load_result, load_results, result_folders, save
 from .parameters import WHERE, check_models, check_parameters, check_requests, config_name, configuration
 from .provenance import environment, own_version
 from .result import Result, new_result
@@ -22,7 +22,6 @@ from .traces import failure_traces
 __all__ = [
     "CRITERIA",
     "FILES",
-    "STAGING",
     "SUITES",
     "WHERE",
     "Answered",

@@ -58,7 +58,7 @@ def write_patched(
         else:
             lists = {"yaml": yaml_form.YAML, "json": json_forms.JSON, "json-cases": json_forms.JSON_CASES}
             changed = _patched_list(raw.decode(), place, lists[form], form, query_id, case, relevant, force).encode()
-        _write(new, mark + changed)
+        new.write_bytes(mark + changed)
 
 
 def _patched_list(
@@ -154,7 +154,7 @@ def _swap(path: Path, content: bytes) -> None:
     """Another file of that name: the old one is the same on the disk as in the folder that is copied."""
     path.unlink(missing_ok=True)
     if content:
-        _write(path, content)
+        path.write_bytes(content)
 
 
 def _link(source: str, target: str) -> str:
@@ -163,13 +163,6 @@ def _link(source: str, target: str) -> str:
     except OSError:
         shutil.copy2(source, target)
     return target
-
-
-def _write(path: Path, content: bytes) -> None:
-    with path.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _field(line: bytes, *names: str) -> str:
