@@ -2,8 +2,8 @@
 
 The file is read under a lock, changed, read again as changed, and swapped in whole: a reader finds the old set or the
 new one, and of two writers neither loses the cases of the other. (Of a folder there is a moment between two renames
-when it is not there.) The rest of the file stays as it is, byte for byte, comments and layout too; where a layout
-does not allow that, a file without comments is written anew, and one with comments is refused.
+when it is not there.) The rest of the file stays as it is, comments and layout too (see `patches`); what would lose a
+comment of a case that stays is refused.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _edit(
 def _write(
     place: Path, dataset: Dataset, query_id: str, case: Case | None, relevant: Mapping[str, int], *, force: bool
 ) -> None:
-    from ragbench.datasets.testsets import patching
+    from ragbench.datasets.testsets import patches
     from ragbench.datasets.testsets.assembling import with_full_ids
     from ragbench.datasets.testsets.checking import Entry
 
@@ -156,7 +156,7 @@ def _write(
             )
     try:
         with staged(place) as new:
-            patching.write_patched(place, new, form, query_id, case, relevant, force=force)
+            patches.write_patched(place, new, form, query_id, case, relevant, force=force)
             try:
                 changed = _load(new, dataset.corpus)  # what the file refers to is not beside this copy
             except DataError as exc:
