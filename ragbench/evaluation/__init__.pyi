@@ -14,6 +14,7 @@ from .parameters import WHERE, check_models, check_parameters, check_requests, c
 from .provenance import environment, own_version
 from .result import Result, new_result
 from .results import Results, leaderboard
+from .schema import read_report
 from .suites import SUITES, select_categories, select_suite
 from .targets import Targets, check_gates_measured, load_targets, verdict
 from .timings import Timings
@@ -54,6 +55,7 @@ __all__ = [
     "load_targets",
     "new_result",
     "own_version",
+    "read_report",
     "result_folders",
     "result_of",
     "save",
