@@ -178,6 +178,13 @@ def test_first_use_is_light(code: str, most: int) -> None:
     assert len(modules) <= most, modules
 
 
+def test_patterns_of_attacks_compile_at_their_first_use() -> None:
+    code = "from ragbench.metrics.safety import patterns; n = patterns._compiled.cache_info().currsize; "
+    code += "patterns.signs('x'); print(n, patterns._compiled.cache_info().currsize)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "1"]
+
+
 def test_import_is_silent_and_loads_nothing_heavy() -> None:
     code = (
         "import sys; import ragbench; "
