@@ -56,10 +56,8 @@ def test_an_error_carries_the_kind_of_failure_to_another_process() -> None:
 
 
 def test_a_notebook_shows_one_line_of_an_expected_error() -> None:
-    try:
-        raise errors.ConfigError("k is 0; expected 1 or more") from ValueError("inner")
-    except errors.RagbenchError as exc:
-        assert exc._render_traceback_() == ["ConfigError: k is 0; expected 1 or more"]
+    error = errors.ConfigError("k is 0; expected 1 or more")
+    assert error._render_traceback_() == ["ConfigError: k is 0; expected 1 or more"]
 
 
 def test_a_notebook_shows_our_warnings_without_lines_of_source() -> None:
