@@ -10,7 +10,16 @@ from .evaluating import (
     result_of,
 )
 from .folder import FILES, STAGING, load_result, load_results, result_folders, save
-from .parameters import WHERE, check_models, check_parameters, check_requests, config_name, configuration
+from .parameters import (
+    WHERE,
+    check_models,
+    check_parameters,
+    check_requests,
+    config_name,
+    configuration,
+    notebook_parameters,
+    typed,
+)
 from .provenance import environment, own_version
 from .result import Result, new_result
 from .results import Results, leaderboard
@@ -54,6 +63,7 @@ __all__ = [
     "load_results",
     "load_targets",
     "new_result",
+    "notebook_parameters",
     "own_version",
     "read_report",
     "result_folders",
@@ -61,6 +71,7 @@ __all__ = [
     "save",
     "select_categories",
     "select_suite",
+    "typed",
     "verdict",
     "with_probabilities",
 ]
