@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ragbench.judges.agreement import agreement, spread
 from ragbench.judges.audit import AUDIT_BOUNDS, judge_audit
-from ragbench.judges.judging import SAMPLING_TEMPERATURE, judge
+from ragbench.judges.criteria import SAMPLING_TEMPERATURE, judge
 from ragbench.judges.pairwise import pairwise
-from ragbench.judges.reading import rank_weighted_precision
+from ragbench.judges.parser import rank_weighted_precision
 
 __all__ = [
     "AUDIT_BOUNDS",

@@ -19,7 +19,7 @@ from ragbench.metrics.overall import (
     weighted_overall,
 )
 from ragbench.metrics.pipeline import MIN_CONFIDENCE, latency_in_budget, outcome_of, over_budget
-from ragbench.prompts import read_outcome
+from ragbench.prompts.replies import read_outcome
 from ragbench.scoring.answers import answers_by_query, state_of, wording
 
 if TYPE_CHECKING:
