@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+from ragbench.scoring.ablations import score_arms
 from ragbench.scoring.answers import abstention_table, score_answers
-from ragbench.scoring.arms import score_arms
 from ragbench.scoring.chunks import score_chunks
 from ragbench.scoring.context import context_ceilings, diversity_verdicts, score_context
 from ragbench.scoring.contexts import context_texts
