@@ -22,12 +22,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-import filelock
 import requests
 
 from ragbench import cache
 from ragbench.datasets.progress import progress
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
+from ragbench.files import clear_staging, locked, staged
 
 OFFICIAL_URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
 
@@ -103,7 +103,7 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
         folder = home / archive
         if not folder.is_dir():
             home.mkdir(parents=True, exist_ok=True)
-            with filelock.FileLock(home / f"{archive}.lock"):
+            with locked(home / f"{archive}.lock"):
                 if not folder.is_dir():
                     md5 = MD5.get(archive) if official else None
                     _install(f"{base}/{archive}.zip", folder, md5, tries=tries, pause_s=pause_s, stall_s=stall_s)
@@ -122,8 +122,7 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
 def _install(url: str, folder: Path, md5: str | None, *, tries: int, pause_s: float, stall_s: float) -> None:
     """Download and unpack, as often as that makes progress; `folder` appears whole or not at all."""
     partial = folder.parent / f"{folder.name}.zip.part"
-    for left_behind in folder.parent.glob(f"{folder.name}.unpacking-*"):  # by a process that was killed
-        shutil.rmtree(left_behind, ignore_errors=True)
+    clear_staging(folder.parent, folder.name)
     first = not partial.exists()
     best = failures = damages = 0
     while True:
@@ -255,29 +254,24 @@ def _verify(remote: _Remote, partial: Path, md5: str | None) -> None:
 
 def _unpack(archive: Path, folder: Path, source: str) -> None:
     """The set in `archive` becomes `folder`; every member is checked before the first is written."""
-    aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.unpacking-"))
     try:
-        with zipfile.ZipFile(archive) as packed:
+        with staged(folder) as new, zipfile.ZipFile(archive) as packed:
             members = packed.infolist()
             for member in members:
                 _check_member(member, source)
-            needed, free = sum(member.file_size for member in members), shutil.disk_usage(aside).free
+            needed, free = sum(member.file_size for member in members), shutil.disk_usage(folder.parent).free
             if needed > free:
                 raise OSError(f"unpacked it needs {needed:,} bytes, {free:,} are free")
-            for member in members:
-                written = Path(packed.extract(member, aside))
-                if written.is_file():
-                    _to_disk(written)
-        inside = [path for path in aside.iterdir() if path.is_dir() and path.name != "__MACOSX"]
-        whole = inside[0] if len(inside) == 1 and not (aside / "corpus.jsonl").is_file() else aside
-        if not any(whole.rglob("corpus.jsonl")):
-            held = ", ".join(member.filename for member in members[:5]) or "nothing"
-            raise DataError(f"{source} holds no corpus.jsonl but {held}; expected a set in BEIR's format")
-        os.replace(whole, folder)
+            unpacked = new.with_name(f"unpacked {new.name}")
+            packed.extractall(unpacked)
+            inside = [path for path in unpacked.iterdir() if path.is_dir() and path.name != "__MACOSX"]
+            whole = inside[0] if len(inside) == 1 and not (unpacked / "corpus.jsonl").is_file() else unpacked
+            if not any(whole.rglob("corpus.jsonl")):
+                held = ", ".join(member.filename for member in members[:5]) or "nothing"
+                raise DataError(f"{source} holds no corpus.jsonl but {held}; expected a set in BEIR's format")
+            whole.rename(new)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError) as exc:
         raise _DamagedError(str(exc)) from exc
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _check_member(member: zipfile.ZipInfo, source: str) -> None:
@@ -295,9 +289,3 @@ def _check_member(member: zipfile.ZipInfo, source: str) -> None:
     raise DataError(
         f"{source}: member {member.filename!r} {fault}; nothing was unpacked. Get the archive from a place you trust"
     )
-
-
-def _to_disk(path: Path) -> None:
-    """Before the rename says that all is there, it must be: a power cut would leave empty files."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,12 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
-from ragbench.files import write_durably
+from ragbench.files import locked, write_durably
 from ragbench.labelling.items import LABELLED, LabelItem
 from ragbench.types import Answer
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_WAIT_S = 30.0
 
 COLUMNS = [
     "item", "question", "reference", "answer", "context", "verdict", "note", "annotator", "criterion", "query_id",
@@ -290,19 +291,14 @@ def _write(path: Path, columns: Sequence[str], rows: Sequence[dict[str, str]], d
     for row in rows:
         writer.writerow(row[c] if c == "verdict" else escaped(row[c], is_id=c in _IDS) for c in columns)
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write_durably(aside, "\ufeff" + out.getvalue())
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_durably(path, "\ufeff" + out.getvalue())
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
     """Two annotators may save at the same time."""
-    from filelock import FileLock
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_name(f".{path.name}.lock"), timeout=30):
-        yield
+    try:
+        with locked(path.with_name(f".{path.name}.lock"), timeout_s=_WAIT_S):
+            yield
+    except TimeoutError as exc:
+        raise DataError(f"{path} has been locked by another process for {_WAIT_S:g} s; try again later") from exc
