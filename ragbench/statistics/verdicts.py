@@ -56,8 +56,11 @@ def human_frame(human: Human) -> pd.DataFrame:
             )
         frame = human.rename(columns={"value": "human"})
     else:
-        by_key = isinstance(human, Mapping)
-        rows = [(*k, v) for k, v in human.items()] if by_key else [(j.query_id, j.criterion, j.value) for j in human]
+        rows: list[tuple[object, ...]] = (
+            [(*key, value) for key, value in human.items()]
+            if isinstance(human, Mapping)
+            else [(one.query_id, one.criterion, one.value) for one in human]
+        )
         frame = pd.DataFrame(rows, columns=["query_id", "criterion", "human"])
     for name in ("configuration", "annotator", "category", "picked"):
         texts = frame[name].astype(object) if name in frame else pd.Series("", index=frame.index, dtype=object)
