@@ -33,7 +33,7 @@ class EventLoop:
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """What the coroutine returns or raises; cancelled, and a TimeoutError, when it takes longer."""
         try:
-            future = self._portal.start_task_soon(lambda: coroutine)
+            future: Future[T] = self._portal.start_task_soon(lambda: coroutine)
         except RuntimeError:  # closed
             coroutine.close()
             raise
