@@ -115,7 +115,7 @@ def test_real_documents(name: str, shared_data: Path) -> None:
     files = sorted((shared_data / "chunking" / "corpora").glob("*.md"))
     dataset = Dataset("chunking", "test", {f.stem: Document(f.stem, f.read_bytes().decode()) for f in files}, [], {})
     for size, overlap in ((128, 0), (256, 64)):
-        chunks = chunk(dataset, name, size=size, overlap=overlap, embedder=FirstLetterEmbedder())
+        chunks = chunk(dataset, name, chunk_size=size, chunk_overlap=overlap, embedder=FirstLetterEmbedder())
         assert_sound(dataset, chunks, size=size, tokenizer="minilm", capped=name != "document")
 
 
@@ -258,7 +258,7 @@ def test_semantic_cuts_where_the_subject_changes() -> None:
 
 def test_semantic_takes_the_default_embedder() -> None:
     text = "The cat sat on the mat. The cat purred. Stocks fell on Monday. Stocks rose again."
-    chunks = chunk(dataset_of(text), "semantic", size=16)
+    chunks = chunk(dataset_of(text), "semantic", chunk_size=16)
     assert [piece.text for piece in chunks] == [
         "The cat sat on the mat. The cat purred.",
         "Stocks fell on Monday. Stocks rose again.",
@@ -274,7 +274,7 @@ def test_semantic_embeds_all_sentences_together() -> None:
             return super().encode(texts)
 
     embedder: Embedder = Counting()
-    chunk(dataset_of("One two. Three.", "Four five. Six.", "short"), "semantic", size=3, embedder=embedder)
+    chunk(dataset_of("One two. Three.", "Four five. Six.", "short"), "semantic", chunk_size=3, embedder=embedder)
     assert calls == [4]
 
 
@@ -283,7 +283,7 @@ def test_semantic_of_sentences_without_vectors() -> None:
         def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
             return np.zeros((len(texts), 4), dtype=np.float32)
 
-    pieces = chunk(dataset_of("One two. Three four. Five six."), "semantic", size=6, embedder=Zero())
+    pieces = chunk(dataset_of("One two. Three four. Five six."), "semantic", chunk_size=6, embedder=Zero())
     assert " ".join(piece.text for piece in pieces) == "One two. Three four. Five six."
 
 
@@ -293,7 +293,7 @@ def test_document_is_one_chunk_whatever_its_size() -> None:
 
 def test_many_documents_in_several_groups() -> None:
     dataset = dataset_of(*[f"number {i} " * 10_000 for i in range(60)])  # more characters than one group holds
-    chunks = chunk(dataset, "fixed", size=5000)
+    chunks = chunk(dataset, "fixed", chunk_size=5000)
     assert_sound(dataset, chunks, size=5000, tokenizer="minilm")
 
 
@@ -301,7 +301,7 @@ def test_one_very_long_word() -> None:
     text = "x" * 5000 + "😀" * 5000 + "한국어" * 3000
     for name in CHUNKERS:
         for tokenizer in ("minilm", "wordllama"):
-            chunks = chunk(dataset_of(text), name, size=64, tokenizer=tokenizer, embedder=FirstLetterEmbedder())
+            chunks = chunk(dataset_of(text), name, chunk_size=64, tokenizer=tokenizer, embedder=FirstLetterEmbedder())
             assert "".join(piece.text for piece in chunks) == text
 
 
@@ -327,14 +327,14 @@ def test_wrong_parameters(name: str, options: dict[str, Any], message: str) -> N
 def test_warns_where_chunking_does_nothing(name: str) -> None:
     dataset = dataset_of(*["short text"] * 19, "long text " * 50, "")
     with pytest.warns(DataWarning, match=r"19 of 20 documents \(95%\) of 'demo' fit into one chunk of 64 tokens"):
-        chunk(dataset, name, size=64, embedder=FirstLetterEmbedder())
+        chunk(dataset, name, chunk_size=64, embedder=FirstLetterEmbedder())
 
 
 def test_no_warning_where_chunking_does_something() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        chunk(dataset_of(*["short"] * 18, *["long text " * 50] * 2), "fixed", size=64)
-        chunk(dataset_of(*["short"] * 10), "fixed", size=64)
+        chunk(dataset_of(*["short"] * 18, *["long text " * 50] * 2), "fixed", chunk_size=64)
+        chunk(dataset_of(*["short"] * 10), "fixed", chunk_size=64)
         chunk(dataset_of(*["short"] * 100), "document")
 
 
@@ -342,5 +342,5 @@ def test_sentence_borders_are_never_cut_where_they_fit() -> None:
     text = " ".join(f"Sentence number {i} stands here." for i in range(100))
     ends = {end for _, end in sentence_spans(text)}
     for name in ("sentence", "recursive", "markdown", "semantic"):
-        chunks = chunk(dataset_of(text), name, size=30, overlap=8, embedder=FirstLetterEmbedder())
+        chunks = chunk(dataset_of(text), name, chunk_size=30, chunk_overlap=8, embedder=FirstLetterEmbedder())
         assert {piece.end for piece in chunks} <= ends

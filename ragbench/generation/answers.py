@@ -12,12 +12,12 @@ from ragbench.generation.context import context_chunks, cut_to_budget
 from ragbench.generation.extractive import extract_answers
 from ragbench.generation.replies import read_reply
 from ragbench.prompts import GENERATION_SYSTEM, NO_ANSWER, check_prompt, fill
-from ragbench.types import LLM, Answer, Chunk, Dataset, Embedder, Run
+from ragbench.types import Answer, Chunk, Dataset, Embedder, LLMLike, Run
 
 GENERATORS = ("extractive", "env", "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>")
 
 
-def check_llm(llm: str | LLM, settings: llms.Settings | None = None) -> None:
+def check_llm(llm: LLMLike, settings: llms.Settings | None = None) -> None:
     """Refuse a generator that does not exist or lacks its key, before anything is spent.
 
     Raises:
@@ -34,7 +34,7 @@ def generate_answers(
     dataset: Dataset,
     run: Run,
     chunks: Sequence[Chunk],
-    llm: str | LLM = "extractive",
+    llm: LLMLike = "extractive",
     *,
     prompt: str = "cited",
     k: int = 5,
@@ -81,7 +81,7 @@ def generate_answers(
         extracted = extract_answers(dataset.cases, kept, embedder)
         return [replace(answer, cut=cut.get(answer.query_id, ())) for answer in extracted]
 
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    model = llms.load_llm(llm)
     asked = [case for case in dataset.cases if kept[case.query_id]]
     replies = llms.generate_many(
         model,

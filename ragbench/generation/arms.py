@@ -11,7 +11,7 @@ from ragbench import llms
 from ragbench.generation.answers import check_llm, generate_answers
 from ragbench.generation.replies import read_reply
 from ragbench.prompts import GENERATION_SYSTEM, NO_ANSWER, closed_book
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Run
+from ragbench.types import Answer, Case, Chunk, Dataset, LLMLike, Run
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -30,7 +30,7 @@ class Arms(NamedTuple):
 def answer_arms(
     dataset: Dataset,
     chunks: Sequence[Chunk],
-    llm: str | LLM = "extractive",
+    llm: LLMLike = "extractive",
     *,
     prompt: str = "cited",
     k: int = 5,
@@ -54,7 +54,7 @@ def answer_arms(
         ConfigError, DataError: as `generate_answers`.
     """
     check_llm(llm)
-    model = llms.load_llm(llm) if isinstance(llm, str) and llm != "extractive" else llm
+    model = llm if llm == "extractive" else llms.load_llm(llm)
     gold = {case.query_id: found for case in dataset.cases if case.answerable and (found := _gold(dataset, case, k))}
     asked = dataset.select(gold)
     pieces = {chunk.chunk_id: chunk for found in gold.values() for chunk in found}
@@ -134,7 +134,7 @@ def _in_order(found: dict[str, list[Chunk]]) -> Run:
 
 
 def _by_heart(
-    cases: Sequence[Case], llm: str | LLM, concurrency: int, max_tokens: int, temperature: float
+    cases: Sequence[Case], llm: LLMLike, concurrency: int, max_tokens: int, temperature: float
 ) -> list[Answer]:
     if isinstance(llm, str):  # the extractive baseline has nothing to extract from
         return [Answer(case.query_id, NO_ANSWER, outcome="no_results") for case in cases]

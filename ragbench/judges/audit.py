@@ -17,7 +17,7 @@ from ragbench.judges.asking import NEEDS, Material
 from ragbench.judges.judging import judgeable, verdicts
 from ragbench.judges.pairwise import Pair, choose
 from ragbench.prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
-from ragbench.types import LLM, Answer, Chunk, Dataset
+from ragbench.types import Answer, Chunk, Dataset, LLMLike
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -62,7 +62,7 @@ class _Material(NamedTuple):
 def judge_audit(
     answers: Sequence[Answer],
     criterion: str,
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk] = (),
@@ -129,7 +129,7 @@ def judge_audit(
 
     limits = _checked(criterion, n, n_repeats, bounds, concurrency)
     material = _taken(answers, criterion, dataset, chunks, n)
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    model = llms.load_llm(llm)
     count = len(material.plain)
 
     repeats = verdicts(material.plain, criterion, model, n_samples=n_repeats, concurrency=concurrency)

@@ -19,7 +19,7 @@ from ragbench.prompts import (
     repair_preference,
     without_thoughts,
 )
-from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, Preference
+from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, LLMLike, Preference
 
 _REPLY_TOKENS = 400
 _TIMEOUT_S = 600.0
@@ -47,7 +47,7 @@ class Pair:
 def pairwise(
     answers_a: Sequence[Answer],
     answers_b: Sequence[Answer],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk] = (),
@@ -94,7 +94,7 @@ def pairwise(
     if concurrency < 1:
         raise ConfigError(f"concurrency is {concurrency}; expected 1 or more")
     pairs, decided = _pairs(answers_a, answers_b, dataset, chunks, names)
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    model = llms.load_llm(llm)
     if not allow_same_model:
         warn_of_same_model([*answers_a, *answers_b], model)
     asked = dict(zip([pair.query_id for pair in pairs], choose(pairs, model, names, concurrency), strict=True))

@@ -71,7 +71,7 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
     compared = [(query_id, text, reference) for query_id, text, reference in pairs if _labelled(reference)]
     if compared:
         texts = list(dict.fromkeys(str(text) for _, *both in compared for text in both))
-        model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+        model = load_embedder(embedder)
         row_of = {text: row for row, text in enumerate(texts)}
         vectors = np.asarray(model.encode(texts))  # one batch, each text once
         left = vectors[[row_of[text] for _, text, _ in compared]]

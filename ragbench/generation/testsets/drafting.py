@@ -24,7 +24,7 @@ from ragbench.prompts import (
     json_objects,
     without_thoughts,
 )
-from ragbench.types import LLM, Chunk, Completion, Dataset, Embedder, Span
+from ragbench.types import LLM, Chunk, Completion, Dataset, Embedder, LLMLike, Span
 
 MAX_OVERLAP = 0.5
 """Share of a question's word triples that its chunk may hold. Of questions by people (SQuAD, CLAPNQ, PubMedQA) 2 to 6 %
@@ -84,9 +84,9 @@ class _Support(BaseModel):
 def generate_drafts(
     dataset: Dataset,
     chunks: Sequence[Chunk],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
-    checker: str | LLM | None = None,
+    checker: LLMLike | None = None,
     per_chunk: int = 2,
     max_overlap: float = MAX_OVERLAP,
     max_similarity: float = MAX_SIMILARITY,
@@ -111,8 +111,8 @@ def generate_drafts(
     for name, share in (("max_overlap", max_overlap), ("max_similarity", max_similarity)):
         if not 0 <= share <= 1:
             raise ConfigError(f"{name} is {share}; expected a number from 0 to 1")
-    writer = llms.load_llm(llm) if isinstance(llm, str) else llm
-    judge = writer if checker is None else llms.load_llm(checker) if isinstance(checker, str) else checker
+    writer = llms.load_llm(llm)
+    judge = writer if checker is None else llms.load_llm(checker)
     replies = llms.generate_many(
         writer,
         _requests(dataset, chunks, per_chunk),
@@ -131,7 +131,7 @@ def generate_drafts(
         _examined(draft, chunk_of[draft.chunk_id], words_of[draft.chunk_id], dataset, max_overlap) for draft in drafts
     ]
     drafts = _supported(drafts, words_of, judge, concurrency)
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     left = [i for i, draft in enumerate(drafts) if draft.state == "open"]
     twins = duplicates([drafts[i].question for i in left], list(dataset.queries.values()), model, max_similarity)
     for i, twin in zip(left, twins, strict=True):
