@@ -399,14 +399,14 @@ def _rest(record: Any, *known: Sequence[str]) -> Mapping[str, Any]:
 def _id(value: Any) -> str:
     if isinstance(value, str) and value.strip():
         return value
-    if isinstance(value, Integral) and not isinstance(value, bool):
+    if isinstance(value, Integral) and value is not True and value is not False:
         return str(int(value))
     raise DataError(f"an id is {_brief(value)}; expected a string that is not empty, or a whole number")
 
 
 def _grade(value: Any) -> int:
     if isinstance(value, Real) and float(value).is_integer():
-        return int(value)
+        return int(float(value))
     raise DataError(f"a relevance grade is {_brief(value)}; expected a whole number, 1 and above is relevant")
 
 
@@ -418,6 +418,9 @@ def _brief(value: Any) -> str:
 def _shown(ids: Iterable[str]) -> str:
     return ", ".join(repr(one) for one in sorted(ids)[:3])
 
+
+Corpus = Mapping[str, Any] | Iterable[Any]
+"""Documents: by id, or a list or frame of texts or records; see `Dataset.from_dicts`."""
 
 Queries = Mapping[str, str] | Dataset | Sequence[str]
 """Questions to search with: by id, those of a dataset, or texts, which are their own ids then."""
@@ -589,8 +592,17 @@ class Embedder(Protocol):
         ...
 
 
-EmbedderLike = str | Embedder | Callable[[Sequence[str]], Any]
-"""What `load_embedder` takes: a name, an `Embedder`, or a function of a list of texts."""
+class _Encoder(Protocol):
+    def encode(self, texts: Any, /) -> Any: ...
+
+
+class _Embeddings(Protocol):
+    def embed_documents(self, texts: Any, /) -> Any: ...
+    def embed_query(self, text: Any, /) -> Any: ...
+
+
+EmbedderLike = str | Embedder | _Encoder | _Embeddings | Callable[[Sequence[str]], Any]
+"""What `load_embedder` takes: a name, an `Embedder`, a function of a list of texts, a model of other libraries."""
 
 
 @runtime_checkable

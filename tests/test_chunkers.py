@@ -105,7 +105,7 @@ def test_nothing_is_lost_moved_or_too_large(
 ) -> None:
     dataset = dataset_of(*texts, title=title)
     overlap = data.draw(st.integers(0, size - 1), label="overlap")
-    options: dict[str, Any] = {"size": size, "overlap": overlap, "tokenizer": tokenizer}
+    options: dict[str, Any] = {"chunk_size": size, "chunk_overlap": overlap, "tokenizer": tokenizer}
     chunks = chunk(dataset, name, embedder=FirstLetterEmbedder(), **options)
     assert_sound(dataset, chunks, size=size, tokenizer=tokenizer, capped=name != "document")
 
@@ -145,48 +145,48 @@ def test_offsets_point_into_title_and_text(name: str) -> None:
 @pytest.mark.parametrize("name", CHUNKERS)
 def test_same_input_same_chunks(name: str) -> None:
     text = "Alpha beta. Gamma delta! " * 50
-    assert texts_of(text, name, size=16, overlap=3) == texts_of(text, name, size=16, overlap=3)
+    assert texts_of(text, name, chunk_size=16, chunk_overlap=3) == texts_of(text, name, chunk_size=16, chunk_overlap=3)
 
 
 NUMBERS = " ".join(str(i) for i in range(10))
 
 
 def test_fixed_windows() -> None:
-    assert texts_of(NUMBERS, "fixed", size=4) == ["0 1 2 3", "4 5 6 7", "8 9"]
+    assert texts_of(NUMBERS, "fixed", chunk_size=4) == ["0 1 2 3", "4 5 6 7", "8 9"]
 
 
 def test_fixed_windows_with_overlap() -> None:
-    assert texts_of(NUMBERS, "fixed", size=4, overlap=1) == ["0 1 2 3", "3 4 5 6", "6 7 8 9"]
-    assert texts_of(NUMBERS, "fixed", size=4, overlap=3)[-2:] == ["5 6 7 8", "6 7 8 9"]
+    assert texts_of(NUMBERS, "fixed", chunk_size=4, chunk_overlap=1) == ["0 1 2 3", "3 4 5 6", "6 7 8 9"]
+    assert texts_of(NUMBERS, "fixed", chunk_size=4, chunk_overlap=3)[-2:] == ["5 6 7 8", "6 7 8 9"]
 
 
 def test_fixed_may_cut_inside_a_word() -> None:
-    assert texts_of("tokenized", "fixed", size=1) == ["token", "ized"]
+    assert texts_of("tokenized", "fixed", chunk_size=1) == ["token", "ized"]
 
 
 def test_characters_between_tokens_go_to_the_chunk_before() -> None:
-    assert texts_of("one\x01 \x02two", "fixed", size=1) == ["one\x01 \x02", "two"]
+    assert texts_of("one\x01 \x02two", "fixed", chunk_size=1) == ["one\x01 \x02", "two"]
 
 
 def test_a_character_of_many_tokens_is_not_cut() -> None:
-    assert texts_of("a😀b", "fixed", size=2, tokenizer="wordllama") == ["a", "😀", "b"]
+    assert texts_of("a😀b", "fixed", chunk_size=2, tokenizer="wordllama") == ["a", "😀", "b"]
 
 
 def test_sentences_are_joined_as_long_as_they_fit() -> None:
     text = "One two. Three four.  Five six. Seven."
-    assert texts_of(text, "sentence", size=6) == ["One two. Three four.", "Five six. Seven."]
+    assert texts_of(text, "sentence", chunk_size=6) == ["One two. Three four.", "Five six. Seven."]
 
 
 def test_a_long_sentence_is_cut_between_words_if_it_can() -> None:
     text = "One tokenized two tokenized. Three."  # "tokenized" is two tokens
-    assert texts_of(text, "sentence", size=4) == ["One tokenized two", "tokenized.", "Three."]
-    assert texts_of(text, "fixed", size=4) == ["One tokenized two", "tokenized. Three", "."]
-    assert texts_of(text, "sentence", size=2) == ["One", "tokenized", "two", "tokenized", ".", "Three."]
+    assert texts_of(text, "sentence", chunk_size=4) == ["One tokenized two", "tokenized.", "Three."]
+    assert texts_of(text, "fixed", chunk_size=4) == ["One tokenized two", "tokenized. Three", "."]
+    assert texts_of(text, "sentence", chunk_size=2) == ["One", "tokenized", "two", "tokenized", ".", "Three."]
 
 
 def test_sentence_overlap_ends_with_a_sentence() -> None:
     text = "One two. Three four. Five six. Seven eight."  # three tokens each
-    assert texts_of(text, "sentence", size=7, overlap=4) == [
+    assert texts_of(text, "sentence", chunk_size=7, chunk_overlap=4) == [
         "One two. Three four.",
         "Three four. Five six.",
         "Five six. Seven eight.",
@@ -195,34 +195,36 @@ def test_sentence_overlap_ends_with_a_sentence() -> None:
 
 def test_overlap_in_tokens_where_no_sentence_fits() -> None:
     text = "One two three four five six seven. Eight nine ten eleven twelve."
-    assert texts_of(text, "sentence", size=10, overlap=2)[0] == "One two three four five six seven. Eight nine"
+    assert (
+        texts_of(text, "sentence", chunk_size=10, chunk_overlap=2)[0] == "One two three four five six seven. Eight nine"
+    )
 
 
 def test_recursive_prefers_paragraphs_to_lines_to_sentences() -> None:
     text = "A b. C d.\nE f. G h.\n\nI j."
-    assert texts_of(text, "recursive", size=12) == ["A b. C d.\nE f. G h.", "I j."]
-    assert texts_of(text, "recursive", size=6) == ["A b. C d.", "E f. G h.", "I j."]
-    assert texts_of(text, "recursive", size=3) == ["A b.", "C d.", "E f.", "G h.", "I j."]
+    assert texts_of(text, "recursive", chunk_size=12) == ["A b. C d.\nE f. G h.", "I j."]
+    assert texts_of(text, "recursive", chunk_size=6) == ["A b. C d.", "E f. G h.", "I j."]
+    assert texts_of(text, "recursive", chunk_size=3) == ["A b.", "C d.", "E f.", "G h.", "I j."]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_line_ends_of_all_systems(end: str) -> None:
-    assert texts_of(f"A b c{end}{end}D e f{end} {end}G h i", "recursive", size=4) == ["A b c", "D e f", "G h i"]
+    assert texts_of(f"A b c{end}{end}D e f{end} {end}G h i", "recursive", chunk_size=4) == ["A b c", "D e f", "G h i"]
 
 
 def test_markdown_cuts_before_headings_highest_first() -> None:
     text = "# One\n\na b c\n\n## Sub\n\nd e f\n\n# Two\n\ng h i"
-    assert texts_of(text, "markdown", size=12) == ["# One\n\na b c\n\n## Sub\n\nd e f", "# Two\n\ng h i"]
-    assert texts_of(text, "markdown", size=8) == ["# One\n\na b c", "## Sub\n\nd e f", "# Two\n\ng h i"]
+    assert texts_of(text, "markdown", chunk_size=12) == ["# One\n\na b c\n\n## Sub\n\nd e f", "# Two\n\ng h i"]
+    assert texts_of(text, "markdown", chunk_size=8) == ["# One\n\na b c", "## Sub\n\nd e f", "# Two\n\ng h i"]
 
 
 def test_markdown_heading_stays_with_its_text() -> None:
     text = "intro one two three four\n\n# Head\n\nfive six seven. eight nine ten"
-    assert texts_of(text, "recursive", size=7) == [
+    assert texts_of(text, "recursive", chunk_size=7) == [
         "intro one two three four\n\n# Head",
         "five six seven. eight nine ten",
     ]
-    assert texts_of(text, "markdown", size=7) == [
+    assert texts_of(text, "markdown", chunk_size=7) == [
         "intro one two three four",
         "# Head\n\nfive six seven.",
         "eight nine ten",
@@ -231,17 +233,20 @@ def test_markdown_heading_stays_with_its_text() -> None:
 
 def test_markdown_headings_in_a_row_stay_together() -> None:
     text = "intro one two three\n\n# Head\n\n## Sub\n\nfour five six seven eight"
-    assert texts_of(text, "markdown", size=8)[1].startswith("# Head\n\n## Sub\n\nfour")
+    assert texts_of(text, "markdown", chunk_size=8)[1].startswith("# Head\n\n## Sub\n\nfour")
 
 
 def test_markdown_overlap_stops_at_a_heading() -> None:
     text = "# One\n\na b c d e f\n\n# Two\n\ng h i j k l"
-    assert texts_of(text, "markdown", size=10, overlap=2) == ["# One\n\na b c d e f", "# Two\n\ng h i j k l"]
+    assert texts_of(text, "markdown", chunk_size=10, chunk_overlap=2) == [
+        "# One\n\na b c d e f",
+        "# Two\n\ng h i j k l",
+    ]
 
 
 def test_markdown_of_pydoc_topics() -> None:
     text = 'The "pass" statement\n********************\n\nNothing happens.\n\nSee also\n========\n\nThe manual.\n'
-    assert texts_of(text, "markdown", size=40) == [
+    assert texts_of(text, "markdown", chunk_size=40) == [
         'The "pass" statement\n********************\n\nNothing happens.',
         "See also\n========\n\nThe manual.",
     ]
@@ -249,7 +254,7 @@ def test_markdown_of_pydoc_topics() -> None:
 
 def test_semantic_cuts_where_the_subject_changes() -> None:
     text = "Ant one. Ant two. Ant three. Bee one. Bee two. Bee three. Cow one. Cow two. Cow three."
-    assert texts_of(text, "semantic", size=12) == [
+    assert texts_of(text, "semantic", chunk_size=12) == [
         "Ant one. Ant two. Ant three.",
         "Bee one. Bee two. Bee three.",
         "Cow one. Cow two. Cow three.",
@@ -288,7 +293,7 @@ def test_semantic_of_sentences_without_vectors() -> None:
 
 
 def test_document_is_one_chunk_whatever_its_size() -> None:
-    assert texts_of("  word " * 5000, "document", size=1) == [("  word " * 5000).strip()]
+    assert texts_of("  word " * 5000, "document", chunk_size=1) == [("  word " * 5000).strip()]
 
 
 def test_many_documents_in_several_groups() -> None:
@@ -309,11 +314,11 @@ def test_one_very_long_word() -> None:
     ("name", "options", "message"),
     [
         ("recursiv", {}, "did you mean 'recursive'"),
-        ("fixed", {"size": 0}, "at least 1 token, not 0"),
-        ("fixed", {"size": 2.5}, "whole number of tokens, not 2.5"),
-        ("fixed", {"size": True}, "whole number of tokens, not True"),
-        ("fixed", {"overlap": -1}, "below the size of 256 tokens, not -1"),
-        ("document", {"size": 8, "overlap": 8}, "below the size of 8 tokens, not 8"),
+        ("fixed", {"chunk_size": 0}, "at least 1 token, not 0"),
+        ("fixed", {"chunk_size": 2.5}, "whole number of tokens, not 2.5"),
+        ("fixed", {"chunk_size": True}, "whole number of tokens, not True"),
+        ("fixed", {"chunk_overlap": -1}, "below the size of 256 tokens, not -1"),
+        ("document", {"chunk_size": 8, "chunk_overlap": 8}, "below the size of 8 tokens, not 8"),
         ("fixed", {"tokenizer": "minlm"}, "did you mean 'minilm'"),
         ("semantic", {"embedder": "wordlama"}, "wordllama"),
     ],

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,7 +40,7 @@ from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.segments import in_groups, load_tokenizer, sentence_spans, token_offsets, trim
-from ragbench.types import Chunk, Dataset, Document, EmbedderLike, as_documents
+from ragbench.types import Chunk, Corpus, Dataset, Document, EmbedderLike, as_documents
 
 if TYPE_CHECKING:
     from ragbench.chunkers.borders import Level
@@ -56,7 +56,7 @@ _SHORT_LEAST_DOCUMENTS = 20
 
 
 def chunk(
-    dataset: Dataset | Mapping[str, Any] | Sequence[Any],
+    dataset: Dataset | Corpus,
     chunker: str | Callable[..., Any] = "recursive",
     *,
     chunk_size: int = 256,
@@ -163,11 +163,13 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
         ConfigError: there is no such chunker.
     """
     if isinstance(chunker, str) and chunker not in CHUNKERS and is_import(chunker):
-        chunker = imported(chunker, "chunker")
-        if not callable(chunker):
+        found = imported(chunker, "chunker")
+        if not callable(found):
             raise ConfigError(f"chunker {chunker!r} cannot be called; expected a function of a document's text")
+        return check_chunker(found)
     if callable(chunker):
-        return chunker() if inspect.isclass(chunker) else chunker
+        own: Any = chunker
+        return own() if inspect.isclass(own) else own  # type: ignore[no-any-return]
     if chunker not in CHUNKERS:
         raise ConfigError(unknown("chunker", chunker, CHUNKERS, f"{', '.join(CHUNKERS)}, {FORM}"))
     return chunker

@@ -74,7 +74,7 @@ folder, or a name on the Hugging Face hub)
         )
 
 
-def load_embedder(name: EmbedderLike) -> Embedder:
+def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
     """The embedder of that name; the same object for the same name as long as its files are the same.
 
     - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), else from the hub. Reads 256 word
@@ -232,7 +232,8 @@ def _own(given: Any) -> Embedder:
     if callable(encode := getattr(model, "encode", None)):
         return OwnEmbedder(encode, getattr(model, "encode_query", encode), name)
     if callable(embed := getattr(model, "embed_documents", None)):
-        return OwnEmbedder(embed, lambda texts: [model.embed_query(text) for text in texts], name)
+        embed_query: Any = getattr(model, "embed_query", None)
+        return OwnEmbedder(embed, lambda texts: [embed_query(text) for text in texts], name)
     if callable(model):
         return OwnEmbedder(model, model, name)
     raise ConfigError(

@@ -11,7 +11,7 @@ from ragbench import llms
 from ragbench.generation.answers import check_llm, generate_answers
 from ragbench.generation.replies import read_reply
 from ragbench.prompts import GENERATION_SYSTEM, NO_ANSWER, closed_book
-from ragbench.types import Answer, Case, Chunk, Dataset, LLMLike, Run
+from ragbench.types import LLM, Answer, Case, Chunk, Dataset, LLMLike, Run
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -134,7 +134,7 @@ def _in_order(found: dict[str, list[Chunk]]) -> Run:
 
 
 def _by_heart(
-    cases: Sequence[Case], llm: LLMLike, concurrency: int, max_tokens: int, temperature: float
+    cases: Sequence[Case], llm: str | LLM, concurrency: int, max_tokens: int, temperature: float
 ) -> list[Answer]:
     if isinstance(llm, str):  # the extractive baseline has nothing to extract from
         return [Answer(case.query_id, NO_ANSWER, outcome="no_results") for case in cases]

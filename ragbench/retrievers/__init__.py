@@ -58,7 +58,7 @@ def make_retriever(
     if not chunks:
         raise ConfigError("there are no chunks to index: every document is empty; name a corpus that holds texts")
     if own is not None:
-        index = own(chunks) if inspect.isclass(own) or not isinstance(own, Retriever) else own
+        index: Any = own(chunks) if _makes_one(own) else own
         if not isinstance(index, Retriever):
             raise ConfigError(
                 f"retriever {own!r} gave {type(index).__name__} for the chunks; expected an object with "
@@ -81,6 +81,10 @@ hybrid:<embedder>, package.module:attribute
     """
     if _own(name) is None:
         _parse(name)
+
+
+def _makes_one(own: Any) -> bool:
+    return inspect.isclass(own) or not isinstance(own, Retriever)
 
 
 def _own(name: Any) -> Any:

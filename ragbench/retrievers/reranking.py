@@ -54,7 +54,7 @@ def check_reranker(model: str | Callable[..., Any]) -> Any:
     Raises:
         ConfigError: it is neither.
     """
-    own = imported(model, "reranker") if is_import(model) else model
+    own: Any = imported(model, "reranker") if isinstance(model, str) and is_import(model) else model
     if isinstance(own, type):
         own = own()
     if isinstance(own, str) and own.strip():

@@ -16,7 +16,7 @@ from ragbench.generation import check_llm, generate_answers
 from ragbench.llms import check_servers, load_llm
 from ragbench.prompts import check_prompt, fill
 from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Document, LLMLike, Retriever, Run
+from ragbench.types import LLM, Answer, Case, Chunk, Corpus, Dataset, LLMLike, Retriever, Run, as_documents
 
 
 class Pipeline:
@@ -39,7 +39,7 @@ class Pipeline:
 
     def __init__(
         self,
-        dataset: Dataset | Mapping[str, Document],
+        dataset: Dataset | Corpus,
         retriever: str | Retriever | Callable[[Sequence[Chunk]], Retriever] = "bm25",
         *,
         chunker: str | Callable[..., Any] = "recursive",
@@ -57,7 +57,7 @@ class Pipeline:
         name: str = "",
     ) -> None:
         if not isinstance(dataset, Dataset):
-            dataset = Dataset("", "", dataset, (), {})
+            dataset = Dataset("", "", as_documents(dataset), (), {})
         if k < 1 or depth < k:
             raise ConfigError(f"k is {k} and depth {depth}; expected k of 1 or more, and a depth of at least k")
         check_retriever(retriever)
