@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError
 from ragbench.extension import object_name
 from ragbench.generation import check_llm, generate_answers
 from ragbench.llms import check_servers, load_llm
-from ragbench.prompts import check_prompt, fill
+from ragbench.prompts.generation_prompts import check_prompt, fill
 from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve
 from ragbench.types import LLM, Answer, Case, Chunk, Corpus, Dataset, LLMLike, Retriever, Run, as_documents
 
