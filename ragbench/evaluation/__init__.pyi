@@ -10,10 +10,20 @@ from .evaluating import (
     result_of,
 )
 from .folder import FILES, STAGING, load_result, load_results, result_folders, save
-from .parameters import WHERE, check_models, check_parameters, check_requests, config_name, configuration
+from .parameters import (
+    WHERE,
+    check_models,
+    check_parameters,
+    check_requests,
+    config_name,
+    configuration,
+    notebook_parameters,
+    typed,
+)
 from .provenance import environment, own_version
 from .result import Result, new_result
 from .results import Results, leaderboard
+from .schema import read_report
 from .suites import SUITES, select_categories, select_suite
 from .targets import Targets, check_gates_measured, load_targets, verdict
 from .timings import Timings
@@ -53,12 +63,15 @@ __all__ = [
     "load_results",
     "load_targets",
     "new_result",
+    "notebook_parameters",
     "own_version",
+    "read_report",
     "result_folders",
     "result_of",
     "save",
     "select_categories",
     "select_suite",
+    "typed",
     "verdict",
     "with_probabilities",
 ]
