@@ -66,6 +66,7 @@ def explore(
     Raises:
         ConfigError: an unknown name or measure.
         ComparisonError: the results are of different data.
+        DataError: no question is scored.
     """
     own = Results([results] if isinstance(results, Result) else results)
     check_comparable(own)
@@ -73,12 +74,12 @@ def explore(
     sides = own
     if len(own) > 1:
         first = baseline_name(own, baseline)
-        second = contender or next(name for name in own.leaderboard(main)["name"] if name != first)
-        sides = Results([own[first], own[second]])
+        ranked = own.leaderboard(main)["name"] if len(own) > 2 and not contender else [one.name for one in own]
+        sides = Results([own[first], own[contender or next(name for name in ranked if name != first)]])
     data, notes = data_of(sides[0], dataset)
     texts = Texts(data)
     found = [doubtful_of(result, data, claims) for result in sides]
-    given = [side_of(result, texts, own or {}) for result, own in zip(sides, found, strict=True)]
+    given = [side_of(result, texts, doubtful or {}) for result, doubtful in zip(sides, found, strict=True)]
     cases = {case.query_id: case for case in data.cases}
     categories = {case.query_id: case.category for case in sides[0].report.cases}
     questions = [

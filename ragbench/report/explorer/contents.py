@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.safety import load_safety_samples
-from ragbench.errors import DataWarning, RagbenchError
+from ragbench.errors import DataError, DataWarning, RagbenchError
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.formats import short
 from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.suites import select_suite
 from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
-from ragbench.report.evaluation import doubtful_claims
+from ragbench.report.evaluation import doubtful_claims, interval, number
 from ragbench.report.sweep import tested
 from ragbench.scoring import claim_table
-from ragbench.statistics import summarise
 from ragbench.types import Answer, Case, Chunk, Dataset, Passage
 
 _CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
@@ -178,28 +177,30 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
     """The measures of the axes, `main` first, each with what the library finds: nothing is tested in the script.
 
     `main` is compared as the leaderboard compares it, adjusted over all `results`; the others as one family.
+
+    Raises:
+        DataError: nothing is scored.
     """
     scored = [set(side.scores.dropna(subset=["value"])["measure"]) for side in sides]
-    others = [
+    names = [
         name
-        for name in dict.fromkeys([*LEADERBOARD, *BRIEF, *sides[0].scores["measure"]])
-        if name != main
-        and all(name in own for own in scored)
-        and (name in LEADERBOARD or name in BRIEF or perspective_of(name) in ("own", "judge"))
+        for name in dict.fromkeys([main, *LEADERBOARD, *BRIEF, *sides[0].scores["measure"]])
+        if all(name in own for own in scored)
+        and (name in (main, *LEADERBOARD, *BRIEF) or perspective_of(name) in ("own", "judge"))
     ]
+    if not names:
+        raise DataError(f"{', '.join(side.name for side in sides)}: no measure scores a question of each")
     rows: dict[str, tuple[str, list[int]]] = {}
     if len(sides) == 1:
-        table = summarise(sides[0].scores[sides[0].scores["measure"].isin([main, *others])])
-        for row in table.to_dict("records"):
-            interval = "" if row["ci_low"] != row["ci_low"] else f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]"
-            asked = f"over {row['n_scored']} of {row['n']} questions"
-            rows[row["measure"]] = f"Mean {row['measure']} {row['mean']:.3f}{interval} {asked}.", []
+        for one in sides[0].report.measures:
+            mean = " ".join([number(one.value), interval(one.ci_low, one.ci_high)]).strip()
+            rows[one.measure] = f"Mean {one.measure} {mean} over {one.n_scored} of {one.n} questions.", []
     else:
         first, second = sides[0].name, sides[1].name
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataWarning)  # it is in the column `note`, and from there in the sentence
-            tables = [results.compare(first, measures=[main])]
-            tables += [sides.compare(first, measures=others)] if others else []
+            tables = [results.compare(first, measures=names[:1])]
+            tables += [sides.compare(first, measures=names[1:])] if names[1:] else []
         for row in (row for table in tables for row in table[table["name"] == second].to_dict("records")):
             counts = [int(row[name]) for name in ("wins", "losses", "ties")]
             adjusted = f"p (Holm, {row['n_tests']} {'tests' if row['n_tests'] > 1 else 'test'})"
@@ -216,7 +217,7 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
             "conclusion": rows[name][0],
             "counts": rows[name][1],
         }
-        for name in (main, *others)
+        for name in names
     ]
 
 

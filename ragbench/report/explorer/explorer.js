@@ -134,17 +134,21 @@ function explore(root, data, onSelect = () => {}) {
     update({});
   }
 
-  function search(event) {
-    const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+  function prepare() {
     haystack ??= questions.map((one) =>
       [one.id, one.text, one.reference, ...one.sides.flatMap((side) => [side.answer, side.why])].join("\n").toLowerCase());
+  }
+
+  function search(event) {
+    const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+    prepare();
     filter("text", words.length && ((_, i) => words.every((word) => haystack[i].includes(word))));
   }
 
   const kindOptions = Object.entries(WORDS).map(([kind, word]) => option(kind, `${KINDS[kind]} ${word}`));
   const measureOptions = measures.map((one, i) => option(i, one.name));
   const form = h("form", { class: "filters", onsubmit: (event) => event.preventDefault() },
-    h("label", { class: "wide" }, h("span", {}, "Text"), h("input", { type: "search", placeholder: "question, answer or id", oninput: search })),
+    h("label", { class: "wide" }, h("span", {}, "Text"), h("input", { type: "search", placeholder: "question, answer or id", onfocus: prepare, oninput: search })),
     pair ? select("Change", [option("", "all"), ...kindOptions], (kind) => filter("kind", kind && ((_, i) => kinds[i] === kind))) : null,
     choice("category", "Category", [[null, (one) => one.category]]),
     choice("cause", "Cause of failure", ofSides((one) => one.cause), (cause) => causes[cause] ?? cause),
