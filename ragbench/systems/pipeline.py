@@ -13,7 +13,7 @@ from ragbench.chunkers import chunk
 from ragbench.errors import ConfigError
 from ragbench.generation import check_llm, generate_answers
 from ragbench.llms import check_servers
-from ragbench.prompts import check_prompt, fill
+from ragbench.prompts.generation_prompts import check_prompt, fill
 from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve
 from ragbench.types import LLM, Answer, Case, Dataset, Document, Run
 
