@@ -53,7 +53,7 @@ from ragbench import judges, report
 parameters = {name: globals()[name] for name in __annotations__}
 data = rb.load_dataset(dataset)
 data = data.select(list(data.queries)[:max_queries])
-chunks = rb.chunk(data, chunker, size=chunk_size)
+chunks = rb.chunk(data, chunker, chunk_size=chunk_size)
 run = rb.retrieve(rb.make_retriever(retriever, chunks), data.queries, chunks)
 answers = rb.generate_answers(data, run, chunks, llm, prompt=prompt, k=k)
 judgements, apart, wanted = [], [], criteria.split(",")
