@@ -62,8 +62,9 @@ def compare(
             better (`registry.higher_is_better`), a lower value wins.
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
         mde: smallest true difference that this many queries would show with a power of 0.8 in a two-sided test at alpha
-            (uncorrected), from the t distribution; the same as `detectable` of `required_queries`. A smaller
-            difference that matters needs more queries, whatever p is. pd.NA where all queries differ by the same, and
+            (uncorrected), from the t distribution, expected over the true deviations that these queries leave possible;
+            the same as `detectable` of `required_queries`. A smaller difference that matters needs more queries,
+            whatever p is. pd.NA where all queries differ by the same, and
             with fewer queries than the test needs (6 at alpha = 0.05).
         note: where the differences are heavily skewed (also a `DataWarning`) or all equal, the consequence.
         n_tests, n_unpaired, n_clusters, interval, test: see above and below.
