@@ -194,3 +194,19 @@ def test_a_module_is_imported_when_it_is_named_and_not_before() -> None:
     imported("my_rag:answer", "system")
     assert "my_rag" in sys.modules
     assert str(Path.cwd()) not in sys.path
+
+
+def test_the_example_of_the_readme_runs() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    example = text[text.index("## Your own parts") :].split("```python\n")[1].split("```")[0]
+    mine = {
+        name: imported(f"my_rag:{name}", "object") for name in ("Overlap", "letters", "parrot", "verdict", "answer")
+    }
+    names: dict[str, Any] = {"rb": rb, "data": data(), "chunks": rb.chunk(CORPUS), "MyIndex": mine["Overlap"]}
+    names["splitter"] = type("Splitter", (), {"split_text": staticmethod(imported("my_rag:by_sentence", "object"))})
+    names["my_model"] = type("Model", (), {"encode": staticmethod(mine["letters"])})
+    names |= {"scores": imported("my_rag:shortest_first", "object"), "my_llm": mine["parrot"]}
+    names |= {"my_judge": mine["verdict"], "my_rag": mine["answer"], "my_score": lambda text: 0.0}
+    exec(example, names)
+    assert names["verdicts"][0].value == 1.0
+    assert set(names["result"].scores["measure"]) >= {"answer_words"}
