@@ -121,7 +121,8 @@ def test_a_misspelt_provider_is_a_mistake_and_no_reason_to_skip(tmp_path: Path) 
 def test_mistakes_in_marker_and_options_are_named(tmp_path: Path) -> None:
     marked = '@pytest.mark.ragbench(querys=["p002"])\ndef test_x(ragbench_dataset):\n    pass\n'
     assert (
-        "@pytest.mark.ragbench has no argument 'querys'; expected dataset, corpus, split" in run(tmp_path, marked).stdout
+        "@pytest.mark.ragbench has no argument 'querys'; expected dataset, corpus, split"
+        in run(tmp_path, marked).stdout
     )
     plain = "def test_x(ragbench_dataset):\n    pass\n"
     assert "has no question 'nobody'; check query_ids" in run(tmp_path, plain, "--ragbench-queries=nobody").stdout
