@@ -42,7 +42,7 @@ def compare(
     Columns:
         measure: in the order of `measures`, or of `baseline`.
         baseline, contender: means over the pairs used; `difference` is contender - baseline.
-        ci_low, ci_high: 1 - alpha interval of the difference; `interval` says which. "BCa": paired bootstrap over
+        ci_low, ci_high: 1 - alpha interval of the difference; `interval` is the method. "BCa": paired bootstrap over
             queries (Efron 1987), from 100 pairs of which 50 differ, unless heavily skewed. "Gaffke":
             otherwise, where BCa covers too little, the limits of Gaffke (2005), see `ragbench.statistics.intervals`;
             they always have a width. Either excludes 0 exactly where p_value < alpha. "none": one pair, or equal
@@ -62,13 +62,14 @@ def compare(
             better (`registry.higher_is_better`), a lower value wins.
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
         mde: smallest true difference that this many queries would show with a power of 0.8 in a two-sided test at alpha
-            (uncorrected), from the t distribution; the same as `detectable` of `required_queries`. A smaller
-            difference that matters needs more queries, whatever p is. pd.NA where all queries differ by the same, and
+            (uncorrected), from the t distribution, expected over the true deviations that these queries leave possible;
+            the same as `detectable` of `required_queries`. A smaller difference that matters needs more queries,
+            whatever p is. pd.NA where all queries differ by the same, and
             with fewer queries than the test needs (6 at alpha = 0.05).
         note: where the differences are heavily skewed (also a `DataWarning`) or all equal, the consequence.
         n_tests, n_unpaired, n_clusters, interval, test: see above and below.
 
-    With `cluster` (query_id -> group: several questions from one document, say) whole groups are drawn and flipped,
+    With `cluster` (query_id -> group: such as several questions from one document) whole groups are drawn and flipped,
     and the standard error is that of groups: questions from one document are not independent, and treating them as if
     they were makes intervals too short. `n_clusters` is their number (without `cluster`, n). Fewer than some
     ten groups show little: with 5, no p is below 2 / 2**5.
