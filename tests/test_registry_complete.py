@@ -84,7 +84,7 @@ def emitted() -> set[str]:
         "score_answers": s.score_answers(DATA, answers),
         "score_pipeline": s.score_pipeline(DATA, answers),
         "score_judgements": s.score_judgements(judged),
-        "score_arms": s.score_arms(DATA, arms, dict.fromkeys(ARMS, judged)),
+        "score_ablations": s.score_ablations(DATA, arms, dict.fromkeys(ARMS, judged)),
         "score_safety_inputs": s.score_safety_inputs(DATA),
         "score_safety_outputs": s.score_safety_outputs(DATA),
     }
