@@ -143,7 +143,8 @@ def compare_all(
         units.append(_Units(sums, np.bincount(codes).astype(np.float64), cluster is not None))
     differences = [pair.difference for pair in pairs]
     p_values, tests = _p_values(pairs, units, n_resamples, seed)
-    widths = [_width(measure, pair) for (_, measure), pair in zip(rows, pairs, strict=True)]
+    ranges = [bounds_of(measure, pair.before, pair.after) for (_, measure), pair in zip(rows, pairs, strict=True)]
+    widths = [Bounds(low - high, high - low) for low, high in ranges]
     values = [unit.values for unit in units]
     low, high, intervals = mean_intervals(values, widths, alpha, n_resamples=n_resamples, seed=seed)
     for row, unit in enumerate(units):
@@ -208,12 +209,6 @@ class _Units(NamedTuple):
         center = self.sums.sum() / self.sizes.sum()
         linear: Floats = center + (self.sums - center * self.sizes) / self.sizes.mean()
         return linear
-
-
-def _width(measure: str, pair: Pairs) -> Bounds:
-    """The smallest and the largest possible difference of a measure."""
-    low, high = bounds_of(measure, pair.before, pair.after)
-    return Bounds(low - high, high - low)
 
 
 def _p_values(pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int, seed: int) -> tuple[Floats, list[str]]:

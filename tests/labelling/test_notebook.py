@@ -55,7 +55,7 @@ def executed(folder: Path, **parameters: str | int) -> str:
     return shown
 
 
-def test_the_notebook_writes_a_sheet_and_goes_on_with_it(folder: Path) -> None:
+def test_the_notebook_writes_a_sheet_and_continues_it(folder: Path) -> None:
     shown = executed(folder, sweep_dir="small", n=8)
     assert "VBox(children=" in shown
     assert re.search(r"\*\*me\*\* has labelled \*\*0 of \d\*\*", shown)
