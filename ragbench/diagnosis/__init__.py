@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ragbench.diagnosis.causes import CAUSES, CORRECTNESS, count_causes, diagnose
+from ragbench.diagnosis.causes import CAUSES, CORRECTNESS, STAGE_OF, by_severity, count_causes, diagnose
 from ragbench.diagnosis.recommendations import Recommendation, recommend
 from ragbench.diagnosis.two_parts import two_part_table
 
 __all__ = [
-    "CAUSES", "CORRECTNESS", "Recommendation", "count_causes", "diagnose", "recommend", "two_part_table",
+    "CAUSES", "CORRECTNESS", "STAGE_OF", "Recommendation", "by_severity", "count_causes", "diagnose", "recommend",
+    "two_part_table",
 ]  # fmt: skip

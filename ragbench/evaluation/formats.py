@@ -163,7 +163,7 @@ def judgement_of(fields: dict[str, Any]) -> Judgement:
 
 
 def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
-    kept = ("query_id", "cause", "evidence", "test", "measure", "value")
+    kept = ("query_id", "cause", "evidence", "test", "measure", "value", "held")
     failed = diagnosis[diagnosis["failed"]].astype(object)
     rows = failed.where(failed.notna(), None)[list(kept)].to_dict("records")
     kept_rows = (

@@ -56,6 +56,8 @@ def compare(
             any false alarm at alpha; "fdr_bh" (Benjamini & Hochberg 1995) holds the expected share of false alarms
             among what is called a difference; "fdr_by" does so under any dependence. Testing many measures costs
             power: name those that you mean to decide by.
+        decision: "better" or "worse" where p_adjusted < alpha (a lower value is better where
+            `registry.higher_is_better` says so), "undecided" elsewhere, which does not prove them equal; "" untested.
         effect_size: mean of the differences over their standard deviation (d_z of Cohen 1988); pd.NA if every query
             gains the same.
         wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse; where lower is
@@ -77,6 +79,9 @@ def compare(
     >>> def scores(*values):
     ...     return pd.DataFrame({"query_id": list("abcdef"), "measure": "RR", "value": values})
     >>> result = compare(scores(0, 0.5, 0, 0, 0.5, 1), scores(1, 1, 0.5, 0.5, 1, 1))
+    >>> result  # prints short; all columns are there
+      measure baseline contender               difference      p   decision
+    0      RR    0.333     0.833  +0.500 [-0.197, +0.790]  0.062  undecided
     >>> result[["difference", "p_value", "wins", "ties", "losses", "n"]].round(3)
        difference  p_value  wins  ties  losses  n
     0         0.5    0.062     5     1       0  6
@@ -86,6 +91,8 @@ def compare(
         ConfigError: a measure that is not there, an unknown correction, a setting out of range.
         DataError: frames that are not tidy scores, or queries without a group in `cluster`.
     """
+    from ragbench.statistics.frames import printed_short, short_comparison
+
     result = compare_all(
         {"baseline": baseline, "contender": contender},
         "baseline",
@@ -96,7 +103,7 @@ def compare(
         cluster=cluster,
         seed=seed,
     )
-    return result.drop(columns="name")
+    return printed_short(result.drop(columns="name"), short_comparison)
 
 
 def compare_all(
@@ -125,6 +132,8 @@ def compare_all(
     """
     import pandas as pd
 
+    from ragbench.statistics.frames import printed_short, short_comparison
+
     check_settings(n_resamples, alpha, seed)
     if correction not in CORRECTIONS:
         raise ConfigError(unknown("correction", correction, CORRECTIONS))
@@ -146,7 +155,8 @@ def compare_all(
     _warn(rows, notes)
     gains = [d if higher_is_better(measure) else -d for d, (_, measure) in zip(differences, rows, strict=True)]
     deviations = [difference.std(ddof=1) if len(difference) > 1 else math.nan for difference in differences]
-    return pd.DataFrame(
+    adjusted = adjusted_p_values(p_values, correction)
+    result = pd.DataFrame(
         {
             "name": [name for name, _ in rows],
             "measure": [measure for _, measure in rows],
@@ -156,7 +166,8 @@ def compare_all(
             "ci_low": nullable(low),
             "ci_high": nullable(high),
             "p_value": nullable(p_values),
-            "p_adjusted": nullable(adjusted_p_values(p_values, correction)),
+            "p_adjusted": nullable(adjusted),
+            "decision": [_decision(gain, p, alpha) for gain, p in zip(gains, adjusted, strict=True)],
             "effect_size": nullable([_effect(d, s) for d, s in zip(differences, deviations, strict=True)]),
             "wins": [int((gain > TIE).sum()) for gain in gains],
             "ties": [int((np.abs(gain) <= TIE).sum()) for gain in gains],
@@ -171,6 +182,15 @@ def compare_all(
             "note": notes,
         }
     )
+    return printed_short(result, short_comparison)
+
+
+def _decision(gain: Floats, p_adjusted: float, alpha: float) -> str:
+    if math.isnan(p_adjusted):
+        return ""
+    if p_adjusted >= alpha:
+        return "undecided"
+    return "better" if gain.mean() > 0 else "worse"
 
 
 class _Units(NamedTuple):

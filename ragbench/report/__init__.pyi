@@ -1,0 +1,97 @@
+from .configuration import (
+    answer_table,
+    budget_curve,
+    busiest_document,
+    category_table,
+    chunk_tokens,
+    dataset_table,
+    findings,
+    question_table,
+)
+from .decisions import (
+    COSTS,
+    compare_sweeps,
+    known_costs,
+    margin_decisions,
+    variance_table,
+)
+from .failures import (
+    PARTS,
+    arm_table,
+    as_markdown,
+    failure_details,
+    gap_table,
+    plain,
+    worst_failures,
+)
+from .judging import (
+    judge_findings,
+    label_findings,
+)
+from .labels import (
+    draft_findings,
+    reference_findings,
+    reference_table,
+    topic_points,
+)
+from .models import (
+    agreement_table,
+    answer_measure,
+    answer_scores,
+    cost_table,
+    generation_facts,
+    generation_table,
+    invented_table,
+    unscored_table,
+)
+from .perspectives import (
+    perspective_table,
+)
+from .sweep import (
+    budget_curves,
+    conclusion,
+    leaderboard_markdown,
+    order_changes,
+)
+
+__all__ = [
+    "COSTS",
+    "PARTS",
+    "agreement_table",
+    "answer_measure",
+    "answer_scores",
+    "answer_table",
+    "arm_table",
+    "as_markdown",
+    "budget_curve",
+    "budget_curves",
+    "busiest_document",
+    "category_table",
+    "chunk_tokens",
+    "compare_sweeps",
+    "conclusion",
+    "cost_table",
+    "dataset_table",
+    "draft_findings",
+    "failure_details",
+    "findings",
+    "gap_table",
+    "generation_facts",
+    "generation_table",
+    "invented_table",
+    "judge_findings",
+    "known_costs",
+    "label_findings",
+    "leaderboard_markdown",
+    "margin_decisions",
+    "order_changes",
+    "perspective_table",
+    "plain",
+    "question_table",
+    "reference_findings",
+    "reference_table",
+    "topic_points",
+    "unscored_table",
+    "variance_table",
+    "worst_failures",
+]
