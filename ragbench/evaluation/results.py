@@ -214,10 +214,10 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     order = [not higher_is_better(main), True]
     table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")  # unscored come last
     table.insert(0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna()))
-    return printed_short(table, partial(_short, main=main))
+    return printed_short(table, partial(_printed, main=main))
 
 
-def _short(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
+def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
     """What a leaderboard prints: the ranking measure with its interval, other means, known costs, and the two ranks
     (which say more than the recalls they come from)."""
     from ragbench.statistics.frames import with_interval

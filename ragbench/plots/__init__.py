@@ -21,14 +21,12 @@ from ragbench.plots.drawing import (
     VERMILLION,
     YELLOW,
     legend_below,
+    new_axes,
+    new_figure,
     nothing_to_draw,
 )
-from ragbench.plots.drawing import new_axes as new_axes
-from ragbench.plots.drawing import new_figure as new_figure
-from ragbench.plots.failures import CAUSE_COLOURS as CAUSE_COLOURS
-from ragbench.plots.failures import STAGE_COLOURS as STAGE_COLOURS
-from ragbench.plots.failures import plot_causes as plot_causes
-from ragbench.plots.judges import plot_judge_audit as plot_judge_audit
+from ragbench.plots.failures import CAUSE_COLOURS, STAGE_COLOURS, plot_causes
+from ragbench.plots.judges import plot_judge_audit
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
@@ -38,6 +36,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     FloatArray = npt.NDArray[np.float64]
+
+__all__ = [
+    "CAUSE_COLOURS",
+    "STAGE_COLOURS",
+    "Style",
+    "colour_of",
+    "legend_below",
+    "new_axes",
+    "new_figure",
+    "plot_budget_curves",
+    "plot_categories",
+    "plot_causes",
+    "plot_ceilings",
+    "plot_chunk_sizes",
+    "plot_judge_audit",
+    "plot_questions",
+    "plot_span_coverage",
+    "styles",
+]
 
 # The retrievers that ragbench names by itself keep their colour whatever else is in the sweep.
 _KNOWN = {

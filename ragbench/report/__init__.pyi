@@ -15,6 +15,7 @@ from .decisions import (
     margin_decisions,
     variance_table,
 )
+from .evaluation import write_report
 from .failures import (
     PARTS,
     arm_table,
@@ -94,4 +95,5 @@ __all__ = [
     "unscored_table",
     "variance_table",
     "worst_failures",
+    "write_report",
 ]

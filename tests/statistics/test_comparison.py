@@ -43,8 +43,8 @@ def test_hand_computed() -> None:
 def test_columns() -> None:
     result = compare(scores(a=[1.0, 0.0], b=[0.0, 0.0]), scores(a=[1.0, 0.0], b=[0.0, 1.0]))
     assert ", ".join(result.columns) == (
-        "measure, baseline, contender, difference, ci_low, ci_high, p_value, p_adjusted, effect_size, "
-        "wins, ties, losses, n, mde, n_tests, n_unpaired, n_clusters, interval, test, note"
+        "measure, baseline, contender, difference, ci_low, ci_high, p_value, p_adjusted, decision, "
+        "effect_size, wins, ties, losses, n, mde, n_tests, n_unpaired, n_clusters, interval, test, note"
     )
     assert result["measure"].tolist() == ["a", "b"]
 

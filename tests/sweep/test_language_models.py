@@ -62,8 +62,8 @@ if judge:
     again = judges.spread(answers, judge_apart)
     apart = rb.judge(again, wanted, judge, dataset=data, chunks=chunks, mode="apart", allow_same_model=True)
 documents = rb.to_documents(run, chunks)
-scores = pd.concat([rb.score_run(data.qrels, documents, ["nDCG@10"]), rb.score_judgements(judgements)])
-result = rb.new_result(
+scores = pd.concat([rb.score_run(data.qrels, documents, ["nDCG@10"]), rb.scoring.score_judgements(judgements)])
+result = rb.evaluation.new_result(
     parameters=parameters, dataset=data, run=documents, scores=scores, answers=answers,
     judgements=judgements, facts=report.generation_facts(answers),
 )
