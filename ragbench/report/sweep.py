@@ -81,7 +81,7 @@ def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -
     if not pairs:
         return "There is one configuration only, so no order to compare."
     changed = sum((a_k - b_k) * (a_budget - b_budget) < 0 for (a_k, a_budget), (b_k, b_budget) in pairs)
-    place = table["budget"].rank(ascending=False, method="min").astype(int)
+    table["place"] = table["budget"].rank(ascending=False, method="min").astype(int)
     first_k = table.sort_values(["k", "name"], ascending=[False, True]).iloc[0]
     first = table.sort_values(["budget", "name"], ascending=[False, True]).iloc[0]
     if first_k["name"] == first["name"]:
@@ -89,7 +89,7 @@ def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -
     else:
         lead = (
             f"At k = {k}, where bigger chunks bring more text, {first_k['label']} leads; at an equal {budget} tokens "
-            f"it is number {place[first_k.name]} of {len(table)} and {first['label']} leads"
+            f"it is number {first_k['place']} of {len(table)} and {first['label']} leads"
         )
     return f"{lead}. {changed} of {len(pairs)} pairs of configurations change their order between the two."
 

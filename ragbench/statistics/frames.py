@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pandas as pd
 
@@ -29,7 +29,8 @@ class ShortFrame(pd.DataFrame):
         return repr(self._printed())
 
     def _repr_html_(self) -> str | None:
-        return self._printed()._repr_html_()  # type: ignore[operator]
+        shown: str | None = self._printed()._repr_html_()  # type: ignore[operator]
+        return shown
 
 
 def printed_short(frame: pd.DataFrame, short: Callable[[pd.DataFrame], pd.DataFrame]) -> pd.DataFrame:
@@ -44,8 +45,8 @@ def printed_short(frame: pd.DataFrame, short: Callable[[pd.DataFrame], pd.DataFr
     return shown
 
 
-def with_interval(value: float, low: float, high: float, form: str = "{:.3f}") -> str:
-    """A number with its interval, "–" where there is none.
+def with_interval(value: Any, low: Any = None, high: Any = None, form: str = "{:.3f}") -> str:
+    """A number with its interval, if it has one; "–" where there is no number.
 
     >>> with_interval(0.25, 0.1612, 0.3, "{:+.3f}")
     '+0.250 [+0.161, +0.300]'
@@ -59,8 +60,8 @@ def short_comparison(frame: pd.DataFrame) -> pd.DataFrame:
     """The columns of `compare` that decide: measure, means, difference with its interval, adjusted p, decision."""
     bounds = zip(frame["difference"], frame["ci_low"], frame["ci_high"], strict=True)
     return frame[[name for name in ("name", "measure", "baseline", "contender") if name in frame]].assign(
-        baseline=[with_interval(value, pd.NA, pd.NA) for value in frame["baseline"]],
-        contender=[with_interval(value, pd.NA, pd.NA) for value in frame["contender"]],
+        baseline=[with_interval(value) for value in frame["baseline"]],
+        contender=[with_interval(value) for value in frame["contender"]],
         difference=[with_interval(*row, "{:+.3f}") for row in bounds],
         p=[p_text(p) for p in frame["p_adjusted"]],
         decision=frame["decision"],
