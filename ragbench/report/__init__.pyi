@@ -16,6 +16,7 @@ from .decisions import (
     variance_table,
 )
 from .evaluation import write_report
+from .explorer import Explorer, explore
 from .failures import (
     PARTS,
     arm_table,
@@ -58,6 +59,7 @@ from .sweep import (
 __all__ = [
     "COSTS",
     "PARTS",
+    "Explorer",
     "agreement_table",
     "answer_measure",
     "answer_scores",
@@ -74,6 +76,7 @@ __all__ = [
     "cost_table",
     "dataset_table",
     "draft_findings",
+    "explore",
     "failure_details",
     "findings",
     "gap_table",

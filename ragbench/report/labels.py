@@ -74,7 +74,7 @@ def topic_points(
     import numpy as np
     import pandas as pd
 
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     ids = {chunk.chunk_id for chunk in sampled}
     good = {draft.chunk_id for draft in drafts if draft.state == "accepted"}
     others = [chunk for chunk in chunks if chunk.chunk_id not in ids]

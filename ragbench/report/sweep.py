@@ -126,12 +126,12 @@ def conclusion(
     rows = comparison[(comparison["measure"] == measure) & (comparison["name"] == best)]
     own = rows.iloc[0] if len(rows) and rows.iloc[0]["n"] else None
     if own is not None:
-        found.append(f"**Against the baseline**, {label[baseline]}: {_tested(own, 'p_adjusted', 'Holm-adjusted p')}.")
+        found.append(f"**Against the baseline**, {label[baseline]}: {tested(own, 'p_adjusted', 'Holm-adjusted p')}.")
     if pair["n"] > 1:
         power = ""
         if pair["mde"] is not pd.NA:  # every question moved alike: no power to report
             power = f"; this many questions show a difference of {pair['mde']:.3f} or more (80 % power)"
-        found.append(f"**Against the runner-up**, {label[second]}: {_tested(pair, 'p_value', 'p')}{power}.")
+        found.append(f"**Against the runner-up**, {label[second]}: {tested(pair, 'p_value', 'p')}{power}.")
     else:
         found.append(f"The runner-up, {label[second]}, and it have too few scored questions in common: {pair['n']}.")
     # The best of many was chosen for its score, luck included: queries that did not choose it say what it is worth.
@@ -177,7 +177,7 @@ def _next_step(best: Result, label: str, other: str) -> str:
     return f"{choice}{lost}: {words}. {_ACTIONS[stage]}."
 
 
-def _tested(row: Any, p: str, p_name: str) -> str:
+def tested(row: Any, p: str, p_name: str) -> str:
     """A row of a comparison in words; a tie on every question is not presented as a test."""
     from ragbench.statistics.frames import with_interval
 
