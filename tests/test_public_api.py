@@ -65,10 +65,11 @@ def test_a_name_that_left_the_root_gives_its_new_place() -> None:
     moved = vars(rb)["_MOVED"]
     assert not set(moved) & set(rb.__all__)
     for name, module in moved.items():
-        with pytest.warns(DeprecationWarning, match=rf"ragbench\.{name} is now ragbench\.{module}\.{name}"):
+        new = vars(rb)["_RENAMED"].get(name, name)
+        with pytest.warns(DeprecationWarning, match=rf"ragbench\.{name} is now ragbench\.{module}\.{new}"):
             old = getattr(rb, name)
-        assert old is getattr(getattr(rb, module), name)
-        assert name in getattr(rb, module).__all__
+        assert old is getattr(getattr(rb, module), new)
+        assert new in getattr(rb, module).__all__
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:

@@ -128,7 +128,7 @@ def diagnose(
         answers: with `contexts` and `cut` as chunk ids, or `passages` with their doc_id.
         judgements: verdicts, if any: their explanations become evidence.
         scores: tidy scores with the measures of `CORRECTNESS`, and where it was measured claim_support; those of the
-            ablations ("oracle_...", "empty_...", see `ragbench.scoring.score_arms`) test the cause.
+            ablations ("oracle_...", "empty_...", see `ragbench.scoring.score_ablations`) test the cause.
         chunks: that `run` and `answers` name.
         depth: how deep "not retrieved" looks.
         calibrations: measure -> what its values mean on data of this kind, as from

@@ -74,7 +74,7 @@ def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     """Each measure in each arm: the columns of `summarise` after `arm`, the arm with the least context last.
 
     Args:
-        scores: as from `ragbench.scoring.score_arms`; none gives no rows.
+        scores: as from `ragbench.scoring.score_ablations`; none gives no rows.
     """
     import pandas as pd
 

@@ -6,7 +6,7 @@
   does not; and where all values are alike it has no width, though other questions may differ.
 
 How bad is the unseen value? For a *proof* (`equivalent`, `within_margin`) as bad as the measure allows: a question may
-lose everything. Then an error rate of alpha holds whatever the distribution (Learned-Miller & Thomas 2019). For an
+lose everything. Then an error rate of alpha holds for any distribution (Learned-Miller & Thomas 2019). For an
 *estimate* of a graded measure that would be twice as wide as need be, so that the unseen value lies 1 + (10 / n)**2
 times as far from the mean as the farthest that was seen, within the bounds; but at the bounds where all values are
 equal, and for values of 0 and 1 only. For 0/1 values these limits are those of Clopper and Pearson (1934), and for a
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 ENOUGH_PAIRS = 100
 ENOUGH_MOVING = 50
-"""BCa is used from so many values, of which so many must differ from the most common one."""
+"""BCa is used from this many values, of which this many must differ from the most common one."""
 
 _JUST = 1e-6  # how far beyond 0 a limit is put that a test has shown to be beyond it: no printed digit
 
 
 class Bounds(NamedTuple):
-    """The least and the largest value that is possible; infinite where that is not known."""
+    """The smallest and the largest possible value; infinite where unknown."""
 
     low: float
     high: float
 
 
 def wilson_interval(values: Floats, alpha: float) -> tuple[float, float]:
-    """Interval of the mean of values that are all 0 or 1 (Wilson 1927), which never is without width.
+    """Interval of the mean of values that are all 0 or 1 (Wilson 1927), which always has a width.
 
     >>> [round(limit, 4) for limit in wilson_interval(np.array([1.0] * 81 + [0.0] * 182), 0.05)]  # Newcombe 1998
     [0.2553, 0.3662]
@@ -120,7 +120,7 @@ def decided(low: Floats, high: Floats, centers: Floats, p_values: Floats, alpha:
 
 
 def skewness_note(differences: Floats) -> str:
-    """What is wrong with a test and an interval of so few differences of this shape; "" where nothing is.
+    """The problem of a test and an interval with differences of this distribution; "" where there is none.
 
     >>> skewness_note(np.array([-0.05] * 29 + [0.95]))[:44]
     'heavily skewed: few questions differ by much'
@@ -130,7 +130,7 @@ def skewness_note(differences: Floats) -> str:
         return ""
     if _no_spread(differences) and len(differences) < ENOUGH_PAIRS:
         return (
-            "all equal, so nothing is known about those of other questions; p says that the sign is the same each "
+            "all equal, so those of other questions are unknown; p means that the sign is the same each "
             "time, not that rare questions cannot turn the mean around"
         )
     if not _skewed(moving):

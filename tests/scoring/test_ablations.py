@@ -1,10 +1,10 @@
-"""score_arms: the same questions under each arm's name, and an abstention brings nothing."""
+"""score_ablations: the same questions under each arm's name, and an abstention brings nothing."""
 
 from __future__ import annotations
 
 import math
 
-from ragbench.scoring import score_arms
+from ragbench.scoring import score_ablations
 from ragbench.types import Answer, Case, Dataset, Judgement
 
 CASES = [
@@ -16,7 +16,7 @@ DATASET = Dataset("mine", "test", {}, CASES, {})
 
 
 def values(arms: dict[str, list[Answer]], judged: dict[str, list[Judgement]] | None = None) -> dict[str, float]:
-    frame = score_arms(DATASET, arms, judged, embedder="wordllama")
+    frame = score_ablations(DATASET, arms, judged, embedder="wordllama")
     return {f"{m} {q}": v for q, m, v in frame.itertuples(index=False, name=None)}
 
 
@@ -56,4 +56,4 @@ def test_verdicts_of_the_arms_get_their_name_and_abstained_ones_are_zero() -> No
 
 
 def test_no_arms_no_scores() -> None:
-    assert score_arms(DATASET, {}).empty
+    assert score_ablations(DATASET, {}).empty

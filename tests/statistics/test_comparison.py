@@ -193,8 +193,8 @@ def test_mde_is_what_a_power_analysis_and_required_queries_say(n: int) -> None:
     rng = np.random.default_rng(3)
     before, after = rng.random(n), rng.random(n)
     mde = row(before, after)["mde"]
-    standardised = TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8)
-    assert mde == pytest.approx(standardised * np.std(after - before, ddof=1), rel=1e-3)
+    known = TTestPower().solve_power(nobs=n, alpha=0.05, power=0.8) * np.std(after - before, ddof=1)
+    assert known < mde < known * (1 + 1 / n), "the deviation is an estimate"
     assert mde == required_queries(scores(m=before), scores(m=after), 0.1).iloc[0]["detectable"]
 
 
