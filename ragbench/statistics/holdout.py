@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.registry import higher_is_better
-from ragbench.statistics.adjusting import p_text
 from ragbench.statistics.columns import check_settings
 from ragbench.statistics.comparison import compare
+from ragbench.statistics.p_values import p_text
 from ragbench.statistics.pairing import matrix_of, measure_among
 from ragbench.statistics.summary import summarise
 
