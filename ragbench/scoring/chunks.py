@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-
 def score_chunks(
     dataset: Dataset, chunks: Sequence[Chunk], *, tokenizer: str = "minilm", embedder: str | Embedder = "wordllama"
 ) -> pd.DataFrame:
