@@ -39,7 +39,7 @@ def test_power_is_that_of_statsmodels(effect: float, n: int, alpha: float) -> No
     assert power_of(effect, n, alpha) == pytest.approx(theirs, abs=1e-9)
 
 
-def test_what_can_be_detected_has_the_power_asked_for() -> None:
+def test_the_detectable_difference_has_the_given_power() -> None:
     seven = pilot(-1.0, -1.0, -1.0, 0.0, 1.0, 1.0, 1.0)
     row = required_queries(*seven, 0.5, power=0.9, alpha=0.1).iloc[0]
     ratio = row["detectable"] / row["deviation"]
