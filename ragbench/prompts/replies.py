@@ -109,7 +109,9 @@ def read_outcome(text: str) -> str:
     >>> read_outcome("I'm sorry, but I can't help with that.")
     'blocked'
     """
-    plain = re.sub(r"\[[\d ,\[\]–-]*\]|【[\d ,]*】|[*_`\"“”]", _blank, text.replace("’", "'").casefold())
+    signs = re.compile(r"\[[\d ,\[\]–-]*\]|【[\d ,]*】|[*_`\"“”]")
+    # The underscore of NO_ANSWER stays.
+    plain = signs.sub(lambda sign: "_" if sign[0] == "_" else " ", text.replace("’", "'").casefold())
     plain = " ".join(plain.split()).replace("i'm ", "i am ").replace("we're ", "we are ").replace(" .", ".")
     plain = _LABEL.sub("", plain).lstrip("-–—' ")
     if not plain:
@@ -123,10 +125,6 @@ def read_outcome(text: str) -> str:
     first = re.match(r".*?(?:[.!?](?=\s|$)|$)", plain)
     found = _ABSTAINS.search(first[0]) if first else None
     return "no_results" if found and not _GOES_ON.search(plain) else "success"
-
-
-def _blank(match: re.Match[str]) -> str:
-    return "_" if match[0] == "_" else " "  # the underscore of NO_ANSWER stays
 
 
 def without_thoughts(reply: str) -> str:

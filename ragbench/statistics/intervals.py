@@ -12,7 +12,7 @@ times as far from the mean as the farthest that was seen, within the bounds; but
 equal, and for values of 0 and 1 only. For 0/1 values these limits are those of Clopper and Pearson (1934), and for a
 paired difference of 0/1 values they exclude 0 exactly where McNemar's exact test does.
 
-tests/statistics/test_promises.py simulates the coverage (`pytest -m simulation -s`).
+tests/statistics/test_coverage.py simulates the coverage (`pytest -m simulation -s`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Do intervals, proofs, power and tests keep their promises? Simulations with a known truth.
 
-`pytest -m simulation -s tests/statistics/test_promises.py` prints the tables; small ones are in the default run.
+`pytest -m simulation -s tests/statistics/test_coverage.py` prints the tables; small ones are in the default run.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def check_outlier(experiments: int) -> None:
 
 
 @pytest.mark.simulation
-def test_one_outlier_is_no_difference_and_is_pointed_out() -> None:
+def test_one_outlier_is_not_a_difference_and_is_noted() -> None:
     check_outlier(1000)
 
 
