@@ -138,7 +138,8 @@ def _verdicts(text: str, result: Result) -> Report:
     """The report that `_verdicts_json` wrote, completed from the answers and scores of the result."""
     fields = json.loads(text)
     given = {answer.query_id: answer for answer in result.answers}
-    scores: dict[str, dict[str, float | None]] = {query_id: {} for query_id in result.queries}
+    names = dict.fromkeys(result.scores["measure"])
+    scores: dict[str, dict[str, float | None]] = {query_id: dict.fromkeys(names) for query_id in result.queries}
     for query_id, name, value in result.scores.itertuples(index=False, name=None):
         scores[query_id][name] = None if math.isnan(value) else value
     cases = []

@@ -17,8 +17,15 @@ if TYPE_CHECKING:
 WHERE = ("results_dir",)
 """Parameters that say where results go. They change no number, so they are no part of a configuration."""
 
+OF_PIPELINE = (
+    "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap", "tokenizer", "depth", "k", "llm", "prompt",
+    "max_context_tokens", "max_tokens", "temperature",
+)  # fmt: skip
+"""Parameters of ragbench's own pipeline; another `system` has none of them."""
+
 # Named in the readable part of a configuration's name, in this order, as far as a notebook has them.
-_READABLE = ("retriever", "reranker", "chunker", "chunk_size", "llm", "prompt")
+_READABLE = ("system", "retriever", "reranker", "chunker", "chunk_size", "llm", "prompt")
+_OF_ABLATIONS = ("oracle",)
 # The smallest value of each number.
 _LEAST = {
     "chunk_size": 1, "chunk_overlap": 0, "depth": 1, "k": 1, "max_queries": 0, "max_context_tokens": 0,
@@ -29,13 +36,26 @@ _LEAST = {
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that make a configuration: all but those that only say where results go.
 
+    Where `system` is "" or the name of a retriever, the others describe ragbench's own pipeline; any other system has
+    no parameters of the pipeline.
+
     Raises:
         ConfigError: if a value is not plain data (text, number, truth value, list or table of such).
 
     >>> configuration({"chunk_size": 128, "results_dir": "results/mine"})
     {'chunk_size': 128}
+    >>> configuration({"chunk_size": 128, "retriever": "hybrid:minilm", "system": "bm25"})
+    {'chunk_size': 128, 'retriever': 'bm25'}
+    >>> configuration({"chunk_size": 128, "split": "test", "system": "my_service.toml"})
+    {'split': 'test', 'system': 'my_service.toml'}
     """
     own = {key: value for key, value in parameters.items() if key not in WHERE}
+    system = own.get("system", "")
+    if "system" in own and is_pipeline(system):
+        own |= {"retriever": system} if system else {}
+        del own["system"]
+    elif system:
+        own = {key: value for key, value in own.items() if key not in (*OF_PIPELINE, *_OF_ABLATIONS)}
     for key, value in own.items():
         try:
             json.dumps(value, allow_nan=False)
@@ -44,6 +64,19 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
                 f"parameter {key!r} is {value!r}; expected text, a finite number, true or false, or a list of such"
             ) from exc
     return own
+
+
+def is_pipeline(system: Any) -> bool:
+    """Whether a `system` is ragbench's own pipeline: "", or the name of a retriever.
+
+    >>> [is_pipeline(one) for one in ("", "hybrid:wordllama", "service.toml", "answers.jsonl", "my_rag:answer")]
+    [True, True, False, False, False]
+    """
+    if not system:
+        return True
+    from ragbench.retrievers import RETRIEVERS
+
+    return str(system).partition(":")[0] in RETRIEVERS
 
 
 def config_name(parameters: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from ragbench.types import Dataset, System
 KINDS = ("pipeline", "http", "mcp")
 _FORMS = (
     "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file with [pipeline], [http] "
-    "or [mcp], or a .jsonl file of recorded answers"
+    "or [mcp], a .jsonl file of recorded answers, or a function or System as 'package.module:attribute'"
 )
 
 
