@@ -22,6 +22,8 @@ arrives; what is inside trusts its input.
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 from enum import StrEnum
 from importlib import import_module
@@ -52,6 +54,10 @@ class RagbenchError(Exception):
     def __init__(self, message: object = "", failure: FailureKind | None = None) -> None:
         super().__init__(message)
         self.failure = failure
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython and Jupyter show: the message says what to do, so the stack of calls is left out."""
+        return [f"{type(self).__name__}: {self}"]
 
 
 class DataError(RagbenchError, ValueError):
@@ -92,6 +98,20 @@ class DataWarning(UserWarning):
 
 class JudgeWarning(UserWarning):
     """A judge whose verdicts deserve less trust, such as a model that judges its own answers."""
+
+
+def _format_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    """Our warnings as one line; others as Python formats them."""
+    if issubclass(category, DataWarning | JudgeWarning):
+        return f"{category.__name__}: {message}\n"
+    return _python_format(message, category, filename, lineno, line)
+
+
+_python_format = warnings.formatwarning
+if "ipykernel" in sys.modules:  # a notebook, whose reader is not helped by a line of our source
+    warnings.formatwarning = _format_warning
 
 
 def require(module: str, extra: str) -> ModuleType:

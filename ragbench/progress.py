@@ -1,7 +1,8 @@
-"""Progress bars: on a terminal or in a notebook that somebody watches, and nowhere else."""
+"""Progress bars: on a terminal or in a notebook that someone watches, and nowhere else."""
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +11,40 @@ if TYPE_CHECKING:
 
 
 def progress_bar(total: int, desc: str, unit: str = "it", *, initial: int = 0) -> tqdm[Any]:
-    """A bar on standard error after two seconds, which leaves nothing behind; a log has none.
+    """A bar after two seconds, which leaves nothing behind; a log and a notebook that papermill runs have none.
 
-    It shows on a terminal and in Jupyter. TQDM_DISABLE=1 turns it off everywhere, as in the notebooks of a sweep.
+    It shows on a terminal and in Jupyter. TQDM_DISABLE=1 turns it off everywhere.
 
     >>> with progress_bar(10, "searching", "query") as bar:
     ...     _ = bar.update(10)
     """
     from tqdm import tqdm
 
-    options = {} if sys.stderr.isatty() or _in_jupyter() else {"disable": True}
+    options: dict[str, Any] = {"disable": True}
+    if _in_jupyter():
+        options = {"file": _Output(), "ncols": 100}
+    elif sys.stderr.isatty():
+        options = {}
     return tqdm(total=total, desc=desc, unit=unit, initial=initial, delay=2, leave=False, **options)
 
 
 def _in_jupyter() -> bool:
+    """Whether cells are run by someone who could be asked for input, as in JupyterLab; papermill could not."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
+    return bool(getattr(getattr(shell, "kernel", None), "_allow_stdin", False))
+
+
+class _Output(io.StringIO):
+    """An output of a cell that shows the last line written, and is empty at the end."""
+
+    _handle: Any = None
+
+    def write(self, text: str) -> int:
+        from IPython.display import display
+
+        line = {"text/plain": text.strip()}
+        if self._handle is not None:
+            self._handle.update(line, raw=True)
+        elif text.strip():
+            self._handle = display(line, raw=True, display_id=True)
+        return len(text)

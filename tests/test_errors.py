@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -51,3 +53,22 @@ def test_an_error_carries_the_kind_of_failure_to_another_process() -> None:
     error = pickle.loads(pickle.dumps(errors.ModelError("no reply", errors.FailureKind.TIMEOUT)))
     assert (str(error), error.failure) == ("no reply", errors.FailureKind.TIMEOUT)
     assert errors.DataError("x").failure is None
+
+
+def test_a_notebook_shows_one_line_of_an_expected_error() -> None:
+    error = errors.ConfigError("k is 0; expected 1 or more")
+    assert error._render_traceback_() == ["ConfigError: k is 0; expected 1 or more"]
+
+
+def test_a_notebook_shows_our_warnings_without_lines_of_source() -> None:
+    code = (
+        "import sys, types, warnings\n"
+        "sys.modules['ipykernel'] = types.ModuleType('ipykernel')\n"
+        "from ragbench.errors import DataWarning\n"
+        "warnings.warn('3 questions are empty', DataWarning)\n"
+        "warnings.warn('of another library', UserWarning)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    lines = done.stderr.splitlines()
+    assert lines[0] == "DataWarning: 3 questions are empty"
+    assert lines[1].startswith("<string>:5: UserWarning: of another library")

@@ -29,14 +29,35 @@ def test_only_a_terminal_has_a_bar(terminal: bool, monkeypatch: pytest.MonkeyPat
         assert bar.disable is not terminal
 
 
-def test_jupyter_has_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    class ZMQInteractiveShell:
-        """What IPython calls the shell of a notebook's kernel."""
-
+@pytest.mark.parametrize("watched", [True, False])
+def test_jupyter_has_one_where_someone_watches(watched: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel knows whether it may ask for input: JupyterLab allows it, papermill does not."""
+    shell = SimpleNamespace(kernel=SimpleNamespace(_allow_stdin=watched))
     monkeypatch.setattr(sys, "stderr", Screen(terminal=False))
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=ZMQInteractiveShell))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
     with progress_bar(10, "searching") as bar:
-        assert bar.disable is False
+        assert bar.disable is not watched
+
+
+def test_a_bar_in_a_notebook_is_one_output_that_ends_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            shown.append(data["text/plain"])
+
+    def display(data: dict[str, str], raw: bool, display_id: bool) -> Handle:
+        shown.append(data["text/plain"])
+        return Handle()
+
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr("ragbench.progress._in_jupyter", lambda: True)
+    with progress_bar(10, "searching") as bar:
+        bar.delay = 0  # type: ignore[attr-defined]
+        bar.update(5)
+        bar.refresh()
+    assert "searching:  50%" in shown[0]
+    assert shown[-1] == ""
 
 
 def test_the_log_of_a_slow_run_holds_no_bar() -> None:

@@ -10,7 +10,16 @@ from .evaluating import (
     result_of,
 )
 from .folder import FILES, STAGING, load_result, load_results, result_folders, save
-from .parameters import WHERE, check_models, check_parameters, check_requests, config_name, configuration
+from .parameters import (
+    WHERE,
+    check_models,
+    check_parameters,
+    check_requests,
+    config_name,
+    configuration,
+    notebook_parameters,
+    typed,
+)
 from .provenance import environment, own_version
 from .result import Result, new_result
 from .results import Results, leaderboard
@@ -55,6 +64,7 @@ __all__ = [
     "load_results",
     "load_targets",
     "new_result",
+    "notebook_parameters",
     "own_version",
     "result_folders",
     "result_of",
@@ -62,6 +72,7 @@ __all__ = [
     "select_categories",
     "select_suite",
     "system_of",
+    "typed",
     "verdict",
     "with_probabilities",
 ]

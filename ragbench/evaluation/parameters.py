@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,53 @@ _LEAST = {
     "chunk_size": 1, "chunk_overlap": 0, "depth": 1, "k": 1, "max_queries": 0, "max_context_tokens": 0,
     "max_tokens": 1, "temperature": 0, "judge_apart": 0, "seed": 0,
 }  # fmt: skip
+
+
+_WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
+
+
+def typed(name: str, value: Any, types: Sequence[type]) -> Any:
+    """The value of a parameter as one of `types` (none: any); a whole number is fine where a number is expected.
+
+    Raises:
+        ConfigError: the value has another type.
+
+    >>> typed("margin", 1, [float])
+    1.0
+    >>> typed("depth", "10", [int])
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: depth is '10'; expected a whole number
+    """
+    if float in types and type(value) is int:
+        return float(value)
+    if not types or type(value) in types:
+        return value
+    raise ConfigError(f"{name} is {value!r}; expected {' or '.join(_WORDS[own] for own in types)}")
+
+
+def notebook_parameters(**types: type) -> dict[str, Any]:
+    """The parameters of the notebook that calls this, as its parameters cell (or papermill) has set them.
+
+    Args:
+        types: the type of each parameter; no other name may be declared with a type before this is called.
+
+    Raises:
+        ConfigError: a name that is not a parameter (a misspelt one), a parameter that is not set, a value of another
+            type; each with its name.
+
+    >>> k: int = 5
+    >>> notebook_parameters(k=int)
+    {'k': 5}
+    """
+    namespace = sys._getframe(1).f_globals
+    declared = namespace.get("__annotations__", {})
+    if foreign := [name for name in declared if name not in types]:
+        for name in foreign:  # forgotten, so that the corrected cell can be run again in the same kernel
+            del declared[name]
+        raise ConfigError(unknown("parameter", foreign[0], types))
+    if missing := [name for name in types if name not in namespace]:
+        raise ConfigError(f"parameter {missing[0]} is not set; run the parameters cell, and check its names")
+    return {name: typed(name, namespace[name], [kind]) for name, kind in types.items()}
 
 
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:

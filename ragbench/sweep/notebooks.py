@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.evaluation import typed
 
 _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
-_NAMES = {str: "text", int: "a whole number", float: "a number", bool: "true or false", list: "a list", dict: "a table"}
 # Kernels write the code of a cell to such a file; warnings and tracebacks name it.
 _CELL_FILE = re.compile(r"[^\s\"'<>|]*ipykernel_\d+[/\\]\d+\.py")
 
@@ -29,21 +29,8 @@ class Parameter:
     types: tuple[type, ...]
 
     def accept(self, value: Any) -> Any:
-        """The value as the notebook expects it; a whole number is fine where a number is wanted.
-
-        Raises:
-            ConfigError: if the value has another type.
-
-        >>> Parameter("depth", 100, (int,)).accept("10")
-        Traceback (most recent call last):
-        ragbench.errors.ConfigError: depth is '10'; expected a whole number
-        """
-        if float in self.types and type(value) is int:
-            return float(value)
-        if not self.types or type(value) in self.types:
-            return value
-        expected = " or ".join(_NAMES[own] for own in self.types)
-        raise ConfigError(f"{self.name} is {value!r}; expected {expected}")
+        """The value as the notebook expects it: `ragbench.evaluation.typed`."""
+        return typed(self.name, value, self.types)
 
 
 @dataclass(frozen=True)
@@ -122,7 +109,7 @@ def _allowed(annotation: str, default: Any) -> tuple[type, ...]:
     named = tuple(_TYPES[word] for word in re.findall(r"\w+", re.sub(r"\[.*\]", "", annotation)) if word in _TYPES)
     if named:
         return named
-    return (type(default),) if type(default) in _NAMES and not annotation else ()
+    return (type(default),) if type(default) in _TYPES.values() and not annotation else ()
 
 
 def without_machine(notebook: dict[str, Any], renamed: Mapping[str, str], folders: Mapping[str, str]) -> dict[str, Any]:

@@ -1,0 +1,42 @@
+"""The parameters cell of a notebook: a misspelt name and a value of another type are refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragbench.errors import ConfigError
+
+CELL = "k: int = 5\nshare: float = 0.5\nname: str = ''\n"
+CALL = "from ragbench.evaluation import notebook_parameters\np = notebook_parameters(k=int, share=float, name=str)\n"
+
+
+def test_parameters_come_in_the_order_asked_for_as_papermill_left_them() -> None:
+    notebook: dict[str, object] = {}
+    exec(CELL + "share = 1\n" + CALL, notebook)
+    assert notebook["p"] == {"k": 5, "share": 1.0, "name": ""}
+    assert type(notebook["p"]["share"]) is float  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("cell", "message"),
+    [
+        (CELL.replace("share:", "shaer:"), "unknown parameter 'shaer'; did you mean 'share'?"),
+        (CELL + "kk: int = 1\n", "unknown parameter 'kk'; did you mean 'k'?"),
+        (CELL.replace("share: float", "shaer"), "parameter share is not set"),
+        (CELL.replace("= 5", "= '5'"), "k is '5'; expected a whole number"),
+        (CELL.replace("= 5", "= True"), "k is True; expected a whole number"),
+        (CELL.replace("0.5", "None"), "share is None; expected a number"),
+    ],
+)
+def test_a_misspelt_or_mistyped_parameter_is_refused_by_name(cell: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        exec(cell + CALL, {})
+    assert message in str(caught.value)
+
+
+def test_a_corrected_cell_runs_in_the_same_kernel() -> None:
+    notebook: dict[str, object] = {}
+    with pytest.raises(ConfigError):
+        exec(CELL.replace("share:", "shaer:") + CALL, notebook)
+    exec(CELL + CALL, notebook)
+    assert notebook["p"] == {"k": 5, "share": 0.5, "name": ""}
