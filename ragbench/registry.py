@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, unknown
@@ -376,7 +377,7 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     items = [given] if isinstance(given, Measure) else given.split(",") if isinstance(given, str) else [*given]
     found: list[Measure] = []
     for item in items:
-        one = _imported(item.strip()) if isinstance(item, str) and item.strip() else item
+        one = imported(item.strip(), "measure") if isinstance(item, str) and item.strip() else item
         if isinstance(one, Measure) and one.function is not None:
             found.append(one)
         elif callable(one) and not isinstance(one, Measure):
@@ -389,17 +390,26 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     return tuple(found)
 
 
-def _imported(text: str) -> Any:
+def imported(text: str, what: str, folder: str | Path = "") -> Any:
+    """What "package.module:attribute" names, `what` in messages; looked for where Python finds it, then in `folder`.
+
+    >>> imported("math:sqrt", "measure")(9)
+    3.0
+
+    Raises:
+        ConfigError: the text has another form, or the module or its attribute cannot be imported.
+    """
     module, colon, attribute = text.partition(":")
     if not colon or not module or not attribute:
-        raise ConfigError(f"measure {text!r} names no attribute; write 'package.module:attribute'")
-    sys.path.append(os.getcwd())
+        raise ConfigError(f"{what} {text!r} names no attribute; write 'package.module:attribute'")
+    place = os.path.abspath(folder or os.getcwd())
+    sys.path.append(place)
     try:
         return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as exc:
-        raise ConfigError(f"measure {text!r} could not be loaded: {exc}") from exc
+    except Exception as exc:  # a user's module may fail in any way
+        raise ConfigError(f"{what} {text!r} could not be loaded: {type(exc).__name__}: {exc}") from exc
     finally:
-        sys.path.pop()
+        sys.path.remove(place)
 
 
 def measures() -> pd.DataFrame:

@@ -18,6 +18,7 @@ from ragbench.progress import progress_bar
 from ragbench.retrievers import to_documents
 from ragbench.systems import (
     RETRIEVAL_ONLY,
+    FunctionSystem,
     Pipeline,
     RecordedSystem,
     ask,
@@ -28,6 +29,7 @@ from ragbench.systems import (
 )
 from ragbench.systems.asking import warn_of_failures
 from ragbench.systems.journal import AnswerJournal, JournaledSystem
+from ragbench.systems.loading import is_import, system_digest
 from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
@@ -108,10 +110,12 @@ def answer_all(
         loaded = load_system(system, dataset, settings)
         try:
             if keep and not isinstance(keep, AnswerJournal):
-                keep = AnswerJournal(keep, _identity(loaded.name, system))
+                keep = AnswerJournal(keep, f"{loaded.name} {system_digest(str(system))[:12]}")
             return answer_all(dataset, loaded, concurrency=concurrency, timed=timed, attacks=attacks, keep=keep)
         finally:
-            if callable(close := getattr(loaded, "close", None)):
+            # an object of the user's module is the user's to close
+            mine = not is_import(str(system)) or isinstance(loaded, FunctionSystem)
+            if mine and callable(close := getattr(loaded, "close", None)):
                 close()
     if isinstance(system, Pipeline):
         answered = _pipeline(dataset, system, timed)
@@ -156,13 +160,6 @@ def answer_all(
         seconds={"ask": asked_s},
     )
     return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
-
-
-def _identity(name: str, spec: str | Path) -> str:
-    """A system with its settings: its name, and a digest of the file that describes it."""
-    path = Path(spec).expanduser()
-    content = path.read_bytes() if path.is_file() else str(spec).encode()
-    return f"{name} {hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def _safety_answers(answered: Answered, system: System | Sequence[Answer], concurrency: int) -> dict[str, Answer]:

@@ -81,9 +81,7 @@ def ask_all(
         The answers, with `judgements`, `repeated`, `ablations` and `ablation_judgements`.
     """
     keep = Path(results_dir) / JOURNAL if str(results_dir) else ""
-    answered = answer_all(
-        dataset, system, attacks=attacks, concurrency=concurrency, keep=keep, settings=settings
-    )
+    answered = answer_all(dataset, system, attacks=attacks, concurrency=concurrency, keep=keep, settings=settings)
     pieces: Sequence[Chunk] = ()
     start = time.perf_counter()
     if ablations and isinstance(system, Pipeline):

@@ -168,9 +168,7 @@ def evaluate(
     if isinstance(detector, str):
         detector = load_detector(detector)
     start = time.perf_counter()
-    answered = ask_all(
-        dataset, system, judge=judge, criteria=_criteria(criteria, aims), attacks="safety" in chosen
-    )
+    answered = ask_all(dataset, system, judge=judge, criteria=_criteria(criteria, aims), attacks="safety" in chosen)
     asked = time.perf_counter() - start
     return result_of(
         answered, perspectives=chosen, targets=aims, embedder=embedder, support_model=support_model,
@@ -382,8 +380,8 @@ def result_of(
         advice=advice_for(report, answered, wanted),
         comparison=None if baseline is None else compare_reports(baseline, report),
     )
-    scored = [frame for frame in frames.values() if len(frame)] or [frames["overall"]]
-    scores = pd.concat(scored, ignore_index=True)[["query_id", "measure", "value"]]
+    filled = [frame for frame in frames.values() if len(frame)] or [frames["overall"]]
+    scores = pd.concat(filled, ignore_index=True)[["query_id", "measure", "value"]]
     scores = scores[scores["query_id"].isin(dataset.queries)].reset_index(drop=True)
     pipeline = answered.system.get("kind") == "Pipeline"
     result = new_result(

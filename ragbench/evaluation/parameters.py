@@ -7,10 +7,11 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
-from ragbench.types import Answer, Judgement
+from ragbench.types import Answer, Completion, Judgement
 
 if TYPE_CHECKING:
     from ragbench.llms import Settings
@@ -135,10 +136,14 @@ def config_name(parameters: Mapping[str, Any]) -> str:
 
     >>> config_name({"retriever": "dense:minilm", "chunker": "fixed", "chunk_size": 128, "seed": 0})
     'dense-minilm-fixed-128-e00ec49f'
+    >>> config_name({"system": "services/notes.toml"})[:-8], config_name({"system": "my_rag:answer"})[:-8]
+    ('notes-', 'my-rag-answer-')
     """
     own = configuration(parameters)
     if re.search(r"\s", str(own.get("prompt", ""))):
         own["prompt"] = "own-prompt"  # its digest tells it from others
+    if "system" in own:
+        own["system"] = re.sub(r"\.(toml|jsonl)$", "", str(own["system"]))
     words = [_word(str(own[key])) for key in _READABLE if own.get(key) not in (None, "", "extractive", "cited")]
     readable = "-".join(word for word in words if word)[:80].strip("-.") or "run"
     canonical = json.dumps(configuration(parameters), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -153,14 +158,23 @@ def _word(value: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
-def check_parameters(parameters: Mapping[str, Any], settings: Settings | None = None) -> None:
+def check_parameters(
+    parameters: Mapping[str, Any], settings: Settings | None = None, *, folder: str | Path = ""
+) -> None:
     """Refuse values that no run could use, as far as that can be told without running; for the names it knows.
 
-    Models must be such as may be asked under `settings`, by default those of the environment.
+    Models must be such as may be asked under `settings`, by default those of the environment. The files and modules of
+    a `system` are looked for in `folder`, by default the working directory.
 
     Raises:
         ConfigError: naming the parameter, its value and what was expected.
+        DataError: the recorded answers of a `system` cannot be read.
     """
+    parameters = configuration(parameters)
+    if system := parameters.get("system"):
+        from ragbench.systems.loading import check_system
+
+        check_system(system, folder=folder, settings=settings)
     if "chunker" in parameters:
         from ragbench.chunkers import CHUNKERS
 
@@ -194,15 +208,20 @@ def check_parameters(parameters: Mapping[str, Any], settings: Settings | None = 
         raise ConfigError(f"k is {parameters['k']} with depth {parameters['depth']}; k chunks must have been retrieved")
 
 
-def check_models(parameters: Mapping[str, Any], settings: Settings | None = None) -> None:
-    """Refuse models that cannot be asked here and now, before any document is read.
+def check_models(parameters: Mapping[str, Any], settings: Settings | None = None, *, folder: str | Path = "") -> None:
+    """Refuse models and services that cannot be asked here and now, before any document is read.
 
     Raises:
         ConfigError, ModelError: as `ragbench.llms.check_servers`.
     """
     from ragbench.llms import check_servers
 
+    parameters = configuration(parameters)
     check_servers(*(str(parameters.get(name, "")) for name in ("llm", "judge")), settings=settings)
+    if system := parameters.get("system"):
+        from ragbench.systems.loading import check_system
+
+        check_system(system, folder=folder, settings=settings, reachable=True)
 
 
 def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = ()) -> None:
@@ -213,8 +232,8 @@ def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = 
     Raises:
         ModelError: with the reason of the first failure.
     """
-    requests = {
-        "answers": [one.usage for one in answers if one.usage],
+    requests: dict[str, Sequence[Completion | Answer]] = {
+        "answers": [one.usage for one in answers if one.usage] or answers,
         "verdicts": [one for judgement in judgements for one in judgement.usage],
     }
     for what, asked in requests.items():
