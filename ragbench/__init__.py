@@ -4,76 +4,64 @@
 >>> rb.Document("d1", "Body.", title="Head").full_text
 'Head\\n\\nBody.'
 
-Names are loaded when they are first used, so that `import ragbench` is instant and silent.
+The names are in `__init__.pyi`; each is loaded when it is first used, so that `import ragbench` is instant and silent.
+Submodules (`rb.statistics`, `rb.metrics`, ...) hold the rest of the public names.
 """
 
 from __future__ import annotations
 
+import warnings
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
+import lazy_loader
+
 __version__ = "0.1.0"
 
-_HOME = {
-    "errors": ["DataWarning", "JudgeWarning", "RagbenchError"],
-    "types": [
-        "Answer", "Case", "Chunk", "Completion", "Dataset", "Document", "Embedder", "Judgement", "LLM",
-        "Passage", "Preference", "Retriever", "SafetySample", "Span", "System",
-    ],
-    "registry": ["Measure", "measures"],
-    "datasets": ["load_dataset"],
-    "datasets.corpus": ["load_corpus"],
-    "datasets.testsets": ["load_testset", "save_testset", "validate_testset"],
-    "datasets.testsets.editing": ["add_case", "remove_case", "replace_case"],
-    "datasets.writing": ["save_dataset"],
-    "embedders": ["load_embedder"],
-    "llms": ["ScriptedLLM", "cost_of", "dry_run", "generate_many", "load_llm"],
-    "chunkers": ["chunk"],
-    "retrievers": ["BM25", "Dense", "Hybrid", "make_retriever", "rerank", "retrieve", "search_latency", "to_documents"],
-    "generation": ["answer_arms", "generate_answers"],
-    "generation.references": ["generate_references"],
-    "generation.testsets": ["generate_drafts", "sample_chunks"],
-    "judges": ["agreement", "judge", "judge_audit", "pairwise"],
-    "scoring": [
-        "abstention_table", "ceilings", "claim_table", "context_ceilings", "destroyed_evidence",
-        "diversity_verdicts", "failed_cases", "judgement_states", "latency_table", "outcome_table",
-        "score_answers", "score_arms", "score_chunks", "score_context", "score_groundedness",
-        "score_judgements", "score_overall", "score_pipeline", "score_retrieval", "score_run",
-        "score_safety_inputs", "score_safety_outputs", "score_spans",
-    ],
-    "diagnosis": ["count_causes", "diagnose", "recommend", "two_part_table"],
-    "systems": [
-        "FunctionSystem", "HttpSystem", "McpSystem", "Pipeline", "RecordedSystem", "ask", "documents_of",
-        "ingest", "load_system", "load_target", "match_passages", "remove_ingested",
-    ],
-    "statistics": [
-        "Costs", "anova", "bradley_terry", "calibrate", "calibrate_difference", "compare", "compare_all",
-        "compare_until", "dataset_health", "equivalent", "held_out", "judge_agreement", "krippendorff_alpha",
-        "mcnemar", "narrowing_options", "pareto_front", "preference_table", "required_queries", "sequential",
-        "summarise", "summarise_samples", "within_margin",
-    ],
-    "metrics.safety": ["injection_score", "leakage_findings"],
-    "metrics.groundedness": ["claim_support"],
-    "metrics.score_calibration": ["Calibration", "calibrate_threshold"],
-    "evaluation": [
-        "Result", "Results", "compare_reports", "evaluate", "load_result", "load_results", "new_result", "save",
-    ],
-    "evaluation.schema": ["read_report"],
-    "report.evaluation": ["write_report"],
-    "labelling": ["choose_items", "label_sheet", "load_labels"],
-}  # fmt: skip
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+_attached, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
-__all__ = sorted([*_MODULE_OF, "__version__"])
+# Names that were in the root until 0.1, by the submodule that has them; they go in 0.2.
+_MOVED = {
+    name: module
+    for module, names in {
+        "diagnosis": "count_causes recommend two_part_table",
+        "embedders": "load_embedder",
+        "errors": "DataWarning JudgeWarning",
+        "evaluation": "compare_reports new_result read_report",
+        "generation": "answer_arms",
+        "judges": "agreement judge_audit pairwise",
+        "labelling": "choose_items label_sheet load_labels",
+        "llms": "ScriptedLLM cost_of generate_many",
+        "metrics": "Calibration calibrate_threshold claim_support injection_score leakage_findings",
+        "retrievers": "BM25 Dense Hybrid rerank search_latency",
+        "scoring": "abstention_table ceilings claim_table context_ceilings destroyed_evidence diversity_verdicts "
+        "failed_cases judgement_states latency_table outcome_table score_answers score_arms score_chunks score_context "
+        "score_groundedness score_judgements score_overall score_pipeline score_retrieval score_safety_inputs "
+        "score_safety_outputs score_spans",
+        "statistics": "Costs anova bradley_terry calibrate calibrate_difference compare_until dataset_health "
+        "equivalent held_out judge_agreement krippendorff_alpha mcnemar narrowing_options pareto_front "
+        "preference_table required_queries sequential summarise_samples within_margin",
+        "systems": "ask documents_of ingest load_target match_passages remove_ingested",
+        "testsets": "add_case generate_drafts generate_references load_corpus remove_case replace_case sample_chunks "
+        "save_dataset save_testset validate_testset",
+        "types": "Preference SafetySample",
+    }.items()
+    for name in names.split()
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'ragbench' has no attribute {name!r}; public names: {', '.join(__all__)}")
-    value = getattr(import_module(f"ragbench.{_MODULE_OF[name]}"), name)
-    globals()[name] = value  # the next look-up does not come here
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    if name in __all__:
+        return _attached(name)
+    if module := _MOVED.get(name):
+        place = f"ragbench.{module}"
+        warnings.warn(
+            f"ragbench.{name} is now {place}.{name}; the old name goes in ragbench 0.2",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return getattr(import_module(place), name)
+    near = get_close_matches(name, [*__all__, *_MOVED], n=1)
+    hint = f"; did you mean '{_MOVED[near[0]] + '.' if near[0] in _MOVED else ''}{near[0]}'?" if near else ""
+    raise AttributeError(f"module 'ragbench' has no attribute {name!r}{hint}")

@@ -29,6 +29,21 @@ from enum import StrEnum
 from importlib import import_module
 from types import ModuleType
 
+__all__ = [
+    "ComparisonError",
+    "ConfigError",
+    "DataError",
+    "DataWarning",
+    "DownloadError",
+    "FailureKind",
+    "JudgeWarning",
+    "MissingExtraError",
+    "ModelError",
+    "RagbenchError",
+    "SweepError",
+    "SystemsError",
+]
+
 
 class FailureKind(StrEnum):
     """Why a request has no reply. What is done next depends on this, never on the wording of a message."""

@@ -8,10 +8,10 @@ from typing import Any
 
 
 def save_run(folder: str | Path, **parts: Any) -> Path | None:
-    """`rb.save(rb.new_result(...), folder)`."""
+    """`rb.save(rb.evaluation.new_result(...), folder)`."""
     from ragbench.evaluation import new_result, save
 
-    warnings.warn("save_run is now rb.save(rb.new_result(...), folder)", DeprecationWarning, stacklevel=2)
+    warnings.warn("save_run is now rb.save(rb.evaluation.new_result(...), folder)", DeprecationWarning, stacklevel=2)
     return save(new_result(**parts), folder)
 
 

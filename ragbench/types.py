@@ -21,6 +21,27 @@ if TYPE_CHECKING:
 
     FloatArray = npt.NDArray[np.float32]
 
+__all__ = [
+    "LLM",
+    "Answer",
+    "Case",
+    "Chunk",
+    "Completion",
+    "Dataset",
+    "DatasetSource",
+    "Document",
+    "Embedder",
+    "Judgement",
+    "Passage",
+    "Preference",
+    "Qrels",
+    "Retriever",
+    "Run",
+    "SafetySample",
+    "Span",
+    "System",
+]
+
 Qrels = dict[str, dict[str, int]]
 """query_id -> doc_id -> relevance grade; 1 and above is relevant."""
 

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.evaluation import load_result
-from ragbench.report.evaluation import parse_report, read_report
+from ragbench.evaluation.schema import parse_report, read_report
 
 runner = CliRunner()
 

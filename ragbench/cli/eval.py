@@ -107,15 +107,10 @@ def eval_command(
             select_categories,
             select_suite,
         )
+        from ragbench.evaluation.schema import report_json
         from ragbench.metrics.safety import load_detector
         from ragbench.registry import load_measures
-        from ragbench.report.evaluation import (
-            check_output,
-            is_report_file,
-            report_json,
-            report_texts,
-            write_report,
-        )
+        from ragbench.report.evaluation import check_output, is_report_file, report_texts, write_report
 
         if expected_doc and not query:
             raise ConfigError("--expected-doc belongs to --query; the documents of a test set stand in it")

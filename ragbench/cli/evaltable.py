@@ -6,12 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from ragbench.errors import printable
+from ragbench.evaluation.records import Flip, Report
 from ragbench.report.evaluation import (
     CHANGE_SIGNS,
     NEEDED,
     SIGNS,
-    Flip,
-    Report,
     aim,
     banner,
     brief_measures,

@@ -1,11 +1,10 @@
-"""Why questions fail, and what to try next."""
+"""Why questions fail, and what to try next.
+
+The names are in `__init__.pyi`; each is loaded when it is first used.
+"""
 
 from __future__ import annotations
 
-from ragbench.diagnosis.causes import CAUSES, CORRECTNESS, count_causes, diagnose
-from ragbench.diagnosis.recommendations import Recommendation, recommend
-from ragbench.diagnosis.two_parts import two_part_table
+import lazy_loader
 
-__all__ = [
-    "CAUSES", "CORRECTNESS", "Recommendation", "count_causes", "diagnose", "recommend", "two_part_table",
-]  # fmt: skip
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

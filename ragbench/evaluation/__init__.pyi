@@ -23,6 +23,7 @@ from .parameters import (
 from .provenance import environment, own_version
 from .result import Result, new_result
 from .results import Results, leaderboard
+from .schema import read_report
 from .suites import SUITES, select_categories, select_suite
 from .targets import Targets, check_gates_measured, load_targets, verdict
 from .timings import Timings
@@ -66,6 +67,7 @@ __all__ = [
     "new_result",
     "notebook_parameters",
     "own_version",
+    "read_report",
     "result_folders",
     "result_of",
     "save",

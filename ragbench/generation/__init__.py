@@ -1,23 +1,10 @@
-"""Context + question -> Answer: by a language model, or by the extractive baseline that every model has to beat."""
+"""Context + question -> Answer: by a language model, or by the extractive baseline that every model has to beat.
+
+The names are in `__init__.pyi`; each is loaded when it is first used.
+"""
 
 from __future__ import annotations
 
-from ragbench.generation.answers import check_llm, generate_answers
-from ragbench.generation.arms import ARMS, Arms, answer_arms
-from ragbench.generation.context import context_chunks, cut_to_budget
-from ragbench.generation.extractive import ABSTAIN_BELOW
-from ragbench.metrics.groundedness.citations import parse_citations
-from ragbench.prompts import NO_ANSWER
+import lazy_loader
 
-__all__ = [
-    "ABSTAIN_BELOW",
-    "ARMS",
-    "NO_ANSWER",
-    "Arms",
-    "answer_arms",
-    "check_llm",
-    "context_chunks",
-    "cut_to_budget",
-    "generate_answers",
-    "parse_citations",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,20 +1,10 @@
-"""Answer + criterion + language model -> Judgement; and whether such a judge can be trusted."""
+"""Answer + criterion + language model -> Judgement; and whether such a judge can be trusted.
+
+The names are in `__init__.pyi`; each is loaded when it is first used.
+"""
 
 from __future__ import annotations
 
-from ragbench.judges.agreement import agreement, spread
-from ragbench.judges.audit import AUDIT_BOUNDS, judge_audit
-from ragbench.judges.judging import SAMPLING_TEMPERATURE, judge
-from ragbench.judges.pairwise import pairwise
-from ragbench.judges.reading import rank_weighted_precision
+import lazy_loader
 
-__all__ = [
-    "AUDIT_BOUNDS",
-    "SAMPLING_TEMPERATURE",
-    "agreement",
-    "judge",
-    "judge_audit",
-    "pairwise",
-    "rank_weighted_precision",
-    "spread",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -100,8 +100,8 @@ def judge_audit(
     Returns:
         probe, n (answers or pairs with a value), n_unscored, value, ci_low, ci_high (95 %, percentile bootstrap over
         questions; where all of them have the same value, of which a bootstrap would make certainty, imagined ones are
-        added as in `ragbench.calibrate`), bound, verdict ("pass", "fail", or "unscored" where the judge gave no value
-        at all), certain (pd.NA where unscored), means (what the value is).
+        added as in `rb.statistics.calibrate`), bound, verdict ("pass", "fail", or "unscored" where the judge gave no
+        value at all), certain (pd.NA where unscored), means (what the value is).
 
     It costs about n * (9 + n_repeats + 2) requests; `dry_run` counts them.
 

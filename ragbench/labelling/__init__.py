@@ -3,25 +3,12 @@
 `choose_items` picks answers, `label_sheet` writes them to a CSV file, `LabelWidget` or a spreadsheet fills in the
 verdicts, and `load_labels` reads them back for `judge_agreement` and `calibrate`. The labeller sees neither which
 configuration wrote an answer, nor what a judge or another person said of it.
+
+The names are in `__init__.pyi`; each is loaded when it is first used.
 """
 
 from __future__ import annotations
 
-from ragbench.labelling.items import LABELLED, LabelItem, choose_items
-from ragbench.labelling.score_sheet import calibrate_sheet, write_score_sheet
-from ragbench.labelling.sheet import label_sheet, load_labels, progress_table, read_sheet, save_label
-from ragbench.labelling.widget import LabelWidget
+import lazy_loader
 
-__all__ = [
-    "LABELLED",
-    "LabelItem",
-    "LabelWidget",
-    "calibrate_sheet",
-    "choose_items",
-    "label_sheet",
-    "load_labels",
-    "progress_table",
-    "read_sheet",
-    "save_label",
-    "write_score_sheet",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -24,20 +24,11 @@ from ragbench.plots.drawing import (
     new_axes,
     nothing_to_draw,
 )
-from ragbench.plots.failures import plot_causes as plot_causes
-from ragbench.plots.failures import plot_causes_by_configuration as plot_causes_by_configuration
-from ragbench.plots.failures import plot_gaps as plot_gaps
-from ragbench.plots.failures import plot_two_parts as plot_two_parts
-from ragbench.plots.judges import plot_calibration as plot_calibration
-from ragbench.plots.judges import plot_judge_audit as plot_judge_audit
-from ragbench.plots.labels import plot_draft_states as plot_draft_states
-from ragbench.plots.labels import plot_support as plot_support
-from ragbench.plots.labels import plot_topic_map as plot_topic_map
-from ragbench.plots.perspectives import plot_latency as plot_latency
-from ragbench.plots.perspectives import plot_outcomes as plot_outcomes
-from ragbench.plots.statistics import plot_question_health as plot_question_health
-from ragbench.plots.statistics import plot_sequential as plot_sequential
-from ragbench.plots.statistics import plot_variance_shares as plot_variance_shares
+from ragbench.plots.failures import plot_causes, plot_causes_by_configuration, plot_gaps, plot_two_parts
+from ragbench.plots.judges import plot_calibration, plot_judge_audit
+from ragbench.plots.labels import plot_draft_states, plot_support, plot_topic_map
+from ragbench.plots.perspectives import plot_latency, plot_outcomes
+from ragbench.plots.statistics import plot_question_health, plot_sequential, plot_variance_shares
 from ragbench.registry import higher_is_better
 from ragbench.statistics import pareto_front
 from ragbench.types import Chunk, Dataset, Run
@@ -49,6 +40,35 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     FloatArray = npt.NDArray[np.float64]
+
+__all__ = [
+    "Style",
+    "colour_of",
+    "plot_budget_curves",
+    "plot_calibration",
+    "plot_categories",
+    "plot_causes",
+    "plot_causes_by_configuration",
+    "plot_ceilings",
+    "plot_chunk_sizes",
+    "plot_differences",
+    "plot_draft_states",
+    "plot_gaps",
+    "plot_heatmap",
+    "plot_judge_audit",
+    "plot_latency",
+    "plot_outcomes",
+    "plot_question_health",
+    "plot_questions",
+    "plot_sequential",
+    "plot_span_coverage",
+    "plot_support",
+    "plot_topic_map",
+    "plot_trade_off",
+    "plot_two_parts",
+    "plot_variance_shares",
+    "styles",
+]
 
 # The retrievers that ragbench names by itself keep their colour whatever else is in the sweep.
 _KNOWN = {

@@ -11,7 +11,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic import FiniteFloat as Finite
 
 from ragbench.errors import DataError
-from ragbench.generation import parse_citations
+from ragbench.metrics.groundedness.citations import parse_citations
 from ragbench.prompts import read_outcome, without_thoughts
 from ragbench.systems.credentials import LITERAL
 from ragbench.systems.mapping import without_surrogates

@@ -10,8 +10,8 @@ import pytest
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import evaluate, load_calibrations, load_targets
+from ragbench.evaluation.records import Report
 from ragbench.metrics.score_calibration import Calibration, calibrate_threshold
-from ragbench.report.evaluation import Report
 from ragbench.report.evaluation.markdown import report_markdown
 from ragbench.report.evaluation.sentences import figures
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample

@@ -10,16 +10,8 @@ import pytest
 
 from ragbench.errors import ComparisonError
 from ragbench.evaluation import check_comparable, compare_reports
-from ragbench.report.evaluation import (
-    CaseResult,
-    MeasureResult,
-    Perspective,
-    Report,
-    SampleResult,
-    TestSet,
-    parse_report,
-    report_json,
-)
+from ragbench.evaluation.records import CaseResult, MeasureResult, Perspective, Report, SampleResult, TestSet
+from ragbench.evaluation.schema import parse_report, report_json
 
 
 def report_of(

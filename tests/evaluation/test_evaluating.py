@@ -23,8 +23,10 @@ from ragbench.evaluation import (
     select_categories,
     select_suite,
 )
+from ragbench.evaluation.records import Report, total_cost
+from ragbench.evaluation.schema import report_json
 from ragbench.llms import ScriptedLLM
-from ragbench.report.evaluation import Report, report_json, total_cost, write_report
+from ragbench.report.evaluation import write_report
 from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Passage, SafetySample, Span
 

@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 from ragbench.cli import app
 from ragbench.errors import DataWarning
 from ragbench.evaluation import evaluate, load_targets
-from ragbench.report.evaluation import Report, banner, read_report, report_html, report_markdown
+from ragbench.evaluation.records import Report
+from ragbench.evaluation.schema import read_report
+from ragbench.report.evaluation import banner, report_html, report_markdown
 from ragbench.systems import RecordedSystem
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
 

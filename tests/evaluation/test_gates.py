@@ -12,8 +12,10 @@ from typer.testing import CliRunner
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation import evaluate, load_targets
+from ragbench.evaluation.records import Report
+from ragbench.evaluation.schema import read_report
 from ragbench.llms import ScriptedLLM
-from ragbench.report.evaluation import Report, banner, read_report
+from ragbench.report.evaluation import banner
 from ragbench.types import Answer, Case, Dataset, Document, Passage, Span
 
 CORPUS = {name: Document(name, f"{name} is a document. It is about {name}.") for name in ("a", "b", "c", "d")}

@@ -16,7 +16,7 @@ from ragbench import registry
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import compare_reports, load_targets
-from ragbench.report.evaluation import parse_report, report_json
+from ragbench.evaluation.schema import parse_report, report_json
 from ragbench.types import Answer, Case, Dataset, Document
 
 CASES = [Case(f"q{i}", "Do cats sleep?") for i in range(12)]

@@ -10,8 +10,8 @@ import pytest
 
 from ragbench.errors import DataWarning
 from ragbench.evaluation import evaluate, load_targets
+from ragbench.evaluation.records import CaseResult, Report
 from ragbench.llms import ScriptedLLM
-from ragbench.report.evaluation import CaseResult, Report
 from ragbench.types import Answer, Case, Dataset, Document, Passage
 
 CORPUS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ragbench.errors import ConfigError, DataError, DataWarning
-from ragbench.generation import NO_ANSWER, check_llm, cut_to_budget, generate_answers
+from ragbench.generation import check_llm, cut_to_budget, generate_answers
 from ragbench.llms import ScriptedLLM
-from ragbench.prompts import GENERATION_SYSTEM
+from ragbench.prompts import GENERATION_SYSTEM, NO_ANSWER
 from ragbench.segments import count_tokens
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document
 

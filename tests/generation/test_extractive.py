@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.generation import ABSTAIN_BELOW, NO_ANSWER, context_chunks, generate_answers
+from ragbench.generation import ABSTAIN_BELOW, context_chunks, generate_answers
 from ragbench.generation.extractive import _shares
+from ragbench.prompts import NO_ANSWER
 from ragbench.types import Case, Chunk, Dataset, Document, Run
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning
-from ragbench.generation import NO_ANSWER
 from ragbench.judges import SAMPLING_TEMPERATURE, judge
 from ragbench.judges.asking import LONGEST_ANSWER
 from ragbench.llms import ScriptedLLM
-from ragbench.prompts import CRITERIA, JUDGE_SYSTEM
+from ragbench.prompts import CRITERIA, JUDGE_SYSTEM, NO_ANSWER
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, Judgement
 
 ALL = list(CRITERIA)

@@ -30,11 +30,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         answers = rb.generate_answers(data, run, chunks, "extractive", k=3)
         parameters = {"dataset": "pydoc", "split": "test", "max_queries": 8, "chunker": "fixed", "chunk_size": size}
         parameters |= {"chunk_overlap": 0, "tokenizer": "minilm"}
-        result = rb.new_result(
+        result = rb.evaluation.new_result(
             parameters=parameters,
             dataset=data,
             run=rb.to_documents(run, chunks),
-            scores=rb.score_answers(data, answers),
+            scores=rb.scoring.score_answers(data, answers),
             answers=answers,
         )
         rb.save(result, root / "small" / f"fixed-{size}")
@@ -81,14 +81,23 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path) -
         judged = [rb.Judgement(a.query_id, "correctness", float(i % 2)) for i, a in enumerate(answers)]
         parameters = {"dataset": "pydoc", "retriever": "bm25", "chunker": "fixed", "chunk_size": size}
         folder = tmp_path / "sweep" / f"fixed-{size}"
-        scores = pd.concat([rb.score_run(data.qrels, rb.to_documents(run, chunks)), rb.score_judgements(judged)])
-        made = {"run": rb.to_documents(run, chunks), "answers": answers, "judgements": judged, "scores": scores}
-        facts = {"chunks": len(chunks), "search_ms": 1.0}
-        rb.save(rb.new_result(parameters=parameters, dataset=data, facts=facts, **made), folder)
+        scores = pd.concat(
+            [rb.score_run(data.qrels, rb.to_documents(run, chunks)), rb.scoring.score_judgements(judged)]
+        )
+        result = rb.evaluation.new_result(
+            parameters=parameters,
+            dataset=data,
+            run=rb.to_documents(run, chunks),
+            answers=answers,
+            judgements=judged,
+            scores=scores,
+            facts={"chunks": len(chunks), "search_ms": 1.0},
+        )
+        rb.save(result, folder)
         results.append(rb.load_result(folder))
     sheet = tmp_path / "labels.csv"
-    items = rb.choose_items(results, "correctness", dataset=data, n=40, random_share=1.0)
-    rb.label_sheet(items, sheet)
+    items = rb.labelling.choose_items(results, "correctness", dataset=data, n=40, random_share=1.0)
+    rb.labelling.label_sheet(items, sheet)
     for i, item in enumerate(read_sheet(sheet)["item"]):
         save_label(sheet, item, float(i % 3 > 0))
     notebook = f"{ROOT}/notebooks/compare.ipynb"
@@ -97,7 +106,7 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path) -
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     cells = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
-    (cell,) = [cell for cell in cells if "rb.load_labels" in cell.source]
+    (cell,) = [cell for cell in cells if "rb.labelling.load_labels" in cell.source]
     kinds = [kind for output in cell.outputs for kind in output.get("data", {})]
     assert kinds.count("image/png") == 1
     said = cell.outputs[-1].data["text/markdown"]

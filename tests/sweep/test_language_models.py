@@ -58,8 +58,8 @@ given = evaluation.ask_all(
     results_dir=results_dir,
 )
 answers, judgements = given.answers, given.judgements or []
-scores = pd.concat([rb.score_run(data.qrels, given.documents, ["nDCG@10"]), rb.score_judgements(judgements)])
-result = rb.new_result(
+scores = pd.concat([rb.score_run(data.qrels, given.documents, ["nDCG@10"]), rb.scoring.score_judgements(judgements)])
+result = evaluation.new_result(
     parameters=parameters, dataset=data, run=given.documents, scores=scores, answers=answers,
     judgements=judgements, facts=evaluation.cost_facts(evaluation.costs_of(answers), answers),
 )

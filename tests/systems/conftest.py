@@ -35,14 +35,14 @@ def real_data() -> tuple[str, Dataset]:
 
 
 @pytest.fixture(scope="session")
-def reader() -> Callable[[], rb.ScriptedLLM]:
+def reader() -> Callable[[], rb.llms.ScriptedLLM]:
     """A model that answers with what stands in the middle of its prompt: another context is another answer."""
 
     def answer(prompt: str) -> str:
         words = prompt.split()
         return f"{' '.join(words[len(words) // 2 :][:25])} [{K}]."
 
-    return lambda: rb.ScriptedLLM(answer, name="scripted:reader")
+    return lambda: rb.llms.ScriptedLLM(answer, name="scripted:reader")
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +70,7 @@ def notes_url(real_data: tuple[str, Dataset]) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def web_service(real_data: tuple[str, Dataset], reader: Callable[[], rb.ScriptedLLM]) -> Iterator[str]:
+def web_service(real_data: tuple[str, Dataset], reader: Callable[[], rb.llms.ScriptedLLM]) -> Iterator[str]:
     """A FastAPI service in front of the same index: /ask in one piece, /stream as server-sent events."""
     import uvicorn
     from fastapi import FastAPI

@@ -106,9 +106,8 @@ def ids_and_texts(data: Dataset, size: int) -> tuple[dict[str, float], dict[str,
     measures = ["nDCG@5", "R@5", "R@10", "RR"]
     matched = match_passages(texts, data)
     runs = (match_passages(ids, data).run, matched.run, matched.lowest)
-    first, second, third = (
-        rb.score_run(data.qrels, run, measures).groupby("measure")["value"].mean().to_dict() for run in runs
-    )
+    scores = [rb.score_run(data.qrels, run, measures).groupby("measure")["value"].mean() for run in runs]
+    first, second, third = ({str(name): float(value) for name, value in means.items()} for means in scores)
     return first, second, third
 
 

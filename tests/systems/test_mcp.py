@@ -53,7 +53,7 @@ def test_the_roles_of_a_case_go_into_the_arguments(notes_url: str) -> None:
 
 
 def test_the_servers_request_reaches_the_model_as_it_was_made(once: Any) -> None:
-    llm = rb.ScriptedLLM(lambda prompt: "So it is. STOP And more.", name="scripted:m")
+    llm = rb.llms.ScriptedLLM(lambda prompt: "So it is. STOP And more.", name="scripted:m")
     answer = once("talk", sampling=llm)
     assert answer.error is None
     assert answer.text == "So it is.  (stopSequence, scripted:m)"
@@ -63,20 +63,20 @@ def test_the_servers_request_reaches_the_model_as_it_was_made(once: Any) -> None
 
 @pytest.mark.parametrize("protocol", ["legacy", "auto"])
 def test_tokens_are_summed_in_both_protocols(once: Any, protocol: str) -> None:
-    answer = once("resolved", sampling=rb.ScriptedLLM(upper), protocol=protocol)
+    answer = once("resolved", sampling=rb.llms.ScriptedLLM(upper), protocol=protocol)
     assert (answer.text, answer.error) == ("WHY?", None)
     assert (answer.usage.input_tokens, answer.usage.output_tokens) == (1, 1)
     assert {"total", "sampling"} <= set(answer.latency_ms)
 
 
 def test_several_samples_of_one_call_are_one_usage(once: Any) -> None:
-    answer = once("crowd", sampling=rb.ScriptedLLM(upper), max_samplings_at_once=6)
+    answer = once("crowd", sampling=rb.llms.ScriptedLLM(upper), max_samplings_at_once=6)
     assert answer.text == "6 of 6"
     assert answer.usage.output_tokens == 6
 
 
 def test_200_samplings_in_one_call_are_refused_after_the_limit(once: Any) -> None:
-    llm = rb.ScriptedLLM(upper)
+    llm = rb.llms.ScriptedLLM(upper)
     answer = once("greedy", sampling=llm, max_samplings=20)
     assert len(llm.prompts) == 20
     assert answer.outcome == "failed"
@@ -86,7 +86,7 @@ def test_200_samplings_in_one_call_are_refused_after_the_limit(once: Any) -> Non
 
 
 def test_a_server_that_makes_do_without_is_an_answer_with_a_flag(once: Any) -> None:
-    answer = once("modest", sampling=rb.ScriptedLLM(upper))
+    answer = once("modest", sampling=rb.llms.ScriptedLLM(upper))
     assert "100000 tokens asked for, and 4096 allowed" in answer.text
     assert answer.flags == ("sampling_refused",)
 
@@ -98,12 +98,12 @@ def test_too_many_at_once_are_refused(once: Any) -> None:
         gate.wait(0.5)
         return prompt
 
-    answer = once("crowd", sampling=rb.ScriptedLLM(slowly, name="slow"), max_samplings_at_once=2)
+    answer = once("crowd", sampling=rb.llms.ScriptedLLM(slowly, name="slow"), max_samplings_at_once=2)
     assert "sampling_refused" in answer.flags
 
 
 def test_a_model_that_fails_is_said_to_the_server_and_in_the_answer(once: Any) -> None:
-    answer = once("greedy", sampling=rb.ScriptedLLM([]))
+    answer = once("greedy", sampling=rb.llms.ScriptedLLM([]))
     assert "has 0 replies and was asked 1 times" in answer.error
 
 
@@ -113,7 +113,7 @@ def test_without_a_model_the_server_is_told_so(once: Any) -> None:
 
 
 def test_a_reply_of_the_store_makes_no_latency(once: Any) -> None:
-    answer = once("talk", sampling=rb.ScriptedLLM(lambda prompt: Completion("Yes.", "m", 3, 1, cached=True)))
+    answer = once("talk", sampling=rb.llms.ScriptedLLM(lambda prompt: Completion("Yes.", "m", 3, 1, cached=True)))
     assert answer.latency_ms == {}
 
 
@@ -148,7 +148,7 @@ def test_calls_wait_beside_each_other(notes_url: str) -> None:
         time.sleep(0.5)
         return prompt
 
-    llm = rb.ScriptedLLM(slowly)
+    llm = rb.llms.ScriptedLLM(slowly)
     with McpSystem(notes_url, tool="resolved", sampling=llm, connections=6) as system:
         ask(system, DATA, concurrency=6)  # the connections are made
         start = time.perf_counter()

@@ -18,9 +18,9 @@ def pydoc() -> Dataset:
     return data.select(list(data.queries)[:12])
 
 
-def scripted() -> rb.ScriptedLLM:
+def scripted() -> rb.llms.ScriptedLLM:
     """Answers with the start of its first document, so that another context is another answer."""
-    return rb.ScriptedLLM(lambda prompt: f"{prompt.partition('</document>')[0][-80:]} [1]")
+    return rb.llms.ScriptedLLM(lambda prompt: f"{prompt.partition('</document>')[0][-80:]} [1]")
 
 
 @pytest.mark.parametrize("retriever", ["bm25", "hybrid:wordllama"])
@@ -46,14 +46,14 @@ def test_one_by_one_the_answers_are_the_same_and_say_how_long_a_user_waits(pydoc
 
 
 def test_a_reply_of_the_store_has_no_latency(pydoc: Dataset) -> None:
-    kept = rb.ScriptedLLM(lambda prompt: rb.Completion("Yes [1].", "m", cached=True))
+    kept = rb.llms.ScriptedLLM(lambda prompt: rb.Completion("Yes [1].", "m", cached=True))
     answer = Pipeline(pydoc, llm=kept).answer("q", "What does a try statement do?")
     assert set(answer.latency_ms) == {"search"}
 
 
 def test_a_model_that_fails_gives_failed_answers(pydoc: Dataset) -> None:
     with pytest.warns(DataWarning, match="12 of 12 answers failed"):
-        answers = ask(Pipeline(pydoc, llm=rb.ScriptedLLM([])), pydoc)
+        answers = ask(Pipeline(pydoc, llm=rb.llms.ScriptedLLM([])), pydoc)
     assert {answer.outcome for answer in answers} == {"failed"}
 
 

@@ -54,10 +54,12 @@ def test_a_question_that_the_log_lacks_has_failed(tmp_path: Path) -> None:
 def test_the_answers_of_a_result_folder_come_back_as_they_were(tmp_path: Path) -> None:
     data = rb.load_dataset("pydoc")
     data = data.select(list(data.queries)[:8])
-    llm = rb.ScriptedLLM(lambda prompt: "It is a statement [1], not that [9].")
+    llm = rb.llms.ScriptedLLM(lambda prompt: "It is a statement [1], not that [9].")
     answers = ask(Pipeline(data, llm=llm), data)
     scores = rb.score_run(data.qrels, {})
-    rb.save(rb.new_result(parameters={}, dataset=data, run={}, scores=scores, answers=answers), tmp_path / "run")
+    rb.save(
+        rb.evaluation.new_result(parameters={}, dataset=data, run={}, scores=scores, answers=answers), tmp_path / "run"
+    )
     assert ask(RecordedSystem(tmp_path / "run" / "answers.jsonl"), data) == list(
         rb.load_result(tmp_path / "run").answers
     )

@@ -35,8 +35,8 @@ def scores(data: Dataset, answers: Sequence[Answer], chunks: Sequence[rb.Chunk])
     }
     parts = [
         rb.score_run(data.qrels, run, ["nDCG@10", "R@5", "RR", "AP"]),
-        rb.score_answers(data, answers, embedder="wordllama"),
-        rb.score_spans(data, ranked, chunks, tokenizer="minilm"),
+        rb.scoring.score_answers(data, answers, embedder="wordllama"),
+        rb.scoring.score_spans(data, ranked, chunks, tokenizer="minilm"),
     ]
     joined: pd.DataFrame = pd.concat(parts, ignore_index=True)
     return joined
@@ -48,7 +48,7 @@ def asked(system: Any, data: Dataset) -> list[Answer]:
 
 
 @pytest.fixture(scope="module")
-def by_model(real_data: tuple[str, Dataset], reader: Callable[[], rb.ScriptedLLM]) -> tuple[list[Answer], Any]:
+def by_model(real_data: tuple[str, Dataset], reader: Callable[[], rb.llms.ScriptedLLM]) -> tuple[list[Answer], Any]:
     """The pipeline in this process with a language model: its answers and its chunks."""
     pipeline = Pipeline(real_data[1], chunk_size=128, k=K, llm=reader())
     return ask(pipeline, real_data[1]), pipeline.chunks

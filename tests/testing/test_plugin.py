@@ -12,7 +12,7 @@ import pytest
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.writing import save_dataset
-from ragbench.report.evaluation import read_report
+from ragbench.evaluation.schema import read_report
 
 HEAD = """
 import pytest

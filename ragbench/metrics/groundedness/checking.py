@@ -13,7 +13,7 @@ from ragbench.metrics.groundedness.support import claim_supports
 
 STRICT = 0.5
 """The support from which an assertion counts as supported where no calibration gives a threshold: an arbitrary value,
-on either side of which texts of different kinds are supported (`ragbench.calibrate_threshold`)."""
+on either side of which texts of different kinds are supported (`ragbench.metrics.calibrate_threshold`)."""
 
 LENIENT = 0.6
 """The fraction of that support that an inference needs: a conclusion is worded further from what it rests on."""

@@ -15,7 +15,7 @@ from ragbench.errors import ConfigError, ModelError
 from ragbench.metrics.groundedness.pages import Page
 from ragbench.metrics.groundedness.words import words
 
-BUILT_IN = ("minilm", "lexical")
+SUPPORT_MODELS = ("minilm", "lexical")
 """The models of `claim_support` that come with the install; every other name is a cross-encoder."""
 
 _WINDOW = 3  # sentences
@@ -31,15 +31,15 @@ def check_support_model(name: str) -> None:
     ragbench.errors.ConfigError: unknown model 'mini-lm' for claim_support; did you mean 'minilm'? Known: minilm, \
 lexical (or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)
     """
-    if isinstance(name, str) and (name in BUILT_IN or (name.strip() and Path(name).expanduser().is_dir())):
+    if isinstance(name, str) and (name in SUPPORT_MODELS or (name.strip() and Path(name).expanduser().is_dir())):
         return
-    near = difflib.get_close_matches(str(name).lower(), BUILT_IN, n=1, cutoff=0.7)
+    near = difflib.get_close_matches(str(name).lower(), SUPPORT_MODELS, n=1, cutoff=0.7)
     path = isinstance(name, str) and (name.startswith(("/", "./", "../", "~")) or name.count("/") != 1)
     if path or not str(name).strip() or not isinstance(name, str):
         hint = f"; did you mean {near[0]!r}?" if near else "."
         raise ConfigError(
-            f"unknown model {name!r} for claim_support{hint} Known: {', '.join(BUILT_IN)} (or the folder or the hub "
-            "name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)"
+            f"unknown model {name!r} for claim_support{hint} Known: {', '.join(SUPPORT_MODELS)} (or the folder or the "
+            "hub name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)"
         )
 
 

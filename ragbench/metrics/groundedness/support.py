@@ -17,7 +17,7 @@ from ragbench.errors import DataError
 from ragbench.metrics.groundedness.alignment import vectors
 from ragbench.metrics.groundedness.citations import without_citations
 from ragbench.metrics.groundedness.claims import no_claim
-from ragbench.metrics.groundedness.entailment import BUILT_IN, check_support_model, entailment
+from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS, check_support_model, entailment
 from ragbench.metrics.groundedness.evidence import Reading, read_sentence, semantic_evidence
 from ragbench.metrics.groundedness.pages import read_page
 from ragbench.metrics.groundedness.words import words
@@ -49,7 +49,7 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     """How well the contexts support what an answer says, in [0, 1]; higher is better.
 
     It ranks answers; no fixed value of it means "supported". On labels by people from six sources the best threshold
-    lay between 0.28 and 0.96, by the kind of text: `ragbench.calibrate_threshold` finds yours from 30 or more labels.
+    lay between 0.28 and 0.96, by the kind of text: `rb.metrics.calibrate_threshold` finds yours from 30 or more labels.
     A sentence of the contexts scores 0.97, another subject below 0.1. It is a heuristic: it sees what is not there,
     other names, other numbers and some denials; swapped roles and wrong conclusions in the contexts' own words it
     mostly does not see.
@@ -107,7 +107,7 @@ def claim_supports(pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "
         if model == "minilm":  # the only one that is slow and whose definition is here
             found += _kept(block)
         else:
-            found += _built_in(block, model) if model in BUILT_IN else _by_encoder(block, model)
+            found += _built_in(block, model) if model in SUPPORT_MODELS else _by_encoder(block, model)
     return found
 
 

@@ -1,18 +1,10 @@
-"""What must not go in and what must not come out: attacks in prompts, leaks in answers, and detectors of both."""
+"""What must not go in and what must not come out: attacks in prompts, leaks in answers, and detectors of both.
+
+The names are in `__init__.pyi`; each is loaded when it is first used.
+"""
 
 from __future__ import annotations
 
-from ragbench.metrics.safety.classifiers import load_detector
-from ragbench.metrics.safety.injection import InjectionSign, explain_injection, injection_score, injection_scores
-from ragbench.metrics.safety.leakage import INTERNAL_PATTERNS, Finding, leakage_findings
+import lazy_loader
 
-__all__ = [
-    "INTERNAL_PATTERNS",
-    "Finding",
-    "InjectionSign",
-    "explain_injection",
-    "injection_score",
-    "injection_scores",
-    "leakage_findings",
-    "load_detector",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,97 +1,10 @@
-"""One evaluation as a record, and as report.json, report.md and report.html; its comparison with an earlier one."""
+"""One evaluation as a record, and as report.json, report.md and report.html; its comparison with an earlier one.
+
+The names are in `__init__.pyi`; each is loaded when it is first used.
+"""
 
 from __future__ import annotations
 
-from ragbench.evaluation.records import (
-    SCHEMA,
-    Advice,
-    CaseResult,
-    CategoryResult,
-    Change,
-    Comparison,
-    Cost,
-    Flip,
-    Latency,
-    Made,
-    MeasureResult,
-    PassFail,
-    Perspective,
-    Report,
-    SafetyFigure,
-    SampleResult,
-    TestSet,
-    total_cost,
-)
-from ragbench.evaluation.schema import parse_report, read_report, report_json, report_schema
-from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_lines, shown_changes
-from ragbench.report.evaluation.html import report_html
-from ragbench.report.evaluation.markdown import report_markdown
-from ragbench.report.evaluation.sentences import (
-    NEEDED,
-    SIGNS,
-    aim,
-    banner,
-    brief_measures,
-    change_sentence,
-    doubtful_claims,
-    failed_cases,
-    figures,
-    interval,
-    needed,
-    number,
-    plural,
-    shown_measures,
-    signed,
-    sureness,
-)
-from ragbench.report.evaluation.writing import check_output, is_report_file, report_texts, write_report
+import lazy_loader
 
-__all__ = [
-    "CHANGE_SIGNS",
-    "NEEDED",
-    "SCHEMA",
-    "SIGNS",
-    "Advice",
-    "CaseResult",
-    "CategoryResult",
-    "Change",
-    "Comparison",
-    "Cost",
-    "Flip",
-    "Latency",
-    "Made",
-    "MeasureResult",
-    "PassFail",
-    "Perspective",
-    "Report",
-    "SafetyFigure",
-    "SampleResult",
-    "TestSet",
-    "aim",
-    "banner",
-    "brief_measures",
-    "change_sentence",
-    "check_output",
-    "doubtful_claims",
-    "failed_cases",
-    "figures",
-    "forest_lines",
-    "interval",
-    "is_report_file",
-    "needed",
-    "number",
-    "parse_report",
-    "plural",
-    "read_report",
-    "report_html",
-    "report_json",
-    "report_markdown",
-    "report_schema",
-    "report_texts",
-    "shown_changes",
-    "shown_measures",
-    "signed",
-    "sureness",
-    "total_cost",
-    "write_report",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -16,7 +16,9 @@ import pytest
 
 from ragbench.errors import DataWarning
 from ragbench.evaluation import evaluate
-from ragbench.report.evaluation import Latency, Made, Report, parse_report, report_html, report_json, report_markdown
+from ragbench.evaluation.records import Latency, Made, Report
+from ragbench.evaluation.schema import parse_report, report_json
+from ragbench.report.evaluation import report_html, report_markdown
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
 
 if TYPE_CHECKING:

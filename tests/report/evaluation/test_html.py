@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from ragbench.report.evaluation import (
+from ragbench.evaluation.records import (
     Advice,
     CaseResult,
     CategoryResult,
@@ -23,9 +23,8 @@ from ragbench.report.evaluation import (
     Report,
     SafetyFigure,
     TestSet,
-    report_html,
-    report_markdown,
 )
+from ragbench.report.evaluation import report_html, report_markdown
 from ragbench.report.evaluation.html import interval_bar
 
 ATTACKS = (

@@ -12,19 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import DataError
-from ragbench.report.evaluation import (
-    CaseResult,
-    MeasureResult,
-    Perspective,
-    Report,
-    TestSet,
-    check_output,
-    parse_report,
-    read_report,
-    report_json,
-    report_schema,
-    write_report,
-)
+from ragbench.evaluation.records import CaseResult, MeasureResult, Perspective, Report, TestSet
+from ragbench.evaluation.schema import parse_report, read_report, report_json, report_schema
+from ragbench.report.evaluation import check_output, write_report
 
 
 def small_report(question: str = "When?", value: float | None = 0.5, name: str = "demo") -> Report:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from ragbench.metrics.safety.patterns.orders import (
     ABOVE,
@@ -104,7 +105,6 @@ _FEATURES: dict[str, str] = {
     "question": r"\?\s*$|^\W*(?:what|why|how|who|when|where|which|is|are|does|do|did|can|could|should|was|were|wie|was|warum"
     r"|wer|que|como|por que|quel|comment|pourquoi|cosa|perche)\b",
 }
-_COMPILED = {name: re.compile(pattern) for name, pattern in _FEATURES.items()}
 # A sign that needs another one is only looked for where that one is: most sentences show neither.
 _PART_OF = {name: "drop" for name in _FEATURES if name.startswith("drop_")} | {
     "tell_prompt": "prompt",
@@ -161,7 +161,7 @@ _TOGETHER = (
 # Said alone by most harmless prompts, they only count together with others.
 _ALONE = tuple(
     name
-    for name in _COMPILED
+    for name in _FEATURES
     if name not in {"second_person", "rules", "become", "question", "harm", "fiction", "above", "tell", "start"}
 )
 FEATURE_NAMES = (
@@ -173,6 +173,12 @@ FEATURE_NAMES = (
 """The signs in the order of `features`; "near:" are pairs of signs within a sentence and its two neighbours."""
 
 
+@cache
+def _compiled() -> dict[str, re.Pattern[str]]:
+    """At the first use: it takes 0.3 s."""
+    return {name: re.compile(pattern) for name, pattern in _FEATURES.items()}
+
+
 def signs(sentence: str) -> frozenset[str]:
     """The names of the signs that a sentence in plain letters shows.
 
@@ -182,7 +188,7 @@ def signs(sentence: str) -> frozenset[str]:
     True
     """
     found: set[str] = set()
-    for name, pattern in _COMPILED.items():
+    for name, pattern in _compiled().items():
         part = _PART_OF.get(name)
         if (part is None or part in found) and pattern.search(sentence):
             found.add(name)

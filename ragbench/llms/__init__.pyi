@@ -1,0 +1,31 @@
+from .dry_run import STAND_IN, DryRun, ModelPlan, active_dry_run, dry_run
+from .many import generate_many
+from .prices import Price, cost_of, price_of, prices_checked
+from .providers import check_llm, load_llm, named_model
+from .reachable import check_servers, listens, unavailable
+from .scripted import ScriptedLLM
+from .settings import Settings, current_settings
+from .stored import StoredLLM
+
+__all__ = [
+    "STAND_IN",
+    "DryRun",
+    "ModelPlan",
+    "Price",
+    "ScriptedLLM",
+    "Settings",
+    "StoredLLM",
+    "active_dry_run",
+    "check_llm",
+    "check_servers",
+    "cost_of",
+    "current_settings",
+    "dry_run",
+    "generate_many",
+    "listens",
+    "load_llm",
+    "named_model",
+    "price_of",
+    "prices_checked",
+    "unavailable",
+]

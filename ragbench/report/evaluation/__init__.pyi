@@ -1,0 +1,50 @@
+from .forest import CHANGE_SIGNS, forest_lines, shown_changes
+from .html import report_html
+from .markdown import report_markdown
+from .sentences import (
+    NEEDED,
+    SIGNS,
+    aim,
+    banner,
+    brief_measures,
+    change_sentence,
+    doubtful_claims,
+    failed_cases,
+    figures,
+    interval,
+    needed,
+    number,
+    plural,
+    shown_measures,
+    signed,
+    sureness,
+)
+from .writing import check_output, is_report_file, report_texts, write_report
+
+__all__ = [
+    "CHANGE_SIGNS",
+    "NEEDED",
+    "SIGNS",
+    "aim",
+    "banner",
+    "brief_measures",
+    "change_sentence",
+    "check_output",
+    "doubtful_claims",
+    "failed_cases",
+    "figures",
+    "forest_lines",
+    "interval",
+    "is_report_file",
+    "needed",
+    "number",
+    "plural",
+    "report_html",
+    "report_markdown",
+    "report_texts",
+    "shown_changes",
+    "shown_measures",
+    "signed",
+    "sureness",
+    "write_report",
+]

@@ -1,0 +1,45 @@
+from .answers import abstention_table, score_answers
+from .arms import score_arms
+from .chunks import score_chunks
+from .context import context_ceilings, diversity_verdicts, score_context
+from .contexts import context_texts
+from .groundedness import claim_table, score_groundedness
+from .judgements import judgement_states, score_judgements
+from .overall import failed_cases, failure_reasons, overall_parts, score_overall
+from .own import score_own
+from .pipeline import latency_table, outcome_table, score_pipeline
+from .retrieval import retrieval_levels, score_retrieval
+from .runs import ceilings, score_run
+from .safety import score_safety_inputs, score_safety_outputs
+from .spans import destroyed_evidence, score_spans
+
+__all__ = [
+    "abstention_table",
+    "ceilings",
+    "claim_table",
+    "context_ceilings",
+    "context_texts",
+    "destroyed_evidence",
+    "diversity_verdicts",
+    "failed_cases",
+    "failure_reasons",
+    "judgement_states",
+    "latency_table",
+    "outcome_table",
+    "overall_parts",
+    "retrieval_levels",
+    "score_answers",
+    "score_arms",
+    "score_chunks",
+    "score_context",
+    "score_groundedness",
+    "score_judgements",
+    "score_overall",
+    "score_own",
+    "score_pipeline",
+    "score_retrieval",
+    "score_run",
+    "score_safety_inputs",
+    "score_safety_outputs",
+    "score_spans",
+]

@@ -1,0 +1,55 @@
+from .adjusting import CORRECTIONS, adjusted_p_values, p_text, rounded
+from .agreement import judge_agreement, krippendorff_alpha
+from .anova import anova
+from .binary import mcnemar
+from .calibration import calibrate, calibrate_difference, ppi_mean
+from .comparison import compare, compare_all
+from .equivalence import WithinMargin, equivalent, within_margin
+from .health import DatasetHealth, dataset_health, document_sizes, evidence_overlap, judged_share, question_health
+from .holdout import HeldOut, held_out
+from .pareto import pareto_front
+from .power import POWER, required_queries
+from .preference import bradley_terry, preference_table
+from .sequential import compare_until, query_order, sequential
+from .summary import summarise
+from .variance import Costs, SampleSummary, narrowing_options, summarise_samples
+
+__all__ = [
+    "CORRECTIONS",
+    "POWER",
+    "Costs",
+    "DatasetHealth",
+    "HeldOut",
+    "SampleSummary",
+    "WithinMargin",
+    "adjusted_p_values",
+    "anova",
+    "bradley_terry",
+    "calibrate",
+    "calibrate_difference",
+    "compare",
+    "compare_all",
+    "compare_until",
+    "dataset_health",
+    "document_sizes",
+    "equivalent",
+    "evidence_overlap",
+    "held_out",
+    "judge_agreement",
+    "judged_share",
+    "krippendorff_alpha",
+    "mcnemar",
+    "narrowing_options",
+    "p_text",
+    "pareto_front",
+    "ppi_mean",
+    "preference_table",
+    "query_order",
+    "question_health",
+    "required_queries",
+    "rounded",
+    "sequential",
+    "summarise",
+    "summarise_samples",
+    "within_margin",
+]

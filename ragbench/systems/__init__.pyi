@@ -1,0 +1,38 @@
+from .asking import ask, ask_one
+from .function import FunctionSystem
+from .http import HttpSystem
+from .ingestion import Ingested, ingest, remove_ingested
+from .ledger import documents_of
+from .loading import load_system, read_tables
+from .matching import Matched, match_passages
+from .mcp import McpSystem
+from .pipeline import Pipeline
+from .reading import CONTEXT_FIELDS, RETRIEVAL_ONLY, distinct_contexts, read_answer
+from .recorded import RecordedSystem
+from .targets import Indexed, NotAdded, Target, load_target
+
+__all__ = [
+    "CONTEXT_FIELDS",
+    "RETRIEVAL_ONLY",
+    "FunctionSystem",
+    "HttpSystem",
+    "Indexed",
+    "Ingested",
+    "Matched",
+    "McpSystem",
+    "NotAdded",
+    "Pipeline",
+    "RecordedSystem",
+    "Target",
+    "ask",
+    "ask_one",
+    "distinct_contexts",
+    "documents_of",
+    "ingest",
+    "load_system",
+    "load_target",
+    "match_passages",
+    "read_answer",
+    "read_tables",
+    "remove_ingested",
+]

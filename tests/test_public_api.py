@@ -1,0 +1,196 @@
+"""The public surface: what the stub, the runtime and the README name is the same, typed, and light to load."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import pytest
+
+import ragbench as rb
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "ragbench"
+SUBMODULES = {name for name in rb.__all__ if isinstance(getattr(rb, name), ModuleType)}
+
+
+def stub_names(stub: Path) -> list[str]:
+    """The names that a stub imports, in any order, and those of its `__all__`: they are the same."""
+    tree = ast.parse(stub.read_text(encoding="utf-8"))
+    imported = [alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    [listed] = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    ]
+    assert sorted(imported) == sorted(listed), stub
+    return list(listed)
+
+
+@pytest.mark.parametrize("stub", sorted(PACKAGE.rglob("__init__.pyi")), ids=lambda p: p.parent.name)
+def test_a_stub_names_what_is_there(stub: Path) -> None:
+    parts = stub.parent.relative_to(ROOT).parts
+    module = __import__(".".join(parts), fromlist=["x"])
+    names = stub_names(stub)
+    assert sorted(module.__all__) == sorted(names)
+    for name in names:
+        getattr(module, name)
+
+
+def test_the_root_is_small_and_documented() -> None:
+    names = set(rb.__all__) - SUBMODULES
+    assert len(names) <= 46
+    for name in names:
+        assert (getattr(rb, name).__doc__ or "").strip(), f"{name} has no docstring"
+    assert set(rb.__all__) <= set(dir(rb))
+    assert {
+        "metrics", "statistics", "plots", "judges", "testsets", "labelling", "systems", "llms", "report",
+    } <= SUBMODULES  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(SUBMODULES))
+def test_a_submodule_names_what_is_public_in_it(name: str) -> None:
+    module = getattr(rb, name)
+    assert module.__all__
+    for public in module.__all__:
+        getattr(module, public)
+
+
+def test_a_name_that_left_the_root_gives_its_new_place() -> None:
+    moved = vars(rb)["_MOVED"]
+    assert not set(moved) & set(rb.__all__)
+    for name, module in moved.items():
+        with pytest.warns(DeprecationWarning, match=rf"ragbench\.{name} is now ragbench\.{module}\.{name}"):
+            old = getattr(rb, name)
+        assert old is getattr(getattr(rb, module), name)
+        assert name in getattr(rb, module).__all__
+
+
+def test_an_unknown_name_is_refused_with_the_nearest() -> None:
+    with pytest.raises(AttributeError, match="'load_datset'; did you mean 'load_dataset'"):
+        rb.load_datset  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"'anovva'; did you mean 'statistics\.anova'"):
+        rb.anovva  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_sweep_is_a_function_whatever_was_imported_before() -> None:
+    import ragbench.sweep.grid  # noqa: F401
+    from ragbench.sweep import sweep
+
+    assert isinstance(rb.sweep, FunctionType)
+    assert rb.sweep is sweep
+
+
+def names_used(text: str) -> set[str]:
+    return {match[1] for match in re.finditer(r"\brb\.([a-z_]+(?:\.[A-Za-z]\w*)?|[A-Z]\w*)", text)}
+
+
+def refuse_unknown(text: str, where: str) -> None:
+    for used in names_used(text):
+        value: object = rb
+        for part in used.split("."):
+            if isinstance(value, ModuleType):
+                assert part in (*value.__all__, "__version__"), f"{where}: rb.{used} is not public"
+                value = getattr(value, part)
+
+
+def test_the_readme_and_the_notebooks_use_public_names() -> None:
+    refuse_unknown((ROOT / "README.md").read_text(encoding="utf-8"), "README.md")
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        refuse_unknown("\n".join("".join(cell["source"]) for cell in cells), path.name)
+
+
+USER_SCRIPT = """\
+import ragbench as rb
+from ragbench.statistics import anova
+
+data: rb.Dataset = rb.load_dataset("pydoc", split="test")
+chunks = rb.chunk(data, "recursive")
+index = rb.make_retriever("bm25", chunks)
+run = rb.retrieve(index, data.queries, chunks)
+scores = rb.score_run(data.qrels, rb.to_documents(run, chunks), ["nDCG@10"])
+print(rb.compare(scores, scores), rb.statistics.mcnemar(scores, scores, measures=["R@5"]))
+result = rb.evaluate(data, rb.Pipeline(data, "bm25"))
+rb.write_report(rb.load_results("results"), "report.html")
+rb.sweep("grid.toml", jobs=2)
+"""
+
+
+MISTAKES = {
+    'rb.load_dataset("pydoc", split="test")': (
+        'rb.load_datset("pydoc", split="test")',
+        'has no attribute "load_datset"',
+    ),
+    'rb.chunk(data, "recursive")': ('rb.chunk(data, "recursive", sizes=3)', 'Unexpected keyword argument "sizes"'),
+    'rb.sweep("grid.toml", jobs=2)': ('rb.sweep("grid.toml", jobs="two")', 'has incompatible type "str"'),
+}
+
+
+def test_a_users_script_is_type_checked(tmp_path: Path) -> None:
+    """The project's configuration is `strict`, and its cache is shared: one run warms the next."""
+    (tmp_path / "right.py").write_text(USER_SCRIPT)
+    wrong = USER_SCRIPT
+    for right, (mistake, _) in MISTAKES.items():
+        assert right in wrong
+        wrong = wrong.replace(right, mistake)
+    (tmp_path / "wrong.py").write_text(wrong)
+    files = [str(tmp_path / "right.py"), str(tmp_path / "wrong.py")]
+    command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), *files]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
+    *errors, last = [line for line in done.stdout.splitlines() if ": note: " not in line]
+    assert last == "Found 3 errors in 1 file (checked 2 source files)", done.stdout + done.stderr
+    for line, (_, message) in zip(errors, MISTAKES.values(), strict=True):
+        assert "wrong.py" in line
+        assert message in line
+
+
+def loaded_by(code: str) -> list[str]:
+    """The modules of ragbench that a new process has loaded after this code."""
+    report = "import sys; print(*sorted(m for m in sys.modules if m.partition('.')[0] == 'ragbench'))"
+    command = [sys.executable, "-W", "error", "-c", f"import ragbench as rb\n{code}\n{report}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("code", "most"),
+    [
+        ("", 1),
+        ("rb.score_run", 12),
+        ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 15),
+        ("rb.load_dataset", 5),
+        ("rb.load_dataset('pydoc')", 8),
+        ("rb.compare", 15),
+        ("rb.chunk", 20),
+        ("rb.retrieve", 20),
+        ("rb.load_llm", 25),
+    ],
+)
+def test_first_use_is_light(code: str, most: int) -> None:
+    modules = loaded_by(code)
+    assert len(modules) <= most, modules
+
+
+def test_patterns_of_attacks_compile_at_their_first_use() -> None:
+    code = "from ragbench.metrics.safety import patterns; n = patterns._compiled.cache_info().currsize; "
+    code += "patterns.signs('x'); print(n, patterns._compiled.cache_info().currsize)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "1"]
+
+
+def test_import_is_silent_and_loads_nothing_heavy() -> None:
+    code = (
+        "import sys; import ragbench; "
+        "heavy = {'pandas', 'torch', 'matplotlib', 'datasets', 'anthropic', 'scipy', 'transformers', 'typer'};"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert done.stderr == ""
