@@ -20,6 +20,7 @@ from .parameters import (
     notebook_parameters,
     typed,
 )
+from .perspectives import texts_of
 from .provenance import environment, own_version
 from .result import Result, new_result
 from .results import Results, leaderboard
@@ -74,6 +75,7 @@ __all__ = [
     "select_categories",
     "select_suite",
     "system_of",
+    "texts_of",
     "typed",
     "verdict",
     "with_probabilities",

@@ -113,6 +113,8 @@ def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = Mappi
     if result.verdicts is not None:
         texts[VERDICTS] = _verdicts_json(result.verdicts)
     _check_replaceable(folder)
+    if (folder / JOURNAL).is_file() and any(answer.failed for answer in result.answers):
+        texts[JOURNAL] = (folder / JOURNAL).read_text(encoding="utf-8")  # so that the same call asks for the rest
     staging = folder.parent / f"{STAGING}{folder.name}-{os.getpid()}"
     try:
         (staging / "new").mkdir(parents=True)

@@ -1,4 +1,5 @@
 from .configuration import (
+    MAIN,
     answer_table,
     budget_curve,
     busiest_document,
@@ -6,7 +7,6 @@ from .configuration import (
     chunk_tokens,
     dataset_table,
     findings,
-    question_table,
 )
 from .decisions import (
     COSTS,
@@ -67,6 +67,7 @@ from .sweep import (
 
 __all__ = [
     "COSTS",
+    "MAIN",
     "PARTS",
     "agreement_table",
     "answer_measure",
@@ -111,7 +112,6 @@ __all__ = [
     "people_table",
     "perspective_table",
     "plain",
-    "question_table",
     "reference_findings",
     "reference_table",
     "source_table",

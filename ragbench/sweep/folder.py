@@ -7,6 +7,7 @@ killed before it leaves something that the next sweep clears away; nobody ever r
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
@@ -19,6 +20,7 @@ from typing import Any
 
 from ragbench.errors import SweepError
 from ragbench.evaluation import FILES, STAGING, result_folders
+from ragbench.evaluation.folder import JOURNAL
 from ragbench.files import swap_in
 
 COMPARISON = "comparison"
@@ -66,6 +68,7 @@ class SweepFolder:
         """Remove what is written aside; only for the holder of the lock, whose own runs have not begun or are over."""
         for left in self.path.glob(f"{STAGING}*"):
             if left.is_dir():
+                self._rescue(left)
                 # A worker of a killed sweep may live for another moment and still write there.
                 shutil.rmtree(left, ignore_errors=True)
 
@@ -99,6 +102,7 @@ class SweepFolder:
             swap_in(aside / name, self.path / name, aside / "old")
         (aside / f"{name}.ipynb").replace(self.notebook(name))
         self.failed_notebook(name).unlink(missing_ok=True)
+        self.forget_journals(name)
         _flush(self.path)
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -110,7 +114,25 @@ class SweepFolder:
             (self.path / name).rename(aside / "old")
         if (aside / f"{name}.ipynb").is_file():
             (aside / f"{name}.ipynb").replace(self.failed_notebook(name))
+        self._rescue(aside)
         shutil.rmtree(aside, ignore_errors=True)
+
+    def journal(self, name: str, source: Mapping[str, str]) -> Path:
+        """The answers of a service that came before a run was stopped; those of another system or other data are not
+        taken for them."""
+        made_from = [source.get("dataset_fingerprint"), source.get("system_sha256")]
+        return self.path / f".journal-{name}-{hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:12]}.jsonl"
+
+    def forget_journals(self, name: str) -> None:
+        """Remove what `journal` names, from whatever source."""
+        for path in self.path.glob(f".journal-{glob.escape(name)}-*.jsonl"):
+            path.unlink(missing_ok=True)
+
+    def _rescue(self, aside: Path) -> None:
+        """Move the journal of a run that is not finished out of its folder."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            job = json.loads((aside / "job.json").read_text(encoding="utf-8"))
+            (aside / job["name"] / JOURNAL).replace(self.journal(job["name"], job["source"] or {}))
 
     def digest(self) -> str:
         """SHA-256 of every file of every result here: what a comparison notebook was made from."""

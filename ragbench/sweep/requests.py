@@ -1,4 +1,4 @@
-"""What became of a run's requests to language models, read from the files that it left."""
+"""What became of a run's requests to language models and to other systems, read from the files that it left."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
     asked = []
     for name in ("answers.jsonl", "judgements.jsonl"):
         for line in (results / name).read_text(encoding="utf-8").split("\n"):
-            usage = json.loads(line).get("usage") if line.strip() else None
-            asked += usage if isinstance(usage, list) else [usage] if usage else []
+            record = json.loads(line) if line.strip() else {}
+            usage = record.get("usage")
+            asked += usage if isinstance(usage, list) else [usage] if usage else [record] if record.get("error") else []
     return [
         (FailureKind(one.get("failure") or FailureKind.ERROR), " ".join(one["error"].split()))
         for one in asked
-        if one["error"] is not None
+        if one.get("error") is not None
     ]

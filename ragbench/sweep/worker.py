@@ -35,7 +35,10 @@ def main(job_file: str) -> int:
         _execute(job)
         if job.source is not None:
             _stamp(job)
-            _check_requests(job.results, allow_failed=job.allow_failed)
+            system = str(job.configuration.get("system", ""))
+            recorded = system.endswith(".jsonl")  # whose failures nobody can ask for again
+            asked = "system" if system else "language model"
+            _check_requests(job.results, asked, allow_failed=job.allow_failed or recorded)
     except Exception as exc:  # whatever it is, it is reported and the other runs go on
         error, failure = _explain(exc, job), getattr(exc, "failure", None)
         _mark(job, error)
@@ -113,7 +116,7 @@ def _stamp(job: Job) -> None:
     write_durably(path, json.dumps(config, indent=1, ensure_ascii=False) + "\n")
 
 
-def _check_requests(results: Path, *, allow_failed: bool) -> None:
+def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:
     """A run whose requests failed is not finished: what came back is stored, so running it again asks for the rest."""
     failed = failed_requests(results)
     unaffordable = [reason for kind, reason in failed if kind is FailureKind.BUDGET]
@@ -122,7 +125,7 @@ def _check_requests(results: Path, *, allow_failed: bool) -> None:
     if failed and not allow_failed:
         kind, reason = failed[0]
         raise _UnusableError(
-            f"{len(failed)} requests to a language model failed, the first: {reason}. What came back is stored, "
+            f"{len(failed)} requests to a {asked} failed, the first: {reason}. What came back is stored, "
             "so the same command asks for the rest only; --allow-failed takes the run as it is",
             kind,
         )
