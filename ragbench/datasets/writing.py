@@ -10,8 +10,6 @@ import csv
 import io
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +18,7 @@ from ragbench import cache
 from ragbench.datasets import load_dataset
 from ragbench.datasets.lines import json_lines, lines, shown
 from ragbench.errors import DataError
-from ragbench.files import swap_in, write_durably
+from ragbench.files import STAGING, staged, write_durably
 from ragbench.types import Case, Dataset, Document, Span
 
 CASE_FILES = ("queries.jsonl", "answers.jsonl", "questions.jsonl", "case_labels.jsonl")
@@ -124,7 +122,11 @@ def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> Merge
         written.append(query_id)
         result.append(_json({"_id": query_id, **answers[query_id]}))
     if written:
-        _replace(path, "".join(f"{line}\n" for line in result))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_durably(path, "".join(f"{line}\n" for line in result))
+        except OSError as exc:
+            raise unwritable(path, exc) from exc
     return Merged(tuple(written), tuple(kept))
 
 
@@ -149,17 +151,12 @@ def save_dataset(
     texts = {**_texts(dataset), **(extra or {})}
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        try:
-            new, old = aside / "new", aside / "old"
+        with staged(target) as new:
             for name, text in texts.items():
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
-                write_durably(new / name, text)
-            swap_in(new, target, old)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+                (new / name).write_text(text, encoding="utf-8", newline="\n")
     except OSError as exc:
-        raise DataError(f"{target} could not be written: {exc.strerror or exc}; check the place and its room") from exc
+        raise unwritable(target, exc) from exc
     return target
 
 
@@ -201,7 +198,9 @@ def check_free(folder: Path, force: bool) -> None:
         raise DataError(f"{folder} is there already; name another folder, or replace it with --force (force=True)")
     if not folder.is_dir():
         raise DataError(f"{folder} is a file, not the folder of a dataset: it is not replaced")
-    if foreign := sorted(path.name for path in folder.iterdir() if path.name not in FILES):
+    if foreign := sorted(
+        path.name for path in folder.iterdir() if not path.name.startswith(STAGING) and path.name not in FILES
+    ):
         raise DataError(f"{folder} holds {shown(foreign[0])}, which is no part of a dataset: it is not replaced")
     answers = folder / "answers.jsonl"
     if answers.is_file() and (edited := [record for _, record in json_lines(answers) if is_by_hand(record)]):
@@ -336,15 +335,8 @@ def _json_lines(records: Iterable[Mapping[str, Any]]) -> str:
     return "".join(f"{_json(record)}\n" for record in records)
 
 
-def _replace(path: Path, text: str) -> None:
-    """The file holds the old text or the new one, at any moment."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            write_durably(aside, text)
-            os.replace(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
-    except OSError as exc:
-        raise DataError(f"{path} could not be written: {exc.strerror or exc}; check the place and its room") from exc
+def unwritable(path: Path, exc: OSError) -> DataError:
+    """The error for a place that cannot be written to."""
+    return DataError(
+        f"{path} could not be written: {exc.strerror or exc}; check its folder's permissions and free space"
+    )

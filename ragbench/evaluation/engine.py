@@ -96,7 +96,7 @@ def ask_all(
     judgements = judgements_of(answered, model, wanted)
     repeated = judge_answers(
         spread(answered.answers, judge_again), wanted, model, dataset=dataset, chunks=texts_of(answered),
-        mode="apart", allow_same_model=True,
+        mode="per_criterion", allow_same_model=True,
     )  # fmt: skip
     verdicts: dict[str, Sequence[Judgement]] = {
         arm: judge_answers(own, ["correctness"], model, dataset=dataset, chunks=pieces, allow_same_model=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ragbench import prompts
 from ragbench.diagnosis import diagnose
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation.answering import Answered
@@ -81,6 +80,7 @@ from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.safety import load_detector
 from ragbench.metrics.score_calibration import Calibration
 from ragbench.progress import progress_bar
+from ragbench.prompts import judge_prompts
 from ragbench.registry import KS, PERSPECTIVES, Measure, declaration, load_measures, perspective_of
 from ragbench.scoring import score_arms, score_judgements, score_own
 from ragbench.scoring.safety import WARN
@@ -434,8 +434,8 @@ def _criteria(criteria: str | Sequence[str], targets: Targets) -> tuple[str, ...
         criteria = [word for word in criteria.replace(" ", "").split(",") if word]
     named = [name.removeprefix("llm_") for name in targets.named if name.startswith("llm_")]
     for name in (*criteria, *named):
-        if name not in prompts.CRITERIA:
-            raise ConfigError(unknown("criterion", name, prompts.CRITERIA))
+        if name not in judge_prompts.CRITERIA:
+            raise ConfigError(unknown("criterion", name, judge_prompts.CRITERIA))
     return tuple(dict.fromkeys([*criteria, *named]))
 
 

@@ -193,7 +193,7 @@ def check_parameters(
 
         check_llm(parameters["llm"], settings)
     if "prompt" in parameters:
-        from ragbench.prompts import check_prompt
+        from ragbench.prompts.generation_prompts import check_prompt
 
         check_prompt(parameters["prompt"])
     if parameters.get("judge"):
@@ -247,7 +247,7 @@ def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = 
 
 def _check_judge(parameters: Mapping[str, Any], settings: Settings | None) -> None:
     from ragbench.llms import check_llm
-    from ragbench.prompts import CRITERIA
+    from ragbench.prompts.judge_prompts import CRITERIA
 
     if parameters["judge"] == "extractive":
         raise ConfigError("judge is 'extractive', which is no language model; name one, or \"\" for no judge")

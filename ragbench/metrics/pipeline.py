@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.prompts import read_outcome
+from ragbench.prompts.replies import read_outcome
 
 if TYPE_CHECKING:
     from ragbench.types import Answer

@@ -137,7 +137,7 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         result: from `evaluate`.
         summary: of its scores, as from `summarise`.
     """
-    of = {row["measure"]: row for row in summary.to_dict("records") if row["n_scored"]}
+    of: dict[str, Mapping[Any, Any]] = {row["measure"]: row for row in summary.to_dict("records") if row["n_scored"]}
     test_set, lines = result.report.test_set, []
     if "pass_rate" in of:
         passed = round(of["pass_rate"]["mean"] * of["pass_rate"]["n_scored"])
@@ -170,7 +170,7 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     return lines
 
 
-def _interval(of: Mapping[str, Mapping[str, Any]], name: str) -> str:
+def _interval(of: Mapping[str, Mapping[Any, Any]], name: str) -> str:
     """A measure with its mean, its interval and, where some questions have no value, how many have one."""
     row = of[name]
     interval = f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if row["n_scored"] > 1 else ""

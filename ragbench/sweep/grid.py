@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, DataError, unknown
-from ragbench.evaluation import STAGING, WHERE, check_parameters, config_name, configuration
+from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
 from ragbench.llms import Settings
 from ragbench.sweep.notebooks import Notebook, read_notebook
 
@@ -78,7 +78,7 @@ def _grid(path: Path, table: _Table, settings: Settings | None) -> Grid:
     if not (math.isfinite(own.get("run_timeout", 1)) and own.get("run_timeout", 1) >= 0):
         raise ConfigError(f"[sweep] run_timeout is {own['run_timeout']}; expected seconds, or 0 for no limit")
     name = own.get("name", path.stem)
-    if not name or name.startswith((".", STAGING)) or "/" in name or "\\" in name:
+    if not name or name.startswith(".") or "/" in name or "\\" in name:
         raise ConfigError(f"[sweep] name is {name!r}; expected the plain name of a folder")
     folder = path.resolve().parent
     notebook = read_notebook(folder / own.get("notebook", "evaluate.ipynb"))

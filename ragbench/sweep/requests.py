@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from ragbench.errors import FailureKind
 
@@ -13,7 +14,7 @@ def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
 
     An empty reply, a refusal and an unreadable verdict are no failed requests: asking again would give the same.
     """
-    asked = []
+    asked: list[dict[str, Any]] = []
     for name in ("answers.jsonl", "judgements.jsonl"):
         for line in (results / name).read_text(encoding="utf-8").split("\n"):
             record = json.loads(line) if line.strip() else {}

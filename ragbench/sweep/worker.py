@@ -18,7 +18,7 @@ from typing import Any
 from ragbench.errors import ConfigError, FailureKind, SweepError
 from ragbench.files import write_durably
 from ragbench.sweep.job import Job
-from ragbench.sweep.notebooks import without_machine
+from ragbench.sweep.notebooks import in_place, without_machine
 from ragbench.sweep.processes import START_TIMEOUT
 from ragbench.sweep.requests import failed_requests
 
@@ -171,6 +171,12 @@ def _mark(job: Job, error: str) -> None:
 
 def _tidy(job: Job) -> None:
     notebook = without_machine(json.loads(job.output.read_text(encoding="utf-8")), job.renamed, job.folders)
+    for cell in notebook["cells"]:
+        tags = cell["metadata"].get("tags", [])
+        if "injected-parameters" in tags:
+            cell["source"] = in_place("".join(cell["source"]), job.cwd, job.aside.parent)
+        if "injected-parameters" in tags or "parameters" in tags:  # what was found is on the first screen
+            cell["metadata"] |= {"jupyter": {"source_hidden": True}, "transient": {"remove_source": True}}
     paths = {"input_path": job.notebook, "output_path": job.output.name}
     notebook["metadata"].setdefault("papermill", {}).update(paths)
     if job.stamp:

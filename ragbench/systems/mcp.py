@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from ragbench.errors import ConfigError, DataError, FailureKind, require
 from ragbench.llms import load_llm
 from ragbench.systems.connections import McpSpec, Pool, ToolError, Unreached
+from ragbench.systems.event_loop import EventLoop
 from ragbench.systems.function import failed
-from ragbench.systems.loops import LoopThread
 from ragbench.systems.mapping import (
     PathMatches,
     ReplyPaths,
@@ -101,7 +101,7 @@ class McpSystem:
         self._spec = spec
         self._matches = PathMatches(self._name, spec.reply)
         self._pool = Pool(spec, sampler, self._name)
-        self._loop = LoopThread(self._name)
+        self._loop = EventLoop(self._name)
 
     @property
     def name(self) -> str:

@@ -13,12 +13,12 @@ from ragbench.chunkers import chunk
 from ragbench.errors import ConfigError
 from ragbench.generation import answer_arms, check_llm, generate_answers
 from ragbench.llms import check_servers
-from ragbench.prompts import check_prompt, fill
+from ragbench.prompts.generation_prompts import check_prompt, fill
 from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve, search_latency
 from ragbench.types import LLM, Answer, Case, Dataset, Document, Run
 
 if TYPE_CHECKING:
-    from ragbench.generation.arms import Arms
+    from ragbench.generation.ablations import Arms
 
 
 class Pipeline:

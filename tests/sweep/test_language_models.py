@@ -23,7 +23,7 @@ from ragbench.cache import ledger, replies
 from ragbench.cli import app
 from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError
-from ragbench.prompts import GENERATION_SYSTEM
+from ragbench.prompts.generation_prompts import GENERATION_SYSTEM
 from ragbench.sweep import plan, sweep, verify
 from ragbench.sweep.requests import failed_requests
 
