@@ -77,7 +77,7 @@ def write_arms(folder: Path, dataset: str, questions: int, url: str, tag: str) -
     (folder / "service.toml").write_text(f'[http]\nurl = "{url}/ask"\nbody = {{ query = "{{query}}" }}\n')
     command = json.dumps([sys.executable, str(SERVER), "--dataset", place])
     (folder / "notes.toml").write_text(
-        f'[mcp]\nserver = {command}\ntool = "search"\nenv = ["RAGBENCH_CACHE_DIR", "PYTHONPATH"]\n'
+        f'[mcp]\nserver = {command}\ntool = "search"\nenv = ["RAGBENCH_CACHE_DIR"]\n'
         'arguments = { query = "{query}" }\n[mcp.reply]\ncontexts = "$.results"\n'
     )
     paths = {name: json.dumps(str(NOTEBOOKS / f"{name}.ipynb")) for name in ("evaluate", "compare")}
@@ -203,7 +203,7 @@ def test_a_service_that_does_not_answer_the_door_is_refused_before_a_run(tmp_pat
     (tmp_path / "gone.toml").write_text('[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { query = "{query}" }\n')
     notebook = json.dumps(str(NOTEBOOKS / "evaluate.ipynb"))
     (tmp_path / "grid.toml").write_text(f'[sweep]\nnotebook = {notebook}\n[fixed]\nsystem = "gone.toml"\n')
-    with pytest.raises(ModelError, match="no server takes connections at http://127.0.0.1:9/ask"):
+    with pytest.raises(ModelError, match=r"no server takes connections at http://127\.0\.0\.1:9/ask"):
         sweep(tmp_path / "grid.toml", out=tmp_path / "results")
 
 
