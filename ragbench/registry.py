@@ -8,17 +8,14 @@ evidence, "chunk:nDCG@10" about labelled chunks. What a language model judged is
 from __future__ import annotations
 
 import difflib
-import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
-from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.extension import imported
 from ragbench.types import Answer, Case
 
 if TYPE_CHECKING:
@@ -388,28 +385,6 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
                 f"{item!r} is no measure; expected rb.Measure(name, function), or 'package.module:attribute'"
             )
     return tuple(found)
-
-
-def imported(text: str, what: str, folder: str | Path = "") -> Any:
-    """What "package.module:attribute" names, `what` in messages; looked for where Python finds it, then in `folder`.
-
-    >>> imported("math:sqrt", "measure")(9)
-    3.0
-
-    Raises:
-        ConfigError: the text has another form, or the module or its attribute cannot be imported.
-    """
-    module, colon, attribute = text.partition(":")
-    if not colon or not module or not attribute:
-        raise ConfigError(f"{what} {text!r} names no attribute; write 'package.module:attribute'")
-    place = os.path.abspath(folder or os.getcwd())
-    sys.path.append(place)
-    try:
-        return getattr(import_module(module), attribute)
-    except Exception as exc:  # a user's module may fail in any way
-        raise ConfigError(f"{what} {text!r} could not be loaded: {type(exc).__name__}: {exc}") from exc
-    finally:
-        sys.path.remove(place)
 
 
 def measures() -> pd.DataFrame:

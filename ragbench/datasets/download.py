@@ -17,9 +17,9 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from ragbench import cache
-from ragbench.datasets.progress import progress
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.files import clear_staging, locked, staged
+from ragbench.progress import progress_bar
 
 OFFICIAL_URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
 
@@ -148,12 +148,14 @@ def _fetch(url: str, partial: Path, stall_s: float) -> int | None:
         length = place.rpartition("/")[2] if code == 206 else response.headers.get("Content-Length", "")
         known_length = length.isdecimal() and "Content-Encoding" not in response.headers  # else it is not the file's
         total = int(length) if known_length else None
-        position = size if code == 206 else 0
-        with partial.open("ab" if position else "wb") as file, progress(partial.stem, total) as done:
+        start = size if code == 206 else 0
+        with (
+            partial.open("ab" if start else "wb") as file,
+            progress_bar(total, partial.stem, "B", initial=start) as bar,
+        ):
             for block in response.iter_bytes():
                 file.write(block)
-                position += len(block)
-                done(position)
+                bar.update(len(block))
     return total
 
 

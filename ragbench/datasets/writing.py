@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,10 +15,11 @@ from typing import Any, NamedTuple
 
 from ragbench import cache
 from ragbench.datasets import load_dataset
-from ragbench.datasets.lines import json_lines, lines, shown
+from ragbench.datasets.collection import document_line
+from ragbench.datasets.lines import json_line, json_lines, lines, shown
 from ragbench.errors import DataError
 from ragbench.files import STAGING, staged, write_durably
-from ragbench.types import Case, Dataset, Document, Span
+from ragbench.types import Case, Dataset, Span
 
 CASE_FILES = ("queries.jsonl", "answers.jsonl", "questions.jsonl", "case_labels.jsonl")
 """One line for each case, or for those that have what the file is for."""
@@ -111,20 +111,20 @@ def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> Merge
             if "_id" not in record:
                 raise DataError(f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}")
             if query_id not in answers:
-                result.append(text)
+                result.append(f"{text}\n")
             elif is_by_hand(record):
                 kept.append(query_id)
-                result.append(text)
+                result.append(f"{text}\n")
             else:
                 written.append(query_id)
-                result.append(_json({**record, **answers[query_id], "_id": record["_id"]}))
+                result.append(json_line({**record, **answers[query_id], "_id": record["_id"]}))
     for query_id in (query_id for query_id in answers if query_id not in {*kept, *written}):
         written.append(query_id)
-        result.append(_json({"_id": query_id, **answers[query_id]}))
+        result.append(json_line({"_id": query_id, **answers[query_id]}))
     if written:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_durably(path, "".join(f"{line}\n" for line in result))
+            write_durably(path, "".join(result))
         except OSError as exc:
             raise unwritable(path, exc) from exc
     return Merged(tuple(written), tuple(kept))
@@ -215,7 +215,7 @@ def _texts(dataset: Dataset) -> dict[str, str]:
     from ragbench.datasets.testsets.perspectives import safety_texts
 
     texts = {
-        "corpus.jsonl": _json_lines(_document_line(document) for document in dataset.corpus.values()),
+        "corpus.jsonl": "".join(json_line(document_line(document)) for document in dataset.corpus.values()),
         f"qrels/{dataset.split}.tsv": _qrels(dataset),
         **{name: "".join(record_lines(dataset, name)) for name in CASE_FILES},
         **safety_texts(dataset),
@@ -238,12 +238,7 @@ def record_lines(dataset: Dataset, file: str) -> list[str]:
             for case in dataset.cases
             if (references := _references(case, dataset, bodies))
         ]
-    return [f"{_json(record)}\n" for record in records]
-
-
-def _document_line(document: Document) -> dict[str, Any]:
-    line: dict[str, Any] = {"_id": document.doc_id, "title": document.title, "text": document.text}
-    return {**line, "metadata": dict(document.metadata)} if document.metadata else line
+    return [json_line(record) for record in records]
 
 
 def _query_line(case: Case) -> dict[str, Any]:
@@ -322,17 +317,6 @@ def _qrels(dataset: Dataset) -> str:
                     raise DataError(f"the id {shown(identifier)} is empty or holds a tab or a line break; rename it")
             table.writerow([query_id, doc_id, grade])
     return text.getvalue()
-
-
-def _json(record: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(record, ensure_ascii=False)
-    except (TypeError, ValueError) as exc:
-        raise DataError(f"{shown(record)} cannot be written as JSON: {exc}") from exc
-
-
-def _json_lines(records: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(f"{_json(record)}\n" for record in records)
 
 
 def unwritable(path: Path, exc: OSError) -> DataError:

@@ -29,7 +29,7 @@ from ragbench.systems import (
 )
 from ragbench.systems.asking import warn_of_failures
 from ragbench.systems.journal import AnswerJournal, JournaledSystem
-from ragbench.systems.loading import is_import, system_digest
+from ragbench.systems.loading import is_object_name, system_digest
 from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
@@ -114,7 +114,7 @@ def answer_all(
             return answer_all(dataset, loaded, concurrency=concurrency, timed=timed, attacks=attacks, keep=keep)
         finally:
             # an object of the user's module is the user's to close
-            mine = not is_import(str(system)) or isinstance(loaded, FunctionSystem)
+            mine = not is_object_name(str(system)) or isinstance(loaded, FunctionSystem)
             if mine and callable(close := getattr(loaded, "close", None)):
                 close()
     if isinstance(system, Pipeline):

@@ -176,10 +176,13 @@ def check_parameters(
 
         check_system(system, folder=folder, settings=settings)
     if "chunker" in parameters:
-        from ragbench.chunkers import CHUNKERS
+        from ragbench.chunkers import check_chunker
 
-        if parameters["chunker"] not in CHUNKERS:
-            raise ConfigError(unknown("chunker", parameters["chunker"], CHUNKERS))
+        check_chunker(parameters["chunker"])
+    if parameters.get("reranker"):
+        from ragbench.retrievers.reranking import check_reranker
+
+        check_reranker(parameters["reranker"])
     if "retriever" in parameters:
         from ragbench.retrievers import check_retriever
 

@@ -11,7 +11,7 @@ from ragbench import llms
 from ragbench.generation.answers import check_llm, generate_answers, read_reply
 from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, closed_book
 from ragbench.prompts.replies import NO_ANSWER
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Run
+from ragbench.types import Answer, Case, Chunk, Dataset, LLMLike, Run
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,7 +27,7 @@ class Arms(NamedTuple):
 def answer_arms(
     dataset: Dataset,
     chunks: Sequence[Chunk],
-    llm: str | LLM = "extractive",
+    llm: LLMLike = "extractive",
     *,
     prompt: str = "cited",
     k: int = 5,
@@ -51,7 +51,7 @@ def answer_arms(
         ConfigError, DataError: as `generate_answers`.
     """
     check_llm(llm)
-    model = llms.load_llm(llm) if isinstance(llm, str) and llm != "extractive" else llm
+    model = llm if llm == "extractive" else llms.load_llm(llm)
     gold = {case.query_id: found for case in dataset.cases if case.answerable and (found := _gold(dataset, case, k))}
     asked = dataset.select(gold)
     runs = {"oracle": _ranked(gold)}

@@ -13,12 +13,12 @@ from ragbench.generation.extractive import extract_answers
 from ragbench.metrics.groundedness.citations import parse_citations
 from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, check_prompt, fill
 from ragbench.prompts.replies import NO_ANSWER, read_outcome, without_thoughts
-from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Embedder, Run
+from ragbench.types import Answer, Chunk, Completion, Dataset, Embedder, LLMLike, Run
 
 GENERATORS = ("extractive", "env", "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>")
 
 
-def check_llm(llm: str | LLM, settings: llms.Settings | None = None) -> None:
+def check_llm(llm: LLMLike, settings: llms.Settings | None = None) -> None:
     """Refuse a generator that does not exist or lacks its key, before anything is spent.
 
     Raises:
@@ -35,7 +35,7 @@ def generate_answers(
     dataset: Dataset,
     run: Run,
     chunks: Sequence[Chunk],
-    llm: str | LLM = "extractive",
+    llm: LLMLike = "extractive",
     *,
     prompt: str = "cited",
     k: int = 5,
@@ -84,7 +84,7 @@ def generate_answers(
 
     asked = [case for case in dataset.cases if kept[case.query_id]]
     completions = llms.generate_many(
-        llms.load_llm(llm) if isinstance(llm, str) else llm,
+        llms.load_llm(llm),
         [fill(template, case.text, [chunk.text for chunk in kept[case.query_id]]) for case in asked],
         system=GENERATION_SYSTEM,
         max_tokens=max_tokens,

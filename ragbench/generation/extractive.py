@@ -58,7 +58,7 @@ def extract_answers(
     sentences_of = {chunk_id: _sentences(chunk.text, chunk.start == 0) for chunk_id, chunk in chunks.items()}
     sentences = list(dict.fromkeys(text for found in sentences_of.values() for text in found))
     row = {text: i for i, text in enumerate(sentences)}
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     questions = [case.text for case in cases]
     empty = not sentences  # nothing to compare with
     question_vectors = np.zeros((len(cases), 1)) if empty else model.encode(questions)

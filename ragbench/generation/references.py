@@ -15,7 +15,7 @@ from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, unk
 from ragbench.generation.answers import read_reply
 from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, REFERENCE, check_prompt, fill
 from ragbench.segments import token_offsets
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder
+from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, LLMLike
 
 MAX_TOKENS = 400
 """Maximum length of a reference answer; four sentences need a third of it."""
@@ -82,7 +82,7 @@ def reference_sources(
         raise ConfigError(f"k is {k} and max_document_tokens is {max_document_tokens}; expected 1 or more of each")
     wanted = set(query_ids)
     cases = [case for case in dataset.cases if case.query_id in wanted]
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     relevant = {case.query_id: _relevant(dataset, case) for case in cases}
     used = list(dict.fromkeys(doc_id for found in relevant.values() for doc_id in found))
     windows = dict(zip(used, _windows(dataset, used, max_document_tokens), strict=True))
@@ -101,7 +101,7 @@ def reference_sources(
 def generate_references(
     dataset: Dataset,
     sources: Mapping[str, Sequence[Chunk]],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     prompt: str = "reference",
     concurrency: int = 8,
@@ -111,7 +111,7 @@ def generate_references(
     `prompt` is "reference" or a text of your own with {question} and {context}. Where the documents do not hold the
     answer, the outcome is "no_results"; a request that failed, or a reply that was cut, is "failed".
     """
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    model = llms.load_llm(llm)
     replies = llms.generate_many(
         model,
         _requests(dataset, sources, prompt),
@@ -136,7 +136,7 @@ def write_references(
     folder: str | Path,
     dataset: Dataset,
     sources: Mapping[str, Sequence[Chunk]],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     prompt: str = "reference",
     concurrency: int = 8,

@@ -17,7 +17,7 @@ from ragbench.judges.criteria import judgeable, verdicts
 from ragbench.judges.pairwise import Pair, choose
 from ragbench.judges.requests import NEEDS, Material
 from ragbench.prompts.judge_prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
-from ragbench.types import LLM, Answer, Chunk, Dataset
+from ragbench.types import Answer, Chunk, Dataset, LLMLike
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -57,7 +57,7 @@ _RESAMPLES = 10_000
 def judge_audit(
     answers: Sequence[Answer],
     criterion: str,
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk] = (),
@@ -144,7 +144,7 @@ def judge_audit(
             "be judged; the others are abstentions or failed, or lack a reference answer or documents"
         )
     wrong = _wrong(plain)
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    model = llms.load_llm(llm)
 
     repeats = verdicts(plain, criterion, model, n_samples=n_repeats, concurrency=concurrency)
     groups = {"as it is": [*plain, *wrong]}

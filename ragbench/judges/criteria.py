@@ -14,7 +14,7 @@ from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema,
 from ragbench.judges.requests import MAX_ANSWER, NEEDS, REPLY_TOKENS, Material, write_request
 from ragbench.prompts.judge_prompts import CRITERIA, JUDGE_SYSTEM
 from ragbench.prompts.replies import read_outcome
-from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Judgement
+from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Judgement, LLMLike
 
 SAMPLING_TEMPERATURE = 0.7
 """The temperature of repeated samples; a single judgement is requested at 0."""
@@ -56,7 +56,7 @@ _Samples = dict[tuple[int, str, int], _Sample]  # answer, criterion, sample
 def judge(
     answers: Sequence[Answer],
     criterion: str | Sequence[str],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk],
@@ -120,7 +120,7 @@ def judge(
     if mode not in MODES:
         raise ConfigError(unknown("mode", mode, MODES))
     materials = materials_of(answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria))
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    model = llms.load_llm(llm)
     if not allow_same_model:
         warn_of_same_model(answers, model)
 

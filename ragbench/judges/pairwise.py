@@ -12,7 +12,7 @@ from ragbench.judges.criteria import materials_of, no_answer, warn_of_same_model
 from ragbench.judges.requests import MAX_ANSWER
 from ragbench.prompts.judge_prompts import JUDGE_SYSTEM, PREFERENCE_SCHEMA, ask_for_preference, repair_preference
 from ragbench.prompts.replies import UnreadableError, json_objects, without_thoughts
-from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, Preference
+from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, LLMLike, Preference
 
 _REPLY_TOKENS = 400
 _TIMEOUT_S = 600.0
@@ -40,7 +40,7 @@ class Pair:
 def pairwise(
     answers_a: Sequence[Answer],
     answers_b: Sequence[Answer],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk] = (),
@@ -87,7 +87,7 @@ def pairwise(
     if concurrency < 1:
         raise ConfigError(f"concurrency is {concurrency}; expected 1 or more")
     pairs, decided = _pairs(answers_a, answers_b, dataset, chunks, names)
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    model = llms.load_llm(llm)
     if not allow_same_model:
         warn_of_same_model([*answers_a, *answers_b], model)
     asked = dict(zip([pair.query_id for pair in pairs], choose(pairs, model, names, concurrency), strict=True))

@@ -42,7 +42,7 @@ def score_arms(
     import pandas as pd
 
     needed = any(case.reference_answer for case in dataset.cases)
-    model = load_embedder(embedder) if isinstance(embedder, str) and needed else embedder
+    model = load_embedder(embedder) if needed else embedder
     labelled = {
         "semantic_similarity": {case.query_id for case in dataset.cases if case.reference_answer},
         "token_f1": {case.query_id for case in dataset.cases if case.reference_answer},

@@ -64,7 +64,7 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
     similarity: dict[str, float] = {}
     if compared:
         texts = list(dict.fromkeys(text for both in compared.values() for text in both))
-        model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+        model = load_embedder(embedder)
         row_of = {text: row for row, text in enumerate(texts)}
         vectors = np.asarray(model.encode(texts))  # one batch, each text once
         left, right = (vectors[[row_of[both[side]] for both in compared.values()]] for side in (0, 1))

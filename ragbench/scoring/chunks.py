@@ -48,7 +48,7 @@ def score_chunks(
         by_document.setdefault(chunk.doc_id, []).append(i)
     _check(dataset, chunks)
 
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     counts = np.zeros(len(chunks), dtype=np.int64)
     alike = np.full(len(chunks), np.nan)
     sentences: dict[str, list[tuple[int, int]]] = {}

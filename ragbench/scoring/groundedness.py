@@ -181,12 +181,12 @@ def _check(
 
 
 def _labelled(checked: dict[str, _Checked], model: str) -> dict[str, dict[str, float]]:
+    asked = [(one.text, [*one.case.expected_claims, *one.case.forbidden_claims]) for one in checked.values()]
     expected, absent = {}, {}
-    for query_id, one in checked.items():
-        wanted, unwanted = one.case.expected_claims, one.case.forbidden_claims
-        stated = claims_stated(one.text, [*wanted, *unwanted], model=model)
-        expected[query_id] = _fraction(stated[: len(wanted)])
-        absent[query_id] = _fraction([not found for found in stated[len(wanted) :]])
+    for (query_id, one), stated in zip(checked.items(), claims_stated(asked, model=model), strict=True):
+        wanted = len(one.case.expected_claims)
+        expected[query_id] = _fraction(stated[:wanted])
+        absent[query_id] = _fraction([not found for found in stated[wanted:]])
     return {"expected_claims": expected, "forbidden_claims_absent": absent}
 
 

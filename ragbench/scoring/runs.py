@@ -163,8 +163,9 @@ def _columns(frame: pd.DataFrame, what: str, value: str) -> Columns:
         numbers: npt.NDArray[Any] = column.to_numpy(dtype=np.int64 if whole else np.float64)
         if whole or np.isfinite(numbers).all():
             return Columns(frame["query_id"], frame["doc_id"], numbers)
-    good = (lambda n: isinstance(n, Integral)) if whole else (lambda n: isinstance(n, Real) and math.isfinite(n))
-    row = next((i for i, number in enumerate(frame[value]) if not good(number)), 0)
+    kind = Integral if whole else Real
+    wrong = (not isinstance(number, kind) or not math.isfinite(number) for number in frame[value])
+    row = next((i for i, is_wrong in enumerate(wrong) if is_wrong), 0)
     raise DataError(
         f"{what}: {value} {plain(frame[value].iloc[row])!r} in row {row} (query {frame['query_id'].iloc[row]!r}, "
         f"document {frame['doc_id'].iloc[row]!r}) is not {'a whole number' if whole else 'a finite number'}; "

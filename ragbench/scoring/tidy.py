@@ -26,8 +26,8 @@ def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.D
 
     return pd.DataFrame(
         {
-            "query_id": pd.Index(query_ids, dtype="str").take(np.tile(np.arange(len(query_ids)), len(measures))),
-            "measure": pd.Index(measures, dtype="str").take(np.repeat(np.arange(len(measures)), len(query_ids))),
+            "query_id": pd.Index(list(query_ids), dtype="str").take(np.tile(np.arange(len(query_ids)), len(measures))),
+            "measure": pd.Index(list(measures), dtype="str").take(np.repeat(np.arange(len(measures)), len(query_ids))),
             "value": np.asarray(values, dtype=np.float64).ravel(),
         }
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
+from ragbench.extension import searched
 from ragbench.llms import Settings
 from ragbench.sweep.notebooks import Notebook, read_notebook
 
@@ -58,7 +59,8 @@ def read_grid(path: str | Path, settings: Settings | None = None) -> Grid:
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
     try:
-        return _grid(path, table, settings)
+        with searched(path.resolve().parent):  # modules of the user, as the runs will find them
+            return _grid(path, table, settings)
     except ConfigError as exc:
         raise exc if str(path) in str(exc) else ConfigError(f"{path}: {exc}") from exc
 
@@ -191,7 +193,8 @@ def _named(
             notes.append(f"{name} is in the grid more than once; it is run once")
             continue
         try:
-            check_parameters(parameters, settings, folder=folder)
+            with searched(folder):  # where the runs work, so modules next to the grid are found
+                check_parameters(parameters, settings, folder=folder)
         except (ConfigError, DataError) as exc:
             raise ConfigError(f"configuration {name}: {exc}") from exc
         runs[name] = parameters

@@ -10,6 +10,7 @@ from typing import Any
 
 from ragbench.errors import JudgeWarning
 from ragbench.evaluation import CRITERIA, ask_all, system_of
+from ragbench.extension import searched
 from ragbench.llms import DryRun, ModelPlan, Settings, current_settings, dry_run, load_llm
 from ragbench.sweep import spending
 from ragbench.sweep.folder import SweepFolder
@@ -82,7 +83,7 @@ def _asks(parameters: Mapping[str, Any]) -> bool:
 def _dry_run(grid: Grid, asking: Sequence[Mapping[str, Any]], settings: Settings) -> DryRun:
     """Everything that evaluate.ipynb asks with these parameters; what is computed is in the cache for the sweep."""
     folder, kept = working_folder(grid), ""
-    with dry_run() as found:
+    with dry_run() as found, searched(folder):
         # Configurations that share chunks and run stand together, so that one of each is kept at a time.
         for p in sorted(asking, key=_retrieval):
             if _retrieval(p) != kept:

@@ -136,7 +136,8 @@ def _stored(folder: Path, name: str, settings: Settings) -> _Stored:
             f"{notebook} was changed after the sweep: its cells are not those that made the result (SHA-256 "
             f"{digest[:12]}, not {str(source.get('notebook_sha256'))[:12]})"
         )
-    parameters, recorded = dict(config["parameters"]), ()
+    parameters = dict(config["parameters"])
+    recorded: tuple[str, ...] = ()
     if parameters.get("system"):  # a service may answer otherwise today, and is not asked again
         parameters["system"] = str((folder / name / "answers.jsonl").absolute())
         recorded = ("the answers of its system are taken as recorded",)

@@ -12,8 +12,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
+from ragbench.extension import imported
 from ragbench.llms import Settings, check_llm, check_servers, listens
-from ragbench.registry import imported
 from ragbench.retrievers import RETRIEVERS, check_retriever
 from ragbench.systems.connections import McpSpec
 from ragbench.systems.function import FunctionSystem
@@ -84,7 +84,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
         return RecordedSystem(path)
     if text.endswith(".toml"):
         return _from_file(path, dataset, settings)
-    if is_import(text):
+    if is_object_name(text):
         return _imported(text)
     _check_retriever(text)
     return Pipeline(dataset, text)
@@ -124,16 +124,16 @@ named 'no_such_module'
                 f"{path.name}: no server takes connections at {address.partition('?')[0]}; start it, or correct the "
                 "address", FailureKind.UNREACHABLE,
             )  # fmt: skip
-    elif is_import(spec):
+    elif is_object_name(spec):
         _imported(spec, folder)
     else:
         _check_retriever(spec)
 
 
-def is_import(spec: str) -> bool:
+def is_object_name(spec: str) -> bool:
     """Whether a system is named as "package.module:attribute".
 
-    >>> [is_import(one) for one in ("my_rag:answer", "dense:minilm", "a.toml")]
+    >>> [is_object_name(one) for one in ("my_rag:answer", "dense:minilm", "a.toml")]
     [True, False, False]
     """
     return ":" in spec and spec.partition(":")[0] not in RETRIEVERS and not spec.endswith((".toml", ".jsonl"))
@@ -142,7 +142,7 @@ def is_import(spec: str) -> bool:
 def system_digest(spec: str, folder: str | Path = "") -> str:
     """SHA-256 of what describes a system: its file, the source of its module where there is one, else its name."""
     path = Path(folder) / Path(spec).expanduser()
-    if is_import(spec):
+    if is_object_name(spec):
         module = sys.modules.get(spec.partition(":")[0])
         path = Path(getattr(module, "__file__", None) or "")
     content = path.read_bytes() if path.is_file() else b""

@@ -59,7 +59,7 @@ def test_documents() -> None:
 
 
 def test_sentences() -> None:
-    found = statistics(chunk(DATASET, "sentence", size=3))
+    found = statistics(chunk(DATASET, "sentence", chunk_size=3))
     assert found["boundary_cuts"] == 0.25  # "Body of b." has four tokens and is cut once: 2 of 8 borders
     assert math.isnan(found["coherence"])
 

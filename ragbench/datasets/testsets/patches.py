@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.beir import load_beir_folder
+from ragbench.datasets.lines import json_line
 from ragbench.datasets.testsets import PERSPECTIVE_FILES, json_forms, parsing, perspectives, single_file, yaml_form
 from ragbench.datasets.testsets.beir_form import beir_split
 from ragbench.datasets.testsets.checking import Reading
@@ -44,7 +45,7 @@ def write_patched(
         records: dict[str, Record] = {file: {} for file in PERSPECTIVE_FILES[:5]}
         if case is not None:
             records = perspectives.perspective_records(case, relevant)
-        lines = {file: [single_file.line(record)] if record else [] for file, record in records.items()}
+        lines = {file: [json_line(record)] if record else [] for file, record in records.items()}
         _patch_folder(place, new, lines, query_id, lambda line: _field(line, "case_id"))
     elif form == "beir":
         _patch_beir(place, new, query_id, case, relevant)
@@ -57,7 +58,7 @@ def write_patched(
             own = []
             if case is not None:
                 quotes = _quotes(reading, query_id)
-                own = [single_file.line(single_file.own_record(case, relevant, reading.documents, quotes))]
+                own = [json_line(single_file.own_record(case, relevant, reading.documents, quotes))]
             changed = _patched_lines(raw, lambda line: _field(line, "query_id"), query_id, own)
         else:
             changed = _patched_list(raw.decode(), place, form, query_id, case, relevant, force).encode()

@@ -22,7 +22,7 @@ from ragbench.prompts.generation_prompts import (
     ask_for_support,
 )
 from ragbench.prompts.replies import UnreadableError, json_objects, without_thoughts
-from ragbench.types import LLM, Chunk, Completion, Dataset, Embedder, Span
+from ragbench.types import LLM, Chunk, Completion, Dataset, Embedder, LLMLike, Span
 
 MAX_OVERLAP = 0.5
 """Maximum fraction of a question's word trigrams that its chunk may contain. Of questions by people (SQuAD, CLAPNQ,
@@ -82,9 +82,9 @@ class _Support(BaseModel):
 def generate_drafts(
     dataset: Dataset,
     chunks: Sequence[Chunk],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
-    checker: str | LLM | None = None,
+    checker: LLMLike | None = None,
     per_chunk: int = 2,
     max_overlap: float = MAX_OVERLAP,
     max_similarity: float = MAX_SIMILARITY,
@@ -111,8 +111,8 @@ def generate_drafts(
             raise ConfigError(f"{name} is {bound}; expected a number from 0 to 1")
     if not 1 <= per_chunk <= 10:
         raise ConfigError(f"per_chunk is {per_chunk}; expected 1 to 10 questions per chunk")
-    writer = llms.load_llm(llm) if isinstance(llm, str) else llm
-    judge = writer if checker is None else llms.load_llm(checker) if isinstance(checker, str) else checker
+    writer = llms.load_llm(llm)
+    judge = writer if checker is None else llms.load_llm(checker)
     replies = llms.generate_many(
         writer,
         [ask_for_questions(chunk.text, per_chunk, dataset.corpus[chunk.doc_id].title) for chunk in chunks],
@@ -130,7 +130,7 @@ def generate_drafts(
     words_of = {chunk.chunk_id: Words(chunk.text) for chunk in chunks}
     drafts = [_checked(d, chunk_of[d.chunk_id], words_of[d.chunk_id], dataset, max_overlap) for d in drafts]
     drafts = _supported(drafts, words_of, judge, concurrency)
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     left = [i for i, draft in enumerate(drafts) if draft.state == "open"]
     twins = duplicates([drafts[i].question for i in left], list(dataset.queries.values()), model, max_similarity)
     for i, twin in zip(left, twins, strict=True):

@@ -63,7 +63,7 @@ def sample_chunks(
     order = np.random.default_rng(seed).permutation(len(usable))
     if how == "random":
         return [usable[i] for i in order[:n]]
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     candidates = sorted(int(i) for i in order[:_CANDIDATES])
     vectors = model.encode([usable[i].text for i in candidates])
     rest = (int(i) for i in order[_CANDIDATES:])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,10 @@ from ragbench.errors import DataError, DataWarning, RagbenchError
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.formats import short
 from ragbench.evaluation.masking import masked, masked_id
+from ragbench.evaluation.records import MeasureResult
 from ragbench.evaluation.suites import select_suite
 from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
-from ragbench.report.evaluation import doubtful_claims, interval, number
+from ragbench.report.evaluation import doubtful_claims, interval, number, plural
 from ragbench.report.sweep import tested
 from ragbench.scoring import claim_table
 from ragbench.types import Answer, Case, Chunk, Dataset, Passage
@@ -190,48 +190,41 @@ def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, A
     ]
     if not names:
         raise DataError(f"{', '.join(side.name for side in sides)}: no measure scores a question of each")
-    rows: dict[str, tuple[str, list[int]]] = {}
     if len(sides) == 1:
-        for one in sides[0].report.measures:
-            mean = " ".join([number(one.value), interval(one.ci_low, one.ci_high)]).strip()
-            rows[one.measure] = f"Mean {one.measure} {mean} over {one.n_scored} of {one.n} questions.", []
-    else:
-        first, second = sides[0].name, sides[1].name
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DataWarning)  # it is in the column `note`, and from there in the sentence
-            tables = [results.compare(first, measures=names[:1])]
-            tables += [sides.compare(first, measures=names[1:])] if names[1:] else []
-        for row in (row for table in tables for row in table[table["name"] == second].to_dict("records")):
-            counts = [int(row[name]) for name in ("wins", "losses", "ties")]
-            adjusted = f"p (Holm, {row['n_tests']} {'tests' if row['n_tests'] > 1 else 'test'})"
-            sentence = (
-                f"By {row['measure']}, B is better on {counts[0]} questions, worse on {counts[1]} and equal on "
-                f"{counts[2]}. Difference B - A with its 95 % interval: {tested(row, 'p_adjusted', adjusted)}."
-            )
-            rows[row["measure"]] = sentence, counts
-    return [
-        {
-            "name": name,
-            "meaning": meaning_of(name),
-            "higher": higher_is_better(name),
-            "conclusion": rows[name][0],
-            "counts": rows[name][1],
-        }
-        for name in names
-    ]
+        means = {one.measure: one for one in sides[0].report.measures}
+        return [_measure(name, [], _mean_sentence(means[name])) for name in names]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # it is in the column `note`, and from there in the sentence
+        tables = [results.compare(sides[0].name, measures=names[:1])]
+        tables += [sides.compare(sides[0].name, measures=names[1:])] if names[1:] else []
+    rows = [row for table in tables for row in table[table["name"] == sides[1].name].to_dict("records")]
+    return [_measure(row["measure"], [row[one] for one in ("wins", "losses", "ties")], _sentence(row)) for row in rows]
+
+
+def _measure(name: str, counts: list[int], conclusion: str) -> dict[str, Any]:
+    higher, meaning = higher_is_better(name), meaning_of(name)
+    return {"name": name, "meaning": meaning, "higher": higher, "conclusion": conclusion, "counts": counts}
+
+
+def _mean_sentence(row: MeasureResult) -> str:
+    mean = " ".join([number(row.value), interval(row.ci_low, row.ci_high)]).strip()
+    return f"Mean {row.measure} {mean} over {row.n_scored} of {plural(row.n, 'question')}."
+
+
+def _sentence(row: Mapping[Hashable, Any]) -> str:
+    adjusted = f"p (Holm, {plural(row['n_tests'], 'test')})"
+    return (
+        f"By {row['measure']}, B is better on {plural(row['wins'], 'question')}, worse on {row['losses']} and equal on "
+        f"{row['ties']}. Difference B - A with its 95\u00a0% interval: {tested(row, 'p_adjusted', adjusted)}."
+    )
 
 
 def scores_of(sides: Results) -> dict[str, list[list[float | None]]]:
     """Measure -> for each side the values in the order of its questions; None = unscored."""
-    tables = [side.scores.pivot(index="query_id", columns="measure", values="value") for side in sides]
-    names = dict.fromkeys(name for side in sides for name in side.scores["measure"])
-    queries = list(sides[0].queries)
+    wide = [side.scores.pivot(index="query_id", columns="measure", values="value") for side in sides]
+    names = list(dict.fromkeys(name for side in sides for name in side.scores["measure"]))
+    tables = [table.reindex(index=list(sides[0].queries), columns=names) for table in wide]
     return {
-        name: [
-            [float(short(value)) if math.isfinite(value) else None for value in table[name].reindex(queries)]
-            if name in table
-            else [None] * len(queries)
-            for table in tables
-        ]
+        name: [[None if value != value else float(short(value)) for value in table[name]] for table in tables]
         for name in names
     }

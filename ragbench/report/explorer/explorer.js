@@ -100,7 +100,7 @@ function explore(root, data, onSelect = () => {}) {
   const conclusion = h("p", { class: "conclusion" });
   const bar = h("div", { class: "bar", "aria-hidden": "true" });
   const count = h("span", { class: "count", role: "status" });
-  const place = h("button", { class: "chip", onclick: () => update({ at: null }) });
+  const place = h("button", { onclick: () => update({ at: null }) }, "one mark of the plot ✕");
   const plot = h("figure", { class: "plot" });
   const list = h("ol", { class: "list", "aria-label": "Questions", onkeydown: onKey });
   const more = h("button", { onclick: () => update({ limit: state.limit + PAGE }, true) }, `show ${PAGE} more`);
@@ -129,19 +129,16 @@ function explore(root, data, onSelect = () => {}) {
   const ofSides = (of) => sides.map((_, side) => [side, (one) => of(one.sides[side])]);
   const passed = (one) => (one.passed === undefined ? "" : one.passed ? "passed" : "did not pass");
 
-  function filter(name, test) {
-    filters[name] = test || null;
-    update({});
-  }
+  const filter = (name, test) => update((filters[name] = test || null, {}));
 
   function prepare() {
     haystack ??= questions.map((one) =>
       [one.id, one.text, one.reference, ...one.sides.flatMap((side) => [side.answer, side.why])].join("\n").toLowerCase());
   }
 
-  function search(event) {
-    const words = event.target.value.toLowerCase().split(/\s+/).filter(Boolean);
+  function search({ target }) {
     prepare();
+    const words = target.value.toLowerCase().split(/\s+/).filter(Boolean);
     filter("text", words.length && ((_, i) => words.every((word) => haystack[i].includes(word))));
   }
 
@@ -240,7 +237,6 @@ function explore(root, data, onSelect = () => {}) {
     more.hidden = shown.length <= state.limit;
     count.textContent = `${shown.length.toLocaleString("en")} of ${plural(questions.length, "question")}`;
     place.hidden = state.at === null;
-    place.textContent = `one mark of the plot ✕`;
     markRow();
   }
 
@@ -273,11 +269,10 @@ function explore(root, data, onSelect = () => {}) {
 
   function changeMeasure(index) {
     state.measure = Number(index);
-    const measure = measures[state.measure];
-    values = scores[measure.name];
+    const { name, conclusion: sentence, counts: [better, worse, tie] } = measures[state.measure];
+    values = scores[name];
     kinds = questions.map((_, i) => kindOf(i));
-    conclusion.textContent = measure.conclusion;
-    const [better, worse, tie] = measure.counts;
+    conclusion.textContent = sentence;
     const parts = Object.entries({ worse, tie, better }).filter(([, n]) => n);
     bar.replaceChildren(...parts.map(([kind, n]) => h("span", { class: kind }, `${KINDS[kind]} ${n}`)));
     [...bar.children].forEach((one, i) => (one.style.flexGrow = parts[i][1]));
@@ -318,19 +313,19 @@ function explore(root, data, onSelect = () => {}) {
   }
 
   function drawDetail() {
-    const i = state.current;
-    const one = questions[i];
+    const [i, one] = [state.current, questions[state.current]];
     const at = shown.indexOf(i);
     const step = (text, by) => h("button", { disabled: !(at + by in shown) || at < 0, onclick: () => open(shown[at + by]) }, text);
     const box = h("input", { type: "checkbox", onchange: (event) => pick([i], event.target.checked) });
     box.checked = state.selected.has(i);
     const meta = [one.id, one.category, pair ? `${KINDS[kinds[i]]} ${WORDS[kinds[i]]}` : ""].filter(Boolean).join(" · ");
-    detail.replaceChildren(
+    detail.replaceChildren(); // which would write null as a text
+    build(detail, {}, [
       h("p", { class: "steps" }, back, step("← previous", -1), step("next →", 1), h("label", { "data-i": i }, box, " select")),
       h("h3", {}, one.text), h("p", { class: "soft" }, meta),
       one.reference ? h("div", {}, h("h4", {}, "Reference answer"), h("p", { class: "quote" }, one.reference)) : null,
       h("div", { class: "sides" }, scoreTable(i), evidence(one)),
-      h("div", { class: "sides" }, ...sides.map((side, number) => drawSide(one, side, number))));
+      h("div", { class: "sides" }, ...sides.map((side, number) => drawSide(one, side, number)))]);
     detail.scrollTop = 0;
   }
 
@@ -338,8 +333,7 @@ function explore(root, data, onSelect = () => {}) {
     const row = (name) => {
       const own = scores[name].map((side) => side[i]);
       const difference = pair && own.every((value) => value !== null) ? signed(own[1] - own[0]) : "–";
-      const { meaning } = measures.find((one) => one.name === name) ?? {};
-      return h("tr", {}, h("th", { scope: "row", title: meaning }, name), ...own.map((value) => h("td", {}, number(value))), pair ? h("td", {}, difference) : null);
+      return h("tr", {}, h("th", { scope: "row", title: measures.find((one) => one.name === name)?.meaning }, name), ...own.map((value) => h("td", {}, number(value))), pair ? h("td", {}, difference) : null);
     };
     const table = (names) => h("table", {}, h("thead", {}, h("tr", {}, ...["measure", ...(pair ? ["A", "B", "B − A"] : ["value"])].map((name) => h("th", { scope: "col" }, name)))),
       h("tbody", {}, ...names.map(row)));

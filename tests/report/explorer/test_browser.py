@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -143,6 +144,9 @@ def test_filters_and_marks_of_the_plot(small: Opened) -> None:
     page.get_by_role("button", name="Reset filters").click()
     page.get_by_label("Change").select_option("worse")
     assert page.locator(".list .text").all_inner_texts() == ["Who paid?"]
+    page.locator(".list button").click()
+    assert "No gold evidence is known" in page.locator(".detail").inner_text()
+    assert not re.search("null|undefined|NaN", page.locator("#explorer").inner_text())
     page.get_by_role("button", name="Reset filters").click()
     page.locator("svg .mark.better").click()
     assert page.locator(".detail h3").inner_text() == "How high is it?"

@@ -34,7 +34,7 @@ def test_two_results_are_compared_as_the_library_compares_them(results: Results,
     [row] = results.compare("a").to_dict("records")
     [measure] = explorer.data["measures"]
     assert measure["counts"] == [row["wins"], row["losses"], row["ties"]] == [1, 1, 1]
-    assert "B is better on 1 questions, worse on 1 and equal on 1" in explorer.conclusion
+    assert "B is better on 1 question, worse on 1 and equal on 1" in explorer.conclusion
     assert f"{row['difference']:+.3f} [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]" in explorer.conclusion
 
 
@@ -197,7 +197,7 @@ def test_the_command(results: Results, dataset: Dataset, tmp_path: Path) -> None
     output = str(tmp_path / "e.html")
     done = run.invoke(app, ["explore", str(tmp_path / "sweep"), "-o", output])
     assert done.exit_code == 0, done.output
-    assert "B is better on 1 questions" in done.output
+    assert "B is better on 1 question," in done.output
     assert "is not at hand" in done.output
     again = run.invoke(app, ["explore", str(tmp_path / "sweep"), "-o", output])
     assert again.exit_code == 2
