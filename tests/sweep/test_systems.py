@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -169,14 +170,15 @@ def test_what_is_finished_is_skipped_until_the_file_of_a_system_changes(arms: An
 
 
 def test_an_executed_notebook_runs_again_where_it_lies(arms: Any, tmp_path: Path) -> None:
-    folder = arms["root"] / "results" / "arms"
+    shutil.copytree(arms["root"], tmp_path / "copy")
+    folder = tmp_path / "copy" / "results" / "arms"
     (name,) = [one for one in arms["result"].finished if one.startswith("service")]
     before = (folder / name / "scores.csv").read_bytes()
     command = [sys.executable, "-m", "papermill", "--no-progress-bar", f"{name}.ipynb", str(tmp_path / "again.ipynb")]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert (folder / name / "scores.csv").read_bytes() == before
-    assert sorted(path.name for path in arms["root"].iterdir()) == ["grids", "results"]
+    assert sorted(path.name for path in (tmp_path / "copy").iterdir()) == ["grids", "results"]
 
 
 @pytest.mark.parametrize(
