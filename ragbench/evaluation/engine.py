@@ -71,7 +71,7 @@ def ask_all(
         judge: the language model that judges; "" means none.
         criteria: what it judges, as in `ragbench.judge`, or their names with commas between.
         judge_again: this many answers, evenly chosen, are judged again with a request for each criterion.
-        ablations: also answer from other contexts (see `answer_arms`), and judge these answers' correctness. Only
+        ablations: also answer from other contexts (see `answer_ablations`), and judge these answers' correctness. Only
             ragbench's own pipeline can; other systems are not asked.
         attacks, concurrency, settings: as in `answer_all`.
         results_dir: the folder of the result: a service's answers are kept there as they come, so that the same call

@@ -84,7 +84,7 @@ from ragbench.metrics.score_calibration import Calibration
 from ragbench.progress import progress_bar
 from ragbench.prompts import judge_prompts
 from ragbench.registry import KS, PERSPECTIVES, Measure, declaration, load_measures, perspective_of
-from ragbench.scoring import score_arms, score_judgements, score_own
+from ragbench.scoring import score_ablations, score_judgements, score_own
 from ragbench.scoring.safety import WARN
 from ragbench.systems import FunctionSystem
 from ragbench.types import LLM, Answer, Dataset, Embedder, EmbedderLike, Judgement, LLMLike, System
@@ -355,7 +355,7 @@ def result_of(
     model = support_model or "minilm"
     claims = claims_of(answered, list(dataset.queries), model, limit) if "groundedness" in measured else {}
     if answered.ablations:
-        frames["ablations"] = score_arms(dataset, answered.ablations, answered.ablation_judgements)
+        frames["ablations"] = score_ablations(dataset, answered.ablations, answered.ablation_judgements)
     costs = costs_by_case(answered, judgements)
     cases = cases_of(answered, scores_by_case(dataset, frames), decided, claims, judgements, costs)
     spent = evaluation_costs(answered, judgements)

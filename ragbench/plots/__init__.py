@@ -22,15 +22,11 @@ from ragbench.plots.drawing import (
     YELLOW,
     legend_below,
     new_axes,
+    new_figure,
     nothing_to_draw,
 )
-from ragbench.plots.failures import plot_causes, plot_causes_by_configuration, plot_gaps, plot_two_parts
-from ragbench.plots.judges import plot_calibration, plot_judge_audit
-from ragbench.plots.labels import plot_draft_states, plot_support, plot_topic_map
-from ragbench.plots.perspectives import plot_latency, plot_outcomes
-from ragbench.plots.statistics import plot_question_health, plot_sequential, plot_variance_shares
-from ragbench.registry import higher_is_better
-from ragbench.statistics import pareto_front
+from ragbench.plots.failures import CAUSE_COLOURS, STAGE_COLOURS, plot_causes
+from ragbench.plots.judges import plot_judge_audit
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
@@ -42,31 +38,19 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 __all__ = [
+    "CAUSE_COLOURS",
+    "STAGE_COLOURS",
     "Style",
     "colour_of",
+    "legend_below",
+    "new_axes",
+    "new_figure",
     "plot_budget_curves",
-    "plot_calibration",
     "plot_categories",
     "plot_causes",
-    "plot_causes_by_configuration",
     "plot_ceilings",
-    "plot_chunk_sizes",
-    "plot_differences",
-    "plot_draft_states",
-    "plot_gaps",
-    "plot_heatmap",
     "plot_judge_audit",
-    "plot_latency",
-    "plot_outcomes",
-    "plot_question_health",
-    "plot_questions",
-    "plot_sequential",
     "plot_span_coverage",
-    "plot_support",
-    "plot_topic_map",
-    "plot_trade_off",
-    "plot_two_parts",
-    "plot_variance_shares",
     "styles",
 ]
 
@@ -136,11 +120,6 @@ def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
     mean, low, high = (rows[name].to_numpy(dtype=float, na_value=np.nan) for name in ("mean", "ci_low", "ci_high"))
     # Equal numbers may differ in their last bit, and matplotlib refuses a whisker shorter than nothing.
     return [np.nan_to_num(mean - low).clip(min=0.0), np.nan_to_num(high - mean).clip(min=0.0)]
-
-
-def _shorten(text: str, width: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
 def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: str = "") -> Figure:
@@ -252,28 +231,6 @@ def plot_span_coverage(
     return figure
 
 
-def plot_questions(table: pd.DataFrame, measure: str, *, retriever: str = "") -> Figure:
-    """The worst and the best questions by one measure, as lollipops with the question beside them.
-
-    Args:
-        table: question, value, first_relevant_rank (None = not retrieved), worst first.
-        measure: the name of the value, for the axis.
-        retriever: gives the marks their colour.
-    """
-    rows = table.iloc[::-1].reset_index(drop=True)
-    figure, axes = new_axes(10, 1 + 0.34 * max(len(rows), 1))
-    axes.hlines(rows.index, 0, rows["value"], color=GREY, linewidth=1)
-    axes.plot(rows["value"], rows.index, "o", color=colour_of(retriever), markersize=7)
-    for y, row in enumerate(rows.to_dict("records")):
-        first = row["first_relevant_rank"]
-        rank = "none found" if first is None else f"first at rank {first}"
-        axes.text(row["value"] + 0.015, y, rank, va="center", fontsize=8, color="#444444")
-    axes.set_yticks(rows.index, [_shorten(question, 70) for question in rows["question"]], fontsize=8)
-    axes.set(xlim=(-0.01, 1.2), xticks=[0, 0.25, 0.5, 0.75, 1], xlabel=measure)
-    axes.set_title("Worst questions (top) to best (bottom)", loc="left")
-    return figure
-
-
 def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title: str = "") -> Figure:
     """Evidence recall against the context budget, a line for each configuration.
 
@@ -284,7 +241,7 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
     """
     if curves.empty:
         return nothing_to_draw("This dataset has no gold evidence spans, so there is no recall at a budget to show.")
-    figure, axes = new_axes(9, 4.8)
+    figure, axes = new_axes(10, 3.6)
     for name, rows in curves.groupby("name", sort=False):
         own = look[str(name)]
         rows = rows.sort_values("budget")
@@ -307,110 +264,5 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
     axes.set(xlabel="context budget (tokens)", ylabel="share of the gold evidence inside the budget", ylim=(0, 1.02))
     axes.grid(axis="y", alpha=0.3)
     axes.set_title(title or "Evidence recall at an equal context budget", loc="left")
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return figure
-
-
-def plot_chunk_sizes(sizes: Sequence[int], size: int, *, retriever: str = "") -> Figure:
-    """How long the chunks are, in tokens, beside the size that was asked for."""
-    figure, axes = new_axes(8, 2.8)
-    axes.hist(sizes, bins=min(40, max(len(set(sizes)), 1)), color=colour_of(retriever), alpha=0.6)
-    axes.axvline(size, color=VERMILLION, linestyle="--", label=f"asked for: {size}")
-    axes.set(xlabel="tokens per chunk", ylabel="chunks", title="")
-    axes.set_title(f"{len(sizes):,} chunks", loc="left")
-    axes.legend(frameon=False)
-    return figure
-
-
-def plot_differences(comparison: pd.DataFrame, look: Mapping[str, Style], *, baseline: str, measure: str) -> Figure:
-    """Each configuration's difference from the baseline with its interval; hollow where Holm leaves doubt.
-
-    Args:
-        comparison: rows of `compare_all` for one measure: name, label, difference, ci_low, ci_high, p_adjusted.
-        look: name -> style.
-        baseline: what the zero line stands for.
-        measure: the name of what is compared.
-    """
-    # As plain floats: a single question has no interval, and NaN draws none.
-    numbers = dict.fromkeys(["difference", "ci_low", "ci_high", "p_adjusted"], float)
-    rows = comparison.dropna(subset="difference").astype(numbers).sort_values("difference").reset_index(drop=True)
-    if rows.empty:
-        return nothing_to_draw(f"There is no second configuration with {measure} to compare with the baseline.")
-    figure, axes = new_axes(9, 1.4 + 0.36 * max(len(rows), 1))
-    axes.axvline(0, color=BLACK, linewidth=1)
-    for y, row in enumerate(rows.to_dict("records")):
-        own = look[row["name"]]
-        face = own.colour if row["p_adjusted"] < 0.05 else "white"
-        axes.plot([row["ci_low"], row["ci_high"]], [y, y], color=own.colour, linewidth=2)
-        axes.plot(row["difference"], y, own.marker, color=own.colour, markersize=8, markerfacecolor=face)
-    axes.set_yticks(range(len(rows)), rows["label"], fontsize=9)
-    axes.grid(axis="x", alpha=0.3)
-    axes.set_xlabel(
-        f"difference in {measure} from {baseline}, 95 % interval\nfilled: Holm-adjusted p < 0.05; hollow: not"
-    )
-    axes.set_title("Which differences can be believed", loc="left")
-    return figure
-
-
-def plot_heatmap(table: pd.DataFrame, measure: str) -> Figure:
-    """Mean of one measure, retrievers down and chunkings across; the best cell is framed."""
-    import numpy as np
-    from matplotlib.patches import Rectangle
-
-    values = table.to_numpy(dtype=float)
-    if np.isnan(values).all():
-        return nothing_to_draw(f"No configuration could be scored by {measure}.")
-    figure, axes = new_axes(2.6 + 1.25 * table.shape[1], 1.6 + 0.55 * table.shape[0])
-    image = axes.imshow(values, cmap="cividis", aspect="auto")
-    axes.set_xticks(range(table.shape[1]), table.columns)
-    axes.set_yticks(range(table.shape[0]), table.index)
-    axes.set(xlabel="chunking (tokens)", ylabel="retriever")
-    middle = (np.nanmin(values) + np.nanmax(values)) / 2
-    for (i, j), value in np.ndenumerate(values):
-        text = "not run" if np.isnan(value) else f"{value:.3f}"
-        axes.text(j, i, text, ha="center", va="center", color="black" if value > middle else "white", fontsize=10)
-    best = np.nanargmax if higher_is_better(measure) else np.nanargmin
-    i, j = np.unravel_index(best(values), values.shape)
-    axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=VERMILLION, linewidth=3))
-    figure.colorbar(image, ax=axes, label=f"mean {measure}")
-    axes.set_title("Model by chunking; the best is framed", loc="left")
-    return figure
-
-
-def plot_trade_off(
-    table: pd.DataFrame, look: Mapping[str, Style], *, x: str, y: str, x_label: str, y_label: str, log: bool = True
-) -> Figure:
-    """Quality against what it costs; a line joins the configurations that no other beats on both.
-
-    Args:
-        table: name, label and the columns `x` (less is better) and `y` (more is better, or less, as
-            `registry.higher_is_better` says).
-        look: name -> style.
-        x: the column of the cost.
-        y: the column of the quality.
-        x_label: with its unit.
-        y_label: with its unit.
-        log: a logarithmic cost axis.
-    """
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    if table[[x, y]].dropna().empty:
-        return nothing_to_draw(f"No configuration has both {x} and {y}.")
-    higher = higher_is_better(y)
-    rows = table.dropna(subset=[x, y]).sort_values([x, y], ascending=[True, not higher])
-    figure, axes = new_axes(9, 4.6)
-    front = rows[pareto_front(rows, y, x)]
-    axes.plot(front[x], front[y], color=GREY, linewidth=1, zorder=1, label="not beaten on both")
-    for row in rows.to_dict("records"):
-        own = look[row["name"]]
-        axes.plot(row[x], row[y], own.marker, color=own.colour, markersize=9, linestyle="none", label=row["label"])
-    if log and (rows[x] > 0).all():
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter("{x:,g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set(xlabel=x_label, ylabel=y_label)
-    axes.grid(alpha=0.3)
-    axes.set_title(f"What quality costs (better is {'up' if higher else 'down'} and to the left)", loc="left")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 from ragbench.chunkers import chunk
 from ragbench.errors import ConfigError
 from ragbench.extension import object_name
-from ragbench.generation import answer_arms, check_llm, generate_answers
+from ragbench.generation import answer_ablations, check_llm, generate_answers
 from ragbench.llms import check_servers, load_llm
 from ragbench.prompts.generation_prompts import check_prompt, fill
 from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve, search_latency
 from ragbench.types import LLM, Answer, Case, Chunk, Corpus, Dataset, LLMLike, Retriever, Run, as_documents
 
 if TYPE_CHECKING:
-    from ragbench.generation.ablations import Arms
+    from ragbench.generation.ablations import Ablations
 
 
 class Pipeline:
@@ -135,9 +135,9 @@ class Pipeline:
             self._index, self._dataset.queries, k=self.depth, chunks=self.chunks, reranker=self._reranker
         )
 
-    def answer_ablations(self) -> Arms:
-        """The questions of its dataset answered from other contexts; see `answer_arms`."""
-        return answer_arms(self._dataset, self.chunks, self._llm, **self._generation)
+    def answer_ablations(self) -> Ablations:
+        """The questions of its dataset answered from other contexts; see `answer_ablations`."""
+        return answer_ablations(self._dataset, self.chunks, self._llm, **self._generation)
 
     @property
     def llm(self) -> str | LLM:
