@@ -14,7 +14,6 @@ from ragbench.plots.drawing import (
     BLACK,
     BLUE,
     GREEN,
-    GREY,
     ORANGE,
     PURPLE,
     SKY,
