@@ -19,6 +19,7 @@ from ragbench.llms.failures import Failed, scrubbed
 from ragbench.llms.patience import Patience
 from ragbench.llms.prices import Price, price_of
 from ragbench.llms.settings import Settings, current_settings
+from ragbench.text import without_surrogates
 from ragbench.types import Completion
 
 # What providers add around a prompt (roles, a schema's instructions, a tool's system prompt), in tokens.
@@ -233,10 +234,3 @@ def _most_input_tokens(request: Request) -> int:
     """More than any tokenizer makes of it: no token is shorter than a byte."""
     texts = (request.prompt, request.system or "", request.schema_text or "")
     return sum(len(text.encode()) for text in texts) + _AROUND
-
-
-def without_surrogates(text: str) -> str:
-    """Half a surrogate pair (broken JSON escapes bring them) can neither be sent nor stored: it becomes U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

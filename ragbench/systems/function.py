@@ -11,8 +11,8 @@ from typing import Any
 
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.event_loop import EventLoop
-from ragbench.systems.mapping import without_surrogates
 from ragbench.systems.reading import read_answer
+from ragbench.text import without_surrogates
 from ragbench.types import Answer
 
 

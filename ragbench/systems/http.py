@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.llms.failures import Failed, unreadable
+from ragbench.llms.http import Limits, Response
 from ragbench.llms.patience import Patience
 from ragbench.systems.credentials import (
     Address,
@@ -34,7 +35,7 @@ from ragbench.systems.mapping import (
     to_record,
 )
 from ragbench.systems.reading import mistakes, read_answer
-from ragbench.systems.sending import Limits, Pace, Replied, Sender
+from ragbench.systems.sending import Pace, Sender
 from ragbench.types import Answer
 
 _STREAMS = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/x-jsonlines")
@@ -225,9 +226,10 @@ class HttpSystem:
             raise Failed(f"{self.name}: {exc}", FailureKind.UNREADABLE) from None
         return record, {"first_byte": reply.first_byte_ms, "total": reply.total_ms}
 
-    def _record(self, reply: Replied) -> dict[str, Any]:
-        if reply.content_type in _STREAMS:
-            events = list(json_events(reply.text, reply.content_type == "text/event-stream"))
+    def _record(self, reply: Response) -> dict[str, Any]:
+        content_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type in _STREAMS:
+            events = list(json_events(reply.text, content_type == "text/event-stream"))
             self._matches.see(events)
             return join_events(events, self._spec.reply, self._spec.delta)
         found = None

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from ragbench.errors import ConfigError
 from ragbench.llms.failures import Failed, scrubbed
+from ragbench.llms.http import Limits
 from ragbench.llms.patience import Patience
 from ragbench.systems.connections import McpSpec, ToolError, Unreached
 from ragbench.systems.credentials import (
@@ -31,7 +32,7 @@ from ragbench.systems.loading import read_tables
 from ragbench.systems.mapping import check_path, entries, filled
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.reading import mistakes
-from ragbench.systems.sending import Limits, Sender
+from ragbench.systems.sending import Sender
 from ragbench.types import Document
 
 
