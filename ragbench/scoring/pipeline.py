@@ -20,7 +20,7 @@ from ragbench.metrics.pipeline import (
     outcome_of,
     percentile,
     percentile_fraction,
-    required_flags_share,
+    required_flags_set,
     split_budget,
 )
 from ragbench.scoring.answers import answers_by_query
@@ -94,7 +94,7 @@ def score_pipeline(
         ]
     if any(case.required_flags for case in cases):
         scores["required_flags"] = [
-            required_flags_share(answer.flags if answer else (), case.required_flags) for case, answer in pairs
+            required_flags_set(answer.flags if answer else (), case.required_flags) for case, answer in pairs
         ]
     if any(case.forbidden_flags for case in cases):
         scores["forbidden_flags_absent"] = [

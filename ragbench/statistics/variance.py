@@ -154,7 +154,8 @@ def variance_reduction(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
     if any(not math.isfinite(number) or number < 0 for number in numbers) or costs.at_once < 1:
         raise ConfigError(f"{costs}: costs are numbers from 0, and at least one request runs at once")
     parts = summary.components.set_index("source")
-    variance = parts["variance"].astype(float).reindex([*LEVELS, "judge"]).to_dict()
+    variances = parts["variance"].astype(float)
+    variance = {source: float(variances.get(source, math.nan)) for source in (*LEVELS, "judge")}
     queries = float(summary.n_queries)
     draws = {str(source): float(number) for source, number in parts["per_query"].items()}
     answers, verdicts, judges = draws["generation"], draws["judge sample"], draws.get("judge", 1.0)

@@ -18,7 +18,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.datasets.testsets.single_file import line, own_record
+from ragbench.datasets.lines import json_line
+from ragbench.datasets.testsets.single_file import own_record
 from ragbench.diagnosis import CAUSES
 from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import Result, Results
@@ -56,8 +57,8 @@ def explore(
         dataset: the questions with their labels, and the documents. None loads what the result names, if it is here
             and its fingerprint is the same; without it there are no texts of chunks and no gold evidence, and the
             explorer says so.
-        claims: check the claims of every answer now where the evaluation kept none, as `claim_table` does: about a
-            minute for a few hundred answers.
+        claims: check the claims of every answer now where the evaluation kept none, as `claim_table` does; with the
+            embedder minilm that takes about 40 seconds of CPU for 100 answers.
 
     >>> explorer = explore(load_results("results/quickstart"))  # doctest: +SKIP
     >>> explorer.write("explore.html")  # doctest: +SKIP
@@ -88,7 +89,7 @@ def explore(
             "text": text,
             "category": cases[query_id].category or categories.get(query_id, ""),
             "reference": cases[query_id].reference_answer or "",
-            "case": line(own_record(cases[query_id], data.qrels.get(query_id, {}), data.corpus)),
+            "case": json_line(own_record(cases[query_id], data.qrels.get(query_id, {}), data.corpus)),
             "evidence": [texts.place(s.doc_id, s.start, s.end) for s in cases[query_id].evidence],
             "sides": [answers.get(query_id, {}) for answers in given],
         }
@@ -108,7 +109,7 @@ def explore(
         "questions": questions,
         "documents": texts.pieces(),
         "causes": CAUSES,
-        "head": line(head),
+        "head": json_line(head),
         "notes": notes,
     }
     return Explorer(shown, data)
@@ -187,7 +188,8 @@ class Explorer:
         return place
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        return self.widget._repr_mimebundle_(**options)
+        shown = self.widget._repr_mimebundle_(**options)  # the text is for places that show no widget
+        return shown and ({**shown[0], "text/plain": self.conclusion}, shown[1])
 
 
 def _asset(name: str) -> str:

@@ -230,7 +230,7 @@ function explore(root, data, onSelect = () => {}) {
       const numbers = values.map((own) => number(own[i])).join(" → ");
       return h("li", { "data-i": i }, box,
         h("button", { onclick: () => open(i, true) },
-          pair ? h("span", { class: `kind ${kinds[i]}`, title: WORDS[kinds[i]], "aria-label": WORDS[kinds[i]] }, KINDS[kinds[i]]) : null,
+          pair ? h("span", { class: kinds[i], role: "img", title: WORDS[kinds[i]], "aria-label": WORDS[kinds[i]] }, KINDS[kinds[i]]) : null,
           h("span", { class: "id" }, one.id), h("span", { class: "text" }, one.text), h("span", { class: "numbers" }, numbers)));
     });
     list.replaceChildren(...rows);

@@ -176,8 +176,9 @@ def test_the_widget_selects_a_test_set(results: Results, dataset: Dataset, tmp_p
     assert explorer.selected == ("q1", "q2")
     place = save_testset(explorer.test_set(), tmp_path / "mine.jsonl", "jsonl")
     assert list(load_testset(place).cases) == list(dataset.cases[:2])
-    bundle = explorer._repr_mimebundle_()
-    assert "application/vnd.jupyter.widget-view+json" in (bundle[0] if isinstance(bundle, tuple) else bundle)
+    bundle, _ = explorer._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert bundle["text/plain"] == explorer.conclusion
 
 
 def test_the_lines_of_the_download_are_a_test_set(results: Results, dataset: Dataset, tmp_path: Path) -> None:
