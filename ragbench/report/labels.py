@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.datasets.writing import reference_origin
+from ragbench.datasets.writer import reference_origin
 from ragbench.embedders import load_embedder
 from ragbench.generation.testsets import STATES, Draft, drafts_table, spread
 from ragbench.types import Answer, Chunk, Dataset, Embedder

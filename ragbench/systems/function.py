@@ -10,8 +10,8 @@ from time import perf_counter
 from typing import Any
 
 from ragbench.errors import ConfigError, DataError, FailureKind
+from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.event_loop import EventLoop
-from ragbench.systems.reading import read_answer
 from ragbench.text import without_surrogates
 from ragbench.types import Answer
 
