@@ -28,7 +28,7 @@ def two_part_table(
     judgements: Sequence[Judgement] = (),
     *,
     k: int = 10,
-    least: int = 1,
+    min_grade: int = 1,
     share: float = 0.8,
 ) -> pd.DataFrame:
     """For each question whether a search and an answer, of one system or of two, have failed.
@@ -46,7 +46,7 @@ def two_part_table(
             can, which may be deeper than what an answer was made from (`ragbench.evaluation.answer_all` gives both).
         answers: of the answering system.
         judgements: with the criterion "correctness", if there is a judge.
-        least: the grade from which a document is relevant.
+        min_grade: the grade from which a document is relevant.
         share: of the ceiling, in (0, 1].
 
     Returns:
@@ -65,7 +65,7 @@ def two_part_table(
     rows = []
     for case in dataset.cases:
         grades = dataset.qrels.get(case.query_id, {})
-        relevant = {doc_id for doc_id, grade in grades.items() if grade >= least}
+        relevant = {doc_id for doc_id, grade in grades.items() if grade >= min_grade}
         ceiling = min(k, len(relevant)) / len(relevant) if relevant else None
         found = ranking(run.get(case.query_id, {}))[:k]
         recall = len(relevant & set(found)) / len(relevant) if relevant else None

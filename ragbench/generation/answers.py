@@ -112,7 +112,7 @@ def generate_answers(
 def read_reply(query_id: str, completion: Completion, contexts: Sequence[Chunk], cut: tuple[str, ...] = ()) -> Answer:
     """The answer that a completion holds.
 
-    A failed request and an empty reply have the outcome "failed" and say why; a provider's refusal is "blocked". A
+    A failed request and an empty reply have the outcome "failed" and a reason; a provider's refusal is "blocked". A
     reply that was cut at max_tokens has the flag "truncated". A cached reply has no latency.
     """
     ids = tuple(chunk.chunk_id for chunk in contexts)

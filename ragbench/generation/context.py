@@ -40,7 +40,7 @@ def cut_to_budget(
 
     The best-ranked chunks that fit together are kept: the first chunk that does not fit ends the context, also where a
     later, shorter one would fit, so that what is kept is always the top of the ranking. Tokens are those of the
-    "minilm" tokenizer, as in the measures at a context budget, whatever model answers; the numbers and tags around the
+    "minilm" tokenizer, as in the measures at a context budget, for every model; the numbers and tags around the
     chunks are not counted. None keeps everything.
 
     Raises:

@@ -111,10 +111,13 @@ def generate_references(
     `prompt` is "reference" or a text of your own with {question} and {context}. Where the documents do not hold the
     answer, the outcome is "no_results"; a request that failed, or a reply that was cut, is "failed".
     """
-    model = llms.load_llm(llm)
+    template = REFERENCE if prompt == "reference" else check_prompt(prompt)
+    questions = dataset.queries
+    if missing := [query_id for query_id in sources if query_id not in questions]:
+        raise DataError(f"sources contain query {missing[0]!r}, which is not in {dataset!r}")
     replies = llms.generate_many(
-        model,
-        _requests(dataset, sources, prompt),
+        llms.load_llm(llm),
+        [fill(template, questions[query_id], [c.text for c in found]) for query_id, found in sources.items()],
         system=GENERATION_SYSTEM,
         max_tokens=MAX_TOKENS,
         concurrency=concurrency,
@@ -187,14 +190,6 @@ def reference_lines(
 def prompt_name(prompt: str) -> str:
     """A named prompt with a digest of its text, which may change between versions; a custom prompt unchanged."""
     return f"reference@{cache.digest(REFERENCE, GENERATION_SYSTEM)[:8]}" if prompt == "reference" else prompt
-
-
-def _requests(dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], prompt: str) -> list[str]:
-    template = REFERENCE if prompt == "reference" else check_prompt(prompt)
-    questions = dataset.queries
-    if missing := [query_id for query_id in sources if query_id not in questions]:
-        raise DataError(f"sources contain query {missing[0]!r}, which is not in {dataset!r}")
-    return [fill(template, questions[query_id], [c.text for c in found]) for query_id, found in sources.items()]
 
 
 def _relevant(dataset: Dataset, case: Case) -> dict[str, int]:

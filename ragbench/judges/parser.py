@@ -316,12 +316,12 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _supported(kind: str, said: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]) -> tuple[float, str]:
+def _supported(kind: str, claims: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]) -> tuple[float, str]:
     """Supported / all; of a repeated claim the last verdict counts.
 
     Support by a document that was not shown contradicts itself, so the reply is unreadable.
     """
-    last = {_folded(text): (text, reason, number, yes) for text, reason, number, yes in said}
+    last = {_folded(text): (text, reason, number, yes) for text, reason, number, yes in claims}
     lines = {True: [], False: []}  # type: dict[bool, list[str]]
     for place, (text, reason, number, yes) in enumerate(last.values(), 1):
         if yes and not 1 <= number <= len(chunk_ids):

@@ -1,4 +1,4 @@
-"""How text that is not ours stands in a request: between tags that it cannot close.
+"""Fences around foreign text in a request: tags that it cannot close.
 
 The tags end in a code that is taken from a digest of the fenced texts, so the same request is the same bytes and the
 reply store finds it again, on any machine; a secret or a random number could not do that. It is as safe as a random

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 NO_ANSWER = "no answer found in the documents"
-"""What a generator says, and the prompts ask it to say, when the documents do not hold the answer."""
+"""The text of an abstention, which the prompts ask for when the documents do not contain the answer."""
 
 LONGEST_ABSTENTION = 80
-"""In words (of ten characters). A longer text is an answer, whatever it says first."""
+"""In words (of ten characters). A longer text is an answer, whatever its beginning."""
 
 _THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>")
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
@@ -109,7 +109,9 @@ def read_outcome(text: str) -> str:
     >>> read_outcome("I'm sorry, but I can't help with that.")
     'blocked'
     """
-    plain = re.sub(r"\[[\d ,\[\]–-]*\]|【[\d ,]*】|[*_`\"“”]", _blank, text.replace("’", "'").casefold())
+    signs = re.compile(r"\[[\d ,\[\]–-]*\]|【[\d ,]*】|[*_`\"“”]")
+    # The underscore of NO_ANSWER stays.
+    plain = signs.sub(lambda sign: "_" if sign[0] == "_" else " ", text.replace("’", "'").casefold())
     plain = " ".join(plain.split()).replace("i'm ", "i am ").replace("we're ", "we are ").replace(" .", ".")
     plain = _LABEL.sub("", plain).lstrip("-–—' ")
     if not plain:
@@ -125,14 +127,10 @@ def read_outcome(text: str) -> str:
     return "no_results" if found and not _GOES_ON.search(plain) else "success"
 
 
-def _blank(match: re.Match[str]) -> str:
-    return "_" if match[0] == "_" else " "  # the underscore of NO_ANSWER stays
-
-
 def without_thoughts(reply: str) -> str:
     """A reply without the <think>...</think> that local reasoning models put before it.
 
-    A thought that does not end leaves nothing: what it weighs or quotes is not what the model says.
+    A thought that does not end leaves nothing: its content is not the answer.
 
     >>> without_thoughts("<think>Paris? Yes.</think> Paris.")
     'Paris.'
@@ -146,7 +144,7 @@ def without_thoughts(reply: str) -> str:
 
 
 class UnreadableError(ValueError):
-    """A reply that cannot be read, with the reason; whoever asked decides what becomes of it."""
+    """A reply that cannot be read, with the reason."""
 
 
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
@@ -156,7 +154,7 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
     [{'a': {'b': 1}}, {}]
 
     Raises:
-        UnreadableError: what begins like an object is broken or cut; what stands inside it is not looked at.
+        UnreadableError: an object is broken or cut; its content is ignored.
     """
     return (value for value, _, _ in json_spans(text))
 

@@ -1,4 +1,4 @@
-from .ablations import score_arms
+from .ablations import score_ablations
 from .answers import abstention_table, score_answers
 from .chunks import score_chunks
 from .context import context_ceilings, diversity_verdicts, score_context
@@ -28,8 +28,8 @@ __all__ = [
     "outcome_table",
     "overall_parts",
     "retrieval_levels",
+    "score_ablations",
     "score_answers",
-    "score_arms",
     "score_chunks",
     "score_context",
     "score_groundedness",

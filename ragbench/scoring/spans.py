@@ -40,7 +40,7 @@ def score_spans(
     [0, 1] and over characters (formulas in `ragbench.metrics.chunks`):
 
     - span_recall@k, span_precision@k, span_iou@k: of the first k chunks; where fewer were found, of those.
-    - span_precision_omega: of the chunking alone, whatever the run.
+    - span_precision_omega: of the chunking alone, independent of the run.
     - span_recall@{b}tok: recall when the ranking is read until b tokens are used up. The chunk that exceeds the
       budget is cut at the last token that fits. Text in two chunks uses the budget twice and counts once.
     - span_recall_auc: area under recall against budget, see `ragbench.metrics.chunks.recall_auc`.

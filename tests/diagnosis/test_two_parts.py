@@ -34,7 +34,7 @@ def row(
     data = Dataset("tiny", "test", CORPUS, (case,), {"q": {"a": 2, "b": 1}} if qrels is None else {"q": qrels})
     run: Run = {"q": {doc_id: float(len(found) - i) for i, doc_id in enumerate(found)}}
     judgements = [] if judged is None else [Judgement("q", "correctness", judged)]
-    table = two_part_table(data, run, [answer] if answer else [], judgements, **{"least": 2, **settings})  # type: ignore[arg-type]
+    table = two_part_table(data, run, [answer] if answer else [], judgements, **{"min_grade": 2, **settings})  # type: ignore[arg-type]
     return {str(name): value for name, value in table.iloc[0].items()}
 
 
@@ -52,9 +52,9 @@ def test_the_four_verdicts(answer: Answer, found: list[str], verdict: str) -> No
 
 
 def test_relevant_from_a_grade_and_recall_beside_its_ceiling() -> None:
-    both = row(SAYS_SO, ["c", "a", "b"], least=1, k=2)
+    both = row(SAYS_SO, ["c", "a", "b"], min_grade=1, k=2)
     assert (both["relevant"], both["recall"], both["ceiling"], both["retrieval"]) == (2, 0.5, 1.0, "failed")
-    one = row(SAYS_SO, ["a", "c"], least=1, k=1)
+    one = row(SAYS_SO, ["a", "c"], min_grade=1, k=1)
     assert (one["recall"], one["ceiling"], one["retrieval"]) == (0.5, 0.5, "passed"), "more no system can reach"
 
 

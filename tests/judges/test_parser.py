@@ -182,9 +182,7 @@ def test_faithfulness_is_the_supported_share_and_lists_both_kinds() -> None:
 
 @pytest.mark.parametrize("document", [0, 4, 99])
 @pytest.mark.parametrize(("criterion", "kind"), [("faithfulness", "claims"), ("context_recall", "statements")])
-def test_support_by_a_document_that_nobody_saw_is_unreadable_not_a_number(
-    criterion: str, kind: str, document: int
-) -> None:
+def test_support_by_a_document_that_was_not_shown_is_unreadable(criterion: str, kind: str, document: int) -> None:
     own = {**claim(1, "It is old.", True, document), "statement": "It is old."}
     with pytest.raises(UnreadableError, match=f"{kind}: number 1 is supported by document {document}, but only 3 were"):
         score(verdict_of({criterion: {kind: [own]}}, criterion), IDS)
@@ -282,7 +280,7 @@ def test_judged_together_a_verdict_needs_its_name() -> None:
 
 @given(st.text(alphabet='{}[]":,truefalsverdic 01.\\n', max_size=60))
 @settings(max_examples=150, deadline=None)
-def test_any_text_is_read_or_unreadable_and_never_an_error(reply: str) -> None:
+def test_any_text_is_read_or_unreadable(reply: str) -> None:
     for criterion in CRITERIA:
         value = read(reply, criterion)
         assert value is None or isinstance(value, str) or 0 <= value <= 1
@@ -340,5 +338,5 @@ def test_a_reply_that_was_cut_in_prose_has_no_verdict_yet(reply: str, is_read: b
         assert score(verdict, IDS)[0] == 0.0  # type: ignore[arg-type]
 
 
-def test_a_truth_value_is_no_score() -> None:
+def test_a_truth_value_is_not_a_score() -> None:
     assert "score" in str(read('{"relevance": {"reason": "r", "score": true}}', "relevance"))

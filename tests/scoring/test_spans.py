@@ -192,7 +192,7 @@ def test_chunks_of_another_dataset() -> None:
         score_spans(dataset_of((Span("d", 0, 1),)), {"q0": {"z#0": 1.0}}, [Chunk("z#0", "z", 0, 1, "z")])
 
 
-def test_evidence_that_is_no_range() -> None:
+def test_invalid_evidence_is_refused() -> None:
     with pytest.raises(DataError, match=r"d\[4:4\]"):
         score_spans(dataset_of((Span("d", 4, 4),)), {}, FIVES)
 
