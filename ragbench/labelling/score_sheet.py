@@ -124,7 +124,7 @@ def calibrate_sheet(path: str | Path) -> Calibration:
         measure, model = str(about["measure"]), str(about["model"])
     except FileNotFoundError as exc:
         raise DataError(
-            f"{file.name} is not next to {Path(path).name}; it holds the scores, and `ragbench label` wrote both: keep "
+            f"{file.name} is not next to {Path(path).name}; it has the scores, and `ragbench label` wrote both: keep "
             "them together"
         ) from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:

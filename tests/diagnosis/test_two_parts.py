@@ -116,5 +116,5 @@ def test_a_judge_of_correctness_needs_no_chunks() -> None:
     answer = Answer("q", "It helps.", ("somebody's#1",))
     replies = ScriptedLLM([{"correctness": {"reason": "same", "verdict": True}}])
     assert [one.value for one in judge([answer], "correctness", replies, dataset=data, chunks=())] == [1.0]
-    with pytest.raises(DataError, match="no id among the 0 chunks"):
+    with pytest.raises(DataError, match="not among the 0 chunks"):
         judge([answer], "faithfulness", replies, dataset=data, chunks=())
