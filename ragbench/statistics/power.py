@@ -112,11 +112,6 @@ def _level(alpha: float, n: int) -> float:
     return alpha if n > 50 else (math.ceil(alpha * 2.0 ** (n - 1)) - 1) / 2.0 ** (n - 1)
 
 
-def t_test_power(effect: float, deviation: float, n: int, alpha: float) -> float:
-    """Power of the two-sided paired t-test; 1 where the differences have no spread."""
-    return float(_powers(np.array([effect / deviation]), n, alpha)[0]) if deviation else 1.0
-
-
 def expected_power(ratio: float, n: int, alpha: float, pilot: int) -> float:
     """Power of the t-test of `n` pairs at `ratio` times a standard deviation that `pilot` pairs have estimated.
 

@@ -101,6 +101,8 @@ def test_only_the_nearest_relevant_documents_test_an_answer(monkeypatch: pytest.
     monkeypatch.setattr("ragbench.diagnosis.two_parts.claim_support", counted)
     table = two_part_table(data, {"q": {"a": 1.0}}, [SAYS_SO])
     assert (table["generation"].item(), seen) == ("passed", [5])
+    table = two_part_table(data, {"q": {"a": 1.0}}, [SAYS_SO], support_threshold=1.0)
+    assert table["generation"].item() == "failed", "by a threshold of one's own"
 
 
 def test_the_recall_of_a_pipeline_is_that_of_its_whole_ranking() -> None:
