@@ -72,8 +72,8 @@ def reference_sources(
 
     The relevant documents by their grade, highest first; of one grade those closer to the question (cosine of
     `embedder`, six decimals), then those earlier in the corpus; at most `k`. Of a document with more than
-    `max_document_tokens` (of the "minilm" tokenizer) one window of that size is taken: the one that holds most of the
-    query's gold evidence, then the one closest to the question, then the first.
+    `max_document_tokens` (of the "minilm" tokenizer) one window of that size is taken: the one that contains most of
+    the query's gold evidence, then the one closest to the question, then the first.
 
     Returns:
         query_id -> chunks; `start` and `end` are the window, the whole document where it is short enough.
@@ -108,7 +108,7 @@ def generate_references(
 ) -> list[Answer]:
     """A reference answer for each query of `sources` (see `reference_sources`), in their order.
 
-    `prompt` is "reference" or a text of your own with {question} and {context}. Where the documents do not hold the
+    `prompt` is "reference" or a text of your own with {question} and {context}. Where the documents do not contain the
     answer, the outcome is "no_results"; a request that failed, or a reply that was cut, is "failed".
     """
     template = REFERENCE if prompt == "reference" else check_prompt(prompt)

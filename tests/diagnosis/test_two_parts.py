@@ -101,6 +101,8 @@ def test_only_the_nearest_relevant_documents_test_an_answer(monkeypatch: pytest.
     monkeypatch.setattr("ragbench.diagnosis.two_parts.claim_support", counted)
     table = two_part_table(data, {"q": {"a": 1.0}}, [SAYS_SO])
     assert (table["generation"].item(), seen) == ("passed", [5])
+    table = two_part_table(data, {"q": {"a": 1.0}}, [SAYS_SO], support_threshold=1.0)
+    assert table["generation"].item() == "failed", "by a threshold of one's own"
 
 
 def test_the_recall_of_a_pipeline_is_that_of_its_whole_ranking() -> None:
@@ -116,5 +118,5 @@ def test_a_judge_of_correctness_needs_no_chunks() -> None:
     answer = Answer("q", "It helps.", ("somebody's#1",))
     replies = ScriptedLLM([{"correctness": {"reason": "same", "verdict": True}}])
     assert [one.value for one in judge([answer], "correctness", replies, dataset=data, chunks=())] == [1.0]
-    with pytest.raises(DataError, match="no id among the 0 chunks"):
+    with pytest.raises(DataError, match="not among the 0 chunks"):
         judge([answer], "faithfulness", replies, dataset=data, chunks=())
