@@ -50,7 +50,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's documents, with this
       retriever and the defaults of everything else.
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`) or `[mcp]`
-      (`McpSystem`); `[ingest]` beside it is for `load_target`.
+      (`McpSystem`); `[ingest]` next to it is for `load_target`.
     - a `.jsonl` file: `RecordedSystem`.
 
     The servers of the language models that it names must take connections. They are asked as `settings` say, by default

@@ -1,6 +1,6 @@
-"""JSON and YAML with the place of every value, so that a problem can be shown where it stands.
+"""JSON and YAML with the place of every value, so that a problem can be reported with its line.
 
-The parsers of the standard library and of PyYAML keep no places, take the last of two equal keys without a word, read
+The parsers of the standard library and of PyYAML keep no places, take the last of two equal keys without an error, read
 NaN as a number, an unquoted `no` as false and 010 as eight. Here JSON is JSON, and of YAML's plain words only true,
 false, null and decimal numbers are more than text. Nothing but plain data is ever built.
 """
@@ -26,13 +26,13 @@ Keys = tuple[str | int, ...]
 
 MAX_BYTES = {".yaml": 20_000_000, ".yml": 20_000_000, ".json": 200_000_000}
 _MAX_DEPTH = 50
-_MAX_EXPANDED = 100_000  # values that aliases may stand for: a file of ten lines can name billions
+_MAX_EXPANDED = 100_000  # values that aliases may expand to: a file of ten lines can name billions
 _MAX_DIGITS = 300
 _SHALLOW = f"at most {_MAX_DEPTH} lists and objects inside each other"
 
 
 class Place(NamedTuple):
-    """Where a value stands: the line of its key or of itself, and its first and last character + 1 in the text."""
+    """Where a value is: the line of its key or of itself, and its first and last character + 1 in the text."""
 
     line: int
     start: int
@@ -100,7 +100,7 @@ def json_records(raw: bytes, file: str) -> Iterator[tuple[int, Parsed]]:
 
 
 def parse_json(text: str, file: str = "", first_line: int = 1) -> Parsed:
-    """JSON with places; two equal keys, NaN, too deep nesting and half characters are problems.
+    """JSON with places; two equal keys, NaN, too deep nesting and halves of surrogate pairs are problems.
 
     >>> parsed = parse_json('{"cases": [\\n {"id": 1}]}')
     >>> parsed.value, parsed.line(("cases", 0, "id"))
@@ -272,7 +272,7 @@ class _Yaml:
         self.expanded += size
         self.built += size
         if self.expanded > _MAX_EXPANDED:
-            raise _NoValueError(line, "too many aliases", f"aliases that stand for {_MAX_EXPANDED:,} values at most")
+            raise _NoValueError(line, "too many aliases", f"aliases that expand to {_MAX_EXPANDED:,} values at most")
         return value
 
     def sequence(self, keys: Keys, opening: Any) -> tuple[list[Any], int]:
@@ -355,4 +355,4 @@ def _twice(keys: Keys, line: int, file: str) -> Problem:
 
 
 def _half(keys: Keys, line: int, text: str, file: str) -> Problem:
-    return Problem(line, field_name(keys), f"{shown(text)} with half of a character", "the character itself", file)
+    return Problem(line, field_name(keys), f"{shown(text)} with half of a surrogate pair", "the character itself", file)

@@ -106,7 +106,7 @@ def test_jsonl_mistakes_of_every_kind(tmp_path: Path) -> None:
         (3, "evidence[0]", "{'doc_id': 'd', 'start': 5, 'end': 5}"),
         (4, "", "[1]"),
         (5, "", "not valid JSON: 'NaN}'"),
-        (6, "text", "'\\ud800' with half of a character"),
+        (6, "text", "'\\ud800' with half of a surrogate pair"),
         (7, "", "a line with quary_id, text"),
         (8, "gold_facts[0]", "[]"),
         (8, "gold_facts[1].fact", "missing"),
