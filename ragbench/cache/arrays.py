@@ -91,8 +91,8 @@ def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
 
     `kind` names the family ("embeddings", "bm25") and `key` is the `digest` of everything that the result depends on:
     an input that is left out gives another input's result. Both are letters, digits, "-" and "_". `compute` returns
-    named arrays of numbers (no Python objects, since pickle is never used). Of several threads or processes that ask for
-    one key at once, one computes and the others wait for it. The arrays belong to the caller, who may change them.
+    named arrays of numbers (no Python objects, since pickle is never used). Of several threads or processes that ask
+    for one key at once, one computes and the others wait. The arrays belong to the caller, who may change them.
 
     >>> import numpy as np
     >>> def compute():

@@ -12,7 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecodeError, JSONDecoder, loads
 from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
@@ -92,11 +92,34 @@ def json_records(raw: bytes, file: str) -> Iterator[tuple[int, Parsed]]:
         if isinstance(text, Problem):
             yield number, Parsed(problems=[text], whole=False)
             continue
-        parsed = parse_json(text, file, number)
+        parsed = _plain_record(text, number) or parse_json(text, file, number)
         if parsed.whole and not isinstance(parsed.value, dict):
             parsed.problems.append(Problem(number, "", shown(parsed.value), "an object {...} on each line", file))
             parsed.whole = False
         yield number, parsed
+
+
+def _plain_record(text: str, line: int) -> Parsed | None:
+    """The content of a line by the fast decoder; None where there is anything to report or to look at closely."""
+    if text.count("{") + text.count("[") > _MAX_DEPTH or "\\ud" in text or "\\uD" in text:
+        return None
+    try:
+        value = loads(text, object_pairs_hook=_unique, parse_constant=_usual, parse_int=_usual, parse_float=_usual)
+    except (ValueError, RecursionError):
+        return None
+    return Parsed(value, {(): Place(line, 0, len(text))})
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) != len(pairs):
+        raise ValueError("a field is there twice")
+    return found
+
+
+def _usual(text: str) -> int | float:
+    if text.isalpha() or (number := _number(text)) is None:
+        raise ValueError(text)
+    return number
 
 
 def parse_json(text: str, file: str = "", first_line: int = 1) -> Parsed:
