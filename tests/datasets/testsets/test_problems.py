@@ -222,7 +222,7 @@ def test_aliases_are_bounded(tmp_path: Path) -> None:
     for before, name in zip("abcdefgh", "bcdefghi", strict=True):
         bomb += f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
     assert listed(write(tmp_path / "a.yaml", bomb + "cases: [*i]")) == [
-        "a.yaml, line 5: too many aliases; expected aliases that stand for 100,000 values at most"
+        "a.yaml, line 5: too many aliases; expected aliases that expand to 100,000 values at most"
     ]
     fair = "shared: &s {query: same?}\ncases:\n- {id: q1, <<: *s}\n- id: q2\n  <<: *s\n  query: own?\n"
     assert load_testset(write(tmp_path / "b.yaml", fair)).queries == {"q1": "same?", "q2": "own?"}
