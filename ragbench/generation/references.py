@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragbench import cache, llms
-from ragbench.datasets.writing import ORIGINS, generated_label, merge_answers, reference_origin
+from ragbench.datasets.writer import ORIGINS, generated_label, merge_answers, reference_origin
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, unknown
 from ragbench.generation.answers import read_reply
@@ -147,7 +147,7 @@ def write_references(
     """Generate reference answers and put them into `folder`/answers.jsonl, in batches.
 
     Each line records model, prompt and source documents. A line that a person wrote, changed or reviewed is kept,
-    always (`ragbench.datasets.writing.is_by_hand`). After an interruption the file holds all but the last batch, and
+    always (`ragbench.datasets.writer.is_by_hand`). After an interruption the file holds all but the last batch, and
     the replies of that batch so far are in the reply store: nothing is paid for twice.
 
     Raises:
