@@ -152,6 +152,10 @@ def check_parameters(parameters: Mapping[str, Any], settings: Settings | None = 
         from ragbench.prompts.generation_prompts import check_prompt
 
         check_prompt(parameters["prompt"])
+    if parameters.get("measures"):
+        from ragbench.registry import load_measures
+
+        load_measures(parameters["measures"])
     if parameters.get("judge"):
         _check_judge(parameters, settings)
     for name, least in _LEAST.items():
