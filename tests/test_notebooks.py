@@ -15,7 +15,7 @@ import papermill
 import pytest
 
 from ragbench.datasets import load_dataset
-from ragbench.datasets.writing import save_dataset
+from ragbench.datasets.writer import save_dataset
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "notebooks").glob("*.ipynb"))

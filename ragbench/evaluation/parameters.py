@@ -172,7 +172,7 @@ def check_parameters(
     """
     parameters = configuration(parameters)
     if system := parameters.get("system"):
-        from ragbench.systems.loading import check_system
+        from ragbench.systems.loader import check_system
 
         check_system(system, folder=folder, settings=settings)
     if "chunker" in parameters:
@@ -199,6 +199,10 @@ def check_parameters(
         from ragbench.prompts.generation_prompts import check_prompt
 
         check_prompt(parameters["prompt"])
+    if parameters.get("measures"):
+        from ragbench.registry import load_measures
+
+        load_measures(parameters["measures"])
     if parameters.get("judge"):
         _check_judge(parameters, settings)
     for name, least in _LEAST.items():
@@ -222,7 +226,7 @@ def check_models(parameters: Mapping[str, Any], settings: Settings | None = None
     parameters = configuration(parameters)
     check_servers(*(str(parameters.get(name, "")) for name in ("llm", "judge")), settings=settings)
     if system := parameters.get("system"):
-        from ragbench.systems.loading import check_system
+        from ragbench.systems.loader import check_system
 
         check_system(system, folder=folder, settings=settings, reachable=True)
 

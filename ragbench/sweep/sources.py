@@ -9,7 +9,7 @@ from typing import Any
 from ragbench.errors import ConfigError
 from ragbench.sweep.grid import Grid
 from ragbench.sweep.job import relative
-from ragbench.systems.loading import system_digest
+from ragbench.systems.loader import system_digest
 from ragbench.types import Dataset
 
 

@@ -118,7 +118,7 @@ class Pipeline:
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
         """All answers in one batch: exactly those of `retrieve` and `generate_answers`, in the order of the questions.
 
-        `latency_ms` holds only what a language model took for each; what a batch takes is nobody's waiting time.
+        `latency_ms` holds only what a language model took for each; no user waits for a batch.
         """
         start = perf_counter()
         run = self.retrieve(queries)

@@ -15,12 +15,12 @@ from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.extension import imported
 from ragbench.llms import Settings, check_llm, check_servers, listens
 from ragbench.retrievers import RETRIEVERS, check_retriever
+from ragbench.systems.answer_parser import problems
 from ragbench.systems.connections import McpSpec
 from ragbench.systems.function import FunctionSystem
 from ragbench.systems.http import HttpSpec, HttpSystem
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
-from ragbench.systems.reading import mistakes
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.types import Dataset, System
 
@@ -55,7 +55,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's documents, with this
       retriever and the defaults of everything else.
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`) or `[mcp]`
-      (`McpSystem`); `[ingest]` beside it is for `load_target`.
+      (`McpSystem`); `[ingest]` next to it is for `load_target`.
     - a `.jsonl` file: `RecordedSystem`.
     - "package.module:attribute", from where Python finds the module or from the working directory: a `System`, a class
       that makes one without arguments, or any function as `FunctionSystem` takes it.
@@ -74,7 +74,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     ragbench.errors.ConfigError: unknown system 'bm-25': unknown retriever 'bm-25'; did you mean 'bm25'? ...
 
     Raises:
-        ConfigError: nothing has that name, or the file is not what it should be; every mistake of it at once.
+        ConfigError: nothing has that name, or the file is not what it should be; every problem of it at once.
         DataError: a recorded answer cannot be read.
         ModelError: the server of its language model cannot be reached.
     """
@@ -203,7 +203,7 @@ def _described(path: Path, settings: Settings | None) -> tuple[str, dict[str, An
     try:
         options = model.model_validate({"name": path.stem, **tables[kind]}).model_dump(exclude_unset=True)
     except ValidationError as exc:
-        raise ConfigError(f"{path}, [{kind}]: {mistakes(exc)}") from None
+        raise ConfigError(f"{path}, [{kind}]: {problems(exc)}") from None
     for role in ("llm", "sampling"):
         if settings is not None and options.get(role) not in (None, "", "extractive"):
             options[role] = check_llm(options[role], settings)
