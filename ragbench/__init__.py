@@ -35,7 +35,7 @@ _MOVED = {
         "llms": "ScriptedLLM cost_of generate_many",
         "metrics": "Calibration calibrate_threshold claim_support injection_score leakage_findings",
         "retrievers": "BM25 Dense Hybrid rerank search_latency",
-        "scoring": "abstention_table ceilings claim_table context_ceilings split_evidence diversity_verdicts "
+        "scoring": "abstention_table ceilings claim_table context_ceilings destroyed_evidence diversity_verdicts "
         "failed_cases judgement_states latency_table outcome_table score_answers score_arms score_chunks score_context "
         "score_groundedness score_judgements score_overall score_pipeline score_retrieval score_safety_inputs "
         "score_safety_outputs score_spans",
@@ -51,7 +51,7 @@ _MOVED = {
 }
 _RENAMED = {
     "answer_arms": "answer_ablations",
-    "split_evidence": "split_evidence",
+    "destroyed_evidence": "split_evidence",
     "narrowing_options": "variance_reduction",
     "score_arms": "score_ablations",
 }

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
-from ragbench.datasets.writing import save_dataset
+from ragbench.datasets.writer import save_dataset
 from ragbench.errors import ConfigError, ModelError
 from ragbench.sweep import plan, read_grid, sweep, verify
 from ragbench.systems import Pipeline

@@ -3,7 +3,7 @@
 case_labels.jsonl has one line for each case that needs one: `query_id` and labels with the names and forms of JSONL
 (see `single_file`). They take the place of what the other files hold. `"relevant": {}` keeps a question that no
 document answers; other grades are in qrels/. safety_inputs.jsonl and safety_outputs.jsonl are those of perspectives.
-Reading and writing the rest is `datasets.beir`'s and `datasets.writer`'s.
+Reading and writing the rest is `datasets.beir`'s and `datasets.writing`'s.
 """
 
 from __future__ import annotations
