@@ -51,6 +51,7 @@ _MOVED = {
 }
 _RENAMED = {
     "answer_arms": "answer_ablations",
+    "destroyed_evidence": "split_evidence",
     "narrowing_options": "variance_reduction",
     "score_arms": "score_ablations",
 }

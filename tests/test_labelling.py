@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.datasets import load_dataset
-from ragbench.datasets.writing import save_dataset
+from ragbench.datasets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
 
 ROOT = Path(__file__).parents[1]

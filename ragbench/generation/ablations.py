@@ -40,7 +40,7 @@ def answer_ablations(
 
     - "oracle": from the gold evidence alone, or, where the dataset judges documents only, from up to `k` relevant
       documents, highest grade first: the upper bound for any retriever and chunking.
-    - "best_chunks": from the `k` chunks that together hold most of the evidence: what a perfect retriever would find
+    - "best_chunks": from the `k` chunks that together contain most of the evidence: what a perfect retriever would find
       with this chunking. Absent where no case has evidence spans.
     - "empty": without any document (closed-book). Correct answers here are not due to retrieval; "extractive" has none.
 
@@ -103,7 +103,7 @@ def _gold(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
 
 
 def _covering(case: Case, chunks: Mapping[str, Sequence[Chunk]], k: int) -> list[Chunk]:
-    """Up to `k` chunks that hold most of the evidence: greedily the one that adds most characters."""
+    """Up to `k` chunks that contain most of the evidence: greedily the one that adds most characters."""
     missing: dict[str, npt.NDArray[np.bool_]] = {}
     for doc_id in dict.fromkeys(span.doc_id for span in case.evidence):
         spans = [span for span in case.evidence if span.doc_id == doc_id]

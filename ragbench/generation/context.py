@@ -13,7 +13,7 @@ from ragbench.types import Chunk, Dataset, Run
 def context_chunks(dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int) -> dict[str, list[Chunk]]:
     """query_id -> the best `k` chunks of a chunk-level run, best first, for every case of the dataset.
 
-    Equal scores keep the order of `chunks`. A case that the run does not hold has an empty list.
+    Equal scores keep the order of `chunks`. A case that the run lacks has an empty list.
 
     Raises:
         ConfigError: `k` is below 1.

@@ -90,7 +90,7 @@ def judge(
         llm: the judge: a name such as "anthropic:<model>", or an `LLM`. A JudgeWarning is given where it also wrote
             the answers, because models prefer their own.
         dataset: the questions and reference answers.
-        chunks: what the answers' contexts name; not looked at by "correctness" and "relevance".
+        chunks: what the answers' contexts name; not used by "correctness" and "relevance".
         n_samples: number of samples of each judgement. With several, at temperature 0.7, `value` is the mean of those
             that can be read, `samples` holds each, and the explanation gives their standard deviation.
         concurrency: maximum number of requests at a time.

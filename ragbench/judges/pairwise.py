@@ -160,10 +160,10 @@ def _choice(reply: Completion) -> _Choice:
     except UnreadableError as problem:
         return "", str(problem), "unreadable"
     if not found:
-        return "", "it holds no verdict" if reply.text.strip() else "it is empty", "unreadable"
+        return "", "it has no verdict" if reply.text.strip() else "it is empty", "unreadable"
     choice = str(found[-1]["better"]).strip().casefold()
     if any(str(item["better"]).strip().casefold() != choice for item in found):  # one may be quoted from an answer
-        return "", "it holds verdicts that disagree", "unreadable"
+        return "", "it has verdicts that disagree", "unreadable"
     if choice not in _CHOICES:
         return "", f'better is {found[-1]["better"]!r}; expected "first", "second" or "tie"', "unreadable"
     return choice, str(found[-1].get("reason", "")), "scored"

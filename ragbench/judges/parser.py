@@ -177,7 +177,7 @@ def _verdict(
     if alone:
         candidates = [*_in_words(criterion, " ".join([*prose, text[end:]])), *candidates]
     if not candidates:
-        raise UnreadableError(f"it holds no verdict on {criterion}" if text else "it is empty")
+        raise UnreadableError(f"it has no verdict on {criterion}" if text else "it is empty")
     verdicts: list[BaseModel] = []
     problem: UnreadableError | None = None
     for candidate in candidates:
@@ -193,7 +193,7 @@ def _verdict(
     if problem is not None:
         raise problem
     if any(_decision(one) != _decision(verdicts[-1]) for one in verdicts):
-        raise UnreadableError(f"it holds verdicts on {criterion} that disagree")
+        raise UnreadableError(f"it has verdicts on {criterion} that disagree")
     return verdicts[-1]
 
 
@@ -259,8 +259,8 @@ def rank_weighted_precision(useful: Sequence[bool]) -> float:
 
     The mean, over the useful chunks, of the precision at their rank: sum_k P@k u_k / sum_k u_k, where u_k is 1 if the
     chunk at rank k is useful and P@k the fraction of useful ones among the first k. It is 1 if all useful
-    chunks come first, however many others follow, and 0 if none is useful. It is average precision over what was
-    retrieved, as RAGAS defines context precision (Es et al. 2024); what was not retrieved plays no part.
+    chunks come first, regardless of the others, and 0 if none is useful. It is average precision over what was
+    retrieved, as RAGAS defines context precision (Es et al. 2024); documents that were not retrieved do not matter.
 
     Useful at ranks 1 and 3: (1/1 + 2/3) / 2.
 

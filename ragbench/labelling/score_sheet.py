@@ -126,7 +126,7 @@ def calibrate_sheet(path: str | Path) -> Calibration:
         measure, model, version = str(about["measure"]), str(about["model"]), str(about.get("version", ""))
     except FileNotFoundError as exc:
         raise DataError(
-            f"{file.name} is not next to {Path(path).name}; it holds the scores, and `ragbench label` wrote both: keep "
+            f"{file.name} is not next to {Path(path).name}; it has the scores, and `ragbench label` wrote both: keep "
             "them together"
         ) from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:

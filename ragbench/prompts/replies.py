@@ -18,7 +18,7 @@ _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
 _THOUGHT_ENDS_LINE = re.compile(r"^[ \t]*</think(?:ing)?>[ \t]*$", re.MULTILINE)  # servers may drop the opening tag
 
 # The documents, as answers speak of them: always with a word before that points at them, so that "the context manager
-# does not provide" or "sources do not state" are no abstentions.
+# does not provide" or "sources do not state" are not abstentions.
 _NOUN = (
     r"(?:documents?|passages?|contexts?|texts?|sources?|excerpts?|information|materials?|articles?|paragraphs?|snippets?|"
     r"search results?)"
@@ -83,7 +83,7 @@ _REFUSES = re.compile(
     r"am (?:unable|not able) to) (?:\w+ )?(?:help(?! \w+ing\b)|assist|comply|discuss|fulfill?|engage|support|"
     r"participate|create|provide (?:guidance|instructions|advice|medical|legal|help|assistance|that))\b"
 )
-# An answer often follows one of these, so what holds one is read as an answer.
+# An answer often follows one of these, so such a text is read as an answer.
 _GOES_ON = re.compile(
     r"\b(?:but|however|although|though|nevertheless|nonetheless|that said|still|except that|"
     r"it can be inferred|appears? that|seems? that|likely|probably|suggests?|implies|imply)\b|"
@@ -98,9 +98,9 @@ def read_outcome(text: str) -> str:
     """What kind of answer this is: "success" (an answer), "no_results" (it abstains) or "blocked" (it refuses).
 
     Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language, "NO_ANSWER", and English
-    first sentences that say that the documents do not hold the answer or that the model will not help. A text of more
-    than 80 words, or one that goes on with "but", "however" and the like, is an answer: it may be a partial one, and a
-    judge sees it. An empty text abstains.
+    first sentences that state that the documents do not contain the answer or that the model will not help. A text of
+    more than 80 words, or one that goes on with "but", "however" and the like, is an answer: it may be a partial one,
+    and a judge sees it. An empty text abstains.
 
     >>> read_outcome("The documents do not say when the railway was built.")
     'no_results'

@@ -1,8 +1,7 @@
 from .ablations import score_ablations
 from .answers import abstention_table, score_answers
 from .chunks import score_chunks
-from .context import context_ceilings, diversity_verdicts, score_context
-from .contexts import context_texts
+from .context import context_ceilings, context_texts, diversity_verdicts, score_context
 from .groundedness import claim_table, score_groundedness
 from .judgements import judgement_states, score_judgements
 from .overall import failed_cases, failure_reasons, overall_parts, score_overall
@@ -11,7 +10,7 @@ from .pipeline import latency_table, outcome_table, score_pipeline
 from .retrieval import retrieval_levels, score_retrieval
 from .runs import ceilings, score_run
 from .safety import score_safety_inputs, score_safety_outputs
-from .spans import destroyed_evidence, score_spans
+from .spans import score_spans, split_evidence
 
 __all__ = [
     "abstention_table",
@@ -19,7 +18,6 @@ __all__ = [
     "claim_table",
     "context_ceilings",
     "context_texts",
-    "destroyed_evidence",
     "diversity_verdicts",
     "failed_cases",
     "failure_reasons",
@@ -42,4 +40,5 @@ __all__ = [
     "score_safety_inputs",
     "score_safety_outputs",
     "score_spans",
+    "split_evidence",
 ]

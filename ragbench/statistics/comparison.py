@@ -88,7 +88,7 @@ def compare(
     0         0.5    0.062     5     1       0  6
 
     Raises:
-        ComparisonError: the two do not hold the same queries, or no measure in common.
+        ComparisonError: the two do not have the same queries, or no measure in common.
         ConfigError: a measure that is not there, an unknown correction, a setting out of range.
         DataError: frames that are not tidy scores, or queries without a group in `cluster`.
     """

@@ -79,7 +79,7 @@ def held_out(
 
     Raises:
         ConfigError: fewer than two configurations, a measure that is not there, a setting out of range.
-        ComparisonError: the configurations do not hold the same queries.
+        ComparisonError: the configurations do not have the same queries.
     """
     import pandas as pd
 

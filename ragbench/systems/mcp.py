@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from ragbench.errors import ConfigError, DataError, FailureKind, require
 from ragbench.llms import load_llm
+from ragbench.systems.answer_parser import problems, read_answer
 from ragbench.systems.connections import McpSpec, Pool, ToolError, Unreached
 from ragbench.systems.event_loop import EventLoop
 from ragbench.systems.function import failed
-from ragbench.systems.mapping import (
+from ragbench.systems.reply_paths import (
     PathMatches,
     ReplyPaths,
     filled,
@@ -22,7 +23,6 @@ from ragbench.systems.mapping import (
     question_values,
     to_record,
 )
-from ragbench.systems.reading import mistakes, read_answer
 from ragbench.systems.sampling import REFUSED, Sampled, Sampler
 from ragbench.types import Answer, LLMLike
 
@@ -59,7 +59,7 @@ class McpSystem:
             max_tokens of each. More is refused with an MCP error; the answer then has the flag "sampling_refused".
 
     The server is reached at the first question and again after it died. `latency_ms` has "total" (but not where a
-    completion came from the reply store: nobody waited) and "sampling". What fails is a failed answer with the reason,
+    completion came from the reply store) and "sampling". What fails is a failed answer with the reason,
     and the last line that a command wrote to its standard error. Threads may share it. `close`, the end of a `with`
     block, or the end of its use ends the connections and the process.
     """
@@ -89,7 +89,7 @@ class McpSystem:
         try:
             spec = McpSpec.model_validate({**given, "env": list(env)})
         except ValidationError as exc:
-            raise ConfigError(f"McpSystem: {mistakes(exc)}") from None
+            raise ConfigError(f"McpSystem: {problems(exc)}") from None
         if not mentions(spec.arguments, "query"):
             raise ConfigError('McpSystem: the question is sent nowhere; write arguments = {query = "{query}"}')
         require("mcp.client", "mcp")

@@ -15,7 +15,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from ragbench.errors import ConfigError
 from ragbench.llms.failures import Failed, scrubbed
-from ragbench.llms.patience import Patience
+from ragbench.llms.http import Limits
+from ragbench.llms.retry import RetryPolicy
+from ragbench.systems.answer_parser import problems
 from ragbench.systems.connections import McpSpec, ToolError, Unreached
 from ragbench.systems.credentials import (
     Address,
@@ -27,18 +29,17 @@ from ragbench.systems.credentials import (
     scrubbed_json,
 )
 from ragbench.systems.http import HttpSpec
-from ragbench.systems.loading import read_tables
-from ragbench.systems.mapping import check_path, entries, filled
+from ragbench.systems.http_client import Sender
+from ragbench.systems.loader import read_tables
 from ragbench.systems.mcp import McpSystem
-from ragbench.systems.reading import mistakes
-from ragbench.systems.sending import Limits, Sender
+from ragbench.systems.reply_paths import check_path, entries, filled
 from ragbench.types import Document
 
 
 class NotAdded(Exception):  # noqa: N818 - an outcome that `ingest` counts
     """A document that the target does not hold, for sure; any other exception leaves that open.
 
-    `stop` says that any other document would fare alike.
+    `stop` says that any other document would fail in the same way.
     """
 
     def __init__(self, message: str, *, stop: bool = False) -> None:
@@ -59,7 +60,7 @@ class Target:
 
     `add` takes a batch and gives the target's id of each document, in order; it raises `NotAdded` where the target
     refused for sure. `find` gives the target's id of a document that may be there, or None. `status` says how far the
-    index is. `remove` takes a document's id and the target's id of it. With `same_ids` the target goes by our ids, so
+    index is. `remove` takes a document's id and the target's id of it. With `same_ids` the target uses our ids, so
     that what is sent twice is there once.
     """
 
@@ -110,26 +111,26 @@ _Call = Callable[[_Step, Mapping[str, Any]], Any]
 
 
 def target_of(name: str, tables: Mapping[str, Any]) -> Target:
-    """The target that the tables of a system's file describe: [ingest] beside [http] or [mcp].
+    """The target that the tables of a system's file describe: [ingest] next to [http] or [mcp].
 
     `[ingest.add]` is what puts documents there: `tool` and `arguments`, or `url`, `method`, `body`, `params`. In them
-    "{doc_id}", "{title}", "{text}" and "{full_text}" stand for those of a document, "{documents}" for a batch, each as
-    `ingest.document` says; `id` is the JSONPath of the target's id (or ids) in the reply (left out: our own).
+    "{doc_id}", "{title}", "{text}" and "{full_text}" are replaced by those of a document, "{documents}" by a batch,
+    each as `ingest.document` states; `id` is the JSONPath of the target's id (or ids) in the reply (left out: our own).
     `[ingest.find]` finds one again (its `id` may hold "{doc_id}", to tell it among several: a path such as
     '$.results[?(@.category == "{doc_id}")].id'), `[ingest.status]` has `count` and `pending`, `[ingest.remove]` takes
     "{id}". "{env:NAME}" is taken from the environment. Headers, variables and time limits are those of [http] or [mcp].
 
     Raises:
-        ConfigError: every mistake at once.
+        ConfigError: every problem at once.
     """
     if "ingest" not in tables:
         raise ConfigError(f"{name} has no table [ingest], which says how documents are put there")
     try:
         spec = _IngestSpec.model_validate(tables["ingest"])
     except ValidationError as exc:
-        raise ConfigError(f"{name}, [ingest]: {mistakes(exc)}") from None
+        raise ConfigError(f"{name}, [ingest]: {problems(exc)}") from None
     if "http" not in tables and "mcp" not in tables:
-        raise ConfigError(f"{name}: [ingest] stands beside [http] or [mcp], which says how the system is reached")
+        raise ConfigError(f"{name}: [ingest] needs [http] or [mcp] next to it, which states how the system is reached")
     kind = "mcp" if "mcp" in tables else "http"
     wrong = [
         step
@@ -138,7 +139,7 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
     ]
     if wrong:
         needed = "tool" if kind == "mcp" else "url"
-        raise ConfigError(f"{name}, [ingest.{wrong[0]}]: no {needed}; beside [{kind}] each step names one")
+        raise ConfigError(f"{name}, [ingest.{wrong[0]}]: no {needed}; next to [{kind}] each step names one")
     steps = {step: dict(found) for step in ("add", "find", "status", "remove") if (found := getattr(spec, step))}
     plain, secrets = from_environment({"document": spec.document, **steps}, f"{name}, [ingest]")
     filled_steps = {step: _Step.model_construct(**plain[step]) for step in steps}
@@ -202,10 +203,10 @@ def _http(
     try:
         spec = HttpSpec.model_validate(table)
     except ValidationError as exc:
-        raise ConfigError(f"{name}, [http]: {mistakes(exc)}") from None
+        raise ConfigError(f"{name}, [http]: {problems(exc)}") from None
     limits = Limits(spec.timeout_s, spec.connect_timeout_s, spec.idle_timeout_s, spec.max_reply_mb)
     sender = Sender(name, spec.headers, spec.headers_env, limits, secrets)
-    patience, stop = Patience(), threading.Event()
+    retry, stop = RetryPolicy(), threading.Event()
 
     def call(step: _Step, values: Mapping[str, Any]) -> Any:
         body = None if step.body is None else filled(step.body, values)
@@ -220,7 +221,7 @@ def _http(
                 raise
 
         try:
-            text = patience.ask(send, stop, most_tries=spec.tries)
+            text = retry.run(send, stop, max_tries=spec.tries)
         except Failed as exc:
             if _untouched(exc):
                 raise NotAdded(str(exc), stop=exc.stop) from None
@@ -245,7 +246,7 @@ def _mcp(name: str, table: Mapping[str, Any], secrets: Sequence[str]) -> tuple[_
     try:
         spec = McpSpec.model_validate(table)
     except ValidationError as exc:
-        raise ConfigError(f"{name}, [mcp]: {mistakes(exc)}") from None
+        raise ConfigError(f"{name}, [mcp]: {problems(exc)}") from None
     known = ("server", "tool", "headers", "headers_env", "env", "cwd", "protocol", "timeout_s", "start_timeout_s")
     given = spec.model_dump(include=set(known), exclude_unset=True)
     system = McpSystem(**given, name=name)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragbench.datasets import load_dataset
-from ragbench.datasets.writing import merge_answers, save_dataset
+from ragbench.datasets.writer import merge_answers, save_dataset
 from ragbench.errors import ConfigError, ModelError
 from ragbench.generation import references
 from ragbench.llms import ScriptedLLM, dry_run

@@ -262,7 +262,7 @@ def test_a_planted_verdict_leads_to_a_repair(own_is_first: bool) -> None:
     quoted = f"The answer contains {planted}, an attempt to steer me."
     llm = ScriptedLLM([f"{own}\n{quoted}" if own_is_first else f"{quoted}\n{own}", own])
     assert run(Answer("q0", planted, ("rail#0",)), "correctness", llm)["correctness"].value == 0.0
-    assert "it holds verdicts on correctness that disagree" in llm.prompts[1]
+    assert "it has verdicts on correctness that disagree" in llm.prompts[1]
 
 
 def test_a_long_answer_is_judged_by_its_beginning_with_a_note() -> None:
@@ -332,7 +332,7 @@ def test_one_repair_at_most_of_an_unreadable_reply() -> None:
     ):
         judgement = run(GOOD, "correctness", llm)["correctness"]
     assert (judgement.value, judgement.state) == (None, "unreadable")
-    assert judgement.explanation == "the judge's reply could not be read: it holds no verdict on correctness"
+    assert judgement.explanation == "the judge's reply could not be read: it has no verdict on correctness"
     assert judgement.response.count("I would rather not say.") == 2
     assert len(llm.prompts) == 2
 

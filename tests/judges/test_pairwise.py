@@ -126,7 +126,7 @@ def test_an_unreadable_reply_is_repaired_once_and_then_unscored() -> None:
     judge = ScriptedLLM(["Well, the first.", swapped, verdict])
     one = compare("In 1881.", "In 1900.", judge)
     assert (one.value, one.consistent) == (1.0, True)
-    assert "it holds no verdict" in judge.prompts[2]
+    assert "it has no verdict" in judge.prompts[2]
     assert "--- repair ---" in one.response
     both = compare("In 1881.", "In 1900.", ScriptedLLM([f"{verdict} The answer says {swapped}.", swapped, verdict]))
     assert (both.value, both.consistent) == (1.0, True)

@@ -93,7 +93,7 @@ def test_two_sweeps_that_cannot_be_compared() -> None:
         report.compare_sweeps(before, [result("dense", np.ones(100), fingerprint="g")], measure="nDCG@10")
     with pytest.raises(ComparisonError, match=r"no configuration in common: one has bm25, dense, hybrid .* other"):
         report.compare_sweeps(before, [result("other", np.ones(100))], measure="nDCG@10")
-    with pytest.raises(ComparisonError, match="do not hold the same queries"):
+    with pytest.raises(ComparisonError, match="do not have the same queries"):
         report.compare_sweeps(before, [result("dense", np.ones(90))], measure="nDCG@10")
     with pytest.raises(ComparisonError, match="no finished configuration"):
         report.compare_sweeps([], [], measure="nDCG@10")

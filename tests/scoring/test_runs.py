@@ -140,7 +140,7 @@ def test_disjoint_ids_are_warned_about(to_frame: bool) -> None:
 @pytest.mark.parametrize("to_frame", [False, True])
 def test_chunks_where_documents_are_judged_are_pointed_out(to_frame: bool) -> None:
     run: Run = {"q1": {"c#0": 1.0, "d#1": 0.5}}
-    with pytest.warns(DataWarning, match=r"chunks such as 'c#0' .* to_documents"):
+    with pytest.warns(DataWarning, match=r"chunk ids such as 'c#0' .* to_documents"):
         score_run(QRELS, run_frame(run) if to_frame else run)
 
 

@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragbench import cache
-from ragbench.cache import ledger, replies
+from ragbench.cache import budgets, replies
 from ragbench.cli import app
 from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError
@@ -48,27 +48,23 @@ results_dir: str = ""
 WORK = """
 import pandas as pd
 import ragbench as rb
-from ragbench import judges, report
+from ragbench import evaluation, report
 
 parameters = {name: globals()[name] for name in __annotations__}
 data = rb.load_dataset(dataset)
 data = data.select(list(data.queries)[:max_queries])
-chunks = rb.chunk(data, chunker, chunk_size=chunk_size)
-run = rb.retrieve(rb.make_retriever(retriever, chunks), data.queries, chunks)
-answers = rb.generate_answers(data, run, chunks, llm, prompt=prompt, k=k)
-judgements, apart, wanted = [], [], criteria.split(",")
-if judge:
-    judgements = rb.judge(answers, wanted, judge, dataset=data, chunks=chunks)
-    again = judges.spread(answers, judge_apart)
-    apart = rb.judge(again, wanted, judge, dataset=data, chunks=chunks, mode="per_criterion", allow_same_model=True)
-documents = rb.to_documents(run, chunks)
-scores = pd.concat([rb.score_run(data.qrels, documents, ["nDCG@10"]), rb.scoring.score_judgements(judgements)])
-result = rb.evaluation.new_result(
-    parameters=parameters, dataset=data, run=documents, scores=scores, answers=answers,
-    judgements=judgements, facts=report.generation_facts(answers),
+given = evaluation.ask_all(
+    data, evaluation.system_of(parameters, data), judge=judge, criteria=criteria, judge_again=judge_apart,
+    results_dir=results_dir,
+)
+answers, judgements = given.answers, given.judgements or []
+scores = pd.concat([rb.score_run(data.qrels, given.documents, ["nDCG@10"]), rb.scoring.score_judgements(judgements)])
+result = evaluation.new_result(
+    parameters=parameters, dataset=data, run=given.documents, scores=scores, answers=answers,
+    judgements=judgements, facts=evaluation.cost_facts(evaluation.costs_of(answers), answers),
 )
 rb.save(result, results_dir)
-report.agreement_table(judgements, apart)
+report.agreement_table(judgements, given.repeated)
 """
 
 PROMPTS_AND_JUDGE = '[fixed]\njudge = "openai:j"\n[axes]\nprompt = ["cited", "plain"]'
@@ -398,7 +394,7 @@ def test_a_maximum_cost_stops_in_time_and_a_higher_one_goes_on(server: Any, wire
     budget = f"sweep {cache.digest(str(tmp_path / 'out' / 'tiny'))[:16]}"
     paid = len(server.asked)
     assert 3 < paid < 6
-    assert ledger.spent(budget).settled == pytest.approx(1.2 * paid)
+    assert budgets.spent(budget).settled == pytest.approx(1.2 * paid)
 
     again = runner.invoke(app, [*command, "9"])
     assert (again.exit_code, len(server.asked)) == (3, paid), "the maximum is that of the sweep, not of one command"
@@ -408,7 +404,7 @@ def test_a_maximum_cost_stops_in_time_and_a_higher_one_goes_on(server: Any, wire
     done = runner.invoke(app, [*command, "50"])
     assert done.exit_code == 0, done.output
     assert collections.Counter(collections.Counter(prompts_of(server)).values()) == {1: 9}, "nothing is paid for twice"
-    assert ledger.spent(budget).settled == pytest.approx(9 * 1.2)
+    assert budgets.spent(budget).settled == pytest.approx(9 * 1.2)
 
 
 # --- failures --------------------------------------------------------------------------------------------------------

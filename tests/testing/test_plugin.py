@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragbench.datasets import load_dataset
-from ragbench.datasets.writing import save_dataset
+from ragbench.datasets.writer import save_dataset
 from ragbench.evaluation.schema import read_report
 
 HEAD = """

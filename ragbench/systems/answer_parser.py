@@ -14,7 +14,7 @@ from ragbench.errors import DataError
 from ragbench.metrics.groundedness.citations import parse_citations
 from ragbench.prompts.replies import read_outcome, without_thoughts
 from ragbench.systems.credentials import LITERAL
-from ragbench.systems.mapping import without_surrogates
+from ragbench.text import without_surrogates
 from ragbench.types import Answer, Completion, Passage
 
 RETRIEVAL_ONLY = "retrieval_only"
@@ -27,8 +27,8 @@ CONTEXT_FIELDS = (
 )  # fmt: skip
 """Where an answer and its contexts are read from, the first that is there; the last three names may mean other things
 elsewhere, such as a number of hits, and count where they hold a list."""
-_SHOWN_MISTAKES = 5
-_RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id stands for several texts
+_SHOWN_PROBLEMS = 5
+_RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has several texts
 _SECRETIVE = ("headers", "headers_env", "env")
 
 
@@ -151,7 +151,7 @@ def _unrelated(key: str, value: Any) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """Half a surrogate pair, from a broken JSON escape, can stand in no file: it becomes U+FFFD."""
+    """Half a surrogate pair, from a broken JSON escape, cannot be in a file: it becomes U+FFFD."""
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, Mapping):
@@ -160,7 +160,7 @@ def _whole(value: Any) -> Any:
 
 
 def _own(query_id: str, fields: dict[str, Any], model: str) -> Answer:
-    """ragbench's own form: contexts are ids, the texts may stand in `passages`."""
+    """ragbench's own form: contexts are ids, the texts may be in `passages`."""
     passages = [
         {
             **{key: value for key, value in passage.items() if key != "doc_id" or value},
@@ -186,7 +186,7 @@ def _checked(fields: dict[str, Any], *, strings_are: str) -> _Record:
     try:
         return _Record.model_validate(fields)
     except ValidationError as exc:
-        raise DataError(mistakes(exc)) from None  # pydantic's own text repeats the whole input
+        raise DataError(problems(exc)) from None  # pydantic's own text repeats the whole input
 
 
 def _is_number(value: object) -> bool:
@@ -273,8 +273,8 @@ def _cited(citation: str | int, ids: Sequence[str]) -> str:
     return ids[number - 1] if 1 <= number <= len(ids) else f"invalid:{number}"
 
 
-def mistakes(exc: ValidationError) -> str:
-    """Every mistake that pydantic found, in one line: where, the value, what was expected."""
+def problems(exc: ValidationError) -> str:
+    """Every problem that pydantic found, in one line: where, the value, what was expected."""
     found = []
     for error in exc.errors(include_url=False):
         message = error["msg"].removeprefix("Value error, ")
@@ -285,9 +285,9 @@ def mistakes(exc: ValidationError) -> str:
             found.append(message)
         elif (
             error["type"] == LITERAL or error["loc"][0] in _SECRETIVE or "@" in value
-        ):  # a password may stand there by mistake
+        ):  # a password may be there by mistake
             found.append(f"{'.'.join(map(str, error['loc']))}: {message}")
         else:
             found.append(f"{'.'.join(map(str, error['loc']))} is {value}: {message}")
-    more = f"; and {len(found) - _SHOWN_MISTAKES} more" if len(found) > _SHOWN_MISTAKES else ""
-    return "; ".join(found[:_SHOWN_MISTAKES]) + more
+    more = f"; and {len(found) - _SHOWN_PROBLEMS} more" if len(found) > _SHOWN_PROBLEMS else ""
+    return "; ".join(found[:_SHOWN_PROBLEMS]) + more

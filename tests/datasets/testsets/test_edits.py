@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.testsets import FORMS, load_testset, save_testset
-from ragbench.datasets.testsets.editing import (
+from ragbench.datasets.testsets.edits import (
     add_case,
     case_record,
     change_case,
@@ -210,7 +210,7 @@ def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
         add_case(saved("json", tmp_path), Case("q4", "?", user_roles=("admin",)), {"d": 2})
     with pytest.raises(DataError, match="nothing is written, because then: "):
         add_case(path, Case("q4", " "))
-    with pytest.raises(DataError, match="half of a character"):
+    with pytest.raises(DataError, match="half of a surrogate pair"):
         add_case(path, Case("q4", "\ud800"))
     assert path.read_bytes() == before
     path.write_text("cases:\n- id: q1\n  qery: x\n")
@@ -262,7 +262,7 @@ def test_every_split_of_a_beir_folder_loses_a_removed_case(tmp_path: Path) -> No
 def test_four_writers_lose_nothing(form: str, tmp_path: Path) -> None:
     path = saved(form, tmp_path)
     code = (
-        "import sys; from ragbench.datasets.testsets.editing import add_case; from ragbench.types import Case\n"
+        "import sys; from ragbench.datasets.testsets.edits import add_case; from ragbench.types import Case\n"
         "for i in range(int(sys.argv[3])): add_case(sys.argv[1], Case(f'w{sys.argv[2]}-{i}', f'{i}?'), {'d1': 1})"
     )
     count = 25 if form == "jsonl" else 8

@@ -1,6 +1,6 @@
-"""JSON and YAML with the place of every value, so that a mistake can be shown where it stands.
+"""JSON and YAML with the place of every value, so that a problem can be reported with its line.
 
-The parsers of the standard library and of PyYAML keep no places, take the last of two equal keys without a word, read
+The parsers of the standard library and of PyYAML keep no places, take the last of two equal keys without an error, read
 NaN as a number, an unquoted `no` as false and 010 as eight. Here JSON is JSON, and of YAML's plain words only true,
 false, null and decimal numbers are more than text. Nothing but plain data is ever built.
 """
@@ -12,27 +12,27 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecodeError, JSONDecoder, loads
 from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragbench.datasets.lines import shown
-from ragbench.datasets.testsets.mistakes import Mistake, field_name
+from ragbench.datasets.jsonl import shown
+from ragbench.datasets.testsets.problems import Problem, field_name
 from ragbench.errors import DataError
 
 Keys = tuple[str | int, ...]
 
 MAX_BYTES = {".yaml": 20_000_000, ".yml": 20_000_000, ".json": 200_000_000}
 _MAX_DEPTH = 50
-_MAX_EXPANDED = 100_000  # values that aliases may stand for: a file of ten lines can name billions
+_MAX_EXPANDED = 100_000  # values that aliases may expand to: a file of ten lines can name billions
 _MAX_DIGITS = 300
 _SHALLOW = f"at most {_MAX_DEPTH} lists and objects inside each other"
 
 
 class Place(NamedTuple):
-    """Where a value stands: the line of its key or of itself, and its first and last character + 1 in the text."""
+    """Where a value is: the line of its key or of itself, and its first and last character + 1 in the text."""
 
     line: int
     start: int
@@ -45,7 +45,7 @@ class Parsed:
 
     value: Any = None
     places: dict[Keys, Place] = field(default_factory=dict)
-    mistakes: list[Mistake] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     whole: bool = True
 
     def line(self, keys: Keys) -> int:
@@ -74,33 +74,56 @@ def read_bytes(path: Path) -> bytes:
         ) from exc
 
 
-def decoded(raw: bytes, file: str, first_line: int = 1) -> str | Mistake:
+def decoded(raw: bytes, file: str, first_line: int = 1) -> str | Problem:
     """The text, or where it is not UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as exc:
         line = first_line + raw.count(b"\n", 0, exc.start)
-        return Mistake(line, "", f"byte 0x{raw[exc.start]:02x} is not UTF-8", "a file saved as UTF-8", file)
+        return Problem(line, "", f"byte 0x{raw[exc.start]:02x} is not UTF-8", "a file saved as UTF-8", file)
 
 
 def json_records(raw: bytes, file: str) -> Iterator[tuple[int, Parsed]]:
-    """The number and the content of each line that is not blank; what is no object is a mistake of its line."""
+    """The number and the content of each line that is not blank; what is no object is a problem of its line."""
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if not line.strip():
             continue
         text = decoded(line, file, number)
-        if isinstance(text, Mistake):
-            yield number, Parsed(mistakes=[text], whole=False)
+        if isinstance(text, Problem):
+            yield number, Parsed(problems=[text], whole=False)
             continue
-        parsed = parse_json(text, file, number)
+        parsed = _plain_record(text, number) or parse_json(text, file, number)
         if parsed.whole and not isinstance(parsed.value, dict):
-            parsed.mistakes.append(Mistake(number, "", shown(parsed.value), "an object {...} on each line", file))
+            parsed.problems.append(Problem(number, "", shown(parsed.value), "an object {...} on each line", file))
             parsed.whole = False
         yield number, parsed
 
 
+def _plain_record(text: str, line: int) -> Parsed | None:
+    """The content of a line by the fast decoder; None where there is anything to report or to look at closely."""
+    if text.count("{") + text.count("[") > _MAX_DEPTH or "\\ud" in text or "\\uD" in text:
+        return None
+    try:
+        value = loads(text, object_pairs_hook=_unique, parse_constant=_usual, parse_int=_usual, parse_float=_usual)
+    except (ValueError, RecursionError):
+        return None
+    return Parsed(value, {(): Place(line, 0, len(text))})
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) != len(pairs):
+        raise ValueError("a field is there twice")
+    return found
+
+
+def _usual(text: str) -> int | float:
+    if text.isalpha() or (number := _number(text)) is None:
+        raise ValueError(text)
+    return number
+
+
 def parse_json(text: str, file: str = "", first_line: int = 1) -> Parsed:
-    """JSON with places; two equal keys, NaN, too deep nesting and half characters are mistakes.
+    """JSON with places; two equal keys, NaN, too deep nesting and halves of surrogate pairs are problems.
 
     >>> parsed = parse_json('{"cases": [\\n {"id": 1}]}')
     >>> parsed.value, parsed.line(("cases", 0, "id"))
@@ -143,7 +166,7 @@ class _Json(JSONDecoder):
         return self.parsed
 
     def refuse(self, position: int, found: str, expected: str) -> None:
-        self.parsed.mistakes.append(Mistake(self.line(position), "", f"not valid JSON: {found}", expected, self.file))
+        self.parsed.problems.append(Problem(self.line(position), "", f"not valid JSON: {found}", expected, self.file))
         self.parsed.whole = False
 
     def line(self, position: int) -> int:
@@ -162,7 +185,7 @@ class _Json(JSONDecoder):
             found = self.near(start) if value.isalpha() else f"the number {shown(str(value), 40)}"
             raise _NoValueError(start, found, "a number of usual size")
         if isinstance(value, str) and not _encodable(value):
-            self.parsed.mistakes.append(_half(keys, self.line(start), value, self.file))
+            self.parsed.problems.append(_half(keys, self.line(start), value, self.file))
         if isinstance(value, list) and not isinstance(value, _Pairs):
             return [self.placed(item, (*keys, number), spans) for number, item in enumerate(value)]
         if not isinstance(value, _Pairs):
@@ -171,9 +194,9 @@ class _Json(JSONDecoder):
         for key, item in value:
             field_value = self.placed(item, (*keys, key), spans)
             if not _encodable(key):
-                self.parsed.mistakes.append(_half(keys, self.line(start), key, self.file))
+                self.parsed.problems.append(_half(keys, self.line(start), key, self.file))
             if key in found_fields:
-                self.parsed.mistakes.append(_twice((*keys, key), self.parsed.places[(*keys, key)].line, self.file))
+                self.parsed.problems.append(_twice((*keys, key), self.parsed.places[(*keys, key)].line, self.file))
             found_fields[key] = field_value
         return found_fields
 
@@ -192,7 +215,7 @@ def _parsed(text: str) -> Any:
 
 
 def parse_yaml(text: str, file: str = "") -> Parsed:
-    """YAML with places: plain data only, aliases within bounds, two equal keys and other tags are mistakes.
+    """YAML with places: plain data only, aliases within bounds, two equal keys and other tags are problems.
 
     >>> parse_yaml("answer: no\\nid: 007\\nwhen: 2024-01-01\\ngrade: 2").value
     {'answer': 'no', 'id': '007', 'when': '2024-01-01', 'grade': 2}
@@ -228,7 +251,7 @@ class _Yaml:
         self.expanded = self.built = 0
 
     def broken(self, line: int, found: str, expected: str) -> None:
-        self.parsed.mistakes.append(Mistake(line, "", found, expected, self.file))
+        self.parsed.problems.append(Problem(line, "", found, expected, self.file))
         self.parsed.whole = False
 
     def parse(self) -> Parsed:
@@ -272,7 +295,7 @@ class _Yaml:
         self.expanded += size
         self.built += size
         if self.expanded > _MAX_EXPANDED:
-            raise _NoValueError(line, "too many aliases", f"aliases that stand for {_MAX_EXPANDED:,} values at most")
+            raise _NoValueError(line, "too many aliases", f"aliases that expand to {_MAX_EXPANDED:,} values at most")
         return value
 
     def sequence(self, keys: Keys, opening: Any) -> tuple[list[Any], int]:
@@ -293,7 +316,7 @@ class _Yaml:
                 raise _NoValueError(line, "a field name that is a list, a mapping or an alias", "a text")
             key = event.value
             if not _encodable(key):
-                self.parsed.mistakes.append(_half(keys, line, key, self.file))
+                self.parsed.problems.append(_half(keys, line, key, self.file))
             value, end = self.value(next(self.events), (*keys, key), line)
             if key == "<<" and event.implicit[0]:
                 for each in reversed(value if isinstance(value, list) else [value]):
@@ -301,7 +324,7 @@ class _Yaml:
                         raise _NoValueError(line, f"<< {shown(each)}", "an alias of a mapping")
                     merged |= each
             elif key in own:
-                self.parsed.mistakes.append(_twice((*keys, key), line, self.file))
+                self.parsed.problems.append(_twice((*keys, key), line, self.file))
             else:
                 own[key] = value
         return {**merged, **own}, event.end_mark.index if opening.flow_style else end
@@ -309,13 +332,13 @@ class _Yaml:
     def check_tag(self, event: Any, keys: Keys, line: int) -> None:
         if event.tag not in (None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))):
             what = f"the tag {shown(event.tag)}"
-            self.parsed.mistakes.append(Mistake(line, field_name(keys), what, "plain data without tags", self.file))
+            self.parsed.problems.append(Problem(line, field_name(keys), what, "plain data without tags", self.file))
 
     def scalar(self, event: Any, keys: Keys, line: int) -> Any:
         self.check_tag(event, keys, line)
         text: str = event.value
         if not _encodable(text):
-            self.parsed.mistakes.append(_half(keys, line, text, self.file))
+            self.parsed.problems.append(_half(keys, line, text, self.file))
         if event.tag or not event.implicit[0]:
             return text
         if text in _WORDS:
@@ -350,9 +373,9 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def _twice(keys: Keys, line: int, file: str) -> Mistake:
-    return Mistake(line, field_name(keys), "there twice", "each field once", file)
+def _twice(keys: Keys, line: int, file: str) -> Problem:
+    return Problem(line, field_name(keys), "there twice", "each field once", file)
 
 
-def _half(keys: Keys, line: int, text: str, file: str) -> Mistake:
-    return Mistake(line, field_name(keys), f"{shown(text)} with half of a character", "the character itself", file)
+def _half(keys: Keys, line: int, text: str, file: str) -> Problem:
+    return Problem(line, field_name(keys), f"{shown(text)} with half of a surrogate pair", "the character itself", file)

@@ -9,8 +9,8 @@ import pytest
 import ragbench as rb
 from ragbench.errors import ConfigError, DataError
 from ragbench.systems import McpSystem, Pipeline, RecordedSystem, ask, load_system, load_target, read_answer
-from ragbench.systems.loading import read_tables
-from ragbench.systems.mapping import ReplyPaths, to_record
+from ragbench.systems.loader import read_tables
+from ragbench.systems.reply_paths import ReplyPaths, to_record
 from ragbench.types import Dataset
 
 NOTES = Path(__file__).parents[2] / "notebooks" / "notes_app.toml"
@@ -60,8 +60,10 @@ def test_a_wrong_file_is_refused_with_all_its_mistakes(pydoc: Dataset, tmp_path:
 
 
 def test_nothing_of_that_name(pydoc: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown system 'my_rag:answer': .*a system is a retriever"):
-        load_system("my_rag:answer", pydoc)
+    with pytest.raises(ConfigError, match=r"unknown system 'bm-25': .*a system is a retriever"):
+        load_system("bm-25", pydoc)
+    with pytest.raises(ConfigError, match=r"system 'no_rag:answer' could not be loaded: .*No module named 'no_rag'"):
+        load_system("no_rag:answer", pydoc)
     with pytest.raises(ConfigError, match="there is no file"):
         load_system(tmp_path / "gone.toml", pydoc)
 
