@@ -95,6 +95,7 @@ def eval_command(
         from ragbench import llms
         from ragbench.evaluation import (
             answer_all,
+            ask_all,
             check_evaluation,
             check_gates_measured,
             check_perspectives,
@@ -106,7 +107,6 @@ def eval_command(
             select_categories,
             select_suite,
         )
-        from ragbench.evaluation.perspectives import judgements_of
         from ragbench.evaluation.schema import report_json
         from ragbench.metrics.safety import load_detector
         from ragbench.registry import load_measures
@@ -141,9 +141,7 @@ def eval_command(
         check_evaluation(data, chosen, aims, earlier, **options)
         if dry_run:
             with llms.dry_run() as plan:
-                answered = answer_all(data, system, attacks=attacks, settings=settings)
-                if judging:
-                    judgements_of(answered, judging, asked_for)
+                ask_all(data, system, judge=judging, criteria=asked_for, attacks=attacks, settings=settings)
             _say_dry_run(plan, judge)
             raise typer.Exit(0)
         scorer = load_detector(detector) if detector else None

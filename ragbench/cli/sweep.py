@@ -91,7 +91,10 @@ def _say_plan(found: SweepPlan, max_cost: float | None, offline: bool) -> None:
     typer.echo(
         f"Notebooks: {len(found.to_run)} to run, {len(found.finished)} finished already, in {shown(found.folder)}"
     )
-    say_models(found.models)
+    for system, questions in found.questions.items():
+        typer.echo(f"{questions} questions would be sent to {system}; what that costs is not known here")
+    if found.models or not found.questions:
+        say_models(found.models)
     if any(one.to_send for one in found.models):
         if max_cost is not None:
             typer.echo(f"Maximum: ${max_cost:.2f}, of which ${found.spent:.4f} are spent")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
 from ragbench.extension import searched
 from ragbench.llms import Settings
@@ -101,7 +101,7 @@ def _grid(path: Path, table: _Table, settings: Settings | None) -> Grid:
     if "results_dir" not in notebook.parameters:
         raise ConfigError(f"{notebook.path} has no parameter results_dir; a sweep tells it there where to save its run")
     notes: list[str] = []
-    runs = _named(_combinations(table, notebook, notes), notebook, notes, settings)
+    runs = _named(_combinations(table, notebook, notes), notebook, notes, settings, folder)
     return Grid(
         path=path,
         name=name,
@@ -197,7 +197,7 @@ def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
 
 
 def _named(
-    combinations: Iterable[_Table], notebook: Notebook, notes: list[str], settings: Settings | None
+    combinations: Iterable[_Table], notebook: Notebook, notes: list[str], settings: Settings | None, folder: Path
 ) -> dict[str, _Table]:
     runs: dict[str, _Table] = {}
     for values in combinations:
@@ -207,8 +207,9 @@ def _named(
             notes.append(f"{name} is in the grid more than once; it is run once")
             continue
         try:
-            check_parameters(parameters, settings)
-        except ConfigError as exc:
+            with searched(folder):  # where the runs work, so modules next to the grid are found
+                check_parameters(parameters, settings, folder=folder)
+        except (ConfigError, DataError) as exc:
             raise ConfigError(f"configuration {name}: {exc}") from exc
         runs[name] = parameters
     _one_dataset(runs)

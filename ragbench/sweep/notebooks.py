@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -145,6 +146,33 @@ def _allowed(annotation: str, default: Any) -> tuple[type, ...]:
     if named:
         return named
     return (type(default),) if type(default) in _TYPES.values() and not annotation else ()
+
+
+def in_place(source: str, cwd: Path, folder: Path) -> str:
+    """The cell of injected parameters with its paths from `folder`, where the notebook lies, instead of from `cwd`.
+
+    So that an executed notebook can be run again where it is. A path is a text that names something that exists in
+    `cwd`, or `results_dir`; all other text stays.
+
+    >>> in_place('results_dir = "../results/mine/bm25"', Path("/work/notebooks"), Path("/work/results/mine"))
+    'results_dir = "bm25"'
+    """
+    lines = source.split("\n")
+    for node in ast.parse(source).body:
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)):
+            continue
+        value, name = node.value.value, ast.unparse(node.targets[0])
+        if not isinstance(value, str) or node.lineno != node.end_lineno:
+            continue
+        kind, colon, path = value.rpartition(":")  # as in "dense:models/mine"
+        if path and not Path(path).is_absolute() and (name == "results_dir" or _is_path(path, name, cwd)):
+            moved = Path(os.path.relpath(cwd / path, folder)).as_posix()
+            lines[node.lineno - 1] = f"{name} = {json.dumps(kind + colon + moved, ensure_ascii=False)}"
+    return "\n".join(lines)
+
+
+def _is_path(value: str, name: str, cwd: Path) -> bool:
+    return (cwd / value).exists() and ("/" in value or "." in value or name in ("dataset", "corpus"))
 
 
 def without_machine(notebook: dict[str, Any], renamed: Mapping[str, str], folders: Mapping[str, str]) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from ragbench.errors import FailureKind
+from ragbench.evaluation.folder import JOURNAL
 from ragbench.sweep import processes
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.job import Job
@@ -35,6 +37,10 @@ def run_all(text: str, folder: SweepFolder, jobs: Mapping[str, Job], progress: P
                     name = waiting.pop(0)
                     jobs[name].aside.mkdir()
                     jobs[name].input.write_text(text, encoding="utf-8")
+                    kept = folder.journal(name, jobs[name].source or {})
+                    if kept.is_file():
+                        jobs[name].results.mkdir()
+                        shutil.copyfile(kept, jobs[name].results / JOURNAL)
                     running.append(processes.start(jobs[name], side_by_side=side_by_side))
                     progress.started(name)
                 for run in list(running):
