@@ -257,10 +257,10 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     >>> [n.text for n in numeric_fabrications("3,000 came.", ["2,987 visitors came."])]
     ['3,000']
     """
-    known = _known(tuple(contexts))
     readings: dict[tuple[int, int], list[Number]] = {}
     for number in numbers(answer):
         readings.setdefault((number.start, number.end), []).append(number)
+    known = _known(tuple(contexts)) if readings else ()
     return [same[0] for same in readings.values() if not any(_held(number, known) for number in same)]
 
 
