@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pandas as pd
 import papermill
 import pytest
 
@@ -131,6 +132,9 @@ def by_hand(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """evaluate.ipynb run by papermill from a folder that is not the project, with its files kept."""
     folder = tmp_path_factory.mktemp("by hand")
     options = ["-p", "chunk_size", "128", "-p", "retriever", "bm25", "-p", "max_queries", "12"]
+    words = "def answer_words(case, answer, contexts):\n    return min(1.0, len(answer.text.split()) / 100)\n"
+    (folder / "my_measures.py").write_text(words, encoding="utf-8")
+    options += ["-p", "measures", "my_measures:answer_words"]
     done = execute([str(ROOT / "notebooks/evaluate.ipynb"), "out.ipynb", *options, "-p", "results_dir", "kept"], folder)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
@@ -174,6 +178,11 @@ def test_it_runs_offline_as_it_is(name: str, tmp_path: Path) -> None:
         table = output.get("data", {}).get("text/html", "<td>")
         assert "<td" in table, "no table without rows"
     assert [path.name for path in tmp_path.iterdir()] == ["out.ipynb"]
+
+
+def test_evaluate_takes_measures_of_ones_own(by_hand: Path) -> None:
+    scores = pd.read_csv(by_hand / "kept" / "scores.csv")
+    assert scores.query("measure == 'answer_words'")["value"].between(0, 1).any()
 
 
 def test_evaluate_keeps_its_files_where_it_is_told(by_hand: Path) -> None:

@@ -97,8 +97,12 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     {'chunk_size': 128, 'retriever': 'bm25'}
     >>> configuration({"chunk_size": 128, "split": "test", "system": "my_service.toml"})
     {'split': 'test', 'system': 'my_service.toml'}
+    >>> configuration({"chunk_size": 128, "measures": ""})
+    {'chunk_size': 128}
     """
     own = {key: value for key, value in parameters.items() if key not in WHERE}
+    if own.get("measures") == "":  # none of one's own: the configuration, and its name, of before there were any
+        del own["measures"]
     system = own.get("system", "")
     if "system" in own and is_pipeline(system):
         own |= {"retriever": system} if system else {}
