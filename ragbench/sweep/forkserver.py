@@ -35,19 +35,25 @@ _PATIENCE = 10.0  # seconds for a request to arrive whole
 
 
 def main() -> int:
-    """Import the modules that the command line names, and serve; in a fork, do what was asked for."""
+    """Import what the command line names, and serve; in a fork, do what was asked for."""
     listening, *modules = sys.argv[1:]
     gc.disable()  # a collection writes to, and so copies, the memory that forks share
     worker.load_papermill()
     for name in modules:
         with suppress(Exception):  # where a notebook needs it, its cell says so
-            importlib.import_module(name)
+            _load(name)
     sys.stdout.flush()
     if os.fork() == 0:  # OpenBLAS ends its threads before a fork and starts them again where they are needed
         os._exit(0)
     os.wait()
     gc.freeze()
     return _Server(socket.socket(fileno=int(listening))).serve()()
+
+
+def _load(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    if not (module and hasattr(importlib.import_module(module), attribute)):
+        importlib.import_module(name)
 
 
 class _Child(NamedTuple):

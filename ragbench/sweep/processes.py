@@ -24,6 +24,7 @@ START_TIMEOUT = 300
 
 _GRACE = 60.0  # the worker reports a run that is too slow by itself; this is for a worker that hangs too
 _MEMORY_PER_RUN = 1.5e9
+_NO_HISTORY = "--HistoryManager.enabled=False"
 _DEATHS = 3  # of fork servers in one sweep; then the reason is not to be forked away
 _THREADS = (
     "OMP_NUM_THREADS",
@@ -210,7 +211,8 @@ class Launcher:
         # The first kernel that Jupyter finds by name may belong to another Python. This one is found before all others.
         spec = job.aside / "jupyter" / "kernels" / "python3"
         spec.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        # Runs side by side would wait for each other's turn at the history of what users type.
+        command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", _NO_HISTORY]
         kernel = {"argv": command, "display_name": "Python 3 (ipykernel)", "language": "python"}
         (spec / "kernel.json").write_text(json.dumps({**kernel, "metadata": metadata or {}}), encoding="utf-8")
         jupyter_path = os.pathsep.join(filter(None, [str(job.aside / "jupyter"), os.environ.get("JUPYTER_PATH")]))
