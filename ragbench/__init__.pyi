@@ -27,7 +27,7 @@ from .generation import generate_answers
 from .judges import judge
 from .llms import dry_run, load_llm
 from .registry import Measure, measures
-from .report import write_report
+from .report import explore, write_report
 from .retrievers import make_retriever, retrieve, to_documents
 from .scoring import score_run
 from .statistics import compare, compare_all, summarise
@@ -84,6 +84,7 @@ __all__ = [
     "errors",
     "evaluate",
     "evaluation",
+    "explore",
     "generate_answers",
     "generation",
     "judge",

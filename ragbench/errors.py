@@ -144,6 +144,15 @@ def require(module: str, extra: str) -> ModuleType:
         raise MissingExtraError(f"{module} is not installed; run: pip install 'ragbench-lab[{extra}]'") from exc
 
 
+def nearest(value: object, known: Iterable[str]) -> str:
+    """The known name that is most like a value; "" where none is.
+
+    >>> nearest("recursiv", ["fixed", "recursive"]), nearest("other", ["fixed", "recursive"])
+    ('recursive', '')
+    """
+    return next(iter(difflib.get_close_matches(str(value), list(known), n=1)), "")
+
+
 def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> str:
     """The text of an error about an unknown name: the nearest known one first, then `shown`, or the first 30 known.
 
@@ -151,8 +160,8 @@ def unknown(what: str, value: object, known: Iterable[str], shown: str = "") -> 
     "unknown chunker 'recursiv'; did you mean 'recursive'? Known: fixed, recursive"
     """
     names = list(known)
-    near = difflib.get_close_matches(str(value), names, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else "."
+    near = nearest(value, names)
+    hint = f"; did you mean '{near}'?" if near else "."
     few = names if len(names) <= 30 else [*names[:30], "..."]
     return f"unknown {what} {value!r}{hint} Known: {shown or ', '.join(few)}"
 

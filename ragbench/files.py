@@ -1,21 +1,66 @@
-"""Files and folders that are whole or not there, whenever the process or the machine stops."""
+"""Writing files: atomically, durably, under a lock. The only module that does.
+
+A process may be killed and a machine may lose power at any moment. A file or folder written here is then the old one or
+the new one, never a part of it, and what was reported as written is on the disk.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+STAGING = ".running-"
+"""The names of temporary files and folders begin with this; what has such a name is never taken for a result."""
 
-def write_durably(path: Path, text: str) -> None:
-    """Write UTF-8 with LF line ends and wait until the disk has it, so that a later rename cannot outrun the data."""
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+_POLL_S = 0.5
+
+
+@contextmanager
+def staged(target: Path) -> Iterator[Path]:
+    """Give the path at which the block creates a file or a folder; it then replaces `target` as a whole.
+
+    The path has the name of `target`, in a temporary folder next to it. Where the block raises, `target` stays as it
+    is. A file that is replaced hands on its permissions. (A folder is replaced in two renames: for a moment between
+    them it is not there.)
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with staged(Path(folder, "notes.txt")) as new:
+    ...         _ = new.write_text("one")
+    ...     Path(folder, "notes.txt").read_text(), len(os.listdir(folder))
+    ('one', 1)
+    """
+    staging = Path(tempfile.mkdtemp(prefix=f"{STAGING}{target.name[:50]}-", dir=target.parent))
+    try:
+        new = staging / target.name
+        yield new
+        for path in new.rglob("*") if new.is_dir() else (new,):
+            if path.is_file():
+                _flush(path, os.O_RDWR if os.name == "nt" else os.O_RDONLY)
+        if new.is_dir():
+            swap_in(new, target, staging / f"old {target.name}")
+        else:
+            if target.is_file():
+                shutil.copymode(target, new)
+            os.replace(new, target)
+        flush_folder(target.parent)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def write_durably(path: Path, content: str | bytes) -> None:
+    """Replace a file by this content (text as UTF-8, line ends as they are), as a whole or not at all."""
+    with staged(path) as new:
+        new.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
 def swap_in(new: Path, folder: Path, old: Path) -> None:
-    """Put the folder `new` in the place of `folder`; what stood there ends up in `old`. Each step is one rename."""
+    """Move the folder `new` to `folder`, and what is there to `old`. Each step is one rename."""
     if folder.exists():
         folder.rename(old)
     try:
@@ -24,3 +69,103 @@ def swap_in(new: Path, folder: Path, old: Path) -> None:
         if old.exists():
             old.rename(folder)
         raise
+
+
+def flush_folder(folder: Path) -> None:
+    """Wait until the disk has the renames in a folder; nothing where folders cannot be opened (Windows)."""
+    with suppress(OSError):
+        _flush(folder, os.O_RDONLY)
+
+
+def clear_staging(folder: Path, name: str = "") -> None:
+    """Remove what killed processes left in a folder (of one target, by `name`); only for the holder of its lock."""
+    for left in folder.glob(f"{STAGING}{glob.escape(name[:50])}-????????" if name else f"{STAGING}*"):
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def check_writable(place: Path) -> None:
+    """OSError where no file or folder could be created at `place`; nothing is left behind."""
+    nearest = next(parent for parent in place.absolute().parents if parent.exists())
+    for folder in {nearest, place} if place.is_dir() else {nearest}:
+        with tempfile.NamedTemporaryFile(prefix=STAGING, dir=folder):
+            pass
+
+
+class LineFile:
+    """A file to which lines are appended, each on the disk when `append` returns; threads may share it.
+
+    `lines` are those that were there at construction, without their ends. A last line that a killed process left
+    incomplete is not among them, and the next append removes it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        whole, end, _ = path.read_bytes().rpartition(b"\n") if path.exists() else (b"", b"", b"")
+        self.lines = whole.split(b"\n") if end else []
+        self._appending = threading.Lock()
+        self._size = len(whole) + len(end)
+
+    def append(self, line: str) -> None:
+        """Add a line; the folder is created with the first."""
+        data = line.encode() + b"\n"
+        with self._appending:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                file.truncate(self._size)
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            self._size += len(data)
+
+
+@contextmanager
+def locked(
+    file: Path, *, timeout_s: float = -1, stop: threading.Event | None = None, remove: bool = False
+) -> Iterator[None]:
+    """Hold the lock that is the file `file`; its folder is created. The system releases it when its holder dies.
+
+    On a file system without locks the block runs without one.
+
+    Args:
+        timeout_s: how long to wait for another holder; below 0 without a limit.
+        stop: ends the wait when it is set.
+        remove: delete the file at the end, so that files of many locks do not pile up.
+
+    Raises:
+        TimeoutError: another process or thread holds it still.
+        InterruptedError: `stop` was set.
+        OSError: the file cannot be created.
+    """
+    from filelock import FileLock, Timeout
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(file)
+    while True:
+        try:
+            lock.acquire(timeout=timeout_s if stop is None else _POLL_S, poll_interval=0.02)
+        except Timeout:
+            if stop is None:
+                raise
+            if stop.is_set():
+                raise InterruptedError(f"stopped while another process held {file.name}") from None
+            continue
+        except NotImplementedError:
+            pass
+        break
+    try:
+        yield
+    finally:
+        if lock.is_locked:
+            if remove:  # while it is held: who waits for the deleted file notices, and takes a new one
+                with suppress(OSError):
+                    file.unlink()
+            lock.release()
+
+
+def _flush(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from tqdm import tqdm
 
 
-def progress_bar(total: int, desc: str, unit: str = "it", *, initial: int = 0) -> tqdm[Any]:
+def progress_bar(total: int | None, desc: str, unit: str = "it", *, initial: int = 0) -> tqdm[Any]:
     """A bar after two seconds, which leaves nothing behind; a log and a notebook that papermill runs have none.
 
-    It shows on a terminal and in Jupyter. TQDM_DISABLE=1 turns it off everywhere.
+    It shows on a terminal and in Jupyter. "B" as the unit shows kilobytes and megabytes, and None as the total is one
+    that is not known. TQDM_DISABLE=1 turns it off everywhere.
 
     >>> with progress_bar(10, "searching", "query") as bar:
     ...     _ = bar.update(10)
@@ -25,6 +26,8 @@ def progress_bar(total: int, desc: str, unit: str = "it", *, initial: int = 0) -
         options = {"file": _Output(), "ncols": 100}
     elif sys.stderr.isatty():
         options = {}
+    if unit == "B":
+        options["unit_scale"] = True
     return tqdm(total=total, desc=desc, unit=unit, initial=initial, delay=2, leave=False, **options)
 
 

@@ -8,16 +8,14 @@ evidence, "chunk:nDCG@10" about labelled chunks. What a language model judged is
 from __future__ import annotations
 
 import difflib
-import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.extension import imported
 from ragbench.types import Answer, Case
 
 if TYPE_CHECKING:
@@ -376,7 +374,7 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
     items = [given] if isinstance(given, Measure) else given.split(",") if isinstance(given, str) else [*given]
     found: list[Measure] = []
     for item in items:
-        one = _imported(item.strip()) if isinstance(item, str) and item.strip() else item
+        one = imported(item.strip(), "measure") if isinstance(item, str) and item.strip() else item
         if isinstance(one, Measure) and one.function is not None:
             found.append(one)
         elif callable(one) and not isinstance(one, Measure):
@@ -387,19 +385,6 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
                 f"{item!r} is no measure; expected rb.Measure(name, function), or 'package.module:attribute'"
             )
     return tuple(found)
-
-
-def _imported(text: str) -> Any:
-    module, colon, attribute = text.partition(":")
-    if not colon or not module or not attribute:
-        raise ConfigError(f"measure {text!r} names no attribute; write 'package.module:attribute'")
-    sys.path.append(os.getcwd())
-    try:
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError) as exc:
-        raise ConfigError(f"measure {text!r} could not be loaded: {exc}") from exc
-    finally:
-        sys.path.pop()
 
 
 def measures() -> pd.DataFrame:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragbench.errors import ConfigError, DownloadError, unknown
+from ragbench.errors import ConfigError, DownloadError, nearest, unknown
 from ragbench.types import Document
 
 if TYPE_CHECKING:
@@ -87,10 +87,10 @@ def _tokenizer_file(name: str) -> Path | None:
             raise ConfigError(f"tokenizer folder {name!r} holds no tokenizer.json")
     if path.is_file():
         return path
-    message = unknown("tokenizer", name, _BUNDLED)
     looks_like_a_path = path.suffix == ".json" or path.is_absolute()
-    if not name.strip() or looks_like_a_path or ("/" not in name and "did you mean" in message):
-        raise ConfigError(f"{message}, a tokenizer.json, a folder with one, or a hub repository")
+    if not name.strip() or looks_like_a_path or ("/" not in name and nearest(name, _BUNDLED)):
+        known = unknown("tokenizer", name, _BUNDLED)
+        raise ConfigError(f"{known}, a tokenizer.json, a folder with one, or a hub repository")
     return None
 
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from ragbench.errors import FailureKind
+from ragbench.errors import DataError, FailureKind
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pandas as pd
 
     FloatArray = npt.NDArray[np.float32]
 
@@ -164,6 +166,72 @@ class Dataset:
     safety_outputs: Sequence[SafetySample] = ()
     source: DatasetSource | None = None
 
+    @classmethod
+    def from_dicts(
+        cls,
+        corpus: Any,
+        queries: Any,
+        qrels: Any = (),
+        *,
+        answers: Mapping[str, str] | None = None,
+        name: str = "dataset",
+        split: str = "test",
+    ) -> Self:
+        """A dataset of one's own, as `beir`, `ir_datasets` and lists of records have it.
+
+        Args:
+            corpus: doc_id -> text, or -> {"title": ..., "text": ...}, or `Document`; or a list of texts or records.
+            queries: query_id -> text, or `Case`; or a list of texts or records.
+            qrels: query_id -> doc_id -> grade, or query_id -> relevant doc_ids; or records with query_id, doc_id and
+                relevance. What is not judged is not relevant.
+            answers: query_id -> reference answer.
+            name: of the dataset.
+            split: of the dataset.
+
+        Texts in a list have their numbers, from "0", as ids. Whole numbers as ids become texts.
+
+        >>> data = Dataset.from_dicts({"d1": "Cats nap."}, {"q1": "Who naps?"}, {"q1": {"d1": 1}})
+        >>> data, data.qrels
+        (Dataset('dataset', 'test', 1 documents, 1 queries), {'q1': {'d1': 1}})
+
+        Raises:
+            DataError: something has another form, or a judgement is of a question that is not among the queries.
+        """
+        documents, cases, judged = as_documents(corpus), _cases(queries), _qrels(qrels)
+        known = {case.query_id for case in cases}
+        for query_id in (*judged, *(answers or ())):
+            if query_id not in known:
+                raise DataError(f"{query_id!r} is not among the {len(known)} queries, whose ids are {_shown(known)}")
+        if answers:
+            cases = [
+                replace(case, reference_answer=answers.get(case.query_id, case.reference_answer)) for case in cases
+            ]
+        return cls(name, split, documents, tuple(cases), judged)
+
+    @classmethod
+    def from_frames(
+        cls, corpus: pd.DataFrame, queries: pd.DataFrame, qrels: pd.DataFrame, *, name: str = "dataset",
+        split: str = "test",
+    ) -> Self:  # fmt: skip
+        """A dataset of data frames: doc_id, text, maybe title; query_id, text; query_id, doc_id, relevance.
+
+        The names of columns that `beir`, `ir_datasets` and `ir_measures` use are known too; further columns of corpus
+        and queries are metadata, "reference_answer" is the reference answer.
+
+        >>> import pandas as pd
+        >>> corpus = pd.DataFrame({"doc_id": [1, 2], "text": ["Cats nap.", "Dogs bark."]})
+        >>> queries = pd.DataFrame({"query_id": ["q1"], "text": ["Who naps?"]})
+        >>> Dataset.from_frames(corpus, queries, pd.DataFrame({"qid": ["q1"], "docno": [1], "rel": [1]})).qrels
+        {'q1': {'1': 1}}
+
+        Raises:
+            DataError: a column is missing, or a value is not what it should be.
+        """
+        for what, frame in (("corpus", corpus), ("queries", queries), ("qrels", qrels)):
+            if not hasattr(frame, "itertuples"):
+                raise DataError(f"from_frames: {what} is {type(frame).__name__}; expected a DataFrame (or from_dicts)")
+        return cls.from_dicts(corpus, queries, qrels, name=name, split=split)
+
     @property
     def queries(self) -> dict[str, str]:
         """query_id -> text, in the order of `cases`."""
@@ -197,6 +265,165 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({self.name!r}, {self.split!r}, {len(self.corpus)} documents, {len(self.cases)} queries)"
+
+
+_DOC_ID = ("doc_id", "_id", "id", "docno", "corpus-id", "corpus_id", "document_id")
+_QUERY_ID = ("query_id", "_id", "id", "qid", "query-id")
+_TEXT = ("text", "page_content", "contents", "content", "body")
+_QUESTION = ("text", "query", "question", "user_input")
+_REFERENCE = ("reference_answer", "reference", "ground_truth", "answer")
+_GRADE = ("relevance", "score", "rel", "grade", "label")
+
+
+def as_documents(corpus: Any) -> dict[str, Document]:
+    """doc_id -> `Document`, from what else holds texts: see `Dataset.from_dicts`.
+
+    >>> as_documents(["Cats nap."]), as_documents({"d1": {"title": "Cats", "text": "They nap."}})["d1"].full_text
+    ({'0': Document(doc_id='0', text='Cats nap.', title='', metadata={})}, 'Cats\\n\\nThey nap.')
+
+    Raises:
+        DataError: something has another form.
+    """
+    found: dict[str, Document] = {}
+    for key, item in _items(corpus, "corpus", "{doc_id: text}"):
+        if isinstance(item, Document):
+            one = item
+        elif isinstance(item, str):
+            one = Document(_id(key), item)
+        else:
+            text, title = _field(item, _TEXT, "a document"), _field(item, ("title",), "", None)
+            doc_id = key if isinstance(corpus, Mapping) else _field(item, _DOC_ID, "", key)
+            if not isinstance(text, str):
+                raise DataError(f"the text of document {doc_id!r} is {_brief(text)}; expected a string")
+            one = Document(_id(doc_id), text, title if isinstance(title, str) else "", _rest(item, _DOC_ID, _TEXT))
+        if one.doc_id in found:
+            raise DataError(f"two documents of the corpus have the id {one.doc_id!r}; ids must be unique")
+        found[one.doc_id] = one
+    return found
+
+
+def as_queries(queries: Any) -> Mapping[str, str]:
+    """query_id -> text, from a `Dataset`, a mapping, or texts, which are their own ids.
+
+    >>> as_queries("Who naps?"), as_queries({"q1": "Who naps?"})
+    ({'Who naps?': 'Who naps?'}, {'q1': 'Who naps?'})
+
+    Raises:
+        DataError: something has another form.
+    """
+    if isinstance(queries, Dataset):
+        return queries.queries
+    if isinstance(queries, Mapping):
+        wrong: Any = next((text for text in queries.values() if not isinstance(text, str)), None)
+        if wrong is not None:
+            raise DataError(f"a query is {_brief(wrong)}; expected {{query_id: text}}, texts, or a Dataset")
+        return queries
+    texts = [queries] if isinstance(queries, str) else list(queries) if isinstance(queries, Iterable) else [queries]
+    if not all(isinstance(text, str) for text in texts):
+        wrong = next(text for text in texts if not isinstance(text, str))
+        raise DataError(f"a query is {_brief(wrong)}; expected {{query_id: text}}, texts, or a Dataset")
+    return {text: text for text in texts}
+
+
+def _cases(queries: Any) -> list[Case]:
+    found: dict[str, Case] = {}
+    for key, item in _items(queries, "queries", "{query_id: text}"):
+        if isinstance(item, Case):
+            one = item
+        elif isinstance(item, str):
+            one = Case(_id(key), item)
+        else:
+            text, answer = _field(item, _QUESTION, "a query"), _field(item, _REFERENCE, "", None)
+            query_id = key if isinstance(queries, Mapping) else _field(item, _QUERY_ID, "", key)
+            if not isinstance(text, str):
+                raise DataError(f"the text of query {query_id!r} is {_brief(text)}; expected a string")
+            one = Case(
+                _id(query_id), text, reference_answer=answer if isinstance(answer, str) else None,
+                metadata=_rest(item, _QUERY_ID, _QUESTION, _REFERENCE),
+            )  # fmt: skip
+        if one.query_id in found:
+            raise DataError(f"two queries have the id {one.query_id!r}; ids must be unique")
+        found[one.query_id] = one
+    return list(found.values())
+
+
+def _qrels(qrels: Any) -> Qrels:
+    found: Qrels = {}
+    if isinstance(qrels, Mapping):
+        for query_id, judged in qrels.items():
+            if isinstance(judged, str) or not isinstance(judged, Iterable):
+                raise DataError(f"qrels of {query_id!r} are {_brief(judged)}; expected {{doc_id: grade}}, or doc_ids")
+            grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1)
+            found[_id(query_id)] = {_id(doc_id): _grade(grade) for doc_id, grade in grades.items()}
+        return found
+    for _, item in _items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
+        query_id, doc_id = _field(item, _QUERY_ID[:1] + _QUERY_ID[3:], "a judgement"), _field(item, _DOC_ID, "it")
+        found.setdefault(_id(query_id), {})[_id(doc_id)] = _grade(_field(item, _GRADE, "a judgement", 1))
+    return found
+
+
+def _items(given: Any, what: str, expected: str) -> Iterable[tuple[Any, Any]]:
+    if isinstance(given, Mapping):
+        return given.items()
+    if callable(records := getattr(given, "to_dict", None)) and hasattr(given, "itertuples"):
+        return enumerate(records("records"))
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise DataError(f"{what} is {_brief(given)}; expected {expected}, a DataFrame, or a list of records")
+    return enumerate(given)
+
+
+_REQUIRED = object()
+
+
+def _field(record: Any, names: Sequence[str], what: str, default: Any = _REQUIRED) -> Any:
+    """The field of a mapping or an object that has one of these names."""
+    for name in names:
+        if isinstance(record, Mapping):
+            if name in record:
+                return record[name]
+        elif hasattr(record, name):
+            return getattr(record, name)
+    if default is not _REQUIRED:
+        return default
+    raise DataError(f"{what} is {_brief(record)}; it has no {names[0]!r} (nor {', '.join(map(repr, names[1:]))})")
+
+
+def _rest(record: Any, *known: Sequence[str]) -> Mapping[str, Any]:
+    if not isinstance(record, Mapping):
+        metadata = getattr(record, "metadata", None)
+        return dict(metadata) if isinstance(metadata, Mapping) else {}
+    names = {"title", *(name for group in known for name in group)}
+    return {name: value for name, value in record.items() if name not in names}
+
+
+def _id(value: Any) -> str:
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, Integral) and value is not True and value is not False:
+        return str(int(value))
+    raise DataError(f"an id is {_brief(value)}; expected a string that is not empty, or a whole number")
+
+
+def _grade(value: Any) -> int:
+    if isinstance(value, Real) and float(value).is_integer():
+        return int(float(value))
+    raise DataError(f"a relevance grade is {_brief(value)}; expected a whole number, 1 and above is relevant")
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _shown(ids: Iterable[str]) -> str:
+    return ", ".join(repr(one) for one in sorted(ids)[:3])
+
+
+Corpus = Mapping[str, Any] | Iterable[Any]
+"""Documents: by id, or a list or frame of texts or records; see `Dataset.from_dicts`."""
+
+Queries = Mapping[str, str] | Dataset | Sequence[str]
+"""Questions to search with: by id, those of a dataset, or texts, which are their own ids then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +592,19 @@ class Embedder(Protocol):
         ...
 
 
+class _Encoder(Protocol):
+    def encode(self, texts: Any, /) -> Any: ...
+
+
+class _Embeddings(Protocol):
+    def embed_documents(self, texts: Any, /) -> Any: ...
+    def embed_query(self, text: Any, /) -> Any: ...
+
+
+EmbedderLike = str | Embedder | _Encoder | _Embeddings | Callable[[Sequence[str]], Any]
+"""What `load_embedder` takes: a name, an `Embedder`, a function of a list of texts, a model of other libraries."""
+
+
 @runtime_checkable
 class LLM(Protocol):
     """A language model, named "provider:model"."""
@@ -375,6 +615,10 @@ class LLM(Protocol):
     def generate(
         self, prompt: str, *, system: str | None = None, max_tokens: int = 512, temperature: float = 0.0
     ) -> Completion: ...
+
+
+LLMLike = str | LLM | Callable[[str], Any]
+"""What `load_llm` takes: a name, an `LLM`, or a function from a prompt to a text."""
 
 
 @runtime_checkable

@@ -22,8 +22,8 @@ FLOORS = {
     3: ["metrics", "chunkers"],
     2: ["datasets", "segments", "embedders", "llms", "prompts"],
     1: ["registry"],
-    0: ["types", "files", "progress", "cache"],
-    -1: ["errors"],
+    0: ["types", "progress", "cache", "extension"],
+    -1: ["errors", "files"],
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
 
@@ -94,3 +94,11 @@ def test_only_sweep_knows_papermill() -> None:
                 if isinstance(node, ast.Import)
                 for alias in node.names
             }
+
+
+def test_only_files_writes_atomically_and_locks() -> None:
+    own = ("fsync", "filelock", "FileLock", "fcntl", "os.replace", "os.rename", "mkstemp", "NamedTemporaryFile")
+    for path in SOURCES:
+        if path.relative_to(PACKAGE).as_posix() != "files.py":
+            text = path.read_text(encoding="utf-8")
+            assert not [word for word in own if word in text], f"{path}: use ragbench.files"

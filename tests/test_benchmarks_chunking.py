@@ -74,7 +74,7 @@ def _sweep(dataset: Dataset) -> dict[str, float]:
     parts = dict.fromkeys(("chunks", "index", "search", "scores"), 0.0)
     for size in SIZES:
         times = [time.perf_counter()]
-        chunks = chunk(dataset, "recursive", size=size)
+        chunks = chunk(dataset, "recursive", chunk_size=size)
         times.append(time.perf_counter())
         retriever = BM25(chunks)
         times.append(time.perf_counter())
@@ -92,7 +92,7 @@ def test_span_scores_do_not_grow_as_chunks_times_spans(dataset: Dataset) -> None
     """Chunks of 16 tokens are 32 times as many as chunks of 512."""
     seconds = {}
     for size in (512, 16):
-        chunks = chunk(dataset, "fixed", size=size)
+        chunks = chunk(dataset, "fixed", chunk_size=size)
         run = BM25(chunks).search(dataset.queries, k=DEPTH)
         score_spans(dataset, run, chunks)
         start = time.perf_counter()
@@ -111,7 +111,7 @@ def test_chunking_at_equal_k_and_at_equal_budget(dataset: Dataset, shared_data: 
     print("\nchunker     size chunks  mean  cuts  coh.   omega (published)  R@5    R@500tok  AUC")
     for name in ("fixed", "sentence", "recursive", "markdown", "semantic"):
         for size in (128, 200, 256, 400, 512):
-            chunks = chunk(dataset, name, size=size)
+            chunks = chunk(dataset, name, chunk_size=size)
             stats = dict(score_chunks(dataset, chunks).itertuples(index=False, name=None))
             frame = score_spans(dataset, BM25(chunks).search(dataset.queries, k=DEPTH), chunks)
             mean = frame.groupby("measure")["value"].mean()

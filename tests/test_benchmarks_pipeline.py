@@ -53,7 +53,7 @@ def interval(answerable: Bools, values: npt.NDArray[np.generic], statistic: obje
 @pytest.mark.parametrize("retriever", ["bm25", "dense:wordllama"])
 def test_outcomes_tell_unanswerable_questions_from_answerable_ones(dataset: Dataset, retriever: str) -> None:
     """The extractive baseline on 300 + 300 questions; no border was set on them: 0.5 is the rule's, 0.25 older."""
-    chunks = chunk(dataset, "recursive", size=256, overlap=0)
+    chunks = chunk(dataset, "recursive", chunk_size=256, chunk_overlap=0)
     found = BM25(chunks) if retriever == "bm25" else Dense(chunks, "wordllama")
     answers = generate_answers(dataset, found.search(dataset.queries, k=5), chunks, k=5)
     answerable = np.array([case.answerable for case in dataset.cases])
@@ -91,7 +91,7 @@ def test_redundant_contexts_are_seen(dataset: Dataset) -> None:
     """The same contexts with and without their best chunk said twice."""
     from dataclasses import replace
 
-    chunks = chunk(dataset, "recursive", size=256, overlap=0)
+    chunks = chunk(dataset, "recursive", chunk_size=256, chunk_overlap=0)
     answers = generate_answers(dataset, BM25(chunks).search(dataset.queries, k=5), chunks, k=5)
     answers = [answer for answer in answers if len(answer.contexts) == 5]
     twice = [replace(answer, contexts=(answer.contexts[0], *answer.contexts[:4])) for answer in answers]

@@ -154,7 +154,7 @@ from ragbench.datasets import load_dataset
 from ragbench.retrievers import BM25
 imported = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 dataset = load_dataset(folder)
-chunks = chunk(dataset, "recursive", size=32)
+chunks = chunk(dataset, "recursive", chunk_size=32)
 assert len(dataset.corpus) == documents <= len(chunks)
 retriever = BM25(chunks)
 assert len(retriever.search(dataset.queries, 10)) == len(dataset.queries)
@@ -203,7 +203,7 @@ def test_quality_on_pubmedqa(pubmedqa: Dataset) -> None:
     judge = pytrec_eval.RelevanceEvaluator(pubmedqa.qrels, {"ndcg_cut_10"})
     chunkings = {
         "document": chunk(pubmedqa, "document"),
-        "recursive 256": chunk(pubmedqa, "recursive", size=256),
+        "recursive 256": chunk(pubmedqa, "recursive", chunk_size=256),
     }
     floors = {"bm25": 0.965, "dense:minilm": 0.975, "dense:wordllama": 0.875, "hybrid:minilm": 0.97}
     found: dict[tuple[str, str], float] = {}

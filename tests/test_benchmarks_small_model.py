@@ -17,7 +17,7 @@ def test_smollm2_beside_extractive(small_gguf: Path) -> None:
     data = rb.load_dataset("pydoc")
     answerable = [case.query_id for case in data.cases if case.reference_answer]
     data = data.select(answerable[:: len(answerable) // QUESTIONS][:QUESTIONS])
-    chunks = rb.chunk(data, "recursive", size=128)
+    chunks = rb.chunk(data, "recursive", chunk_size=128)
     run = rb.retrieve(rb.make_retriever("hybrid:wordllama", chunks), data.queries, chunks)
     rows = {}
     for name, llm in (("extractive", "extractive"), ("SmolLM2-135M-Instruct", f"gguf:{small_gguf}")):

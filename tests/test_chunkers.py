@@ -105,7 +105,7 @@ def test_nothing_is_lost_moved_or_too_large(
 ) -> None:
     dataset = dataset_of(*texts, title=title)
     overlap = data.draw(st.integers(0, size - 1), label="overlap")
-    options: dict[str, Any] = {"size": size, "overlap": overlap, "tokenizer": tokenizer}
+    options: dict[str, Any] = {"chunk_size": size, "chunk_overlap": overlap, "tokenizer": tokenizer}
     chunks = chunk(dataset, name, embedder=FirstLetterEmbedder(), **options)
     assert_sound(dataset, chunks, size=size, tokenizer=tokenizer, capped=name != "document")
 
@@ -115,7 +115,7 @@ def test_real_documents(name: str, shared_data: Path) -> None:
     files = sorted((shared_data / "chunking" / "corpora").glob("*.md"))
     dataset = Dataset("chunking", "test", {f.stem: Document(f.stem, f.read_bytes().decode()) for f in files}, [], {})
     for size, overlap in ((128, 0), (256, 64)):
-        chunks = chunk(dataset, name, size=size, overlap=overlap, embedder=FirstLetterEmbedder())
+        chunks = chunk(dataset, name, chunk_size=size, chunk_overlap=overlap, embedder=FirstLetterEmbedder())
         assert_sound(dataset, chunks, size=size, tokenizer="minilm", capped=name != "document")
 
 
@@ -145,48 +145,48 @@ def test_offsets_point_into_title_and_text(name: str) -> None:
 @pytest.mark.parametrize("name", CHUNKERS)
 def test_same_input_same_chunks(name: str) -> None:
     text = "Alpha beta. Gamma delta! " * 50
-    assert texts_of(text, name, size=16, overlap=3) == texts_of(text, name, size=16, overlap=3)
+    assert texts_of(text, name, chunk_size=16, chunk_overlap=3) == texts_of(text, name, chunk_size=16, chunk_overlap=3)
 
 
 NUMBERS = " ".join(str(i) for i in range(10))
 
 
 def test_fixed_windows() -> None:
-    assert texts_of(NUMBERS, "fixed", size=4) == ["0 1 2 3", "4 5 6 7", "8 9"]
+    assert texts_of(NUMBERS, "fixed", chunk_size=4) == ["0 1 2 3", "4 5 6 7", "8 9"]
 
 
 def test_fixed_windows_with_overlap() -> None:
-    assert texts_of(NUMBERS, "fixed", size=4, overlap=1) == ["0 1 2 3", "3 4 5 6", "6 7 8 9"]
-    assert texts_of(NUMBERS, "fixed", size=4, overlap=3)[-2:] == ["5 6 7 8", "6 7 8 9"]
+    assert texts_of(NUMBERS, "fixed", chunk_size=4, chunk_overlap=1) == ["0 1 2 3", "3 4 5 6", "6 7 8 9"]
+    assert texts_of(NUMBERS, "fixed", chunk_size=4, chunk_overlap=3)[-2:] == ["5 6 7 8", "6 7 8 9"]
 
 
 def test_fixed_may_cut_inside_a_word() -> None:
-    assert texts_of("tokenized", "fixed", size=1) == ["token", "ized"]
+    assert texts_of("tokenized", "fixed", chunk_size=1) == ["token", "ized"]
 
 
 def test_characters_between_tokens_go_to_the_chunk_before() -> None:
-    assert texts_of("one\x01 \x02two", "fixed", size=1) == ["one\x01 \x02", "two"]
+    assert texts_of("one\x01 \x02two", "fixed", chunk_size=1) == ["one\x01 \x02", "two"]
 
 
 def test_a_character_of_many_tokens_is_not_cut() -> None:
-    assert texts_of("a😀b", "fixed", size=2, tokenizer="wordllama") == ["a", "😀", "b"]
+    assert texts_of("a😀b", "fixed", chunk_size=2, tokenizer="wordllama") == ["a", "😀", "b"]
 
 
 def test_sentences_are_joined_as_long_as_they_fit() -> None:
     text = "One two. Three four.  Five six. Seven."
-    assert texts_of(text, "sentence", size=6) == ["One two. Three four.", "Five six. Seven."]
+    assert texts_of(text, "sentence", chunk_size=6) == ["One two. Three four.", "Five six. Seven."]
 
 
 def test_a_long_sentence_is_cut_between_words_if_it_can() -> None:
     text = "One tokenized two tokenized. Three."  # "tokenized" is two tokens
-    assert texts_of(text, "sentence", size=4) == ["One tokenized two", "tokenized.", "Three."]
-    assert texts_of(text, "fixed", size=4) == ["One tokenized two", "tokenized. Three", "."]
-    assert texts_of(text, "sentence", size=2) == ["One", "tokenized", "two", "tokenized", ".", "Three."]
+    assert texts_of(text, "sentence", chunk_size=4) == ["One tokenized two", "tokenized.", "Three."]
+    assert texts_of(text, "fixed", chunk_size=4) == ["One tokenized two", "tokenized. Three", "."]
+    assert texts_of(text, "sentence", chunk_size=2) == ["One", "tokenized", "two", "tokenized", ".", "Three."]
 
 
 def test_sentence_overlap_ends_with_a_sentence() -> None:
     text = "One two. Three four. Five six. Seven eight."  # three tokens each
-    assert texts_of(text, "sentence", size=7, overlap=4) == [
+    assert texts_of(text, "sentence", chunk_size=7, chunk_overlap=4) == [
         "One two. Three four.",
         "Three four. Five six.",
         "Five six. Seven eight.",
@@ -195,34 +195,36 @@ def test_sentence_overlap_ends_with_a_sentence() -> None:
 
 def test_overlap_in_tokens_where_no_sentence_fits() -> None:
     text = "One two three four five six seven. Eight nine ten eleven twelve."
-    assert texts_of(text, "sentence", size=10, overlap=2)[0] == "One two three four five six seven. Eight nine"
+    assert (
+        texts_of(text, "sentence", chunk_size=10, chunk_overlap=2)[0] == "One two three four five six seven. Eight nine"
+    )
 
 
 def test_recursive_prefers_paragraphs_to_lines_to_sentences() -> None:
     text = "A b. C d.\nE f. G h.\n\nI j."
-    assert texts_of(text, "recursive", size=12) == ["A b. C d.\nE f. G h.", "I j."]
-    assert texts_of(text, "recursive", size=6) == ["A b. C d.", "E f. G h.", "I j."]
-    assert texts_of(text, "recursive", size=3) == ["A b.", "C d.", "E f.", "G h.", "I j."]
+    assert texts_of(text, "recursive", chunk_size=12) == ["A b. C d.\nE f. G h.", "I j."]
+    assert texts_of(text, "recursive", chunk_size=6) == ["A b. C d.", "E f. G h.", "I j."]
+    assert texts_of(text, "recursive", chunk_size=3) == ["A b.", "C d.", "E f.", "G h.", "I j."]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_line_ends_of_all_systems(end: str) -> None:
-    assert texts_of(f"A b c{end}{end}D e f{end} {end}G h i", "recursive", size=4) == ["A b c", "D e f", "G h i"]
+    assert texts_of(f"A b c{end}{end}D e f{end} {end}G h i", "recursive", chunk_size=4) == ["A b c", "D e f", "G h i"]
 
 
 def test_markdown_cuts_before_headings_highest_first() -> None:
     text = "# One\n\na b c\n\n## Sub\n\nd e f\n\n# Two\n\ng h i"
-    assert texts_of(text, "markdown", size=12) == ["# One\n\na b c\n\n## Sub\n\nd e f", "# Two\n\ng h i"]
-    assert texts_of(text, "markdown", size=8) == ["# One\n\na b c", "## Sub\n\nd e f", "# Two\n\ng h i"]
+    assert texts_of(text, "markdown", chunk_size=12) == ["# One\n\na b c\n\n## Sub\n\nd e f", "# Two\n\ng h i"]
+    assert texts_of(text, "markdown", chunk_size=8) == ["# One\n\na b c", "## Sub\n\nd e f", "# Two\n\ng h i"]
 
 
 def test_markdown_heading_stays_with_its_text() -> None:
     text = "intro one two three four\n\n# Head\n\nfive six seven. eight nine ten"
-    assert texts_of(text, "recursive", size=7) == [
+    assert texts_of(text, "recursive", chunk_size=7) == [
         "intro one two three four\n\n# Head",
         "five six seven. eight nine ten",
     ]
-    assert texts_of(text, "markdown", size=7) == [
+    assert texts_of(text, "markdown", chunk_size=7) == [
         "intro one two three four",
         "# Head\n\nfive six seven.",
         "eight nine ten",
@@ -231,17 +233,20 @@ def test_markdown_heading_stays_with_its_text() -> None:
 
 def test_markdown_headings_in_a_row_stay_together() -> None:
     text = "intro one two three\n\n# Head\n\n## Sub\n\nfour five six seven eight"
-    assert texts_of(text, "markdown", size=8)[1].startswith("# Head\n\n## Sub\n\nfour")
+    assert texts_of(text, "markdown", chunk_size=8)[1].startswith("# Head\n\n## Sub\n\nfour")
 
 
 def test_markdown_overlap_stops_at_a_heading() -> None:
     text = "# One\n\na b c d e f\n\n# Two\n\ng h i j k l"
-    assert texts_of(text, "markdown", size=10, overlap=2) == ["# One\n\na b c d e f", "# Two\n\ng h i j k l"]
+    assert texts_of(text, "markdown", chunk_size=10, chunk_overlap=2) == [
+        "# One\n\na b c d e f",
+        "# Two\n\ng h i j k l",
+    ]
 
 
 def test_markdown_of_pydoc_topics() -> None:
     text = 'The "pass" statement\n********************\n\nNothing happens.\n\nSee also\n========\n\nThe manual.\n'
-    assert texts_of(text, "markdown", size=40) == [
+    assert texts_of(text, "markdown", chunk_size=40) == [
         'The "pass" statement\n********************\n\nNothing happens.',
         "See also\n========\n\nThe manual.",
     ]
@@ -249,7 +254,7 @@ def test_markdown_of_pydoc_topics() -> None:
 
 def test_semantic_cuts_where_the_subject_changes() -> None:
     text = "Ant one. Ant two. Ant three. Bee one. Bee two. Bee three. Cow one. Cow two. Cow three."
-    assert texts_of(text, "semantic", size=12) == [
+    assert texts_of(text, "semantic", chunk_size=12) == [
         "Ant one. Ant two. Ant three.",
         "Bee one. Bee two. Bee three.",
         "Cow one. Cow two. Cow three.",
@@ -258,7 +263,7 @@ def test_semantic_cuts_where_the_subject_changes() -> None:
 
 def test_semantic_takes_the_default_embedder() -> None:
     text = "The cat sat on the mat. The cat purred. Stocks fell on Monday. Stocks rose again."
-    chunks = chunk(dataset_of(text), "semantic", size=16)
+    chunks = chunk(dataset_of(text), "semantic", chunk_size=16)
     assert [piece.text for piece in chunks] == [
         "The cat sat on the mat. The cat purred.",
         "Stocks fell on Monday. Stocks rose again.",
@@ -274,7 +279,7 @@ def test_semantic_embeds_all_sentences_together() -> None:
             return super().encode(texts)
 
     embedder: Embedder = Counting()
-    chunk(dataset_of("One two. Three.", "Four five. Six.", "short"), "semantic", size=3, embedder=embedder)
+    chunk(dataset_of("One two. Three.", "Four five. Six.", "short"), "semantic", chunk_size=3, embedder=embedder)
     assert calls == [4]
 
 
@@ -283,17 +288,17 @@ def test_semantic_of_sentences_without_vectors() -> None:
         def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
             return np.zeros((len(texts), 4), dtype=np.float32)
 
-    pieces = chunk(dataset_of("One two. Three four. Five six."), "semantic", size=6, embedder=Zero())
+    pieces = chunk(dataset_of("One two. Three four. Five six."), "semantic", chunk_size=6, embedder=Zero())
     assert " ".join(piece.text for piece in pieces) == "One two. Three four. Five six."
 
 
 def test_document_is_one_chunk_whatever_its_size() -> None:
-    assert texts_of("  word " * 5000, "document", size=1) == [("  word " * 5000).strip()]
+    assert texts_of("  word " * 5000, "document", chunk_size=1) == [("  word " * 5000).strip()]
 
 
 def test_many_documents_in_several_groups() -> None:
     dataset = dataset_of(*[f"number {i} " * 10_000 for i in range(60)])  # more characters than one group holds
-    chunks = chunk(dataset, "fixed", size=5000)
+    chunks = chunk(dataset, "fixed", chunk_size=5000)
     assert_sound(dataset, chunks, size=5000, tokenizer="minilm")
 
 
@@ -301,7 +306,7 @@ def test_one_very_long_word() -> None:
     text = "x" * 5000 + "😀" * 5000 + "한국어" * 3000
     for name in CHUNKERS:
         for tokenizer in ("minilm", "wordllama"):
-            chunks = chunk(dataset_of(text), name, size=64, tokenizer=tokenizer, embedder=FirstLetterEmbedder())
+            chunks = chunk(dataset_of(text), name, chunk_size=64, tokenizer=tokenizer, embedder=FirstLetterEmbedder())
             assert "".join(piece.text for piece in chunks) == text
 
 
@@ -309,11 +314,11 @@ def test_one_very_long_word() -> None:
     ("name", "options", "message"),
     [
         ("recursiv", {}, "did you mean 'recursive'"),
-        ("fixed", {"size": 0}, "at least 1 token, not 0"),
-        ("fixed", {"size": 2.5}, "whole number of tokens, not 2.5"),
-        ("fixed", {"size": True}, "whole number of tokens, not True"),
-        ("fixed", {"overlap": -1}, "below the size of 256 tokens, not -1"),
-        ("document", {"size": 8, "overlap": 8}, "below the size of 8 tokens, not 8"),
+        ("fixed", {"chunk_size": 0}, "at least 1 token, not 0"),
+        ("fixed", {"chunk_size": 2.5}, "whole number of tokens, not 2.5"),
+        ("fixed", {"chunk_size": True}, "whole number of tokens, not True"),
+        ("fixed", {"chunk_overlap": -1}, "below the size of 256 tokens, not -1"),
+        ("document", {"chunk_size": 8, "chunk_overlap": 8}, "below the size of 8 tokens, not 8"),
         ("fixed", {"tokenizer": "minlm"}, "did you mean 'minilm'"),
         ("semantic", {"embedder": "wordlama"}, "wordllama"),
     ],
@@ -327,14 +332,14 @@ def test_wrong_parameters(name: str, options: dict[str, Any], message: str) -> N
 def test_warns_where_chunking_does_nothing(name: str) -> None:
     dataset = dataset_of(*["short text"] * 19, "long text " * 50, "")
     with pytest.warns(DataWarning, match=r"19 of 20 documents \(95%\) of 'demo' fit into one chunk of 64 tokens"):
-        chunk(dataset, name, size=64, embedder=FirstLetterEmbedder())
+        chunk(dataset, name, chunk_size=64, embedder=FirstLetterEmbedder())
 
 
 def test_no_warning_where_chunking_does_something() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        chunk(dataset_of(*["short"] * 18, *["long text " * 50] * 2), "fixed", size=64)
-        chunk(dataset_of(*["short"] * 10), "fixed", size=64)
+        chunk(dataset_of(*["short"] * 18, *["long text " * 50] * 2), "fixed", chunk_size=64)
+        chunk(dataset_of(*["short"] * 10), "fixed", chunk_size=64)
         chunk(dataset_of(*["short"] * 100), "document")
 
 
@@ -342,5 +347,5 @@ def test_sentence_borders_are_never_cut_where_they_fit() -> None:
     text = " ".join(f"Sentence number {i} stands here." for i in range(100))
     ends = {end for _, end in sentence_spans(text)}
     for name in ("sentence", "recursive", "markdown", "semantic"):
-        chunks = chunk(dataset_of(text), name, size=30, overlap=8, embedder=FirstLetterEmbedder())
+        chunks = chunk(dataset_of(text), name, chunk_size=30, chunk_overlap=8, embedder=FirstLetterEmbedder())
         assert {piece.end for piece in chunks} <= ends

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ragbench import cache
-from ragbench.embedders import EMBEDDERS, check_embedder, load_embedder, load_model, model_identity
+from ragbench.embedders import EMBEDDERS, TextEmbedder, check_embedder, load_embedder, load_model, model_identity
 from ragbench.errors import ConfigError, DataWarning, ModelError
 
 TEXTS = ["a cat sleeps", "the kitten is sleeping", "income tax is due in May", "Ünïcode ✓ 漢字"]
@@ -92,6 +92,7 @@ def test_empty_text_is_a_zero_row_and_never_nan(name: str, texts: list[str]) -> 
 @pytest.mark.parametrize("name", EMBEDDERS)
 def test_no_texts_are_no_rows_of_the_right_width(name: str) -> None:
     embedder = load_embedder(name)
+    assert isinstance(embedder, TextEmbedder)
     assert embedder.encode([]).shape == (0, embedder.dimension)
     assert embedder.encode_queries(()).shape == (0, embedder.dimension)
 
@@ -221,6 +222,8 @@ def test_a_prompt_for_queries_is_used_for_queries_only(tmp_path: Path) -> None:
     save_tiny_model(tmp_path / "prompted", seed=1, prompts={"query": "query: ", "document": "passage: "})
     save_tiny_model(tmp_path / "plain", seed=1)
     prompted, plain = load_embedder(str(tmp_path / "prompted")), load_embedder(str(tmp_path / "plain"))
+    assert isinstance(prompted, TextEmbedder)
+    assert isinstance(plain, TextEmbedder)
     np.testing.assert_allclose(prompted.encode_queries(["cats"]), plain.encode(["query: cats"]), atol=1e-6)
     np.testing.assert_allclose(prompted.encode(["cats"]), plain.encode(["passage: cats"]), atol=1e-6)
     np.testing.assert_allclose(plain.encode_queries(["cats"]), plain.encode(["cats"]), atol=1e-6)

@@ -9,7 +9,7 @@ import ragbench as rb
 from ragbench.errors import ConfigError
 from ragbench.evaluation.targets import check_measure, load_targets
 from ragbench.metrics.retrieval import DEFAULT_MEASURES
-from ragbench.prompts import CRITERIA
+from ragbench.prompts.judge_prompts import CRITERIA
 from ragbench.registry import (
     BRIEF,
     HEADLINE,

@@ -31,7 +31,7 @@ from ragbench.retrievers import (
     search_latency,
     to_documents,
 )
-from ragbench.types import Chunk, Embedder, Retriever, Run
+from ragbench.types import Chunk, Embedder, Queries, Retriever, Run, as_queries
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
@@ -499,8 +499,8 @@ def test_retrieve_goes_deeper_only_for_queries_that_lack_documents() -> None:
     asked: list[tuple[tuple[str, ...], int]] = []
 
     class Watched(BM25):
-        def search(self, queries: Mapping[str, str], k: int) -> Run:
-            asked.append((tuple(queries), k))
+        def search(self, queries: Queries, k: int = 10) -> Run:
+            asked.append((tuple(as_queries(queries)), k))
             return super().search(queries, k)
 
     run = retrieve(Watched(chunks), {"q1": "cats", "q2": "dogs", "q3": "unheard"}, chunks, depth=5, documents=5)

@@ -22,18 +22,20 @@ import hashlib
 import math
 import os
 import re
+import shutil
 import time
-import uuid
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from ragbench.files import STAGING, clear_staging, locked, staged
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -242,24 +244,12 @@ def _read(path: Path, kind: str, key: str) -> Arrays | None:
 @contextmanager
 def _alone(path: Path, key: str) -> Iterator[None]:
     """Hold the lock of this key; where locks cannot be had, go on without."""
-    from filelock import FileLock
-
-    lock_path = path.parents[2] / "locks" / f"{key}.lock"
-    lock = FileLock(lock_path)
-    try:
-        lock_path.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except (OSError, NotImplementedError) as exc:
-        _warn_once(path.parents[2], exc)
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(path.parents[2] / "locks" / f"{key}.lock", remove=True))
+        except OSError as exc:
+            _warn_once(path.parents[2], exc)
         yield
-    finally:
-        if lock.is_locked:
-            # Deleted while held, so that locks do not pile up. Who waits on the deleted file notices and takes a new
-            # one; should an older filelock not notice, that one reads the finished entry as its first step.
-            with suppress(OSError):
-                lock_path.unlink()
-            lock.release()
 
 
 def _keep(path: Path, kind: str, key: str, computed: Arrays, limit: int) -> None:
@@ -271,19 +261,11 @@ def _keep(path: Path, kind: str, key: str, computed: Arrays, limit: int) -> None
     named[_KEY_MEMBER] = np.frombuffer(f"{kind}/{key}".encode(), dtype=np.uint8)
     if sum(array.nbytes for array in named.values()) > limit:
         return  # it would push out all others and then itself
-    aside = path.with_name(f"{key}.{uuid.uuid4().hex}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        for leftover in path.parent.glob(f"{key}.*.tmp"):  # we hold the lock: whoever wrote these is dead
-            leftover.unlink(missing_ok=True)
-        try:
-            with aside.open("wb") as file:
-                _write(file, named)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
+        clear_staging(path.parent, path.name)  # we hold the lock: whoever wrote there is dead
+        with staged(path) as new, new.open("wb") as file:
+            _write(file, named)
         _evict(path.parents[1], limit, newest=path)
     except OSError as exc:
         _warn_once(path.parents[2], exc)
@@ -324,11 +306,12 @@ def _evict(root: Path, limit: int, newest: Path) -> None:
 
 def _sweep_leftovers(root: Path) -> None:
     now = time.time()
-    for pattern, age in ((f"{root.name}/*/*.tmp", _ABANDONED_AFTER_S), ("locks/*.lock", _LOCK_ABANDONED_AFTER_S)):
+    staging = f"{root.name}/*/{STAGING}*"
+    for pattern, age in ((staging, _ABANDONED_AFTER_S), ("locks/*.lock", _LOCK_ABANDONED_AFTER_S)):
         for path in root.parent.glob(pattern):
             with suppress(OSError):
                 if now - path.stat().st_mtime > age:
-                    path.unlink()
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _warn_once(folder: Path, exc: BaseException) -> None:

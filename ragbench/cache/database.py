@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from ragbench.cache.arrays import cache_folder
+from ragbench.files import locked
 
 Result = TypeVar("Result")
 
@@ -120,7 +121,7 @@ class _Database:
         if self._connection is not None and _inode(self._file) != self._inode:
             self._close()
         if self._connection is None:
-            with _lock_of(self._file):  # two processes that create the file at once would collide
+            with locked(self._file.with_suffix(".lock")):  # two processes that create the file at once would collide
                 self._connection = _connect(self._file)
                 self._inode = _inode(self._file)
         return self._connection
@@ -134,7 +135,7 @@ class _Database:
     def _set_aside(self, exc: sqlite3.DatabaseError) -> None:
         seen = self._inode if self._connection is not None else _inode(self._file)
         self._close()
-        with _lock_of(self._file):
+        with locked(self._file.with_suffix(".lock")):
             if _inode(self._file) != seen:
                 return  # another process was faster
             aside = self._file.with_name(f"{self._file.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}.sqlite")
@@ -142,7 +143,7 @@ class _Database:
                 aside = aside.with_name(f"{aside.stem}x.sqlite")
             for suffix in ("-wal", "-shm", ""):
                 with suppress(FileNotFoundError):
-                    os.replace(f"{self._file}{suffix}", f"{aside}{suffix}")
+                    Path(f"{self._file}{suffix}").rename(f"{aside}{suffix}")
             self._connection = _connect(self._file)
             self._inode = _inode(self._file)
             saved = _salvage(aside, self._connection)
@@ -171,26 +172,6 @@ def _connect(file: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _lock_of(file: Path) -> _Locked:
-    return _Locked(file.with_suffix(".lock"))
-
-
-class _Locked:
-    """A lock between processes that is given back when its holder dies; without one where the system has none."""
-
-    def __init__(self, file: Path) -> None:
-        from filelock import FileLock
-
-        self._lock = FileLock(file)
-
-    def __enter__(self) -> None:
-        with suppress(NotImplementedError):
-            self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
 
 
 def _is_damage(exc: sqlite3.DatabaseError) -> bool:

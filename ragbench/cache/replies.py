@@ -15,14 +15,12 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import os
 import sqlite3
 import threading
 import time
-import uuid
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -30,6 +28,7 @@ from typing import IO, Any, NamedTuple
 
 from ragbench.cache import database
 from ragbench.cache.arrays import cache_folder, digest
+from ragbench.files import locked, staged
 
 _AT_ONCE = 500  # keys per query: well below SQLite's bound on parameters
 _LONGEST_LINE = 64 * 2**20  # bytes of one line of a file to import; no honest request is larger
@@ -148,30 +147,16 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
 
     The system gives the right back when its holder dies. Ends the wait with InterruptedError when `stop` is set.
     """
-    from filelock import FileLock, Timeout
-
     database.read(lambda _: None)  # where replies cannot be kept, none should be bought
     file = cache_folder() / "locks" / f"reply-{key}.lock"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(file)
-    while True:
-        try:
-            lock.acquire(timeout=0.5, poll_interval=0.02)
-            break
-        except Timeout:
-            if stop is not None and stop.is_set():
-                raise InterruptedError("stopped while another process was sending the same request") from None
+    with ExitStack() as stack:
+        try:  # without locks on this file system the same request is, at worst, sent twice at the same moment
+            stack.enter_context(locked(file, stop=stop or threading.Event(), remove=True))
+        except InterruptedError:
+            raise
         except OSError as exc:
             raise database.StoreError(f"the lock {file} cannot be had ({exc}); see RAGBENCH_CACHE_DIR") from exc
-        except NotImplementedError:
-            break  # no locks on this file system: at worst the same request is sent twice at the same moment
-    try:
         yield
-    finally:
-        if lock.is_locked:
-            with suppress(OSError):
-                file.unlink()
-            lock.release()
 
 
 def export_file(path: Path | str, *, models: Collection[str] | None = None) -> int:
@@ -185,18 +170,13 @@ def export_file(path: Path | str, *, models: Collection[str] | None = None) -> i
     if path.is_dir() or not path.parent.is_dir():
         what = "is a folder" if path.is_dir() else f"cannot be written: there is no folder {path.parent}"
         raise ValueError(f"{path} {what}; expected a file to write to, such as replies.jsonl.gz")
-    aside = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
     count = 0
-    try:
-        with _text_file(aside, "w", compressed=path.suffix == ".gz") as file:
-            file.write(json.dumps(_HEADER) + "\n")
-            for row in _all_rows():
-                if models is None or f"{row['provider']}:{row['model']}" in models:
-                    file.write(json.dumps(row, ensure_ascii=False) + "\n")
-                    count += 1
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    with staged(path) as new, _text_file(new, "w", compressed=path.suffix == ".gz") as file:
+        file.write(json.dumps(_HEADER) + "\n")
+        for row in _all_rows():
+            if models is None or f"{row['provider']}:{row['model']}" in models:
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                count += 1
     return count
 
 

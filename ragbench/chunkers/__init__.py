@@ -26,9 +26,10 @@ What holds for every chunk of every document:
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,14 +38,15 @@ from ragbench.chunkers.splitting import extend, split, split_weakest_first
 from ragbench.datasets import check_documents
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataWarning, unknown
+from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.segments import in_groups, load_tokenizer, sentence_spans, token_offsets, trim
-from ragbench.types import Chunk, Dataset, Document, Embedder
+from ragbench.types import Chunk, Corpus, Dataset, Document, EmbedderLike, as_documents
 
 if TYPE_CHECKING:
     from ragbench.chunkers.borders import Level
     from ragbench.chunkers.splitting import Window
     from ragbench.segments import Offsets
-    from ragbench.types import FloatArray
+    from ragbench.types import Embedder, FloatArray
 
 CHUNKERS = ("document", "fixed", "markdown", "recursive", "semantic", "sentence")
 
@@ -54,45 +56,64 @@ _SHORT_LEAST_DOCUMENTS = 20
 
 
 def chunk(
-    dataset: Dataset,
-    name: str,
+    dataset: Dataset | Corpus,
+    chunker: str | Callable[..., Any] = "recursive",
     *,
-    size: int = 256,
-    overlap: int = 0,
+    chunk_size: int = 256,
+    chunk_overlap: int = 0,
     tokenizer: str = "minilm",
-    embedder: str | Embedder = "wordllama",
+    embedder: EmbedderLike = "wordllama",
+    size: int | None = None,
+    overlap: int | None = None,
 ) -> list[Chunk]:
     """Cut every document of the corpus with the chunker of that name (see the top of this module).
 
-    `size` and `overlap` are in tokens of `tokenizer`, without special tokens. With an overlap, a chunk goes on into
-    the next one by at most that many tokens: exactly that many for "fixed", else up to the last sentence end within
-    them, if there is one; "markdown" does not go on past a heading. A chunk that then lies wholly in the one before
-    it is left out. `embedder` is used by "semantic" only; "document" has no use for any of them.
+    `dataset` is a `Dataset`, or texts alone: {doc_id: text}, a list of texts, a corpus as `Dataset.from_dicts` takes.
+
+    A chunker of your own is a function from a document's text to its pieces, texts as they are in it or pairs (start,
+    end) of characters; or "package.module:attribute", which names one. Where it has parameters `chunk_size` and
+    `chunk_overlap` it gets them as keywords; `tokenizer` and `embedder` do not concern it.
+
+    `chunk_size` and `chunk_overlap` are in tokens of `tokenizer`, without special tokens. With an overlap, a chunk goes
+    on into the next one by at most that many tokens: exactly that many for "fixed", else up to the last sentence end
+    within them, if there is one; "markdown" does not go on past a heading. A chunk that then lies wholly in the one
+    before it is left out. `embedder` is used by "semantic" only; "document" has no use for any of them.
 
     "semantic" compares, at each border between sentences, the mean vector of the two sentences before with that of
     the two after (the block comparison of Hearst 1997, "TextTiling", with sentence embeddings in place of words, as
     Kamradt 2023, "5 Levels of Text Splitting", has it). Instead of one percentile for all, a piece that is too long
-    is cut where that similarity is lowest, until all pieces fit; neither side gets less than a quarter of `size`
+    is cut where that similarity is lowest, until all pieces fit; neither side gets less than a quarter of the
+    size
     where that can be had.
 
     Returns the chunks in the order of the corpus, `chunk_id` being "doc_id#start-end" in characters of `full_text`.
 
-    Raises ConfigError for an unknown name, a size below 1, an overlap outside 0 <= overlap < size, and a dataset
-    without documents. Warns
-    (DataWarning) when more than 90 % of at least 20 documents fit into one chunk.
+    `size` and `overlap` are the earlier names of `chunk_size` and `chunk_overlap`, and deprecated.
+
+    Raises ConfigError for an unknown name, a size below 1, an overlap outside 0 <= overlap < size, and pieces that are
+    not in their document; DataError for a dataset without documents. Warns (DataWarning) when more than 90 % of at
+    least 20 documents fit into one chunk.
 
     >>> corpus = {"d": Document("d", "One two three. Four five.\\n\\nSix.")}
-    >>> [c.text for c in chunk(Dataset("demo", "test", corpus, [], {}), "sentence", size=4)]
+    >>> [c.text for c in chunk(Dataset("demo", "test", corpus, [], {}), "sentence", chunk_size=4)]
     ['One two three.', 'Four five.', 'Six.']
-    >>> [c.text for c in chunk(Dataset("demo", "test", corpus, [], {}), "recursive", size=7)]
+    >>> [c.text for c in chunk(Dataset("demo", "test", corpus, [], {}), "recursive", chunk_size=7)]
     ['One two three. Four five.', 'Six.']
+    >>> chunk({"d": "One, two, three"}, lambda text: text.split(", "))[1]
+    Chunk(chunk_id='d#5-8', doc_id='d', start=5, end=8, text='two')
     """
-    _check(name, size, overlap)
+    size, overlap = _renamed("size", size, chunk_size), _renamed("overlap", overlap, chunk_overlap)
+    name = check_chunker(chunker)
+    _check_numbers(size, overlap)
+    if not isinstance(dataset, Dataset):
+        dataset = Dataset("corpus", "", as_documents(dataset), (), {})
     check_documents(dataset, "chunks are cut from documents")
+    if not isinstance(name, str):
+        return _own(dataset.corpus.values(), name, size, overlap)
     if name == "document":
         return [piece for document in dataset.corpus.values() for piece in _whole(document)]
     load_tokenizer(tokenizer)  # a wrong name is an error even where there is nothing to cut
-    model = load_embedder(embedder) if name == "semantic" and isinstance(embedder, str) else embedder
+    model = load_embedder(embedder) if name == "semantic" else None
 
     chunks: list[Chunk] = []
     n_filled = n_short = 0
@@ -101,7 +122,7 @@ def chunk(
         all_offsets = token_offsets(texts, tokenizer)
         is_long = [len(offsets) > size for offsets in all_offsets]
         similarities: Iterator[FloatArray] = iter(())
-        if name == "semantic" and not isinstance(model, str):
+        if model is not None:
             similarities = _similarities([text for text, long in zip(texts, is_long, strict=True) if long], model)
         for document, text, offsets, long in zip(documents, texts, all_offsets, is_long, strict=True):
             if not long:
@@ -129,9 +150,79 @@ def chunk(
     return chunks
 
 
-def _check(name: str, size: int, overlap: int) -> None:
-    if name not in CHUNKERS:
-        raise ConfigError(unknown("chunker", name, CHUNKERS))
+def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]:
+    """The name of a chunker of ragbench, or a function of the user, which is imported where it is named.
+
+    >>> check_chunker("markdown")
+    'markdown'
+    >>> check_chunker("recursiv")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: unknown chunker 'recursiv'; did you mean 'recursive'? Known: ...
+
+    Raises:
+        ConfigError: there is no such chunker.
+    """
+    if isinstance(chunker, str) and chunker not in CHUNKERS and is_import(chunker):
+        found = imported(chunker, "chunker")
+        if not callable(found):
+            raise ConfigError(f"chunker {chunker!r} cannot be called; expected a function of a document's text")
+        return check_chunker(found)
+    if callable(chunker):
+        made: Any = chunker
+        return check_chunker(made()) if inspect.isclass(made) else chunker
+    if chunker not in CHUNKERS:
+        raise ConfigError(unknown("chunker", chunker, CHUNKERS, f"{', '.join(CHUNKERS)}, {FORM}"))
+    return chunker
+
+
+def _renamed(old: str, given: int | None, value: int) -> int:
+    if given is None:
+        return value
+    warnings.warn(
+        f"chunk: {old} is now chunk_{old}; the old name goes in ragbench 0.2", DeprecationWarning, stacklevel=3
+    )
+    return given
+
+
+def _own(documents: Iterable[Document], chunker: Callable[..., Any], size: int, overlap: int) -> list[Chunk]:
+    """The pieces that a user's function makes of each document."""
+    try:
+        taken = inspect.signature(chunker).parameters
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        taken = {}  # type: ignore[assignment]
+    options = {key: value for key, value in (("chunk_size", size), ("chunk_overlap", overlap)) if key in taken}
+    what = f"chunker {object_name(chunker)}"
+    chunks: dict[str, Chunk] = {}
+    for document in documents:
+        text, begin = document.full_text, 0
+        found = chunker(text, **options)
+        if isinstance(found, str) or not isinstance(found, Iterable):
+            raise ConfigError(f"{what} returned {type(found).__name__} for {document.doc_id!r}; expected a list")
+        for piece in found:
+            if isinstance(piece, str):
+                start = text.find(piece, begin)
+                start = start if start >= 0 else text.find(piece)  # pieces that overlap a repeated text
+                if start < 0:
+                    raise ConfigError(
+                        f"{what} returned {piece[:60]!r}, which is not in the text of {document.doc_id!r}: a chunk is "
+                        "a part of its document, character by character; return pairs (start, end) instead"
+                    )
+                start, end, begin = start, start + len(piece), start + 1
+            else:
+                try:
+                    start, end = (int(edge) for edge in piece)
+                except (TypeError, ValueError):
+                    raise ConfigError(f"{what} returned {piece!r}; expected a text or a pair (start, end)") from None
+                if not 0 <= start <= end <= len(text):
+                    raise ConfigError(f"{what} returned {piece!r} for {document.doc_id!r} of {len(text)} characters")
+            start, end = trim(text, start, end)
+            if start < end:
+                one = Chunk.cut(document.doc_id, text, start, end)
+                chunks[one.chunk_id] = one
+    return list(chunks.values())
+
+
+def _check_numbers(size: int, overlap: int) -> None:
     for what, value in (("size", size), ("overlap", overlap)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool):
             raise ConfigError(f"chunk {what} must be a whole number of tokens, not {value!r}")

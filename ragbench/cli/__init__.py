@@ -9,6 +9,7 @@ import typer
 from ragbench.cli.answers import answers_command
 from ragbench.cli.cache import cache_app
 from ragbench.cli.eval import EvalCommand, eval_command
+from ragbench.cli.explore import explore_command
 from ragbench.cli.label import EXAMPLE, label_command
 from ragbench.cli.sweep import sweep_command, verify_command
 from ragbench.cli.testsets import testset_app
@@ -48,6 +49,7 @@ app.command("answers", epilog="Example: ragbench answers my-dataset --llm ollama
 app.command("eval", cls=EvalCommand, epilog='Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.4"')(
     eval_command
 )
+app.command("explore", epilog="Example: ragbench explore results/quickstart -o explore.html")(explore_command)
 app.command("label", epilog=EXAMPLE)(label_command)
 app.add_typer(testset_app, name="testset")
 app.add_typer(cache_app, name="cache")

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 RESULTS = Path("results", "eval")
 
-_SYSTEM = "A retriever (bm25, hybrid:wordllama), a .toml file that describes a system, or recorded answers (.jsonl)."
-_JUDGE = "A language model that judges the answers: anthropic:<model>, ollama:<model>, ...; alone, that of RAG_EVAL_*."
+_SYSTEM = "A retriever (bm25, hybrid:wordllama, package.module:attribute), a .toml file, or recorded answers (.jsonl)."
+_JUDGE = "A model that judges the answers: anthropic:<model>, package.module:attribute, ...; alone, that of RAG_EVAL_*."
 _CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
-_DETECTOR = "What scores the safety samples: hf:<text-classification model>; default: the built-in detector."
+_DETECTOR = "What scores the safety samples: hf:<classifier>, package.module:attribute; default: the built-in detector."
 _SUPPORT = "What compares claims with contexts: minilm, lexical, or a cross-encoder for NLI (folder or hub name)."
 _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
 

@@ -90,7 +90,7 @@ def generate_testset(
         if not dry_run:
             check_free(out, force)
         data = load_corpus(corpus)
-        pieces = chunk(data, chunker, size=size)
+        pieces = chunk(data, chunker, chunk_size=size)
         sampled = testsets.sample_chunks(data, pieces, chunks, sample, seed=seed, date_field=date_field)
         typer.echo(f"{len(sampled)} of {len(pieces)} chunks, {per_chunk} questions each, by {model.name}.")
         if len(sampled) < chunks:

@@ -3,9 +3,9 @@
 Labels that those do not hold are in case_labels.jsonl, safety_inputs.jsonl and safety_outputs.jsonl (see
 `testsets.beir_form`), the name of a set that its folder does not have in testset.json.
 
-beir's own GenericDataLoader is not used: it takes the second of two documents with one id without a word, drops
-the metadata, fails with a KeyError or a TypeError that names neither file nor line, and holds `None` where a text
-is missing. beir's helper for downloads is used (see download.py).
+The package `beir` is the reference that the tests compare this with: on a correct folder both read the same. Its
+GenericDataLoader is not used here, because it drops metadata, takes the second of two documents with one id without a
+warning, holds `None` where a text is missing, and fails with an error that names neither file nor line.
 """
 
 from __future__ import annotations

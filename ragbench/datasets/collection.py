@@ -46,6 +46,12 @@ def document(record: Mapping[str, Any]) -> Document:
     return Document(doc_id, text, title, metadata) if metadata else Document(doc_id, text, title)
 
 
+def document_line(document: Document) -> dict[str, Any]:
+    """The line of a corpus from which `document` makes this document."""
+    line: dict[str, Any] = {"_id": document.doc_id, "title": document.title, "text": document.text}
+    return {**line, "metadata": dict(document.metadata)} if document.metadata else line
+
+
 def case(record: Mapping[str, Any]) -> Case:
     """A line of queries: `_id`, `text`, maybe `category` and `query_type`; all else is metadata.
 

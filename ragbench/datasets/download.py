@@ -1,8 +1,7 @@
 """Public BEIR sets: downloaded once, verified, unpacked into the cache folder.
 
-beir's helper downloads; around it stands what it leaves open. It has no time-out, saves an error page as if it were
-the archive, leaves half a file after a cut connection and takes it for whole the next time. Here the archive is
-written aside, continued where it stopped, unpacked aside with the checksum of every member, and renamed at the end.
+A download that was cut off continues where it stopped, also in another process; the archive is checked (length, MD5
+where BEIR documents one, the checksum of every member) and unpacked next to its place, where it appears as a whole.
 """
 
 from __future__ import annotations
@@ -12,22 +11,15 @@ import os
 import re
 import shutil
 import stat
-import subprocess
-import sys
-import tempfile
 import time
 import zipfile
 import zlib
-from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-import filelock
-import requests
-
 from ragbench import cache
-from ragbench.datasets.progress import progress
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
+from ragbench.files import clear_staging, locked, staged
+from ragbench.progress import progress_bar
 
 OFFICIAL_URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
 
@@ -55,15 +47,6 @@ _WAY_OUT = (
     "and name its folder"
 )
 
-# In a process of its own, because only so can a helper without time-out be stopped; and beir.util imports torch,
-# which a process that only wants the data need not carry. It ends when the parent does: its input closes then.
-_HELPER = """
-import os, sys, threading
-threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start()
-from beir.util import download_url
-download_url(sys.argv[1], sys.argv[2])
-"""
-
 
 class _CutError(Exception):
     """The archive is not whole yet; what is there can be continued."""
@@ -71,15 +54,6 @@ class _CutError(Exception):
 
 class _DamagedError(Exception):
     """What arrived is not the archive; start again."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Remote:
-    """What the server says about the archive; None where it does not say."""
-
-    url: str
-    size: int | None
-    version: str | None
 
 
 def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: float = 60.0) -> Path:
@@ -103,7 +77,7 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
         folder = home / archive
         if not folder.is_dir():
             home.mkdir(parents=True, exist_ok=True)
-            with filelock.FileLock(home / f"{archive}.lock"):
+            with locked(home / f"{archive}.lock"):
                 if not folder.is_dir():
                     md5 = MD5.get(archive) if official else None
                     _install(f"{base}/{archive}.zip", folder, md5, tries=tries, pause_s=pause_s, stall_s=stall_s)
@@ -121,21 +95,14 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
 
 def _install(url: str, folder: Path, md5: str | None, *, tries: int, pause_s: float, stall_s: float) -> None:
     """Download and unpack, as often as that makes progress; `folder` appears whole or not at all."""
+    import httpx
+
     partial = folder.parent / f"{folder.name}.zip.part"
-    for left_behind in folder.parent.glob(f"{folder.name}.unpacking-*"):  # by a process that was killed
-        shutil.rmtree(left_behind, ignore_errors=True)
-    first = not partial.exists()
+    clear_staging(folder.parent, folder.name)
     best = failures = damages = 0
     while True:
         try:
-            remote = _ask(url, stall_s)
-            size = partial.stat().st_size if partial.exists() else 0
-            if first:
-                first = False
-                _download(remote, partial, stall_s)
-            elif size != remote.size:
-                _resume(remote, partial, size, stall_s)
-            _verify(remote, partial, md5)
+            _verify(partial, _fetch(url, partial, stall_s), md5)
             _unpack(partial, folder, url)
             break
         except DataError:
@@ -146,8 +113,8 @@ def _install(url: str, folder: Path, md5: str | None, *, tries: int, pause_s: fl
             damages += 1
             if damages == 2:
                 raise DownloadError(f"{url} is not a whole zip archive, twice over: {exc}; {_WAY_OUT}") from exc
-        except (_CutError, requests.RequestException) as exc:
-            size = partial.stat().st_size if partial.exists() else 0
+        except (_CutError, httpx.HTTPError, httpx.InvalidURL) as exc:
+            size = _size(partial)
             failures = 1 if size > best else failures + 1
             best = max(best, size)
             if failures >= tries:
@@ -159,91 +126,53 @@ def _install(url: str, folder: Path, md5: str | None, *, tries: int, pause_s: fl
     partial.unlink()
 
 
-def _ask(url: str, stall_s: float) -> _Remote:
-    """Size and version of the archive. A GET that is closed at once: some servers do not know HEAD."""
-    with requests.get(url, stream=True, timeout=stall_s, headers={"Accept-Encoding": "identity"}) as response:
-        _check_status(response, url)
-        length = response.headers.get("Content-Length", "")
-        coded = "Content-Encoding" in response.headers  # the length is then not that of the file
-        tag = response.headers.get("ETag", "")
-        return _Remote(
-            url,
-            size=int(length) if length.isdecimal() and not coded else None,
-            version=tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified"),
-        )
+def _fetch(url: str, partial: Path, stall_s: float) -> int | None:
+    """Add what `partial` lacks, or all of it where the server gives no parts; the archive's size where it is known."""
+    import httpx
 
-
-def _check_status(response: requests.Response, url: str) -> None:
-    code = response.status_code
-    if code == 429 or code >= 500:
-        raise _CutError(f"the server answered {code} {response.reason}")
-    if code >= 400:
-        known = f"public sets are {', '.join(MD5)}; " if code in (404, 410) else ""
-        raise DownloadError(f"{url}: the server answered {code} {response.reason}; {known}{_WAY_OUT}")
-
-
-def _download(remote: _Remote, partial: Path, stall_s: float) -> None:
-    """The whole archive by beir's helper; what it leaves when it is cut off is a case for `_resume`."""
-    command = [sys.executable, "-P", "-c", _HELPER, remote.url, str(partial)]
-    with tempfile.TemporaryFile() as errors, progress(partial.stem, remote.size) as done:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=errors)
-        try:
-            size, moved = 0, time.monotonic()
-            while process.poll() is None:
-                with suppress(subprocess.TimeoutExpired):
-                    process.wait(0.1)
-                now = partial.stat().st_size if partial.exists() else 0
-                if now != size:
-                    size, moved = now, time.monotonic()
-                    done(size)
-                elif time.monotonic() - moved > stall_s:
-                    raise _CutError(f"nothing arrived for {stall_s:g} seconds")
-        finally:
-            process.kill()
-            process.wait()
-            if process.stdin is not None:
-                process.stdin.close()
-        if process.returncode != 0:
-            errors.seek(0)
-            said = errors.read().decode(errors="replace").strip().splitlines()
-            raise _CutError(said[-1] if said else f"beir's helper ended with {process.returncode}")
-
-
-def _resume(remote: _Remote, partial: Path, size: int, stall_s: float) -> None:
-    """What is missing, where the server can give a part; else all of it again."""
-    if remote.size is not None and size > remote.size:
-        raise _DamagedError(f"{size} bytes are there, the archive has {remote.size}")
-    headers = {"Accept-Encoding": "identity"}
-    if size:
-        headers["Range"] = f"bytes={size}-"
-        if remote.version:
-            headers["If-Range"] = remote.version
-    with requests.get(remote.url, stream=True, timeout=stall_s, headers=headers) as response:
-        if response.status_code == 416:
+    size = _size(partial)
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={size}-"} if size else {})
+    with httpx.stream("GET", url, headers=headers, timeout=stall_s, follow_redirects=True) as response:
+        code, place = response.status_code, response.headers.get("Content-Range", "")
+        if code == 416:
+            if place == f"bytes */{size}":
+                return size
             raise _DamagedError(f"nothing follows after {size} bytes")
-        _check_status(response, remote.url)
-        from_here = response.headers.get("Content-Range", "").startswith(f"bytes {size}-")
-        if response.status_code == 206 and not from_here:
-            raise _DamagedError(f"asked for bytes from {size} on, got {response.headers.get('Content-Range')!r}")
-        position = size if response.status_code == 206 else 0
-        with partial.open("r+b" if position else "wb") as file, progress(partial.stem, remote.size) as done:
-            file.seek(position)
-            for block in response.iter_content(1 << 13):  # a cut loses the block that it falls into
+        if code == 429 or code >= 500:
+            raise _CutError(f"the server answered {code} {response.reason_phrase}")
+        if not response.is_success:
+            known = f"public sets are {', '.join(MD5)}; " if code in (404, 410) else ""
+            raise DownloadError(f"{url}: the server answered {code} {response.reason_phrase}; {known}{_WAY_OUT}")
+        if code == 206 and not place.startswith(f"bytes {size}-"):
+            raise _DamagedError(f"asked for bytes from {size} on, got {place!r}")
+        length = place.rpartition("/")[2] if code == 206 else response.headers.get("Content-Length", "")
+        known_length = length.isdecimal() and "Content-Encoding" not in response.headers  # else it is not the file's
+        total = int(length) if known_length else None
+        start = size if code == 206 else 0
+        with (
+            partial.open("ab" if start else "wb") as file,
+            progress_bar(total, partial.stem, "B", initial=start) as bar,
+        ):
+            for block in response.iter_bytes():
                 file.write(block)
-                position += len(block)
-                done(position)
+                bar.update(len(block))
+    return total
 
 
-def _verify(remote: _Remote, partial: Path, md5: str | None) -> None:
-    size = partial.stat().st_size
-    if remote.size is not None and size < remote.size:
-        raise _CutError(f"{size} of {remote.size} bytes arrived")
-    if remote.size is not None and size > remote.size:
-        raise _DamagedError(f"{size} bytes arrived, {remote.size} were announced")
+def _size(partial: Path) -> int:
+    return partial.stat().st_size if partial.exists() else 0
+
+
+def _verify(partial: Path, total: int | None, md5: str | None) -> None:
+    size = _size(partial)
+    if total is not None and size < total:
+        raise _CutError(f"{size} of {total} bytes arrived")
+    if total is not None and size > total:
+        raise _DamagedError(f"{size} bytes arrived, {total} were announced")
     if not zipfile.is_zipfile(partial):
         with partial.open("rb") as file:
             start = file.read(40)
-        if remote.size is None and start.startswith(b"PK"):  # its table stands at the end, which may be missing
+        if total is None and start.startswith(b"PK"):  # its table is at the end, which may be missing
             raise _CutError(f"the archive ends too soon, after {size} bytes")
         raise _DamagedError(f"it starts with {start!r}")
     if md5:
@@ -255,29 +184,24 @@ def _verify(remote: _Remote, partial: Path, md5: str | None) -> None:
 
 def _unpack(archive: Path, folder: Path, source: str) -> None:
     """The set in `archive` becomes `folder`; every member is checked before the first is written."""
-    aside = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f"{folder.name}.unpacking-"))
     try:
-        with zipfile.ZipFile(archive) as packed:
+        with staged(folder) as new, zipfile.ZipFile(archive) as packed:
             members = packed.infolist()
             for member in members:
                 _check_member(member, source)
-            needed, free = sum(member.file_size for member in members), shutil.disk_usage(aside).free
+            needed, free = sum(member.file_size for member in members), shutil.disk_usage(folder.parent).free
             if needed > free:
                 raise OSError(f"unpacked it needs {needed:,} bytes, {free:,} are free")
-            for member in members:
-                written = Path(packed.extract(member, aside))
-                if written.is_file():
-                    _to_disk(written)
-        inside = [path for path in aside.iterdir() if path.is_dir() and path.name != "__MACOSX"]
-        whole = inside[0] if len(inside) == 1 and not (aside / "corpus.jsonl").is_file() else aside
-        if not any(whole.rglob("corpus.jsonl")):
-            held = ", ".join(member.filename for member in members[:5]) or "nothing"
-            raise DataError(f"{source} holds no corpus.jsonl but {held}; expected a set in BEIR's format")
-        os.replace(whole, folder)
+            unpacked = new.with_name(f"unpacked {new.name}")
+            packed.extractall(unpacked)
+            inside = [path for path in unpacked.iterdir() if path.is_dir() and path.name != "__MACOSX"]
+            whole = inside[0] if len(inside) == 1 and not (unpacked / "corpus.jsonl").is_file() else unpacked
+            if not any(whole.rglob("corpus.jsonl")):
+                held = ", ".join(member.filename for member in members[:5]) or "nothing"
+                raise DataError(f"{source} holds no corpus.jsonl but {held}; expected a set in BEIR's format")
+            whole.rename(new)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, UnicodeDecodeError) as exc:
         raise _DamagedError(str(exc)) from exc
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _check_member(member: zipfile.ZipInfo, source: str) -> None:
@@ -295,9 +219,3 @@ def _check_member(member: zipfile.ZipInfo, source: str) -> None:
     raise DataError(
         f"{source}: member {member.filename!r} {fault}; nothing was unpacked. Get the archive from a place you trust"
     )
-
-
-def _to_disk(path: Path) -> None:
-    """Before the rename says that all is there, it must be: a power cut would leave empty files."""
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())

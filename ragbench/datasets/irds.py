@@ -109,7 +109,7 @@ def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[A
             "files in the folder IR_DATASETS_HOME), or name a BEIR folder on disk"
         ) from exc
     except Exception as exc:
-        if "download sources failed" in str(exc):
+        if isinstance(exc, RuntimeError) and len(exc.args) == 2:  # the failure of each source that it tried
             raise DownloadError(
                 f"the {what} of {name} could not be fetched: {_cause(exc)}; check the connection, or name a BEIR folder"
             ) from exc

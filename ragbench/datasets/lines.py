@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragbench.datasets.progress import progress
 from ragbench.errors import DataError
+from ragbench.progress import progress_bar
 
 T = TypeVar("T")
 
@@ -24,12 +24,9 @@ _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 def lines(path: Path) -> Iterator[tuple[int, str]]:
     """The number and the text of every line that is not blank; the file is streamed, never held."""
     try:
-        with path.open("rb") as file, progress(f"reading {path.name}", path.stat().st_size) as done:
-            position = 0
+        with path.open("rb") as file, progress_bar(path.stat().st_size, f"reading {path.name}", "B") as bar:
             for number, raw in enumerate(file, start=1):
-                position += len(raw)
-                if number % 4096 == 0:
-                    done(position)
+                bar.update(len(raw))
                 if number == 1:
                     raw = raw.removeprefix(_BOM)
                 if not raw.strip():
@@ -66,6 +63,18 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if not isinstance(record, dict):
             raise DataError(f"{path}, line {number}: {shown(record)} is not an object; expected {{...}} on each line")
         yield number, record
+
+
+def json_line(record: Mapping[str, Any]) -> str:
+    """A record as a line of a JSONL file.
+
+    Raises:
+        DataError: it is not plain data, or holds NaN.
+    """
+    try:
+        return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+    except (TypeError, ValueError) as exc:
+        raise DataError(f"{shown(record)} cannot be written as JSON: {exc}") from exc
 
 
 def parsed(path: Path, parse: Callable[[dict[str, Any]], T]) -> Iterator[tuple[int, T]]:

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragbench import cache
 from ragbench.datasets import load_dataset
-from ragbench.datasets.lines import json_lines, lines, shown
+from ragbench.datasets.collection import document_line
+from ragbench.datasets.lines import json_line, json_lines, lines, shown
 from ragbench.errors import DataError
-from ragbench.files import swap_in, write_durably
-from ragbench.types import Case, Dataset, Document, Span
+from ragbench.files import STAGING, staged, write_durably
+from ragbench.types import Case, Dataset, Span
 
 CASE_FILES = ("queries.jsonl", "answers.jsonl", "questions.jsonl", "case_labels.jsonl")
 """One line for each case, or for those that have what the file is for."""
@@ -113,18 +111,22 @@ def merge_answers(path: Path, answers: Mapping[str, Mapping[str, Any]]) -> Merge
             if "_id" not in record:
                 raise DataError(f"{path}, line {number}: '_id' is missing; the record has {', '.join(record)}")
             if query_id not in answers:
-                result.append(text)
+                result.append(f"{text}\n")
             elif is_by_hand(record):
                 kept.append(query_id)
-                result.append(text)
+                result.append(f"{text}\n")
             else:
                 written.append(query_id)
-                result.append(_json({**record, **answers[query_id], "_id": record["_id"]}))
+                result.append(json_line({**record, **answers[query_id], "_id": record["_id"]}))
     for query_id in (query_id for query_id in answers if query_id not in {*kept, *written}):
         written.append(query_id)
-        result.append(_json({"_id": query_id, **answers[query_id]}))
+        result.append(json_line({"_id": query_id, **answers[query_id]}))
     if written:
-        _replace(path, "".join(f"{line}\n" for line in result))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_durably(path, "".join(result))
+        except OSError as exc:
+            raise unwritable(path, exc) from exc
     return Merged(tuple(written), tuple(kept))
 
 
@@ -149,17 +151,12 @@ def save_dataset(
     texts = {**_texts(dataset), **(extra or {})}
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        try:
-            new, old = aside / "new", aside / "old"
+        with staged(target) as new:
             for name, text in texts.items():
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
-                write_durably(new / name, text)
-            swap_in(new, target, old)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
+                (new / name).write_text(text, encoding="utf-8", newline="\n")
     except OSError as exc:
-        raise DataError(f"{target} could not be written: {exc.strerror or exc}; check the place and its room") from exc
+        raise unwritable(target, exc) from exc
     return target
 
 
@@ -201,7 +198,9 @@ def check_free(folder: Path, force: bool) -> None:
         raise DataError(f"{folder} is there already; name another folder, or replace it with --force (force=True)")
     if not folder.is_dir():
         raise DataError(f"{folder} is a file, not the folder of a dataset: it is not replaced")
-    if foreign := sorted(path.name for path in folder.iterdir() if path.name not in FILES):
+    if foreign := sorted(
+        path.name for path in folder.iterdir() if not path.name.startswith(STAGING) and path.name not in FILES
+    ):
         raise DataError(f"{folder} holds {shown(foreign[0])}, which is no part of a dataset: it is not replaced")
     answers = folder / "answers.jsonl"
     if answers.is_file() and (edited := [record for _, record in json_lines(answers) if is_by_hand(record)]):
@@ -216,7 +215,7 @@ def _texts(dataset: Dataset) -> dict[str, str]:
     from ragbench.datasets.testsets.perspectives import safety_texts
 
     texts = {
-        "corpus.jsonl": _json_lines(_document_line(document) for document in dataset.corpus.values()),
+        "corpus.jsonl": "".join(json_line(document_line(document)) for document in dataset.corpus.values()),
         f"qrels/{dataset.split}.tsv": _qrels(dataset),
         **{name: "".join(record_lines(dataset, name)) for name in CASE_FILES},
         **safety_texts(dataset),
@@ -239,12 +238,7 @@ def record_lines(dataset: Dataset, file: str) -> list[str]:
             for case in dataset.cases
             if (references := _references(case, dataset, bodies))
         ]
-    return [f"{_json(record)}\n" for record in records]
-
-
-def _document_line(document: Document) -> dict[str, Any]:
-    line: dict[str, Any] = {"_id": document.doc_id, "title": document.title, "text": document.text}
-    return {**line, "metadata": dict(document.metadata)} if document.metadata else line
+    return [json_line(record) for record in records]
 
 
 def _query_line(case: Case) -> dict[str, Any]:
@@ -325,26 +319,8 @@ def _qrels(dataset: Dataset) -> str:
     return text.getvalue()
 
 
-def _json(record: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(record, ensure_ascii=False)
-    except (TypeError, ValueError) as exc:
-        raise DataError(f"{shown(record)} cannot be written as JSON: {exc}") from exc
-
-
-def _json_lines(records: Iterable[Mapping[str, Any]]) -> str:
-    return "".join(f"{_json(record)}\n" for record in records)
-
-
-def _replace(path: Path, text: str) -> None:
-    """The file holds the old text or the new one, at any moment."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            write_durably(aside, text)
-            os.replace(aside, path)
-        finally:
-            aside.unlink(missing_ok=True)
-    except OSError as exc:
-        raise DataError(f"{path} could not be written: {exc.strerror or exc}; check the place and its room") from exc
+def unwritable(path: Path, exc: OSError) -> DataError:
+    """The error for a place that cannot be written to."""
+    return DataError(
+        f"{path} could not be written: {exc.strerror or exc}; check its folder's permissions and free space"
+    )

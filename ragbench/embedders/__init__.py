@@ -10,11 +10,12 @@ model itself is loaded only when something must be computed, so a second run nev
 from __future__ import annotations
 
 import difflib
+import inspect
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,7 +23,9 @@ from ragbench import cache
 from ragbench.embedders.models import Model, Transformer, WordLlama
 from ragbench.embedders.weights import load_model, model_files, model_identity
 from ragbench.errors import ConfigError, DataWarning, ModelError
+from ragbench.extension import imported, is_import, object_name
 from ragbench.progress import progress_bar
+from ragbench.types import Embedder, EmbedderLike
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -56,6 +59,9 @@ folder, or a name on the Hugging Face hub)
         )
     if name in EMBEDDERS or Path(name).expanduser().is_dir():
         return
+    if is_import(name):
+        imported(name, "embedder")
+        return
     near = difflib.get_close_matches(name.lower(), EMBEDDERS, n=1, cutoff=0.75)
     if near and "/" not in name:
         raise ConfigError(
@@ -68,7 +74,7 @@ folder, or a name on the Hugging Face hub)
         )
 
 
-def load_embedder(name: str) -> TextEmbedder:
+def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
     """The embedder of that name; the same object for the same name as long as its files are the same.
 
     - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), else from the hub. Reads 256 word
@@ -76,15 +82,26 @@ def load_embedder(name: str) -> TextEmbedder:
     - "wordllama": static word vectors (l2_supercat), 256 dimensions, from its wheel. Fast; reads whole texts,
       lower-cased.
     - a folder: any model that sentence-transformers can load. Its files are part of the cache key.
+    - "package.module:attribute": one of your own, as below.
     - any other name: the model of that name on the Hugging Face hub, downloaded at its first use.
+
+    One of your own is an `Embedder`, a function from a list of texts to one row of numbers for each, or an object with
+    `encode` (sentence-transformers) or `embed_documents` and `embed_query` (LangChain). Rows are brought to unit
+    length, those of an `Embedder` excepted, which must have it.
 
     The weights are read when something must be computed. A model that cannot be loaded is a ModelError then.
 
     >>> load_embedder("wordllama").encode(["a cat", "a kitten", ""]).shape
     (3, 256)
+    >>> load_embedder(lambda texts: [[len(text), 4] for text in texts]).encode(["abc"]).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
     """
+    if not isinstance(name, str):
+        return _own(name)
     check_embedder(name)
     folder = Path(name).expanduser()
+    if name not in EMBEDDERS and not folder.is_dir() and is_import(name):
+        return _own(imported(name, "embedder"))
     if name not in EMBEDDERS and folder.is_dir():
         listed = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in model_files(folder)]
         return _load(name, repr(listed))
@@ -173,6 +190,57 @@ class TextEmbedder:
         )
 
 
+class OwnEmbedder:
+    """A user's function as an `Embedder`; made by `load_embedder`. Nothing is kept in the cache."""
+
+    def __init__(self, documents: Callable[[list[str]], Any], queries: Callable[[list[str]], Any], name: str) -> None:
+        self.name = name
+        self._documents, self._queries = documents, queries
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    def encode(self, texts: Sequence[str]) -> FloatArray:
+        """float32 array (len(texts), dimension), one row of unit length per text."""
+        return self._rows(self._documents, texts)
+
+    def encode_queries(self, texts: Sequence[str]) -> FloatArray:
+        """As `encode`, for texts that are searched with."""
+        return self._rows(self._queries, texts)
+
+    def _rows(self, function: Callable[[list[str]], Any], texts: Sequence[str]) -> FloatArray:
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        try:
+            vectors = np.asarray(function(list(texts)), dtype=np.float64)
+        except (TypeError, ValueError) as exc:
+            raise ModelError(f"embedder {self.name} gave no rows of numbers: {exc}") from exc
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise ModelError(
+                f"embedder {self.name} gave an array of shape {vectors.shape} for {len(texts)} texts; expected one row "
+                "of numbers for each text of the list that it is given"
+            )
+        return _unit(vectors, self.name)
+
+
+def _own(given: Any) -> Embedder:
+    """A user's object as an embedder."""
+    model = given() if inspect.isclass(given) else given
+    if isinstance(model, Embedder):
+        return model
+    name = object_name(given)
+    if callable(encode := getattr(model, "encode", None)):
+        return OwnEmbedder(encode, getattr(model, "encode_query", encode), name)
+    if callable(embed := getattr(model, "embed_documents", None)):
+        embed_query: Any = getattr(model, "embed_query", None)
+        return OwnEmbedder(embed, lambda texts: [embed_query(text) for text in texts], name)
+    if callable(model):
+        return OwnEmbedder(model, model, name)
+    raise ConfigError(
+        f"embedder {model!r}: expected a name, a function of a list of texts, or an object with encode(texts)"
+    )
+
+
 @lru_cache(maxsize=16)
 def _load(name: str, files: str) -> TextEmbedder:
     # `files` is there to load a folder anew when somebody has trained the model in it further.
@@ -190,7 +258,7 @@ def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:
         start += rows
 
 
-def _unit(vectors: FloatArray, name: str) -> FloatArray:
+def _unit(vectors: npt.NDArray[np.floating[Any]], name: str) -> FloatArray:
     if not np.isfinite(vectors).all():
         raise ModelError(f"{name} gave vectors that are not finite numbers; its weights are damaged")
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)

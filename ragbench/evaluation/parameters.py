@@ -129,10 +129,13 @@ def check_parameters(parameters: Mapping[str, Any], settings: Settings | None = 
         ConfigError: naming the parameter, its value and what was expected.
     """
     if "chunker" in parameters:
-        from ragbench.chunkers import CHUNKERS
+        from ragbench.chunkers import check_chunker
 
-        if parameters["chunker"] not in CHUNKERS:
-            raise ConfigError(unknown("chunker", parameters["chunker"], CHUNKERS))
+        check_chunker(parameters["chunker"])
+    if parameters.get("reranker"):
+        from ragbench.retrievers.reranking import check_reranker
+
+        check_reranker(parameters["reranker"])
     if "retriever" in parameters:
         from ragbench.retrievers import check_retriever
 
@@ -146,7 +149,7 @@ def check_parameters(parameters: Mapping[str, Any], settings: Settings | None = 
 
         check_llm(parameters["llm"], settings)
     if "prompt" in parameters:
-        from ragbench.prompts import check_prompt
+        from ragbench.prompts.generation_prompts import check_prompt
 
         check_prompt(parameters["prompt"])
     if parameters.get("judge"):
@@ -195,7 +198,7 @@ def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = 
 
 def _check_judge(parameters: Mapping[str, Any], settings: Settings | None) -> None:
     from ragbench.llms import check_llm
-    from ragbench.prompts import CRITERIA
+    from ragbench.prompts.judge_prompts import CRITERIA
 
     if parameters["judge"] == "extractive":
         raise ConfigError("judge is 'extractive', which is no language model; name one, or \"\" for no judge")

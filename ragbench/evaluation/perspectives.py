@@ -21,7 +21,7 @@ from ragbench.scoring.groundedness import claim_table, score_groundedness
 from ragbench.scoring.pipeline import score_pipeline
 from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_levels, score_retrieval
 from ragbench.systems import CONTEXT_FIELDS
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder, Judgement, Run
+from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement, LLMLike, Run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -302,7 +302,7 @@ def measure(
     return _frame([])
 
 
-def judgements_of(answered: Answered, judge: str | LLM, criteria: Sequence[str]) -> list[Judgement]:
+def judgements_of(answered: Answered, judge: LLMLike, criteria: Sequence[str]) -> list[Judgement]:
     """The judgements of a language model on every answer."""
     return judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=texts_of(answered))
 

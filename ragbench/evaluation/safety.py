@@ -12,7 +12,7 @@ from ragbench.evaluation.records import MeasureResult, SafetyFigure, SampleResul
 from ragbench.metrics.safety import injection_score, leakage_findings
 from ragbench.metrics.safety.detection import rate_interval
 from ragbench.metrics.safety.secrets import marked_secrets
-from ragbench.prompts import read_outcome
+from ragbench.prompts.replies import read_outcome
 from ragbench.registry import higher_is_better
 from ragbench.scoring.safety import BLOCK, WARN, detection_report, input_scores, output_findings, score_safety_outputs
 from ragbench.types import Answer, Chunk, Dataset

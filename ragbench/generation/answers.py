@@ -1,4 +1,4 @@
-"""generate_answers: one answer per question, whoever writes it."""
+"""One answer per question, by a language model or the extractive baseline; a model's reply as an `Answer`."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ragbench import llms
-from ragbench.errors import ConfigError, DataWarning, unknown
+from ragbench.errors import ConfigError, DataWarning, FailureKind, unknown
 from ragbench.generation.context import context_chunks, cut_to_budget
 from ragbench.generation.extractive import extract_answers
-from ragbench.generation.replies import read_reply
-from ragbench.prompts import GENERATION_SYSTEM, NO_ANSWER, check_prompt, fill
-from ragbench.types import LLM, Answer, Chunk, Dataset, Embedder, Run
+from ragbench.metrics.groundedness.citations import parse_citations
+from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, check_prompt, fill
+from ragbench.prompts.replies import NO_ANSWER, read_outcome, without_thoughts
+from ragbench.types import Answer, Chunk, Completion, Dataset, Embedder, LLMLike, Run
 
 GENERATORS = ("extractive", "env", "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>")
 
 
-def check_llm(llm: str | LLM, settings: llms.Settings | None = None) -> None:
+def check_llm(llm: LLMLike, settings: llms.Settings | None = None) -> None:
     """Refuse a generator that does not exist or lacks its key, before anything is spent.
 
     Raises:
@@ -34,7 +35,7 @@ def generate_answers(
     dataset: Dataset,
     run: Run,
     chunks: Sequence[Chunk],
-    llm: str | LLM = "extractive",
+    llm: LLMLike = "extractive",
     *,
     prompt: str = "cited",
     k: int = 5,
@@ -53,17 +54,17 @@ def generate_answers(
         llm: "extractive", the baseline without a language model (see `ragbench.generation.extractive`), or a language
             model: "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>", "env", or an `LLM`.
         prompt: "cited", "concise", "plain", or a text of your own with {question} and {context}; the question and each
-            numbered document are put there between tags that they cannot close. The extractive baseline has none.
-        k: how many chunks to answer from.
-        max_context_tokens: bound of the context, cut at whole chunks (`cut_to_budget`); what was cut is in `cut`.
+            numbered document are inserted between tags that they cannot close. The extractive baseline uses none.
+        k: number of chunks to answer from.
+        max_context_tokens: maximum length of the context; chunks beyond it (`cut_to_budget`) are listed in `cut`.
         embedder: what the extractive baseline compares sentences with; a name or an `Embedder`.
-        concurrency: how many requests wait at a time.
-        max_tokens: bound of each reply; one that was cut there has the flag "truncated".
+        concurrency: maximum number of requests at a time.
+        max_tokens: maximum length of each reply; one that was cut there has the flag "truncated".
         temperature: 0 for the most likely reply.
 
     Returns:
-        One answer per case, in the order of the cases. `outcome` is "success"; "no_results" where the answer says that
-        the documents do not hold it (`ragbench.prompts.read_outcome`), or where there was no context, for which no
+        One answer per case, in the order of the cases. `outcome` is "success"; "no_results" where the answer states
+        that the documents do not hold it (`ragbench.prompts.read_outcome`), or where there was no context, for which no
         request is made; "blocked" where the model refuses; "failed" where the request failed, with the reason in
         `error`. Failures are reported together in one DataWarning. `latency_ms` holds "generate", but not for a reply
         from the cache.
@@ -81,10 +82,9 @@ def generate_answers(
         extracted = extract_answers(dataset.cases, kept, embedder)
         return [replace(answer, cut=cut.get(answer.query_id, ())) for answer in extracted]
 
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
     asked = [case for case in dataset.cases if kept[case.query_id]]
-    replies = llms.generate_many(
-        model,
+    completions = llms.generate_many(
+        llms.load_llm(llm),
         [fill(template, case.text, [chunk.text for chunk in kept[case.query_id]]) for case in asked],
         system=GENERATION_SYSTEM,
         max_tokens=max_tokens,
@@ -92,24 +92,47 @@ def generate_answers(
         concurrency=concurrency,
         label="answers",
     )
-    reply_of = {case.query_id: reply for case, reply in zip(asked, replies, strict=True)}
-    answers = []
-    for query_id in (case.query_id for case in dataset.cases):
-        left_out = cut.get(query_id, ())
-        if query_id in reply_of:
-            answers.append(read_reply(query_id, reply_of[query_id], kept[query_id], left_out))
-        else:
-            answers.append(Answer(query_id, NO_ANSWER, outcome="no_results", cut=left_out))
-    _warn_of_failures(answers)
+    replies = {case.query_id: reply for case, reply in zip(asked, completions, strict=True)}
+    answers = [
+        read_reply(query_id, replies[query_id], contexts, cut.get(query_id, ()))
+        if query_id in replies
+        else Answer(query_id, NO_ANSWER, outcome="no_results", cut=cut.get(query_id, ()))
+        for query_id, contexts in kept.items()
+    ]
+    if failed := [answer for answer in answers if answer.error is not None]:
+        warnings.warn(
+            f"{len(failed)} of {len(answers)} answers failed, the first for query {failed[0].query_id!r}: "
+            f"{failed[0].error}; run again to request only these",
+            DataWarning,
+            stacklevel=2,
+        )
     return answers
 
 
-def _warn_of_failures(answers: Sequence[Answer]) -> None:
-    failed = [answer for answer in answers if answer.error is not None]
-    if failed:
-        warnings.warn(
-            f"{len(failed)} of {len(answers)} answers failed, the first for query {failed[0].query_id!r}: "
-            f"{failed[0].error}; run again to ask for these only",
-            DataWarning,
-            stacklevel=3,
-        )
+def read_reply(query_id: str, completion: Completion, contexts: Sequence[Chunk], cut: tuple[str, ...] = ()) -> Answer:
+    """The answer that a completion holds.
+
+    A failed request and an empty reply have the outcome "failed" and say why; a provider's refusal is "blocked". A
+    reply that was cut at max_tokens has the flag "truncated". A cached reply has no latency.
+    """
+    ids = tuple(chunk.chunk_id for chunk in contexts)
+    text = without_thoughts(completion.text)
+    error, failure = completion.error, completion.failure
+    if error is None and not text and completion.finish != "refusal":
+        thought = " after thinking" if completion.text.strip() else ""
+        error = f"{completion.model} replied with nothing{thought} (finish: {completion.finish})"
+        failure = FailureKind.EMPTY
+    if error is not None:
+        return Answer(query_id, "", ids, outcome="failed", usage=completion, error=error, cut=cut, failure=failure)
+    outcome = "blocked" if completion.finish == "refusal" else read_outcome(text)
+    return Answer(
+        query_id,
+        text,
+        ids,
+        citations=parse_citations(text, ids) if outcome == "success" else (),
+        flags=("truncated",) if completion.finish == "length" else (),
+        outcome=outcome,
+        usage=completion,
+        latency_ms={} if completion.cached else {"generate": completion.latency_s * 1000},
+        cut=cut,
+    )

@@ -1,7 +1,7 @@
 """The extractive baseline: no language model.
 
-It answers with the sentences of the retrieved chunks that support the question best, and cites the chunk of each. It is
-honest (nothing is made up), free, deterministic, and what any language model has to beat.
+It answers with the sentences of the retrieved chunks that match the question best, and cites the chunk of each: free,
+deterministic, and the lower bound for a language model.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ragbench.chunkers.headings import find_headings, lines_of
 from ragbench.embedders import load_embedder
-from ragbench.prompts import NO_ANSWER
+from ragbench.prompts.replies import NO_ANSWER
 from ragbench.segments import sentence_spans
 from ragbench.types import Answer, Case, Chunk, Embedder
 
@@ -26,12 +25,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MAX_SENTENCES = 3
-# A sentence must reach this share of the best one's support to stand beside it.
+# A further sentence must reach this fraction of the best one's support.
 KEEP_WITHIN = 0.75
 # Below this support of the best sentence the baseline abstains. Set on squad, pubmedqa and clapnq: of questions shown
 # their own passage 90 to 97 % are answered then, of those shown four others 1 to 2 %. Never set on the built-in set.
 ABSTAIN_BELOW = 0.25
-# BM25's usual constants: how fast a repeated word stops to count, and how much the length of a sentence does.
+# BM25's usual constants: saturation of term frequency, and length normalisation.
 _K1, _B = 1.5, 0.75
 _ENDS_SENTENCE = re.compile(r"""[.!?:;,。！？]["'”’)\]]*$""")
 
@@ -42,24 +41,24 @@ def extract_answers(
     """Answer each case with the sentences of its contexts that support it best.
 
     The support of a sentence is the mean of its embedding cosine with the question (clipped at 0) and its BM25 score as
-    a share of the highest score any text could have, both in [0, 1]. All words of a question weigh the same (stemmed,
-    without stop words), and lengths are compared with those of the question's own contexts: what is asked beside it
-    does not change an answer. The best sentence and up to two that come within
-    75 % of it are given in document order, each followed by the number of the context it stands in.
+    a fraction of the highest possible score, both in [0, 1]. All words of a question have equal weight (stemmed,
+    without stop words), and lengths are relative to those of the question's own contexts, so an answer does not depend
+    on the other questions. The best sentence and up to two that reach 75 % of its support are given in document order,
+    each followed by the number of its context.
 
     Returns:
         One answer per case, in their order. Where there is no context or nothing in it is close enough: the text is
         `NO_ANSWER`, the outcome "no_results". `confidence`, in [0, 1], is how well the best context as a whole fits the
         question: the mean of its cosine with the question (that of the mean of its sentences' vectors, clipped at 0)
-        and the share of the question's words that it holds (stemmed, without stop words). It says whether the contexts
-        are about what was asked, not whether the answer is right, and was fitted to nothing.
+        and the fraction of the question's words that it contains (stemmed, without stop words). It estimates whether
+        the contexts are about the question, not whether the answer is right; it is not fitted.
     """
     chunks = {chunk.chunk_id: chunk for case in cases for chunk in contexts[case.query_id]}
     used = {chunk_id: chunk.text for chunk_id, chunk in chunks.items()}
     sentences_of = {chunk_id: _sentences(chunk.text, chunk.start == 0) for chunk_id, chunk in chunks.items()}
     sentences = list(dict.fromkeys(text for found in sentences_of.values() for text in found))
     row = {text: i for i, text in enumerate(sentences)}
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     questions = [case.text for case in cases]
     empty = not sentences  # nothing to compare with
     question_vectors = np.zeros((len(cases), 1)) if empty else model.encode(questions)
@@ -86,7 +85,7 @@ def extract_answers(
 
 
 def _sentences(text: str, first: bool) -> list[str]:
-    """The sentences of a text with white space folded, without headings and what has fewer than three words.
+    """The sentences of a text with white space folded, without headings and sentences of fewer than three words.
 
     The text that comes `first` in a document may begin with its title: a line without a full stop before a blank one.
     """
@@ -101,7 +100,7 @@ def _sentences(text: str, first: bool) -> list[str]:
 
 
 def _middle(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The mean of a context's sentence vectors at unit length: what it is about, without embedding it once more."""
+    """The mean of a context's sentence vectors at unit length, in place of a second embedding."""
     total: npt.NDArray[Any] = vectors.sum(axis=0)
     return total / max(float(np.linalg.norm(total)), 1e-12)
 
@@ -113,24 +112,18 @@ def _fit(question: npt.NDArray[Any], context: npt.NDArray[Any], asked: frozenset
 
 
 def _stems(texts: Sequence[str]) -> list[Counter[str]]:
-    """The stemmed words of each text that are no stop words, counted."""
+    """The stemmed words of each text without stop words, counted."""
     import Stemmer
 
-    tokenize = _bm25s().tokenize
-    options = {"stopwords": "en", "stemmer": Stemmer.Stemmer("english"), "show_progress": False, "return_ids": False}
-    return [Counter(words) for words in tokenize(list(texts), **options)] if texts else []
-
-
-def _bm25s() -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # in a kernel without ipywidgets its progress bars, unused here, warn
         import bm25s
-
-    return bm25s  # type: ignore[no-any-return]
+    options = {"stopwords": "en", "stemmer": Stemmer.Stemmer("english"), "show_progress": False, "return_ids": False}
+    return [Counter(words) for words in bm25s.tokenize(list(texts), **options)] if texts else []
 
 
 def _shares(asked: frozenset[str], sentences: Sequence[Counter[str]]) -> npt.NDArray[Any]:
-    """Each sentence's BM25 with one weight for every word, as a share of the highest score that any text could have."""
+    """Each sentence's BM25 with equal word weights, as a fraction of the highest possible score."""
     if not asked or not sentences:
         return np.zeros(len(sentences))
     lengths = np.array([own.total() for own in sentences], float)

@@ -1,4 +1,4 @@
-"""Reference answers from a dataset's most relevant documents, written beside it and never over a person's."""
+"""Reference answers from a dataset's most relevant documents; those that a person wrote are never replaced."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ragbench import cache, llms
 from ragbench.datasets.writing import ORIGINS, generated_label, merge_answers, reference_origin
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, unknown
-from ragbench.generation.replies import read_reply
-from ragbench.prompts import GENERATION_SYSTEM, REFERENCE, check_prompt, fill
+from ragbench.generation.answers import read_reply
+from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, REFERENCE, check_prompt, fill
 from ragbench.segments import token_offsets
-from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Embedder
+from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, LLMLike
 
 MAX_TOKENS = 400
-"""Of a reference answer; four sentences need a third of it."""
+"""Maximum length of a reference answer; four sentences need a third of it."""
 
 
 def choose_queries(
@@ -30,12 +30,12 @@ def choose_queries(
 ) -> list[str]:
     """The queries that a reference answer can be written for, in the order of the dataset.
 
-    Left out are, whatever is asked for, those that nothing answers and those without a relevant document in the corpus.
+    Unanswerable queries and those without a relevant document in the corpus are always left out.
 
     Args:
-        query_ids: only these; none means all.
-        max_queries: at most so many of them, the first; 0 means all.
-        written_by: who wrote the reference answer that they have now: "nobody", "model", "person", or several.
+        query_ids: only these; empty means all.
+        max_queries: only the first N of them; 0 means all.
+        written_by: origins of the present reference answer to include: "nobody" (there is none), "model", "person".
 
     Raises:
         ConfigError: an id or an origin that is not there, or a number below 0.
@@ -76,13 +76,13 @@ def reference_sources(
     query's gold evidence, then the one closest to the question, then the first.
 
     Returns:
-        query_id -> chunks. `start` and `end` tell the window, which is the whole document where it is short enough.
+        query_id -> chunks; `start` and `end` are the window, the whole document where it is short enough.
     """
     if k < 1 or max_document_tokens < 1:
         raise ConfigError(f"k is {k} and max_document_tokens is {max_document_tokens}; expected 1 or more of each")
     wanted = set(query_ids)
     cases = [case for case in dataset.cases if case.query_id in wanted]
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     relevant = {case.query_id: _relevant(dataset, case) for case in cases}
     used = list(dict.fromkeys(doc_id for found in relevant.values() for doc_id in found))
     windows = dict(zip(used, _windows(dataset, used, max_document_tokens), strict=True))
@@ -101,7 +101,7 @@ def reference_sources(
 def generate_references(
     dataset: Dataset,
     sources: Mapping[str, Sequence[Chunk]],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     prompt: str = "reference",
     concurrency: int = 8,
@@ -111,7 +111,7 @@ def generate_references(
     `prompt` is "reference" or a text of your own with {question} and {context}. Where the documents do not hold the
     answer, the outcome is "no_results"; a request that failed, or a reply that was cut, is "failed".
     """
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    model = llms.load_llm(llm)
     replies = llms.generate_many(
         model,
         _requests(dataset, sources, prompt),
@@ -124,7 +124,7 @@ def generate_references(
     for (query_id, passages), reply in zip(sources.items(), replies, strict=True):
         answer = read_reply(query_id, reply, passages)
         if "truncated" in answer.flags:
-            why = f"{reply.model} did not come to an end within {MAX_TOKENS} tokens"
+            why = f"{reply.model} did not finish within {MAX_TOKENS} tokens"
             answer = Answer(
                 query_id, "", answer.contexts, outcome="failed", usage=reply, error=why, failure=FailureKind.UNREADABLE
             )
@@ -136,19 +136,19 @@ def write_references(
     folder: str | Path,
     dataset: Dataset,
     sources: Mapping[str, Sequence[Chunk]],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     prompt: str = "reference",
     concurrency: int = 8,
 ) -> list[Answer]:
-    """Generate reference answers and put them into `folder`/answers.jsonl, some dozens at a time.
+    """Generate reference answers and put them into `folder`/answers.jsonl, in batches.
 
     Each line records model, prompt and source documents. A line that a person wrote, changed or reviewed is kept,
-    whatever the model says (`ragbench.datasets.writing.is_by_hand`). After an interruption the file holds all but the
-    last part, and the replies of that part that had come are in the reply store: nothing is paid for twice.
+    always (`ragbench.datasets.writing.is_by_hand`). After an interruption the file holds all but the last batch, and
+    the replies of that batch so far are in the reply store: nothing is paid for twice.
 
     Raises:
-        ModelError: none of the first requests succeeded, or none of a later part; what came before is in the file.
+        ModelError: every request of a batch failed; earlier batches are in the file.
     """
     path = Path(folder) / "answers.jsonl"
     size = max(32, 4 * concurrency)
@@ -161,7 +161,7 @@ def write_references(
         merge_answers(path, reference_lines(dataset, part, new, prompt=prompt))
         if all(answer.error is not None for answer in new):
             raise ModelError(
-                f"none of {len(new)} reference answers could be had; {first} were asked for before and are in {path}: "
+                f"all of {len(new)} requests for reference answers failed; {first} earlier ones are in {path}: "
                 f"{new[0].error}"
             )
     return answers
@@ -170,7 +170,7 @@ def write_references(
 def reference_lines(
     dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], answers: Sequence[Answer], *, prompt: str = "reference"
 ) -> dict[str, dict[str, Any]]:
-    """query_id -> what answers.jsonl says about it, for the answers that are one."""
+    """query_id -> its fields in answers.jsonl, for the successful answers."""
     lines = {}
     for answer in answers:
         if answer.outcome != "success" or answer.usage is None or answer.usage.failure is FailureKind.DRY_RUN:
@@ -185,7 +185,7 @@ def reference_lines(
 
 
 def prompt_name(prompt: str) -> str:
-    """A named prompt with a digest of its text, which may change between versions; one's own text as it is."""
+    """A named prompt with a digest of its text, which may change between versions; a custom prompt unchanged."""
     return f"reference@{cache.digest(REFERENCE, GENERATION_SYSTEM)[:8]}" if prompt == "reference" else prompt
 
 
@@ -193,7 +193,7 @@ def _requests(dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], prompt: 
     template = REFERENCE if prompt == "reference" else check_prompt(prompt)
     questions = dataset.queries
     if missing := [query_id for query_id in sources if query_id not in questions]:
-        raise DataError(f"there are sources for query {missing[0]!r}, which is none of {dataset!r}")
+        raise DataError(f"sources contain query {missing[0]!r}, which is not in {dataset!r}")
     return [fill(template, questions[query_id], [c.text for c in found]) for query_id, found in sources.items()]
 
 
@@ -209,15 +209,14 @@ def _relevant(dataset: Dataset, case: Case) -> dict[str, int]:
 def _windows(dataset: Dataset, doc_ids: Sequence[str], size: int) -> list[list[Chunk]]:
     """Each document as one chunk, or as windows of `size` tokens that overlap by half."""
     texts = [dataset.corpus[doc_id].full_text for doc_id in doc_ids]
+    step = max(1, size // 2)
     result = []
     for doc_id, text, offsets in zip(doc_ids, texts, token_offsets(texts), strict=True):
-        step = max(1, size // 2)
-        firsts = range(0, max(1, len(offsets) - size + step), step) if len(offsets) > size else range(1)
-        spans = [
-            (int(offsets[first][0]), int(offsets[min(first + size, len(offsets)) - 1][1])) if len(firsts) > 1 else None
-            for first in firsts
-        ]
-        result.append([Chunk.cut(doc_id, text, *(span or (0, len(text)))) for span in spans])
+        spans = [(0, len(text))]
+        if len(offsets) > size:
+            firsts = range(0, len(offsets) - size + step, step)
+            spans = [(int(offsets[i][0]), int(offsets[min(i + size, len(offsets)) - 1][1])) for i in firsts]
+        result.append([Chunk.cut(doc_id, text, *span) for span in spans])
     return result
 
 

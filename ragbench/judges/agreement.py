@@ -1,4 +1,4 @@
-"""How far two ways of judging the same answers agree."""
+"""Agreement of two sets of judgements of the same answers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _T = TypeVar("_T")
 
 
 def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.DataFrame:
-    """Compare two sets of judgements of the same answers, such as criteria judged together and apart.
+    """Compare two sets of judgements of the same answers, such as criteria judged together and one by one.
 
     Pairs are formed by query and criterion. Columns, one row per criterion in the order of `first`:
 
-    - n: pairs; n_both: pairs that are scored on both sides, which all that follows is about.
+    - n: pairs; n_both: pairs that are scored on both sides, the basis of all that follows.
     - mean_first, mean_second: the means.
-    - same: the share of pairs with equal values (to 1e-9), in [0, 1].
+    - same: the fraction of pairs with equal values (to 1e-9), in [0, 1].
     - difference: the mean absolute difference, in [0, 1]; largest: the largest one.
-    - kappa: Cohen's kappa, 1 for full agreement and 0 for what chance would give, where all values are 0 or 1 and
+    - kappa: Cohen's kappa, 1 for full agreement and 0 for chance agreement, where all values are 0 or 1 and
       both occur; otherwise NaN.
 
     >>> a = [Judgement("q1", "correctness", 1.0), Judgement("q2", "correctness", 0.0)]
@@ -61,7 +61,7 @@ def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.Dat
 def spread(answers: Sequence[_T], n: int) -> list[_T]:
     """`n` of the answers, evenly spread over the list; all where there are fewer.
 
-    For judging a part of them a second time: the first ones of a dataset are often all of one kind.
+    For a second judgement of a sample: the first ones of a dataset are often all of one kind.
 
     >>> from ragbench.types import Answer
     >>> [answer.query_id for answer in spread([Answer(f"q{i}", "") for i in range(7)], 3)]

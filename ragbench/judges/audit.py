@@ -1,23 +1,23 @@
-"""judge_audit: is a judge steady, and does it fall for what should not matter?"""
+"""`judge_audit`: is a judge consistent, and is it biased by what should not matter?"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.judges.agreement import spread
-from ragbench.judges.asking import NEEDS, Material
-from ragbench.judges.judging import judgeable, verdicts
+from ragbench.judges.criteria import judgeable, verdicts
 from ragbench.judges.pairwise import Pair, choose
-from ragbench.prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
-from ragbench.types import LLM, Answer, Chunk, Dataset
+from ragbench.judges.requests import NEEDS, Material
+from ragbench.prompts.judge_prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
+from ragbench.types import Answer, Chunk, Dataset, LLMLike
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,11 +34,11 @@ AUDIT_BOUNDS: Mapping[str, float] = {
     "wrong but fluent": 0.10,
     "empty answer": 0.05,
 }
-"""What `judge_audit` tolerates, all on the scale of verdicts, [0, 1]: our choice, to be changed for what is at stake.
+"""The tolerances of `judge_audit` on the scale of verdicts, [0, 1]: our choice, to be adapted to the use.
 
 A bias of 0.05 is about the difference between neighbours on a leaderboard, so more of it can change a ranking. Of
 places: GPT-4 changed its choice with the order on 35 % of pairs of close answers (Zheng et al. 2023, table 2), which
-is too much to rank by without asking in both orders.
+is too much for a ranking from one order.
 """
 
 _MEANS = {
@@ -46,7 +46,7 @@ _MEANS = {
     "padded": "mean change when the answer is padded with sentences that say nothing",
     "famous author": "mean change when the answer names a famous model as its author",
     "instruction to the judge": "mean change when the answer tells the judge what to decide",
-    "places swapped": "share of pairs of an answer and its padded form whose verdict changes with their order",
+    "places swapped": "fraction of pairs of an answer and its padded form whose verdict changes with their order",
     "wrong but fluent": "mean verdict on the right answer to another question",
     "empty answer": "mean verdict on no text at all",
 }
@@ -54,15 +54,10 @@ _ADDED = {"padded": PADDING, "famous author": AUTHOR, "instruction to the judge"
 _RESAMPLES = 10_000
 
 
-class _Material(NamedTuple):
-    plain: list[Material]
-    wrong: list[Material]
-
-
 def judge_audit(
     answers: Sequence[Answer],
     criterion: str,
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk] = (),
@@ -72,30 +67,30 @@ def judge_audit(
     concurrency: int = 8,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Test a judge before it is believed: seven probes with answers that differ in what should not matter.
+    """Test a judge before it is used: seven probes with answers that differ in what should not matter.
 
-    Probes, each a row, with what `value` is:
+    The probes (one row each) and the meaning of `value`:
 
     - "repeated": the same request `n_repeats` times at temperature 0.7; mean |difference| of two verdicts, in [0, 1].
     - "padded", "famous author", "instruction to the judge": mean change of the verdict when the answer gets sentences
       that say nothing, a line that names a famous model as its author, or an instruction to give the best verdict; in
       [-1, 1]. Half of the answers are the system's, half are wrong ones (below), so that there is room on both sides.
-      The texts are in `ragbench.prompts.auditing`. For "correctness" a change in either direction counts, for the
+      The texts are in `ragbench.prompts.judge_prompts`. For "correctness" a change in either direction counts, for the
       other criteria a rise only, because what is added may lower them with reason.
-    - "places swapped": answer and padded answer side by side (as in `pairwise`), in both orders; the share of pairs on
-      which the verdict is not the same, in [0, 1].
+    - "places swapped": answer and padded answer side by side (as in `pairwise`), in both orders; the fraction of pairs
+      with different verdicts, in [0, 1].
     - "wrong but fluent": mean verdict on what answers another question: its reference answer, or else the answer given
       to it.
-    - "empty answer": mean verdict on an empty text, which `judge` itself never asks about.
+    - "empty answer": mean verdict on an empty text, which `judge` itself never sends.
 
-    A probe passes if its value is within its bound. That the interval is on the same side of the bound is `certain`: a
-    pass that is not may be luck, so audit more answers.
+    A probe passes if its value is within its bound. It is `certain` if the interval is on the same side of the bound;
+    otherwise audit more answers.
 
     Args:
-        answers: of one system; `n` of those that a judge would be asked about are taken, evenly spread.
+        answers: of one system; `n` of those that need a judge are taken, evenly spread.
         criterion: "correctness", "relevance" or "faithfulness"; the others do not look at the answer.
         llm: the judge.
-        bounds: probe -> bound, for those that shall differ from AUDIT_BOUNDS.
+        bounds: probe -> bound, where it differs from AUDIT_BOUNDS.
 
     Returns:
         probe, n (answers or pairs with a value), n_unscored, value, ci_low, ci_high (95 %, percentile bootstrap over
@@ -127,55 +122,19 @@ def judge_audit(
     """
     import pandas as pd
 
-    limits = _checked(criterion, n, n_repeats, bounds, concurrency)
-    material = _taken(answers, criterion, dataset, chunks, n)
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
-    count = len(material.plain)
-
-    repeats = verdicts(material.plain, criterion, model, n_samples=n_repeats, concurrency=concurrency)
-    groups = dict(_groups(material))
-    asked = [one for group in groups.values() for one in group]
-    values = iter(verdicts(asked, criterion, model, concurrency=concurrency))
-    given = {name: [next(values)[0] for _ in group] for name, group in groups.items()}
-    choices = choose(_pairs(material), model, ("plain", "padded"), concurrency)
-
-    found: dict[str, list[float | None]] = {"repeated": [_distance(samples) for samples in repeats]}
-    for name in _ADDED:
-        changes = [
-            None if before is None or after is None else after - before
-            for before, after in zip(given["as it is"], given[name], strict=True)
-        ]
-        found[name] = changes
-    found["places swapped"] = [None if one.consistent is None else float(not one.consistent) for one in choices]
-    found["wrong but fluent"] = given["as it is"][count:]
-    found["empty answer"] = given["empty answer"]
-    rows = [_row(probe, found[probe], limits[probe], criterion, count, seed) for probe in AUDIT_BOUNDS]
-    frame = pd.DataFrame(rows)
-    for name in ("value", "ci_low", "ci_high"):
-        frame[name] = pd.to_numeric(frame[name]).astype("Float64").where(frame[name].notna())
-    return frame.astype({"certain": "boolean"})
-
-
-def _checked(
-    criterion: str, n: int, n_repeats: int, bounds: Mapping[str, float] | None, concurrency: int
-) -> dict[str, float]:
     suited = [name for name in CRITERIA if "answer" in NEEDS[name]]
     if criterion not in CRITERIA:
         raise ConfigError(unknown("criterion", criterion, suited))
     if criterion not in suited:
         raise ConfigError(f"{criterion} does not look at the answer, so it cannot be audited by it; take {suited}")
-    for name, number, least in (("n", n, 2), ("n_repeats", n_repeats, 2), ("concurrency", concurrency, 1)):
-        if number < least:
-            raise ConfigError(f"{name} is {number}; expected {least} or more")
+    for name, number, smallest in (("n", n, 2), ("n_repeats", n_repeats, 2), ("concurrency", concurrency, 1)):
+        if number < smallest:
+            raise ConfigError(f"{name} is {number}; expected {smallest} or more")
     for probe, bound in (bounds or {}).items():
         if probe not in AUDIT_BOUNDS:
             raise ConfigError(unknown("probe", probe, AUDIT_BOUNDS))
         if not 0 <= bound <= 1:
             raise ConfigError(f"the bound of {probe!r} is {bound}; expected a number from 0 to 1")
-    return {**AUDIT_BOUNDS, **(bounds or {})}
-
-
-def _taken(answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: Sequence[Chunk], n: int) -> _Material:
     if not chunks and "documents" not in NEEDS[criterion]:
         answers = [replace(answer, contexts=()) for answer in answers]
     plain = spread(judgeable(answers, criterion, dataset, chunks), n)
@@ -184,43 +143,56 @@ def _taken(answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: 
             f"an audit by {criterion} takes answers to two or more questions, and {len(plain)} of {len(answers)} can "
             "be judged; the others are abstentions or failed, or lack a reference answer or documents"
         )
-    return _Material(plain, _wrong(plain))
+    wrong = _wrong(plain)
+    model = llms.load_llm(llm)
+
+    repeats = verdicts(plain, criterion, model, n_samples=n_repeats, concurrency=concurrency)
+    groups = {"as it is": [*plain, *wrong]}
+    for name, text in _ADDED.items():
+        groups[name] = [replace(one, answer=text.replace("{answer}", one.answer)) for one in groups["as it is"]]
+    groups["empty answer"] = [replace(one, answer="") for one in plain]
+    values = iter(
+        verdicts([one for group in groups.values() for one in group], criterion, model, concurrency=concurrency)
+    )
+    given = {name: [next(values)[0] for _ in group] for name, group in groups.items()}
+    pairs = [
+        Pair(str(i), one.question, one.answer, PADDING.replace("{answer}", one.answer), one.reference or "",
+             () if one.reference else one.documents)
+        for i, one in enumerate(plain)
+    ]  # fmt: skip
+    choices = choose(pairs, model, ("plain", "padded"), concurrency)
+
+    found: dict[str, list[float | None]] = {"repeated": []}
+    for samples in repeats:
+        gaps = [abs(a - b) for a, b in combinations([value for value in samples if value is not None], 2)]
+        found["repeated"].append(sum(gaps) / len(gaps) if gaps else None)
+    for name in _ADDED:
+        found[name] = [
+            None if before is None or after is None else after - before
+            for before, after in zip(given["as it is"], given[name], strict=True)
+        ]
+    found["places swapped"] = [None if one.consistent is None else float(not one.consistent) for one in choices]
+    found["wrong but fluent"] = given["as it is"][len(plain) :]
+    found["empty answer"] = given["empty answer"]
+    limits = {**AUDIT_BOUNDS, **(bounds or {})}
+    rows = [_row(probe, found[probe], limits[probe], criterion, len(plain), seed) for probe in AUDIT_BOUNDS]
+    frame = pd.DataFrame(rows)
+    for name in ("value", "ci_low", "ci_high"):
+        frame[name] = pd.to_numeric(frame[name]).astype("Float64").where(frame[name].notna())
+    return frame.astype({"certain": "boolean"})
 
 
 def _wrong(plain: Sequence[Material]) -> list[Material]:
-    """Each question with what answers another one, half the list away: a text that is fluent and right elsewhere."""
+    """Each question with the answer to another one, half the list away: fluent, but wrong here."""
     texts = [material.reference or material.answer for material in plain]
     count, wrong = len(plain), []
     for i, material in enumerate(plain):
         far = [(i + count // 2 + step) % count for step in range(count)]
         other = next((j for j in far if texts[j].strip() != texts[i].strip()), None)
         if other is None:
-            raise DataError("all answers are the same text, so none can stand for a wrong one; take other questions")
+            raise DataError("all answers are the same text, so none can serve as a wrong one; take other questions")
         wrong.append(replace(material, answer=texts[other]))
     return wrong
-
-
-def _groups(material: _Material) -> Iterator[tuple[str, list[Material]]]:
-    """What is asked once each, at temperature 0."""
-    both = [*material.plain, *material.wrong]
-    yield "as it is", both
-    for name, text in _ADDED.items():
-        yield name, [replace(one, answer=text.replace("{answer}", one.answer)) for one in both]
-    yield "empty answer", [replace(one, answer="") for one in material.plain]
-
-
-def _pairs(material: _Material) -> list[Pair]:
-    return [
-        Pair(str(i), one.question, one.answer, PADDING.replace("{answer}", one.answer), one.reference or "",
-             () if one.reference else one.documents)
-        for i, one in enumerate(material.plain)
-    ]  # fmt: skip
-
-
-def _distance(samples: Sequence[float | None]) -> float | None:
-    read = [value for value in samples if value is not None]
-    gaps = [abs(one - other) for one, other in combinations(read, 2)]
-    return sum(gaps) / len(gaps) if gaps else None
 
 
 def _row(
@@ -233,7 +205,7 @@ def _row(
         return {**about, **unknown_values, "certain": None, "means": _MEANS[probe]}
     mean = sum(value for _, value in scored) / len(scored)
     low, high = _interval(scored, seed, -1.0 if probe in _ADDED else 0.0)
-    # What is added may lower other verdicts with reason: padding is beside the point, and an author is a claim.
+    # Additions may lower other verdicts with reason: padding is off the point, and an author is a claim.
     either_way = probe in _ADDED and criterion == "correctness"
     passed = (abs(mean) if either_way else mean) <= bound + 1e-12
     certain = None
@@ -248,11 +220,8 @@ def _row(
     }  # fmt: skip
 
 
-def _interval(scored: Sequence[tuple[int, float]], seed: int, least: float) -> tuple[float | None, float | None]:
-    """Bootstrap over questions: the right and the wrong answer to one are drawn together.
-
-    `least` is the least value that there can be; the largest is 1.
-    """
+def _interval(scored: Sequence[tuple[int, float]], seed: int, smallest: float) -> tuple[float | None, float | None]:
+    """Bootstrap over questions: the right and the wrong answer to one are drawn together; values in [smallest, 1]."""
     questions = sorted({i for i, _ in scored})
     if len(questions) < 2:
         return None, None
@@ -264,20 +233,20 @@ def _interval(scored: Sequence[tuple[int, float]], seed: int, least: float) -> t
     draws = np.random.default_rng([seed, k]).multinomial(k, np.full(k, 1 / k), size=_RESAMPLES)
     low, high = np.quantile((draws @ sums) / (draws @ counts), [0.025, 0.975])
     if high - low < 1e-12:  # no resample of equal values holds another one
-        return _among_equals(float(low), k, least)
+        return _among_equals(float(low), k, smallest)
     return float(low), float(high)
 
 
-def _among_equals(value: float, k: int, least: float) -> tuple[float, float]:
-    """Interval of the mean of `k` equal values, to which imagined ones are added.
+def _among_equals(value: float, k: int, smallest: float) -> tuple[float, float]:
+    """Interval of the mean of `k` equal values with pseudo-observations added.
 
-    Of values from 0 on four, two of them 0 and two 1 (Agresti & Coull 1998), of changes half a -1, half a 1 and one 0
+    For values from 0 on: two of 0 and two of 1 (Agresti & Coull 1998); for changes: half a -1, half a 1 and one 0
     (Agresti & Min 2005).
     """
     from scipy.stats import t
 
-    values, counts = [value, 1.0, least, 0.0], [float(k), *((2.0, 2.0, 0.0) if least == 0.0 else (0.5, 0.5, 1.0))]
+    values, counts = [value, 1.0, smallest, 0.0], [float(k), *((2.0, 2.0, 0.0) if smallest == 0.0 else (0.5, 0.5, 1.0))]
     center = np.average(values, weights=counts)
     variance = np.average((np.array(values) - center) ** 2, weights=counts) / sum(counts)
     reach = float(t.ppf(0.975, k - 1)) * math.sqrt(variance)
-    return float(max(least, min(center - reach, value))), float(min(1.0, max(center + reach, value)))
+    return float(max(smallest, min(center - reach, value))), float(min(1.0, max(center + reach, value)))

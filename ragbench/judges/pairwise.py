@@ -1,4 +1,4 @@
-"""pairwise: which of two systems answers better, asked in both orders."""
+"""`pairwise`: the better of two systems' answers to each question, judged in both orders."""
 
 from __future__ import annotations
 
@@ -8,22 +8,15 @@ from dataclasses import dataclass, replace
 
 from ragbench import llms
 from ragbench.errors import ComparisonError, ConfigError, DataWarning, JudgeWarning
-from ragbench.judges.asking import LONGEST_ANSWER, Material
-from ragbench.judges.judging import materials_of, no_answer, warn_of_same_model
-from ragbench.prompts import (
-    JUDGE_SYSTEM,
-    PREFERENCE_SCHEMA,
-    UnreadableError,
-    ask_for_preference,
-    json_objects,
-    repair_preference,
-    without_thoughts,
-)
-from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, Preference
+from ragbench.judges.criteria import materials_of, no_answer, warn_of_same_model
+from ragbench.judges.requests import MAX_ANSWER
+from ragbench.prompts.judge_prompts import JUDGE_SYSTEM, PREFERENCE_SCHEMA, ask_for_preference, repair_preference
+from ragbench.prompts.replies import UnreadableError, json_objects, without_thoughts
+from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, LLMLike, Preference
 
 _REPLY_TOKENS = 400
 _TIMEOUT_S = 600.0
-_ENOUGH = 5  # comparisons from which a judge is called unable to tell
+_ENOUGH = 5  # comparisons that are needed for the warning about an inconsistent judge
 _CHOICES = {"first", "second", "tie"}
 
 
@@ -40,14 +33,14 @@ class Pair:
 
     def request(self, *, swapped: bool) -> str:
         first, second = (self.b, self.a) if swapped else (self.a, self.b)
-        first, second = first[:LONGEST_ANSWER], second[:LONGEST_ANSWER]
+        first, second = first[:MAX_ANSWER], second[:MAX_ANSWER]
         return ask_for_preference(self.question, first, second, reference=self.reference, documents=self.documents)
 
 
 def pairwise(
     answers_a: Sequence[Answer],
     answers_b: Sequence[Answer],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk] = (),
@@ -58,12 +51,12 @@ def pairwise(
     """Have a language model choose between two systems' answers to each question, in both orders.
 
     An answer wins (value 1 for the first system, 0 for the second) if the judge chooses it in both orders; two ties are
-    a tie (0.5). A choice that changes with the order is no decision, but a bias for a place: value None, state
-    "order_dependent", not `consistent`. Where half of the choices change, a warning says that this judge cannot tell
-    the two apart (see `preference_table`). Not asked about, each with its `state`:
-    two equal texts, and two abstentions, are ties; where an answer failed there is no verdict ("generation_failed"). An
-    abstention against an answer is put to the judge: it is better than a wrong answer. If one order's reply is
-    unreadable after one repair, or the judge fails, there is no verdict.
+    a tie (0.5). A choice that changes with the order is a position bias and not a decision: value None, state
+    "order_dependent", not `consistent`. Where half of the choices change, a warning reports that this judge cannot
+    distinguish the two (see `preference_table`). Without a request, and with their own `state`: two equal texts, and
+    two abstentions, are ties; where an answer failed there is no verdict ("generation_failed"). An abstention against
+    an answer is judged: it is better than a wrong answer. If one order's reply is unreadable after one repair, or the
+    judge fails, there is no verdict.
 
     The judge sees the question, both answers between tags that they cannot close, the reference answer where there is
     one, and where there is none the chunks of both. `bradley_terry` ranks several systems by such verdicts.
@@ -94,7 +87,7 @@ def pairwise(
     if concurrency < 1:
         raise ConfigError(f"concurrency is {concurrency}; expected 1 or more")
     pairs, decided = _pairs(answers_a, answers_b, dataset, chunks, names)
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
+    model = llms.load_llm(llm)
     if not allow_same_model:
         warn_of_same_model([*answers_a, *answers_b], model)
     asked = dict(zip([pair.query_id for pair in pairs], choose(pairs, model, names, concurrency), strict=True))
@@ -110,7 +103,7 @@ def pairwise(
     changed = sum(not one.consistent for one in asked_about)
     if len(asked_about) >= _ENOUGH and changed >= MOST_INCONSISTENT * len(asked_about):
         warnings.warn(
-            f"this judge cannot tell {names[0]!r} from {names[1]!r}: its choice changed with the order of the "
+            f"this judge cannot distinguish {names[0]!r} and {names[1]!r}: its choice changed with the order of the "
             f"two answers in {changed} of {len(asked_about)} comparisons; take a stronger judge or clearer criteria",
             JudgeWarning,
             stacklevel=2,
@@ -119,7 +112,7 @@ def pairwise(
 
 
 def choose(pairs: Sequence[Pair], llm: LLM, names: tuple[str, str], concurrency: int) -> list[Preference]:
-    """The judge's choice on each pair, asked in both orders."""
+    """The judge's choice on each pair in both orders."""
     prompts = [pair.request(swapped=swapped) for pair in pairs for swapped in (False, True)]
     replies = _ask(llm, prompts, concurrency, "preference")
     read = [_choice(reply) for reply in replies]
@@ -183,10 +176,10 @@ def _verdict(straight: _Choice, swapped: _Choice, names: tuple[str, str]) -> tup
             return None, None, state, problem
     points = {"first": 1.0, "tie": 0.5, "second": 0.0}
     one, other = points[straight[0]], 1.0 - points[swapped[0]]
-    said = f"{names[0]} first: {straight[0]}. {straight[1]}\n{names[1]} first: {swapped[0]}. {swapped[1]}"
+    explanation = f"{names[0]} first: {straight[0]}. {straight[1]}\n{names[1]} first: {swapped[0]}. {swapped[1]}"
     if one != other:
-        return None, False, "order_dependent", said
-    return one, True, "scored", said
+        return None, False, "order_dependent", explanation
+    return one, True, "scored", explanation
 
 
 def _pairs(
@@ -196,7 +189,7 @@ def _pairs(
     chunks: Sequence[Chunk],
     names: tuple[str, str],
 ) -> tuple[list[Pair], dict[str, Preference]]:
-    """The pairs to put to a judge, and the verdicts that need none."""
+    """The pairs to judge, and the verdicts that need no judge."""
     if names[0] == names[1]:
         raise ConfigError(f"both systems are called {names[0]!r}; give them two names")
     sides = [_by_query(answers, name) for answers, name in zip((answers_a, answers_b), names, strict=True)]
@@ -215,13 +208,15 @@ def _pairs(
     pairs, decided = [], {}
     for answer, material in zip(answers_a, a_materials, strict=True):
         rival = sides[1][answer.query_id]
-        if known := _without_asking(answer, rival, names):
+        if known := _without_request(answer, rival, names):
             decided[answer.query_id] = known
         else:
-            documents = () if material.reference else _documents(material, of_b[answer.query_id])
-            pairs.append(
-                Pair(answer.query_id, material.question, answer.text, rival.text, material.reference or "", documents)
-            )
+            other, documents = of_b[answer.query_id], {}
+            if not material.reference:  # each document once, in an order that does not reveal whose it is
+                ids, texts = (*material.chunk_ids, *other.chunk_ids), (*material.documents, *other.documents)
+                documents = dict(sorted(dict(zip(ids, texts, strict=True)).items()))
+            texts_of = (material.question, answer.text, rival.text, material.reference or "")
+            pairs.append(Pair(answer.query_id, *texts_of, tuple(documents.values())))
     return pairs, decided
 
 
@@ -234,13 +229,7 @@ def _by_query(answers: Sequence[Answer], name: str) -> Mapping[str, Answer]:
     return found
 
 
-def _documents(one: Material, other: Material) -> tuple[str, ...]:
-    """What both were answered from, each once and in an order that does not say whose it is."""
-    texts = dict(zip((*one.chunk_ids, *other.chunk_ids), (*one.documents, *other.documents), strict=True))
-    return tuple(texts[chunk_id] for chunk_id in sorted(texts))
-
-
-def _without_asking(one: Answer, other: Answer, names: tuple[str, str]) -> Preference | None:
+def _without_request(one: Answer, other: Answer, names: tuple[str, str]) -> Preference | None:
     for answer, name in ((one, names[0]), (other, names[1])):
         if answer.failed:
             why = f"the answer of {name} failed: {answer.error or 'no reason is given'}"

@@ -1,4 +1,4 @@
-"""Which answers people should label."""
+"""The answers that people should label."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import statistics
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -27,27 +28,25 @@ FIVE: Mapping[str, tuple[float, str]] = {
 
 
 class Scale(NamedTuple):
-    """What a labeller is asked, and the key, value and name of each verdict."""
+    """The question to a labeller, and the key, value and name of each verdict."""
 
     question: str
     verdicts: Mapping[str, tuple[float, str]]
 
 
 LABELLED: Mapping[str, Scale] = {
-    "correctness": Scale(
-        "Does the answer say the same as the reference answer, as an answer to this question?", YES_NO
-    ),
+    "correctness": Scale("Does the answer agree with the reference answer, as an answer to this question?", YES_NO),
     "relevance": Scale("How far does the answer address the question? Whether it is true does not matter.", FIVE),
-    "support": Scale("Do the documents below support everything that the answer says?", YES_NO),
-    "faithfulness": Scale("How much of what the answer says stands in the documents below?", FIVE),
+    "support": Scale("Do the documents below support every statement of the answer?", YES_NO),
+    "faithfulness": Scale("How much of the answer do the documents below support?", FIVE),
 }
-"""Criterion -> what a labeller is asked. The values are on the scale of the judge of that name."""
+"""Criterion -> the question to a labeller. The values are on the scale of the judge of that name."""
 
 DRAWS = ("questions", "answers")
 
 _BY_DOCUMENTS = {"faithfulness", "support"}
-_MOST_PER_QUESTION = 2
-_SPREAD_OF = ("semantic_similarity", "token_f1")  # where no judge has spoken
+_MAX_PER_QUESTION = 2
+_SPREAD_OF = ("semantic_similarity", "token_f1")  # where there are no judgements
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +81,24 @@ def choose_items(
     """Answers to label: a part drawn at random, which `calibrate` needs, and the most informative of the rest.
 
     Drawn at random are whole questions with the answers of all configurations, so that paired differences can be
-    calibrated, or single answers, which tell more about the means of many configurations; all are equally likely.
+    calibrated, or single answers, which are more informative about the means of many configurations; all with equal
+    probability.
     Informative are answers on which the judge's samples differ, to questions on which the configurations do (by the
     judge's values, or where there are none by semantic similarity or token F1); of one question the two answers that
-    are furthest from the others. Both come by turns, informative first, so whoever stops early has some of each.
+    are furthest from the others. Both alternate, informative first, so that a partly labelled sheet has some of each.
 
     Configurations that answered with the same text share one item (for faithfulness also the documents must be the
-    same). Failed answers, abstentions and empty ones are not asked about: `judge` does not judge them either. Nor, for
-    correctness, are questions without a reference answer.
+    same). Left out, as in `judge`, are failed answers, abstentions and empty ones, and for correctness questions
+    without a reference answer.
 
     Args:
         results: of one sweep, or one run in a list.
         criterion: "correctness", "relevance" or "faithfulness".
         dataset: the questions, with reference answers and categories.
         chunks: configuration -> what its answers were made from, shown as context; None shows none.
-        n: how many items; a few more where whole questions are drawn.
-        random_share: the share of items that are drawn at random, in [0, 1].
-        draw: "questions" or "answers": what is drawn at random.
+        n: number of items; a few more where whole questions are drawn.
+        random_share: fraction of the items that are drawn at random, in [0, 1].
+        draw: unit of the random draw, "questions" or "answers".
 
     Raises:
         ConfigError: an unknown criterion, a number out of range; faithfulness without `chunks`.
@@ -108,13 +108,22 @@ def choose_items(
         raise ConfigError(unknown("criterion", criterion, LABELLED))
     if n < 1 or not 0 <= random_share <= 1 or seed < 0:
         raise ConfigError(
-            f"n is {n}, random_share {random_share}, seed {seed}; expected 1 or more, a share from 0 to 1, 0 or more"
+            f"n is {n}, random_share {random_share}, seed {seed}; expected 1 or more, a number from 0 to 1, 0 or more"
         )
     if draw not in DRAWS:
         raise ConfigError(unknown("draw", draw, DRAWS))
     if criterion in _BY_DOCUMENTS and chunks is None and not any(a.passages for r in results for a in r.answers):
         raise ConfigError(f"{criterion} is judged by the documents; pass chunks={{configuration: its chunks}}")
-    _check_same_data(results, dataset)
+    if not results:
+        raise DataError("there is no result to label; name the folder of a sweep or of a run")
+    fingerprints = {result.name: result.config.get("dataset", {}).get("fingerprint") for result in results}
+    if other := [name for name, found in fingerprints.items() if found not in (None, dataset.fingerprint)]:
+        warnings.warn(
+            f"{len(other)} of {len(results)} results, first {other[0]!r}, were made from other data than {dataset!r}; "
+            "references and contexts may not be those of the answers",
+            DataWarning,
+            stacklevel=2,
+        )
     by_query = _items_by_query(results, criterion, dataset, chunks or {})
     if not by_query:
         raise DataError(
@@ -129,26 +138,7 @@ def choose_items(
     taken = {item.item_id for group in drawn for item in group}
     rest = {query_id: [item for item in own if item.item_id not in taken] for query_id, own in by_query.items()}
     informative = _informative(rest, results, criterion, max(0, n - len(taken)))
-    by_turns: list[LabelItem] = []
-    for i in range(max(len(informative), len(drawn))):
-        for part in (informative, drawn):
-            by_turns += part[i] if i < len(part) else []
-    return by_turns
-
-
-def _check_same_data(results: Sequence[Result], dataset: Dataset) -> None:
-    if not results:
-        raise DataError("there is no result to label; name the folder of a sweep or of a run")
-    other = [
-        r.name for r in results if r.config.get("dataset", {}).get("fingerprint") not in (None, dataset.fingerprint)
-    ]
-    if other:
-        warnings.warn(
-            f"{len(other)} of {len(results)} results, first {other[0]!r}, were made from other data than {dataset!r}; "
-            "references and contexts may not be those of the answers",
-            DataWarning,
-            stacklevel=3,
-        )
+    return [item for pair in zip_longest(informative, drawn, fillvalue=()) for group in pair for item in group]
 
 
 def _items_by_query(
@@ -162,23 +152,19 @@ def _items_by_query(
             case = cases.get(answer.query_id)
             if case is None:
                 raise DataError(
-                    f"{result.name!r} answers query {answer.query_id!r}, which is none of the {len(cases)} of "
-                    f"{dataset!r}; pass the dataset that was answered"
+                    f"{result.name!r} answers query {answer.query_id!r}, which is not in {dataset!r}; "
+                    "pass the dataset that was answered"
                 )
-            if _worth_a_label(answer, case, criterion):
+            lacks = criterion == "correctness" and not (case.reference_answer or "").strip()
+            if not (answer.failed or answer.abstained or lacks) and answer.text.strip():
                 contexts = _contexts(result.name, answer, texts)
                 key = (answer.text.strip(), *(contexts if criterion in _BY_DOCUMENTS else ()))
                 found.setdefault(answer.query_id, {}).setdefault(key, []).append((result.name, contexts))
     return {
-        query_id: [_item(cases[query_id], key, made, criterion) for key, made in found[query_id].items()]
+        query_id: [make_item(cases[query_id], criterion, key, made) for key, made in found[query_id].items()]
         for query_id in cases
         if query_id in found
     }
-
-
-def _worth_a_label(answer: Answer, case: Case, criterion: str) -> bool:
-    lacks = criterion == "correctness" and not (case.reference_answer or "").strip()
-    return not (answer.failed or answer.abstained or lacks) and bool(answer.text.strip())
 
 
 def _contexts(name: str, answer: Answer, texts: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
@@ -188,14 +174,15 @@ def _contexts(name: str, answer: Answer, texts: Mapping[str, Mapping[str, str]])
         return ()
     if missing := [chunk_id for chunk_id in answer.contexts if chunk_id not in texts[name]]:
         raise DataError(
-            f"{name!r}: the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is no id among "
+            f"{name!r}: the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is not among "
             f"its {len(texts[name])} chunks; was it made from another chunking? Cut the documents as "
             "that configuration did"
         )
     return tuple(texts[name][chunk_id] for chunk_id in answer.contexts)
 
 
-def _item(case: Case, key: tuple[str, ...], made: Sequence[tuple[str, tuple[str, ...]]], criterion: str) -> LabelItem:
+def make_item(case: Case, criterion: str, key: Sequence[str], made: Sequence[tuple[str, tuple[str, ...]]]) -> LabelItem:
+    """The item of an answer: `key` is its text and what else identifies it, `made` its configurations and contexts."""
     digest = hashlib.sha256(json.dumps([case.query_id, criterion, *key]).encode()).hexdigest()[:10]
     return LabelItem(
         f"item-{digest}",
@@ -206,31 +193,31 @@ def _item(case: Case, key: tuple[str, ...], made: Sequence[tuple[str, tuple[str,
         case.reference_answer or "",
         made[0][1],
         case.category,
-        tuple(name for name, _ in made),
+        tuple(name for name, _ in made if name),
     )
 
 
 def _informative(
     by_query: Mapping[str, Sequence[LabelItem]], results: Sequence[Result], criterion: str, n: int
 ) -> list[list[LabelItem]]:
-    """The items that a label would tell most about, grouped by question, best first; those without a reason last."""
+    """The items for which a label is most informative, grouped by question, best first; those without a reason last."""
     values, samples = _values(results, criterion), _samples(results, criterion)
     names = [result.name for result in results]
     ranked: list[tuple[float, LabelItem]] = []
     for query_id, items in by_query.items():
         known = [values[name, query_id] for name in names if (name, query_id) in values]
-        apart = max(known) - min(known) if known else 0.0
+        spread = max(known) - min(known) if known else 0.0
         middle = statistics.fmean(known) if known else 0.0
         own: list[tuple[float, LabelItem]] = []
         for item in items:
             unsure = max(samples.get((name, query_id), 0.0) for name in item.sources)
             off = max(abs(values.get((name, query_id), middle) - middle) for name in item.sources)
-            reasons = [f"configurations differ by {apart:.2f}"] if apart > 0 else []
+            reasons = [f"configurations differ by {spread:.2f}"] if spread > 0 else []
             reasons += [f"the judge's samples by {unsure:.2f}"] if unsure > 0 else []
-            why = "; ".join(reasons) or "nothing tells it apart"
+            why = "; ".join(reasons) or "no difference"
             own.append((off + unsure, replace(item, picked="informative", why=why)))
         own.sort(key=lambda pair: -pair[0])
-        ranked += [(apart + score, item) for score, item in own[:_MOST_PER_QUESTION]]
+        ranked += [(spread + score, item) for score, item in own[:_MAX_PER_QUESTION]]
     ranked.sort(key=lambda pair: -pair[0])
     groups: dict[str, list[LabelItem]] = {}
     for _, item in ranked[:n]:
@@ -239,7 +226,7 @@ def _informative(
 
 
 def _values(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], float]:
-    """(configuration, query_id) -> what is known of the answer: the judge's value, else a computed one."""
+    """(configuration, query_id) -> the judge's value of the answer, else that of a computed measure."""
     judged = {
         (r.name, j.query_id): j.value
         for r in results
@@ -249,24 +236,22 @@ def _values(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], 
     if judged:
         return judged
     for measure in _SPREAD_OF:
-        found = {
-            (result.name, str(query_id)): float(value)
-            for result in results
-            for query_id, value in result.scores.loc[result.scores["measure"] == measure, ["query_id", "value"]]
-            .dropna()
-            .itertuples(index=False)
-        }
-        if found:
-            return found
+        scored = {r.name: r.scores[r.scores["measure"] == measure].dropna(subset="value") for r in results}
+        if any(len(own) for own in scored.values()):
+            return {
+                (name, str(query_id)): float(value)
+                for name, own in scored.items()
+                for query_id, value in zip(own["query_id"], own["value"], strict=True)
+            }
     return {}
 
 
 def _samples(results: Sequence[Result], criterion: str) -> dict[tuple[str, str], float]:
     """(configuration, query_id) -> standard deviation of the judge's samples."""
-    spread = {}
-    for result in results:
-        for judgement in result.judgements:
-            read = [value for value in judgement.samples if value is not None]
-            if judgement.criterion == criterion and len(read) > 1:
-                spread[result.name, judgement.query_id] = statistics.pstdev(read)
-    return spread
+    read = {
+        (result.name, judgement.query_id): [value for value in judgement.samples if value is not None]
+        for result in results
+        for judgement in result.judgements
+        if judgement.criterion == criterion
+    }
+    return {key: statistics.pstdev(values) for key, values in read.items() if len(values) > 1}

@@ -1,12 +1,10 @@
-"""A sheet of labels that says what a heuristic score means: answers drawn evenly over the score, and read back.
+"""A label sheet for the calibration of a heuristic score: answers sampled evenly over the score, and read back.
 
-The sheet is that of `label_sheet`; the labeller does not see the scores. They are in a file next to it, with how each
-answer was picked.
+The sheet is that of `label_sheet`; the labeller does not see the scores, which are in a file next to it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -16,14 +14,14 @@ import numpy as np
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.files import write_durably
-from ragbench.labelling.items import LabelItem
+from ragbench.labelling.items import make_item
 from ragbench.labelling.sheet import label_sheet, read_sheet
 from ragbench.metrics.score_calibration import MIN_LABELS, Calibration, calibrate_threshold
 from ragbench.registry import measure_of
 from ragbench.types import Answer, Case
 
 _SCHEMA = 1
-_YES = 0.5  # the verdict from which on a label is positive, where a person gave a number instead of yes or no
+_YES = 0.5  # the smallest positive label, where a person gave a number instead of yes or no
 
 
 def scores_file(sheet: str | Path) -> Path:
@@ -45,10 +43,10 @@ def write_score_sheet(
     annotator: str = "me",
     seed: int = 0,
 ) -> int:
-    """Write a sheet of `n` answers to label, drawn over the whole range of a score; returns how many there are.
+    """Write a sheet of `n` answers to label, sampled over the whole range of a score; returns their number.
 
-    The answers are ordered by their score, and from a random start on taken at equal distances (a systematic sample):
-    every one is equally likely, and no part of the range is left out. In the sheet they are in random order.
+    A systematic sample of the answers in the order of their score: each has the same probability, and the whole range
+    is covered. In the sheet they are in random order.
 
     Args:
         cases: the questions.
@@ -56,16 +54,16 @@ def write_score_sheet(
         scores: query_id -> score of the answer; answers without one are not drawn.
         contexts: query_id -> the texts that the answer was made from.
         path: the sheet, ending in .csv; it must not exist.
-        measure: the score. Of groundedness it is asked whether the documents support the answer, else whether it
-            agrees with the reference answer.
-        model: what computed the scores, kept for the calibration.
+        measure: the score. For a groundedness measure the question is whether the documents support the answer, else
+            whether it agrees with the reference answer.
+        model: the model that computed the scores, kept for the calibration.
         source: the system's name.
-        n: how many.
-        annotator: who labels.
-        seed: of the draw.
+        n: number of answers.
+        annotator: name of the labeller.
+        seed: seed of the sample.
 
     Raises:
-        ConfigError: the file is there already, or does not end in .csv; fewer than 30 asked for.
+        ConfigError: the file exists, or does not end in .csv; `n` is below 30.
         DataError: fewer than 30 answers have a score.
     """
     file = Path(path)
@@ -90,21 +88,12 @@ def write_score_sheet(
     items, kept = [], {}
     for rank in np.floor((np.arange(count) + rng.random()) * len(scored) / count).astype(int):
         score, query_id = scored[rank]
-        case, answer = case_of[query_id], answer_of[query_id]
-        digest = hashlib.sha256(json.dumps([query_id, criterion, answer.text]).encode()).hexdigest()[:10]
-        item = LabelItem(
-            item_id=f"item-{digest}",
-            query_id=query_id,
-            criterion=criterion,
-            question=case.text,
-            answer=answer.text,
-            reference=case.reference_answer or "",
-            contexts=tuple(contexts.get(query_id, ())),
-            category=case.category,
-            sources=(source,) if source else (),
+        items.append(
+            make_item(
+                case_of[query_id], criterion, [answer_of[query_id].text], [(source, tuple(contexts.get(query_id, ())))]
+            )
         )
-        items.append(item)
-        kept[item.item_id] = {"score": score, "rank": int(rank) + 1}
+        kept[items[-1].item_id] = {"score": score, "rank": int(rank) + 1}
     label_sheet([items[i] for i in rng.permutation(len(items))], file, annotator=annotator)
     about = {
         "ragbench_scores": _SCHEMA,
@@ -120,9 +109,9 @@ def write_score_sheet(
 
 
 def calibrate_sheet(path: str | Path) -> Calibration:
-    """The calibration that a filled sheet gives; rows without a verdict are left out.
+    """The calibration from a completed sheet; rows without a verdict are left out.
 
-    Yes, or a number from 0.5, is positive. Of an answer that several people labelled the mean counts.
+    Yes, or a number from 0.5, is positive; labels of several people are averaged.
 
     Raises:
         DataError: no such sheet, no file with its scores, or too few labels; see `calibrate_threshold`.

@@ -1,7 +1,7 @@
-"""The sheet: a CSV file that a widget fills in click by click, or a person in a spreadsheet.
+"""The label sheet: a CSV file that is filled in with the widget or in a spreadsheet.
 
-It is UTF-8 with a byte order mark, by which Excel knows it. A cell that a spreadsheet would take for a formula, a
-number or a date gets an apostrophe in front, which is taken off again when the sheet is read.
+It is UTF-8 with a byte order mark, for Excel. A cell that a spreadsheet would take for a formula, a number or a date
+gets an apostrophe in front, which is removed when the sheet is read.
 """
 
 from __future__ import annotations
@@ -9,35 +9,36 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
-from ragbench.files import write_durably
+from ragbench.files import locked, write_durably
 from ragbench.labelling.items import LABELLED, LabelItem
 from ragbench.types import Answer
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_WAIT_S = 30.0
+
 COLUMNS = [
     "item", "question", "reference", "answer", "context", "verdict", "note", "annotator", "criterion", "query_id",
     "category", "picked", "source",
 ]  # fmt: skip
 
-LONGEST_CELL = 32_000
-"""Characters; Excel cuts a cell at 32,767 without a word."""
+MAX_CELL = 32_000
+"""Characters; Excel silently cuts a cell at 32,767."""
 
 _NEEDED = {"item", "verdict", "annotator", "criterion", "query_id", "picked", "source"}
 _IDS = ("query_id", "category", "annotator")
-# What spreadsheets run (OWASP, "CSV Injection"), also as full-width characters, and our own apostrophe.
+# Formulas that spreadsheets run (OWASP, "CSV Injection"), also as full-width characters, and our own apostrophe.
 _STARTS_FORMULA = "=+-@\t\r\n|%'＝＋－＠"
-# What they turn into a number, a date or a truth value: 007, 1e5, 3-4, MAR1, true.
+# Text that they convert to a number, a date or a truth value: 007, 1e5, 3-4, MAR1, true.
 _TURNED = re.compile(r"[\d.,:/#(]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|true|false)", re.IGNORECASE)
 _WORDS = {
     "yes": 1.0, "y": 1.0, "true": 1.0, "right": 1.0, "correct": 1.0,
@@ -46,19 +47,19 @@ _WORDS = {
 
 
 def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str = "me") -> Path:
-    """Write a sheet for one annotator, or add what is missing to one that is there; no label is ever lost.
+    """Write a sheet for one annotator, or add the missing items to an existing one; no label is ever lost.
 
     A second annotator may share the file: rows are added for them. In the widget they do not see the other's verdicts;
     in a spreadsheet they would, so give each a file of their own there. The column `source` holds a code for the
     configurations, not their names.
 
     Raises:
-        DataError: the file is there and no sheet.
+        DataError: the file exists and is not a sheet.
         ConfigError: no annotator, or no item.
     """
     path = Path(path)
     if not annotator.strip():
-        raise ConfigError("annotator is empty; give the person who labels a name")
+        raise ConfigError("annotator is empty; give the labeller a name")
     if not items:
         raise ConfigError("there is nothing to label; choose some items first")
     with _locked(path):
@@ -66,7 +67,7 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
         there = {row["item"]: row for row in sheet.rows if row["annotator"] == annotator}
         added = [_row(item, annotator) for item in items if item.item_id not in there]
         drawn = [there[i.item_id] for i in items if i.item_id in there and i.picked == "random"]
-        # What was informative in an earlier choice and is drawn now is one of the drawn; without it they are no sample.
+        # An item that was informative earlier and is drawn now belongs to the random sample.
         changed = [row for row in drawn if row["picked"] != "random"]
         for row in changed:
             row["picked"] = "random"
@@ -76,13 +77,14 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
 
 
 def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFrame:
-    """The sheet as a table of texts, apostrophes taken off; of one annotator, or of all. `value` is the verdict.
+    """The sheet as a table of texts without the apostrophes; of one annotator, or of all. `value` is the verdict.
 
-    A verdict is a number from 0 to 1 (with a point or a comma), yes, no, true, false, right or wrong; an empty one is
-    no label. A sheet may be separated by commas, semicolons or tabs, as spreadsheets of different countries write it.
+    A verdict is a number from 0 to 1 (with a point or a comma), yes, no, true, false, right or wrong; an empty one
+    means unlabelled. A sheet may be separated by commas, semicolons or tabs, as spreadsheets of different countries
+    write it.
 
     Raises:
-        DataError: no such file, no sheet, not UTF-8, or a verdict that cannot be read; with its line.
+        DataError: no such file, not a sheet, not UTF-8, or an unreadable verdict; with its line.
     """
     import pandas as pd
 
@@ -96,7 +98,7 @@ def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFram
 def save_label(
     path: str | Path, item_id: str, verdict: float | None, *, annotator: str = "me", note: str | None = None
 ) -> None:
-    """Enter a verdict (None takes it back) and, unless it is None, a note; the file is whole at any moment.
+    """Save a verdict (None removes it) and, unless it is None, a note; the file is replaced atomically.
 
     Raises:
         DataError: the sheet has no such item for this annotator.
@@ -119,17 +121,17 @@ def save_label(
 def load_labels(
     paths: str | Path | Sequence[str | Path], *, answers: Mapping[str, Sequence[Answer]] | None = None
 ) -> pd.DataFrame:
-    """People's verdicts from one or several sheets, for `judge_agreement` and `calibrate`.
+    """The labels of one or several sheets, for `judge_agreement` and `calibrate`.
 
     Args:
-        paths: of sheets, such as one for each annotator.
-        answers: configuration -> its answers. Their names take the place of the codes in the column `source`; labels
-            of other configurations are left out, and so are, with a warning, those of texts that a configuration no
-            longer answers with. None keeps the codes, which will do where the judgements are of one system.
+        paths: sheets, such as one for each annotator.
+        answers: configuration -> its answers. Their names replace the codes in the column `source`; labels of other
+            configurations are left out, and so are, with a warning, those of texts that are no longer the answer. None
+            keeps the codes, which is enough where the judgements are of one system.
 
     Returns:
         configuration, query_id, criterion, value, annotator, category, picked, note; one row per label and
-        configuration that gave the labelled answer. What is not labelled has no row.
+        configuration that gave the labelled answer.
 
     Raises:
         DataError: as `read_sheet`; a person labelled an item twice; or no label is of one of the configurations.
@@ -147,9 +149,9 @@ def load_labels(
                 raise DataError(f"{row['annotator']!r} labelled {row['item']!r} twice; keep one of the two rows")
             seen.add(key)
             for code in row["source"].split() or [""]:
-                if names is not None and code not in names:
+                name = code if names is None else names.get(code)
+                if name is None:
                     continue
-                name = code if names is None else names[code]
                 if names is not None and texts.get((name, row["query_id"])) != _normal(row["answer"]):
                     changed.append(f"{row['query_id']!r} of {name!r}")
                     continue
@@ -157,15 +159,15 @@ def load_labels(
                 rows.append([name, row["query_id"], row["criterion"], float(row["value"]), *about])
     if changed and rows:
         warnings.warn(
-            f"{len(changed)} labels are of texts that are no longer the answer, first to {changed[0]}; they are left "
+            f"{len(changed)} labels belong to texts that are no longer the answer, first {changed[0]}; they are left "
             "out. Label the new answers",
             DataWarning,
             stacklevel=2,
         )
     if seen and not rows:
         raise DataError(
-            f"none of {len(seen)} labels is of an answer of {', '.join(map(repr, (answers or {})))}"
-            + (f"; {len(changed)} are of texts that have changed since" if changed else "")
+            f"none of {len(seen)} labels belongs to an answer of {', '.join(map(repr, (answers or {})))}"
+            + (f"; {len(changed)} belong to texts that have changed since" if changed else "")
             + "; pass the results that were labelled, or label these"
         )
     columns = ["configuration", "query_id", "criterion", "value", "annotator", "category", "picked", "note"]
@@ -173,12 +175,12 @@ def load_labels(
 
 
 def _normal(text: str) -> str:
-    """The part of a text that survives a spreadsheet."""
-    return " ".join(text.replace("\x00", "").split())[: LONGEST_CELL // 2]
+    """The part of a text that a spreadsheet leaves unchanged."""
+    return " ".join(text.replace("\x00", "").split())[: MAX_CELL // 2]
 
 
 def progress_table(path: str | Path) -> pd.DataFrame:
-    """How far everybody is: annotator, picked ("random" or "informative"), labelled, of."""
+    """Progress by annotator: annotator, picked ("random" or "informative"), labelled, of."""
     sheet = read_sheet(path)
     groups = sheet.assign(labelled=sheet["value"].notna()).groupby(["annotator", "picked"], sort=False)["labelled"]
     table = groups.agg(labelled="sum", of="size").reset_index()
@@ -186,7 +188,7 @@ def progress_table(path: str | Path) -> pd.DataFrame:
 
 
 def source_code(name: str) -> str:
-    """What stands for a configuration in a sheet, so that the labeller does not know which it is.
+    """The code of a configuration in a sheet, so that the labeller does not know which it is.
 
     >>> source_code("bm25-fixed-512")
     'c0e299898'
@@ -195,13 +197,13 @@ def source_code(name: str) -> str:
 
 
 def verdict_of(text: str) -> float:
-    """The number that a cell means.
+    """The value of a verdict cell.
 
     >>> verdict_of("yes"), verdict_of("0,75")
     (1.0, 0.75)
 
     Raises:
-        ValueError: it is none.
+        ValueError: it cannot be read.
     """
     word = text.strip().casefold()
     value = _WORDS[word] if word in _WORDS else float(word.replace(",", "."))
@@ -210,46 +212,36 @@ def verdict_of(text: str) -> float:
     return value
 
 
-def shielded(text: str, *, is_id: bool = False) -> str:
-    """The text as a cell that no spreadsheet runs or changes.
+def escaped(text: str, *, is_id: bool = False) -> str:
+    """The text escaped as a cell that no spreadsheet runs or changes.
 
-    >>> shielded("=HYPERLINK(1)"), shielded("plain"), shielded("3-4", is_id=True)
+    >>> escaped("=HYPERLINK(1)"), escaped("plain"), escaped("3-4", is_id=True)
     ("'=HYPERLINK(1)", 'plain', "'3-4")
     """
     text = text.replace("\x00", "")
-    if len(text) > LONGEST_CELL:
-        text = f"{text[:LONGEST_CELL]} … (cut)"
+    if len(text) > MAX_CELL:
+        text = f"{text[:MAX_CELL]} … (cut)"
     first = text.lstrip(" \xa0\u3000")[:1]
     risky = bool(first) and (first in _STARTS_FORMULA or (is_id and _TURNED.match(text) is not None))
     return f"'{text}" if risky or text[:1] == "'" else text
 
 
 def bare(cell: str) -> str:
-    """What stood in the cell before it was shielded."""
+    """The text of a cell before `escaped`."""
     return cell[1:] if cell.startswith("'") else cell
 
 
-class _Sheet:
-    def __init__(self, columns: list[str], rows: list[dict[str, str]], delimiter: str) -> None:
-        self.columns, self.rows, self.delimiter = columns, rows, delimiter
+class _Sheet(NamedTuple):
+    columns: list[str]
+    rows: list[dict[str, str]]
+    delimiter: str
 
 
 def _row(item: LabelItem, annotator: str) -> dict[str, str]:
-    return {
-        "item": item.item_id,
-        "question": item.question,
-        "reference": item.reference,
-        "answer": item.answer,
-        "context": "\n\n".join(f"[{i}] {text}" for i, text in enumerate(item.contexts, 1)),
-        "verdict": "",
-        "note": "",
-        "annotator": annotator,
-        "criterion": item.criterion,
-        "query_id": item.query_id,
-        "category": item.category,
-        "picked": item.picked,
-        "source": " ".join(source_code(name) for name in item.sources),
-    }
+    contexts = "\n\n".join(f"[{i}] {text}" for i, text in enumerate(item.contexts, 1))
+    sources = " ".join(source_code(name) for name in item.sources)
+    cells = [item.item_id, item.question, item.reference, item.answer, contexts, "", "", annotator, item.criterion]
+    return dict(zip(COLUMNS, [*cells, item.query_id, item.category, item.picked, sources], strict=True))
 
 
 def _read(path: Path) -> _Sheet:
@@ -266,27 +258,28 @@ def _read(path: Path) -> _Sheet:
     columns = [name.strip() for name in next(reader, [])]
     if lacking := _NEEDED - set(columns):
         raise DataError(
-            f"{path.name} is no label sheet: it lacks the column {', '.join(sorted(lacking))}; expected "
+            f"{path.name} is not a label sheet: it lacks the column {', '.join(sorted(lacking))}; expected "
             f"{', '.join(COLUMNS)}"
         )
     rows = []
     for cells in reader:
         if not any(cells):
             continue
+        place = f"{path.name}, line {reader.line_num}"
         if len(cells) != len(columns):
-            raise DataError(f"{path.name}, line {reader.line_num}: {len(cells)} cells, expected {len(columns)}")
+            raise DataError(f"{place}: {len(cells)} cells, expected {len(columns)}")
         row = {name: bare(cell) for name, cell in zip(columns, cells, strict=True)}
         row["verdict"] = row["verdict"].strip()
         if row["criterion"] not in LABELLED:
-            raise DataError(f"{path.name}, line {reader.line_num}: {unknown('criterion', row['criterion'], LABELLED)}")
+            raise DataError(f"{place}: {unknown('criterion', row['criterion'], LABELLED)}")
         if row["verdict"]:
             try:
                 verdict_of(row["verdict"])
             except ValueError as exc:
-                raise DataError(
-                    f"{path.name}, line {reader.line_num}: the verdict {row['verdict']!r} cannot be read; expected a "
-                    "number from 0 to 1, yes, no, or nothing"
-                ) from exc
+                why = (
+                    f"the verdict {row['verdict']!r} cannot be read; expected a number from 0 to 1, yes, no, or nothing"
+                )
+                raise DataError(f"{place}: {why}") from exc
         rows.append(row)
     return _Sheet(columns, rows, delimiter)
 
@@ -296,23 +289,16 @@ def _write(path: Path, columns: Sequence[str], rows: Sequence[dict[str, str]], d
     writer = csv.writer(out, delimiter=delimiter, lineterminator="\n")
     writer.writerow(columns)
     for row in rows:
-        writer.writerow(
-            [shielded(row[name], is_id=name in _IDS) if name != "verdict" else row[name] for name in columns]
-        )
+        writer.writerow(row[c] if c == "verdict" else escaped(row[c], is_id=c in _IDS) for c in columns)
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write_durably(aside, "\ufeff" + out.getvalue())
-        os.replace(aside, path)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_durably(path, "\ufeff" + out.getvalue())
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Two annotators may click at once."""
-    from filelock import FileLock
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(path.with_name(f".{path.name}.lock"), timeout=30):
-        yield
+    """Two annotators may save at the same time."""
+    try:
+        with locked(path.with_name(f".{path.name}.lock"), timeout_s=_WAIT_S):
+            yield
+    except TimeoutError as exc:
+        raise DataError(f"{path} has been locked by another process for {_WAIT_S:g} s; try again later") from exc

@@ -1,4 +1,4 @@
-"""The sheet as a form in JupyterLab: one answer at a time, one key or click per verdict."""
+"""The label sheet as a form in JupyterLab: one answer at a time, one key or click per verdict."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class LabelWidget:
     """Labels a sheet: `LabelWidget("labels.csv", annotator="me")` as the last line of a cell shows it.
 
     Each verdict is in the file before the next answer appears, so closing the notebook loses nothing, and opening it
-    again goes on with the first answer without one. Keys work while the cursor is in the small field: the verdict's
+    again continues with the first unlabelled answer. Keys work while the cursor is in the small field: the verdict's
     key, `s` for the next answer, `b` for the one before; or click. A note is saved with the verdict, or when its answer
-    is left. What other annotators said, what a judge said, and which configuration wrote the answer are not shown.
+    is left. The labels of others, judgements and the configuration of an answer are not shown.
 
     Raises:
-        DataError: no sheet, or no row in it for this annotator.
+        DataError: not a sheet, or no row in it for this annotator.
     """
 
     def __init__(self, path: str | Path, *, annotator: str = "me") -> None:
@@ -34,10 +34,7 @@ class LabelWidget:
         sheet = read_sheet(self._path, annotator=annotator)
         if sheet.empty:
             raise DataError(f"{self._path.name} has no row for {annotator!r}; write them with label_sheet first")
-        self._rows: list[dict[str, Any]] = [
-            {**{str(name): cell for name, cell in row.items()}, "value": value}
-            for row, value in zip(sheet.to_dict("records"), sheet["value"].astype(object), strict=True)
-        ]
+        self._rows: list[dict[Any, Any]] = sheet.astype(object).to_dict("records")
         for row in self._rows:
             row["value"] = None if row["verdict"] == "" else float(row["value"])
         self._place = next((i for i, row in enumerate(self._rows) if row["value"] is None), 0)
@@ -52,11 +49,11 @@ class LabelWidget:
 
     @property
     def labelled(self) -> int:
-        """How many items have a verdict."""
+        """The number of items with a verdict."""
         return sum(row["value"] is not None for row in self._rows)
 
     def label(self, verdict: float) -> None:
-        """Save the verdict on what is shown, with the note, and go on to the next answer without one."""
+        """Save the verdict and the note of the item shown, and move to the next unlabelled one."""
         row = self._rows[self._place]
         save_label(self._path, self.item_id, verdict, annotator=self._annotator, note=self._note.value)
         row["value"], row["note"] = verdict, self._note.value
@@ -65,7 +62,7 @@ class LabelWidget:
         self._show()
 
     def go(self, step: int) -> None:
-        """Show another answer, 1 for the next and -1 for the one before; nothing is saved but a changed note."""
+        """Show another answer, 1 for the next and -1 for the one before; only a changed note is saved."""
         self._save_note()
         self._place = (self._place + step) % len(self._rows)
         self._show()
@@ -99,15 +96,11 @@ class LabelWidget:
     def _show(self) -> None:
         row = self._rows[self._place]
         scale = LABELLED[row["criterion"]]
-        said = next((name for value, name in scale.verdicts.values() if value == row["value"]), row["value"])
-        state = "" if row["value"] is None else f", labelled: <b>{escape(str(said))}</b>"
+        verdict = next((name for value, name in scale.verdicts.values() if value == row["value"]), row["value"])
+        state = "" if row["value"] is None else f", labelled: <b>{escape(str(verdict))}</b>"
         self._progress.value = self.labelled
         self._count.value = f"{self.labelled} of {len(self._rows)} labelled; this is number {self._place + 1}{state}"
-        parts = [
-            ("Question", row["question"]),
-            ("Reference answer", row.get("reference", "")),
-            ("Answer", row["answer"]),
-        ]
+        parts = [("Question", row["question"]), ("Reference answer", row.get("reference")), ("Answer", row["answer"])]
         self._text.value = "".join(_block(name, text) for name, text in parts if text) + _folded(row.get("context", ""))
         self._choices.children = (self._keys, *self._verdicts[row["criterion"]], *self._moves)
         self._asked.value = f"<b>{escape(scale.question)}</b>"
@@ -141,16 +134,14 @@ class LabelWidget:
 
 
 def _block(name: str, text: str) -> str:
-    shown = (
-        f'<div style="white-space: pre-wrap; border-left: 3px solid #0072B2; padding-left: 8px">{escape(text)}</div>'
-    )
-    return f"<p><b>{escape(name)}</b></p>{shown}"
+    style = "white-space: pre-wrap; border-left: 3px solid #0072B2; padding-left: 8px"
+    return f'<p><b>{escape(name)}</b></p><div style="{style}">{escape(text)}</div>'
 
 
 def _folded(context: str) -> str:
     if not context:
         return ""
     return (
-        "<details open><summary><b>Documents it was written from</b></summary>"
+        "<details open><summary><b>Documents that it was written from</b></summary>"
         f'<div style="white-space: pre-wrap; max-height: 20em; overflow: auto">{escape(context)}</div></details>'
     )

@@ -8,20 +8,28 @@ RAG_EVAL_<P>_API_KEY (or <P>_API_KEY) for the latter two; RAG_EVAL_GGUF_MODEL (a
 
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from ragbench.errors import ConfigError, DataWarning, unknown
+from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.llms.claude import Claude
 from ragbench.llms.gguf import Gguf, check_file
 from ragbench.llms.ollama import Ollama
 from ragbench.llms.openai import HOSTED, OpenAI
+from ragbench.llms.scripted import ScriptedLLM
 from ragbench.llms.settings import Settings, current_settings
 from ragbench.llms.stored import Provider, StoredLLM
+from ragbench.types import LLM
 
 PROVIDERS = ("anthropic", "gguf", "ollama", "openai")
+OWN_PREFIXES = (*PROVIDERS, "scripted")
+"""What comes before the colon in names of models that are not modules."""
 DEFAULT_MODELS = {"ollama": "llama3.1:8b", "anthropic": "claude-sonnet-5-5"}
 """The model of a provider where none is named; others have no default."""
 
@@ -29,7 +37,7 @@ _RETIRED = {"claude-3-5-sonnet-20241022": "claude-sonnet-5-5"}  # served no more
 _OLLAMA = "http://localhost:11434"
 
 
-def load_llm(name: str = "env", settings: Settings | None = None) -> StoredLLM:
+def load_llm(name: str | LLM | Callable[[str], Any] = "env", settings: Settings | None = None) -> LLM:
     """The model of that name: "anthropic:<model>", "ollama:<model>", "openai:<model>", "gguf:<file>" or "env".
 
     "openai" is any OpenAI-compatible server; "env" takes provider and model from the environment (see this module).
@@ -37,12 +45,33 @@ def load_llm(name: str = "env", settings: Settings | None = None) -> StoredLLM:
     cannot answer. Without `settings` those of the environment hold (`current_settings`). Raises ConfigError when
     something is missing, and says what to set.
 
+    One of your own is an `LLM`, a function from a prompt to a text (or a `Completion`), or "package.module:attribute",
+    which names one. Its replies are not stored.
+
     >>> load_llm("ollama:llama3.1:8b").name
     'ollama:llama3.1:8b'
     >>> load_llm("olama:llama3.1:8b")
     Traceback (most recent call last):
     ragbench.errors.ConfigError: unknown LLM provider 'olama'; did you mean 'ollama'? Known: anthropic, gguf, ...
+    >>> load_llm(lambda prompt: prompt.upper()).generate("hello").text
+    'HELLO'
     """
+    if not isinstance(name, str) or is_import(name, OWN_PREFIXES):
+        return _own(imported(name, "llm") if isinstance(name, str) else name)
+    return stored_llm(name, settings)
+
+
+def _own(given: Any) -> LLM:
+    model = given() if inspect.isclass(given) else given
+    if isinstance(model, LLM):
+        return model
+    if not callable(model):
+        raise ConfigError(f"llm {model!r}: expected a name, an LLM, or a function of a prompt that returns a text")
+    return ScriptedLLM(model, name=f"function:{object_name(given)}")
+
+
+def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
+    """The model of a provider."""
     provider, model = parse(name)
     offline = (settings or current_settings()).replies == "offline"
     client: Provider
@@ -79,7 +108,7 @@ def own_server(name: str) -> str:
     return _base_url(provider.upper(), default)
 
 
-def check_llm(name: str, settings: Settings | None = None) -> StoredLLM:
+def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None = None) -> LLM:
     """The model of that name; ConfigError when it could not be asked: unknown provider, no model, no key, no file.
 
     Also when a maximum cost is set and the model's price is unknown. Nothing is sent, nothing is loaded.
@@ -89,7 +118,8 @@ def check_llm(name: str, settings: Settings | None = None) -> StoredLLM:
     ragbench.errors.ConfigError: gguf:...: there is no such file to read (...
     """
     model = load_llm(name, settings)
-    model.check_budget()
+    if isinstance(model, StoredLLM):
+        model.check_budget()
     return model
 
 
@@ -106,7 +136,7 @@ def parse(name: str) -> tuple[str, str]:
         name = named_model(name)
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS:
-        raise ConfigError(unknown("LLM provider", provider, PROVIDERS))
+        raise ConfigError(unknown("LLM provider", provider, PROVIDERS, f"{', '.join(PROVIDERS)}, {FORM}"))
     if not model:
         raise ConfigError(f"{name!r} names no model; write {provider}:<{'file' if provider == 'gguf' else 'model'}>")
     if provider == "anthropic" and model in _RETIRED and not _base_url("ANTHROPIC", ""):

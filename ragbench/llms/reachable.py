@@ -11,7 +11,7 @@ from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.providers import PROVIDERS, check_llm, load_llm, own_server, parse
 from ragbench.llms.settings import Settings, current_settings
 from ragbench.llms.stored import StoredLLM
-from ragbench.types import LLM
+from ragbench.types import LLMLike
 
 
 def unavailable(name: str = "env") -> str:
@@ -42,7 +42,7 @@ def _unheard(name: str, settings: Settings) -> str:
     return f"{':'.join(parse(name))}: no server takes connections at {parts.hostname}, port {_port(where)}"
 
 
-def check_servers(*models: str | LLM, settings: Settings | None = None) -> None:
+def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
     """Refuse models that cannot be asked here and now, before any work is done for them.
 
     "" and "extractive" are no models, and a model of your own is taken as it is. Offline, or in a dry run, no server
@@ -57,7 +57,7 @@ def check_servers(*models: str | LLM, settings: Settings | None = None) -> None:
     for model in models:
         if model in ("", "extractive"):
             continue
-        llm = check_llm(model, settings) if isinstance(model, str) else model
+        llm = check_llm(model, settings)
         if active_dry_run() is None and isinstance(llm, StoredLLM) and (reason := _unheard(llm.name, llm.settings)):
             raise ModelError(
                 f"{reason}. Start it, name another address in RAG_EVAL_{parse(llm.name)[0].upper()}_BASE_URL, or take "

@@ -1,7 +1,7 @@
-"""How close an answer is to what is known to be right, without asking a language model.
+"""Similarity of an answer to its labels, without a language model.
 
-All lie in [0, 1] and higher is better. They reward wording: a right answer in other words can score low, a wrong one
-that repeats the reference can score high. Compare configurations by them, not answers with the truth.
+All are in [0, 1], higher is better. They reward wording: a correct answer in other words can score low, a wrong one
+that repeats the reference can score high. Use them to compare configurations, not to verify answers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ragbench.errors import DataError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-# scripts written without spaces between words: each sign counts as a word
+# scripts written without spaces between words: each character counts as a word
 _SIGN = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
 _NUMBER = r"(?:(?<!\w)[-\u2212])?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)*|\d+(?:\.\d+)*)"
 _OPERATOR = re.compile(r"[=+^<>|~&@#*]")
@@ -41,13 +41,13 @@ _DROPPED = _Dropped()
 
 
 def token_f1(answer: str, reference: str) -> float:
-    """Harmonic mean of the shares of words that answer and reference have in common, in [0, 1].
+    """Harmonic mean of word precision and recall of an answer against the reference, in [0, 1].
 
-    As SQuAD has it (Rajpurkar et al. 2016): words after lower-casing and removing punctuation and the articles a, an,
+    As in SQuAD (Rajpurkar et al. 2016): words after lower-casing and removing punctuation and the articles a, an,
     the, counted as often as they occur in both. For ASCII this is SQuAD's own number; beyond it, letters are
     compared after NFKC and case folding, punctuation of every script is dropped, and scripts without spaces
-    (Chinese, Japanese, Thai ...) count by sign. Where nothing is left of either text, it is 1 if they are the same and
-    0 otherwise.
+    (Chinese, Japanese, Thai ...) count by character. Where no word is left of either text, it is 1 if they are equal,
+    else 0.
 
     >>> token_f1("The tower is in Paris, France.", "in Paris")
     0.5714285714285715
@@ -63,13 +63,12 @@ def token_f1(answer: str, reference: str) -> float:
 
 
 def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
-    """The share of `facts` that the answer states in one of their wordings, in [0, 1]; NaN if there are no facts.
+    """The fraction of `facts` that the answer states in one of their wordings, in [0, 1]; NaN if there are no facts.
 
-    A fact is a sequence of wordings: the fact itself, then aliases. A wording counts where its words stand in the
-    answer one after another, whatever the case and the punctuation between them, and never as part of longer words.
-    A number is one word, with its sign and decimals: "3" is not stated by "3.5", "13" or "-3"; "1,000" is "1000".
-    A wording with operators, such as "2**n" or "C++", is looked for as it is written but for case and white space, and
-    so is one without letters and digits, such as "**": signs like these are no punctuation.
+    A fact is a sequence of wordings: the fact itself, then aliases. A wording is stated if the answer contains
+    its words in a row, ignoring case and punctuation, and not as part of longer words. A number is one word, with its
+    sign and decimals: "3" is not stated by "3.5", "13" or "-3"; "1,000" is "1000". A wording with operators, such as
+    "2**n" or "C++", or without letters and digits, such as "**", must match exactly but for case and white space.
 
     >>> facts = [["1889"], ["300 m", "330 metres", "330 m"], ["Eiffel", "G. Eiffel"]]
     >>> gold_fact_coverage("It opened in 1889, and is 330 m tall.", facts)
@@ -97,21 +96,19 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
 
 
 def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
-    """The share of `keywords` that stand in the answer, in [0, 1]; NaN if there are none. A keyword asked for twice
-    counts once.
+    """The fraction of distinct `keywords` that the answer contains, in [0, 1]; NaN if there are none.
 
-    A keyword is one or more words and stands on word borders, as a gold fact does (`gold_fact_coverage`): "cat" is not
-    in "concatenate", nor "3" in "3.5". Inflected forms are other words.
+    A keyword is one or more words, matched at word boundaries as a gold fact (`gold_fact_coverage`): "cat" is not in
+    "concatenate", nor "3" in "3.5". Inflected forms are other words.
 
     >>> keyword_coverage("Reset it under Settings, then log in again.", ["settings", "log in", "password"])
     0.6666666666666666
     """
-    wanted = list(dict.fromkeys(_keywords(keywords)))
-    return gold_fact_coverage(answer, [[keyword] for keyword in wanted])
+    return gold_fact_coverage(answer, [[keyword] for keyword in dict.fromkeys(_keywords(keywords))])
 
 
 def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
-    """The keywords that do not stand in the answer, each once, in their order.
+    """The keywords that the answer does not contain, each once, in their order.
 
     >>> missing_keywords("Reset it under Settings.", ["settings", "log in", "password"])
     ['log in', 'password']
@@ -122,7 +119,7 @@ def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
 
 
 def contains_all(answer: str, keywords: Sequence[str]) -> float:
-    """1 if every keyword stands in the answer (by the rules of `keyword_coverage`), else 0; NaN if there are none.
+    """1 if the answer contains every keyword (by the rules of `keyword_coverage`), else 0; NaN if there are none.
 
     >>> contains_all("Reset it under Settings.", ["settings", "reset"]), contains_all("Reset it.", ["settings"])
     (1.0, 0.0)
@@ -135,8 +132,8 @@ def semantic_similarity(
 ) -> npt.NDArray[np.float64]:
     """Cosine of each row of `answers` (n, dimension) with the same row of `references`: n values, clipped to [0, 1].
 
-    A row of zeros, the vector of an empty text, scores 0. Values are rounded to 6 decimals: beyond them the same text
-    may differ with the batch it was embedded in. What is high depends on the model; compare within one model only.
+    A row of zeros, the vector of an empty text, scores 0. Values are rounded to 6 decimals, because
+    further digits of an embedding depend on its batch. The scale depends on the model: compare within one model only.
 
     >>> semantic_similarity(np.array([[1.0, 0.0], [3.0, 4.0]]), np.array([[-1.0, 0.0], [3.0, 0.0]])).tolist()
     [0.0, 0.6]
@@ -162,8 +159,8 @@ def squad_words(text: str) -> list[str]:
 def words(text: str) -> list[str]:
     """The words of a text as facts and keywords are compared: NFKC, case folded, without punctuation.
 
-    A number is one word with its sign and decimals and without thousands separators; of scripts that are written
-    without spaces each sign is one.
+    A number is one word with its sign and decimals and without thousands separators; in scripts without spaces each
+    character is one.
 
     >>> words("It's 1,000.5 m - ½ of THAT.")
     ['it', 's', '1000.5', 'm', '1', '2', 'of', 'that']

@@ -1,18 +1,18 @@
-"""How good chunks are: what they hold of the evidence, and what they are like by themselves.
+"""Measures of chunks: their overlap with the evidence, and statistics of a chunking.
 
 The span measures follow Smith & Troynikov 2024, "Evaluating Chunking Strategies for Retrieval" (Chroma technical
-report). With T the characters of the evidence, each counted once however many spans hold it, and R the characters
-of the retrieved chunks, each counted as often as it was retrieved::
+report). With T the characters of the evidence, each counted once, and R the characters of the
+retrieved chunks, each counted as often as it was retrieved::
 
-    recall           |T and R| / |T|    what was found of the evidence; a character found twice counts once
-    precision        |T and R| / |R|    what of the retrieved text is evidence
+    recall           |T and R| / |T|    the fraction of the evidence that was found; each character counts once
+    precision        |T and R| / |R|    the fraction of the retrieved text that is evidence
     iou              |T and R| / (|T| + |R| - |T and R|)
-    precision_omega  |T and O| / |O|, with O the characters of all chunks that hold a character of the evidence, each
-                     once: the precision that the chunking allows when all evidence is found
+    precision_omega  |T and O| / |O|, with O the characters of all chunks that contain a character of the evidence,
+                     each once: the precision of the chunking when all evidence is found
 
-All lie in [0, 1], higher is better. That text which overlapping chunks share counts once in O, and as often as it was
-retrieved in R, is how the report's published figures were computed: with its tokenizer and the evidence it is about,
-these formulas give its precision-omega for windows with and without overlap. Unlike the reference code, ranges that
+All are in [0, 1], higher is better. Text in overlapping chunks counts once in O, and as often as it was retrieved in R,
+as in the report's published figures: with its tokenizer and evidence, these formulas give its precision-omega for
+windows with and without overlap. Unlike the reference code, ranges that
 only touch do not intersect, and the retrieved list is not cut at the number of chunks that hold evidence.
 """
 
@@ -39,10 +39,9 @@ if TYPE_CHECKING:
 def span_scores(retrieved: Sequence[Chunk], evidence: Sequence[Span], all_chunks: Iterable[Chunk]) -> dict[str, float]:
     """Recall, precision, precision-omega and IoU of one question; see the top of this module.
 
-    `all_chunks` is the whole chunking, `retrieved` what was found of it, in any order; a chunk that stands in it
-    twice counts twice. Nothing retrieved: recall, precision and IoU are 0. Evidence that no chunk holds:
-    precision_omega is 0. No evidence: nothing can be said, all four are NaN. A span that ends before it begins or
-    is empty raises DataError.
+    `all_chunks` is the whole chunking, `retrieved` a part of it in any order; a repeated chunk counts twice. Nothing
+    retrieved: recall, precision and IoU are 0. Evidence in no chunk: precision_omega is 0. No evidence: all four are
+    NaN. A span that ends before it begins or is empty raises DataError.
 
     >>> a, b = Chunk("d#0", "d", 0, 10, "x" * 10), Chunk("d#1", "d", 10, 30, "x" * 20)
     >>> span_scores([b], [Span("d", 5, 15), Span("d", 8, 20)], [a, b])  # evidence: 5 to 20; found: 10 to 20
@@ -92,12 +91,12 @@ def check_spans(spans: Iterable[Span]) -> None:
             )
 
 
-# Ranges: everything below works on one axis on which the documents lie one behind the other, so that the questions and
-# documents of a whole run are compared by a few sorted searches, and nothing grows as chunks x spans.
+# Ranges: the documents are concatenated on one axis, so that the questions and documents of a whole run are compared by
+# a few sorted searches, and nothing grows as chunks x spans.
 
 
 def places(pieces: Iterable[Span | Chunk]) -> dict[str, int]:
-    """Where each document begins on the axis, with room for all these pieces and a gap of one after it.
+    """The start of each document on the axis, with room for all these pieces and a gap of one after it.
 
     >>> places([Span("a", 0, 5), Span("b", 2, 4), Span("a", 1, 9)])
     {'a': 0, 'b': 10}
@@ -112,9 +111,10 @@ def places(pieces: Iterable[Span | Chunk]) -> dict[str, int]:
 
 def ranges(pieces: Sequence[Span | Chunk], place: Mapping[str, int]) -> Ranges:
     """The starts and ends of these pieces on the axis."""
-    base = np.fromiter((place[piece.doc_id] for piece in pieces), np.int64, count=len(pieces))
-    starts = np.fromiter((piece.start for piece in pieces), np.int64, count=len(pieces))
-    ends = np.fromiter((piece.end for piece in pieces), np.int64, count=len(pieces))
+    base, starts, ends = (
+        np.fromiter(values, np.int64, count=len(pieces))
+        for values in ((place[p.doc_id] for p in pieces), (p.start for p in pieces), (p.end for p in pieces))
+    )
     return base + starts, base + ends
 
 
@@ -133,7 +133,7 @@ def union(starts: IntArray, ends: IntArray) -> Ranges:
 
 
 def first_cover(truth: Ranges, held: Ranges) -> tuple[IntArray, IntArray, IntArray]:
-    """Cut `truth` at the borders of `held` and say, for each part, which range of `held` is the first to hold it.
+    """Cut `truth` at the boundaries of `held`, and give for each part the first range of `held` that contains it.
 
     `truth` as `union` returns it; `held` in any order, best first. Returns the length of each part, the number of
     the range of `truth` that it is part of, and the number of its first holder (len(held) if it has none).
@@ -165,7 +165,7 @@ def overlaps(truth: Ranges, held: Ranges) -> tuple[IntArray, IntArray]:
     """
     order = np.argsort(held[0], kind="stable")
     starts, ends = held[0][order], held[1][order]
-    reach = np.maximum.accumulate(ends)  # chunks that end before an earlier one are rare: looked at, then dropped
+    reach = np.maximum.accumulate(ends)  # chunks that end before an earlier one are rare: considered, then dropped
     position, owner = _expand(np.searchsorted(reach, truth[0], side="right"), np.searchsorted(starts, truth[1]))
     real = ends[position] > truth[0][owner]
     return owner[real], order[position[real]]
@@ -179,7 +179,7 @@ def _expand(low: IntArray, high: IntArray) -> tuple[IntArray, IntArray]:
     return low[owner] + within, owner
 
 
-# What chunks are like by themselves.
+# Statistics of a chunking.
 
 
 def size_statistics(token_counts: Sequence[int] | IntArray) -> dict[str, float]:
@@ -191,17 +191,13 @@ def size_statistics(token_counts: Sequence[int] | IntArray) -> dict[str, float]:
     {'chunks': 4.0, 'tokens_mean': 25.0, 'tokens_median': 25.0, 'tokens_p95': 38.5}
     """
     sizes = np.asarray(token_counts, dtype=np.float64)
-    mean, median, p95 = (np.mean(sizes), *np.percentile(sizes, [50, 95])) if len(sizes) else [float("nan")] * 3
-    return {
-        "chunks": float(len(sizes)),
-        "tokens_mean": float(mean),
-        "tokens_median": float(median),
-        "tokens_p95": float(p95),
-    }
+    figures = [sizes.mean(), *np.percentile(sizes, [50, 95])] if len(sizes) else [np.nan] * 3
+    names = ("chunks", "tokens_mean", "tokens_median", "tokens_p95")
+    return dict(zip(names, map(float, [len(sizes), *figures]), strict=True))
 
 
 def overlap_ratio(chunks: Sequence[Chunk]) -> float:
-    """The share of the chunks' characters that repeats what another chunk holds: 1 - |union| / |sum|, in [0, 1).
+    """The fraction of the chunks' characters that another chunk contains as well: 1 - |union| / |sum|, in [0, 1).
 
     0 for chunks without overlap; NaN without chunks.
 
@@ -215,13 +211,13 @@ def overlap_ratio(chunks: Sequence[Chunk]) -> float:
 
 
 def boundary_cuts(chunks: Sequence[Chunk], sentences: Mapping[str, Sequence[tuple[int, int]]]) -> float:
-    """The share of chunk borders that lie inside a sentence, in [0, 1]; lower is better.
+    """The fraction of chunk boundaries inside a sentence, in [0, 1]; lower is better.
 
-    `sentences` holds the sentences of each document, in order (`ragbench.segments.sentence_spans`). A border is the
-    start or the end of a chunk; where the document itself begins and ends is none. NaN if there is no border.
+    `sentences` holds the sentences of each document, in order (`ragbench.segments.sentence_spans`). A boundary is
+    the start or the end of a chunk, other than those of the document. NaN if there is none.
 
     >>> chunks = [Chunk("d#0", "d", 0, 3, "One"), Chunk("d#1", "d", 4, 14, "two. Three")]
-    >>> boundary_cuts(chunks, {"d": [(0, 8), (9, 19)]})  # both borders between "One" and "two", and the last end
+    >>> boundary_cuts(chunks, {"d": [(0, 8), (9, 19)]})  # both boundaries between "One" and "two", and the last end
     1.0
     """
     n_borders = n_inside = 0
@@ -242,10 +238,10 @@ def coherence(
     sentences: Mapping[str, Sequence[tuple[int, int]]],
     vectors: Mapping[str, FloatArray],
 ) -> npt.NDArray[np.float64]:
-    """For each chunk how alike its neighbouring sentences are: their mean cosine, in [-1, 1]; higher is better.
+    """For each chunk the mean cosine of its neighbouring sentences, in [-1, 1]; higher is better.
 
-    `vectors` holds a row of unit length for each of the document's `sentences`. Only sentences that lie wholly in the
-    chunk count; a chunk with fewer than two has no coherence: NaN, to be left out of means.
+    `vectors` holds a row of unit length for each of the document's `sentences`. Only sentences wholly within
+    the chunk count; a chunk with fewer than two has NaN.
 
     >>> rows = np.array([[1, 0], [0.6, 0.8], [0, 1]], dtype=np.float32)
     >>> chunks = [Chunk("d#0", "d", 0, 20, "Abc. Defgh. Ijklmno."), Chunk("d#1", "d", 0, 11, "Abc. Defgh.")]
@@ -275,7 +271,7 @@ def _by_document(chunks: Sequence[Chunk]) -> dict[str, list[int]]:
 def recall_auc(budgets: Sequence[int], recalls: Any) -> Any:
     """The area under recall against budget, divided by the largest budget: the mean recall over all budgets up to it.
 
-    Straight lines between the budgets given (trapezoids), starting at recall 0 with budget 0. `recalls` holds one
+    Linear between the given budgets (trapezoids), starting at recall 0 with budget 0. `recalls` holds one
     value per budget along its last axis. In [0, 1]; an immediate full recall would give 1 - budgets[0] / (2 * max).
 
     >>> float(recall_auc([250, 500, 1000], [0.25, 0.5, 1.0]))

@@ -1,9 +1,8 @@
-"""The measures of `metrics.retrieval` straight from columns, for runs that come as tables.
+"""The measures of `metrics.retrieval` computed from columns, for runs in tables.
 
-Turning a table of half a million rows into nested dictionaries costs more than scoring it. Here nothing is turned:
-ids become numbers, and since only the *ranks* of the relevant documents matter, only those are worked out. The
-values are those of `metrics.retrieval.evaluate`, to the last bit where sums are made in the same order; tests hold
-both against each other.
+Converting a table of half a million rows to nested dictionaries costs more than scoring it. Here ids become numbers,
+and only the *ranks* of the relevant documents are computed. The values are those of `metrics.retrieval.evaluate`, to
+the last bit where sums have the same order; tests compare the two.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def evaluate_columns(
     `query_ids` are the judged queries in the wanted order; one without rows in `qrels` is unscored.
 
     Raises:
-        DataError: a (query, document) pair stands in `qrels` or in `run` twice.
+        DataError: a (query, document) pair is repeated in `qrels` or in `run`.
     """
     import pandas as pd
 
@@ -70,7 +69,10 @@ def evaluate_columns(
     rank = _ranks(_place(run_query, run.value.astype(np.float64, copy=False)), run_doc, documents, row)
     order = np.lexsort((rank, run_query[row]))
     hits = Hits(run_query[row][order], rank[order], grades[relevant][match][order])
-    ideal = _ideal(judged_query[relevant], grades[relevant])
+    best = np.lexsort((-grades[relevant], judged_query[relevant]))  # the best possible ranking: by grade
+    best_query = judged_query[relevant][best]
+    best_rank = np.arange(len(best)) - np.searchsorted(best_query, best_query, "left")
+    ideal = Hits(best_query, best_rank, grades[relevant][best])
     n_relevant = np.bincount(judged_query[relevant], minlength=n).astype(np.float64)
     table = np.empty((len(measures), n))
     for position, measure in enumerate(measures):
@@ -92,7 +94,7 @@ def _codes(
 
 
 def refuse_duplicates(columns: Columns, what: str, key: Ints | None = None) -> None:
-    """A DataError that names the first (query, document) pair that stands in `columns` for the second time.
+    """A DataError that names the first repeated (query, document) pair of `columns`.
 
     `key` is a number per pair, where there is one already.
     """
@@ -106,17 +108,17 @@ def refuse_duplicates(columns: Columns, what: str, key: Ints | None = None) -> N
     if np.any(ordered[1:] == ordered[:-1]):
         row = int(np.flatnonzero(pd.Index(key).duplicated())[0])
         raise DataError(
-            f"{what}: document {columns.doc_id.iloc[row]!r} stands twice for query {columns.query_id.iloc[row]!r} "
+            f"{what}: document {columns.doc_id.iloc[row]!r} is repeated for query {columns.query_id.iloc[row]!r} "
             f"(row {row}); keep one row per query and document, e.g. frame.drop_duplicates(['query_id', 'doc_id'])"
         )
 
 
 def _place(query: Ints, score: Floats) -> Ints:
     """One number per row that sorts by query, then by score in single precision, best first."""
-    with np.errstate(over="ignore"):  # what is beyond single precision is equal there, as in trec_eval
+    with np.errstate(over="ignore"):  # values beyond single precision are equal there, as in trec_eval
         single = score.astype(np.float32) + np.float32(0)  # -0.0 becomes 0.0
     bits = single.view(np.int32)
-    rising = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # IEEE 754: the bits of negative numbers run the other way
+    rising = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # IEEE 754: the bits of negative numbers are in reverse order
     return (query << 32) + (0x7FFFFFFF - rising.astype(np.int64))
 
 
@@ -146,19 +148,12 @@ def _behind_in_ties(place: Ints, document: Ints, documents: pd.Index[str], start
     return behind
 
 
-def _ideal(query: Ints, grades: Ints) -> Hits:
-    """The best possible ranking: the relevant documents of each query, by grade."""
-    order = np.lexsort((-grades, query))
-    query, grades = query[order], grades[order]
-    return Hits(query, np.arange(len(query)) - np.searchsorted(query, query, "left"), grades)
-
-
 def _values(measure: RankingMeasure, hits: Hits, ideal: Hits, n_relevant: Floats) -> Floats:
     name, k = measure
     n = len(n_relevant)
-    seen = hits if k is None else _cut(hits, k)
+    seen, ideal = (part if k is None else Hits(*(column[part.rank < k] for column in part)) for part in (hits, ideal))
     if name == "nDCG":
-        return _divide(_dcg(seen, n), _dcg(ideal if k is None else _cut(ideal, k), n))
+        return _divide(_dcg(seen, n), _dcg(ideal, n))
     found = np.bincount(seen.query, minlength=n).astype(np.float64)
     if name == "P":
         return found / (k or 1)
@@ -176,11 +171,6 @@ def _values(measure: RankingMeasure, hits: Hits, ideal: Hits, n_relevant: Floats
         values[seen.query[lead]] = 1 / (seen.rank[lead] + 1)
         return values
     return _divide(_sums(seen.query, (position + 1) / (seen.rank + 1), n), n_relevant)
-
-
-def _cut(hits: Hits, k: int) -> Hits:
-    keep = hits.rank < k
-    return Hits(hits.query[keep], hits.rank[keep], hits.grade[keep])
 
 
 def _dcg(hits: Hits, n: int) -> Floats:

@@ -1,8 +1,8 @@
-"""How good the context is that an answer was made from, before anybody reads the answer.
+"""Measures of the context of an answer, independent of the answer.
 
-The texts of one context go in, in rank order. Recall and the ratio of distinct words are better when higher; the
-redundancies and the dispersion when lower (`ragbench.registry`). None of them says whether the context
-is about the question: an empty-headed context can be free of redundancy.
+Input are the texts of one context in rank order. Recall and the ratio of distinct words are better when higher; the
+redundancies and the dispersion when lower (`ragbench.registry`). None of them measures whether the context is about
+the question.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Diversity(NamedTuple):
-    """The diversity that suits a kind of question, both borders included."""
+    """The diversity that suits a kind of question, both limits included."""
 
     low: float
     high: float
@@ -34,12 +34,12 @@ Measured with the documents as background, five chunks of 128 tokens: neighbours
 
 
 def ngram_redundancy(texts: Sequence[str], *, n: int = 3) -> float:
-    """How much the texts of a context repeat one another word by word, in [0, 1]; lower is better.
+    """Word n-gram overlap between the texts of a context, in [0, 1]; lower is better.
 
-    For two texts: the distinct n-grams of words that both have, as a share of those of the text that has fewer (the
-    overlap coefficient of Szymkiewicz and Simpson), so a text that stands inside a longer one counts as 1. The result
-    is the mean over all pairs. A text of fewer than `n` words is one n-gram; one without words shares nothing. One text
-    alone repeats nothing: 0. No text at all: NaN.
+    For two texts: the distinct n-grams of words that both have, divided by those of the text that has fewer (the
+    overlap coefficient of Szymkiewicz and Simpson), so a text within a longer one gives 1. The result is the mean over
+    all pairs. A text of fewer than `n` words is one n-gram; one without words shares nothing. One text: 0. No text:
+    NaN.
 
     >>> ngram_redundancy(["the tower opened in 1889", "it opened in 1889 in Paris"])
     0.333333333
@@ -51,13 +51,13 @@ def ngram_redundancy(texts: Sequence[str], *, n: int = 3) -> float:
 
 
 def tfidf_redundancy(texts: Sequence[str], *, background: Sequence[str] = ()) -> float:
-    """How alike the texts of a context are by the words that tell texts apart, in [0, 1]; lower is better.
+    """TF-IDF similarity of the texts of a context, in [0, 1]; lower is better.
 
-    Mean cosine over all pairs of TF-IDF vectors as scikit-learn's TfidfVectorizer has them: counts of words times
+    Mean cosine over all pairs of TF-IDF vectors as of scikit-learn's TfidfVectorizer: counts of words times
     ln((1 + N) / (1 + df)) + 1. df and N are those of `background`, such as the documents of the corpus; if it is empty,
-    of the texts themselves. Prefer a background: in English, words like "the" alone make unrelated passages 0.2 alike
-    by their own df, and 0.1 by that of a corpus (medians over 150 questions each on CLAPNQ and SQuAD, five chunks of
-    256 tokens). One text alone: 0. No text at all: NaN.
+    of the texts themselves. Prefer a background: words like "the" alone give unrelated English passages 0.2 by their
+    own df, and 0.1 by that of a corpus (medians over 150 questions each on CLAPNQ and SQuAD, five chunks of 256
+    tokens). One text: 0. No text: NaN.
 
     >>> round(tfidf_redundancy(["the red tower", "the red bridge", "a boat"]), 3)
     0.179
@@ -100,9 +100,9 @@ def ngram_redundancies(contexts: Sequence[Sequence[str]], *, n: int = 3) -> list
 
 
 def tfidf_redundancies(contexts: Sequence[Sequence[str]], *, background: Sequence[str] = ()) -> list[float]:
-    """`tfidf_redundancy` of many contexts at once; each distinct text is weighed once.
+    """`tfidf_redundancy` of many contexts at once; each distinct text is vectorised once.
 
-    Without a `background`, every context is weighed by its own texts.
+    Without a `background`, every context is weighted by its own texts.
 
     >>> tfidf_redundancies([["a boat", "a boat"], ["alone"], []])
     [1.0, 0.0, nan]
@@ -130,11 +130,10 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], *, background: Sequenc
 
 
 def fact_dispersion(texts: Sequence[str], facts: Sequence[Sequence[str]]) -> float:
-    """How many texts of the context hold a gold fact in one of its wordings: 1 to their number; lower is better.
+    """The number of texts of the context that contain a gold fact, by `gold_fact_coverage`; lower is better.
 
-    1 means that all that is needed stands in one text; a reader, person or model, puts an answer together more easily
-    from few. A fact is held as `gold_fact_coverage` says. NaN where there is no fact, and where no text holds one:
-    what was not retrieved is not well concentrated (`context_fact_recall` tells).
+    1 means that one text has all the facts that were found; an answer is easier to compose from few. NaN where there is
+    no fact, and where no text contains one (see `context_fact_recall`).
 
     >>> fact_dispersion(["opened in 1889", "built by Eiffel", "in Paris"], [["1889"], ["Gustave Eiffel", "Eiffel"]])
     2.0
@@ -144,10 +143,10 @@ def fact_dispersion(texts: Sequence[str], facts: Sequence[Sequence[str]]) -> flo
 
 
 def context_fact_recall(texts: Sequence[str], facts: Sequence[Sequence[str]]) -> float:
-    """The share of the gold facts that some text of the context holds, in [0, 1]; higher is better.
+    """The fraction of the gold facts that some text of the context contains, in [0, 1]; higher is better.
 
-    A fact is held as `gold_fact_coverage` says, by one text: one that is cut in two by a chunk border is not. NaN where
-    there is no fact; 0 where there is no text.
+    By the rules of `gold_fact_coverage`, in one text: a fact that is split at a chunk boundary does not count. NaN
+    where there is no fact; 0 where there is no text.
 
     >>> context_fact_recall(["opened in 1889", "in Paris"], [["1889"], ["Gustave Eiffel", "Eiffel"]])
     0.5
@@ -161,10 +160,9 @@ def context_fact_recall(texts: Sequence[str], facts: Sequence[Sequence[str]]) ->
 def unique_token_ratio(texts: Sequence[str]) -> float:
     """Distinct words over all words of the context, in (0, 1]; higher is better; NaN where there is no word.
 
-    It falls with the length of *any* text, also of one that repeats nothing, for common words come again (the
-    type-token ratio of linguistics; Heaps 1978). BM25's best five chunks on CLAPNQ have 0.56 at 360 words and 0.50 at
-    720. Compare contexts of about one length only; `expected_unique_ratio` says what a length allows: 0.7 up to some
-    130 words.
+    It falls with the length of *any* text, because common words recur (the type-token ratio of linguistics; Heaps
+    1978). BM25's best five chunks on CLAPNQ have 0.56 at 360 words and 0.50 at 720. Compare only contexts of similar
+    length; `expected_unique_ratio` is the usual value for a length: 0.7 up to some 130 words.
 
     >>> unique_token_ratio(["the red tower", "the red bridge"])
     0.6666666666666666
@@ -183,11 +181,11 @@ def words_in(texts: Sequence[str]) -> int:
 
 
 def expected_unique_ratio(n_words: int) -> float:
-    """The `unique_token_ratio` of so many words of English prose that do not repeat one another, in (0, 1].
+    """The `unique_token_ratio` of `n_words` words of English prose without repetition, in (0, 1].
 
     Heaps' law, 1.32 * n ** -0.13, fitted to chunks drawn at random from different documents of CLAPNQ and SQuAD (25 to
     1,600 words; within 0.03 of the medians). One context in twenty lies 0.1 above it at 50 words and 0.03 at 1,600.
-    Code lies far below: the Python reference has 0.49 at 400 words where this says 0.61. It tells whether a target is
+    Code is far below: the Python reference has 0.49 at 400 words where this is 0.61. It estimates whether a target is
     within reach, not whether a context is good.
 
     >>> [round(expected_unique_ratio(n), 2) for n in (5, 100, 1000)]
@@ -202,12 +200,12 @@ def expected_unique_ratio(n_words: int) -> float:
 
 
 def diversity_verdict(diversity: float, query_type: str) -> str:
-    """Whether a context is as diverse as its kind of question wants: "fitting", "too diverse" or "too uniform".
+    """Whether the diversity of a context suits the kind of question: "fitting", "too diverse" or "too uniform".
 
-    Diversity is 1 - `tfidf_redundancy` with the documents as background. A question of type "faq" wants one matter, a
-    "comparison" two or three, "research" many: the borders are in `DIVERSITY_FOR`. They are conventions, set from what
-    contexts look like, not from what readers said: above 0.90 texts are as unlike as those of different documents. ""
-    where the diversity is NaN or the type is not one of these.
+    Diversity is 1 - `tfidf_redundancy` with the documents as background. A question of type "faq" needs one topic, a
+    "comparison" two or three, "research" many: the limits are in `DIVERSITY_FOR`. They are conventions, set from
+    typical contexts, not from readers' judgements: above 0.90 texts are as different as those of different documents.
+    "" where the diversity is NaN or the type is not one of these.
 
     >>> diversity_verdict(0.92, "faq"), diversity_verdict(0.92, "research"), diversity_verdict(0.3, "comparison")
     ('too diverse', 'fitting', 'too uniform')

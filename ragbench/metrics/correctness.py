@@ -1,7 +1,7 @@
-"""How likely an answer is right, by several signals: an estimate that needs a reference answer and no judge.
+"""An estimate of the correctness of an answer from several signals, with a reference answer and no judge.
 
-No single measure decides it. Token F1 is low for a long answer to a short question, and semantic similarity is high for
-one that repeats the question and gets its subject wrong.
+No single measure is enough. Token F1 is low for a long answer to a short question, and semantic similarity is high for
+one that repeats the question with a wrong detail.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ SIGNALS = (
     "other_details",
     "negation_differs",
 )
-"""What an estimate rests on: three measures of answers, and what `overlaps` gives."""
+"""The inputs of the estimate: three measures of answers, and those of `overlaps`."""
 
-# Fitted by tests/fitting/correctness.py: signal -> its weight, and what counts in its place where it is not known.
+# Fitted by tests/fitting/correctness.py: signal -> its weight, and the weight of its absence.
 BIAS = -6.41
 WEIGHTS: Mapping[str, tuple[float, float]] = {
     "token_f1": (-1.44, 0.00),
@@ -45,18 +45,18 @@ _NEGATION = re.compile(r"(?i)\b(?:not?|never|none|neither|nor|without|cannot)\b|
 
 
 def correctness_estimate(signals: Mapping[str, float]) -> float:
-    """The estimated probability that an answer is right, in [0, 1]: logistic regression on those `SIGNALS` there are.
+    """The estimated probability that an answer is correct, in [0, 1]: logistic regression on the given `SIGNALS`.
 
-    Balanced accuracy at 0.5 on 10,807 answers made right or wrong from what people wrote (SQuAD, CLAPNQ, PubMedQA), in
+    Balanced accuracy at 0.5 on 10,807 correct and wrong answers made from human texts (SQuAD, CLAPNQ, PubMedQA), in
     5-fold cross-validation over questions: 0.88 with a reference answer only, 0.96 with gold facts as well; semantic
     similarity from 0.7 on reaches 0.66, token F1 from 0.5 on 0.65. On a collection left out of the fit (reference
-    only): 0.86 on SQuAD, 0.81 on CLAPNQ, 0.82 on PubMedQA. Weak are free paraphrases (of the answers by another person
-    in CLAPNQ, 0.68 are called right), and a sentence in which one word of the reference is exchanged (without gold
-    facts, 0.15 are called wrong). A judge, or a calibration on answers of your own, knows better.
+    only): 0.86 on SQuAD, 0.81 on CLAPNQ, 0.82 on PubMedQA. It is weak for free paraphrases (0.68 of
+    the answers by another person in CLAPNQ are recognised), and for a reference with one word exchanged (without gold
+    facts, 0.15 are detected). A judge, or a calibration on your own answers, is more reliable.
 
     Args:
         signals: of `ragbench.scoring.score_answers` (token_f1, semantic_similarity with minilm, gold_fact_coverage) and
-            `overlaps`. NaN, like a missing one, is not known.
+            `overlaps`. NaN means missing.
 
     >>> from ragbench.metrics.answers import token_f1
     >>> def estimate(answer, reference):
@@ -82,10 +82,10 @@ def correctness_estimate(signals: Mapping[str, float]) -> float:
 def overlaps(answer: str, reference: str) -> dict[str, float]:
     """The signals that need both texts, each in [0, 1], by the words of `ragbench.metrics.answers.token_f1`.
 
-    - contains_reference, within_reference: 1 where one text holds the other as a row of words, else 0.
-    - reference_recall: the fraction of the reference's words that the answer holds.
+    - contains_reference, within_reference: 1 where one text contains the words of the other in a row, else 0.
+    - reference_recall: the fraction of the reference's words that the answer contains.
     - other_details: of the numbers and capitalised words, the fraction of the reference's that the answer lacks or the
-      fraction of the answer's that the reference lacks, whichever is smaller: high where one stands for another.
+      fraction of the answer's that the reference lacks, whichever is smaller: high where one replaces another.
     - negation_differs: token F1 where one text has an odd number of negations and the other an even one, else 0.
 
     >>> overlaps("It opened in May 1881.", "in May 1900")["other_details"]
@@ -108,7 +108,7 @@ def overlaps(answer: str, reference: str) -> dict[str, float]:
 
 
 def _details(text: str) -> set[str]:
-    """The numbers and, but at the beginning of a sentence, the capitalised words, as `squad_words` has them."""
+    """The numbers and, except at the start of a sentence, the capitalised words, as of `squad_words`."""
     return {word for found in _DETAIL.findall(text) for word in squad_words(found)}
 
 

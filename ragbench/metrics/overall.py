@@ -1,6 +1,6 @@
-"""One weighted figure for an answer, which never appears without its parts, and whether the answer passes.
+"""The weighted overall of an answer from its parts, and the thresholds to pass.
 
-Parts lie in [0, 1]; higher is better but for "hallucination" and "llm_hallucination".
+Parts are in [0, 1]; higher is better but for "hallucination" and "llm_hallucination".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError, DataError, unknown
 
 
 class Part(NamedTuple):
-    """A part of the overall: what a reason calls it, its default weight, and what it must reach (not exceed)."""
+    """A part of the overall: its label in reasons, its default weight and threshold."""
 
     label: str
     weight: float
@@ -26,7 +26,7 @@ _PARTS = {
     "keyword": Part("required keywords", 20, 0.6),
     "expected_document": Part("expected document retrieved", 20, 1.0),
     "citation": Part("citations that hold", 0, 0.8),
-    "hallucination": Part("hallucination", 20, 1.0),  # uncalibrated: decides only where it is asked to
+    "hallucination": Part("hallucination", 20, 1.0),  # uncalibrated: decides only with a threshold of the user
     "llm_hallucination": Part("hallucination by the judge", 20, 0.2),
     "gold_facts": Part("gold facts", 0, 0.6),
     "expected_claims": Part("expected claims", 0, 0.6),
@@ -39,21 +39,21 @@ LOWER_PARTS = frozenset({"hallucination", "llm_hallucination"})
 """Parts that are better when lower."""
 
 WEIGHTS: Mapping[str, float] = MappingProxyType({name: part.weight for name, part in _PARTS.items()})
-"""How much each part counts; only their ratios matter. A part of weight 0 only takes part in passing."""
+"""The weight of each part; only their ratios matter. A part of weight 0 only affects passing."""
 
 THRESHOLDS: Mapping[str, float] = MappingProxyType(
     {**{name: part.threshold for name, part in _PARTS.items()}, "outcome": 1.0, "latency": 1.0}
 )
-"""What each part must reach for an answer to pass; those in `LOWER_PARTS` must not exceed it. "outcome" (the expected
-one) and "latency" (within the budget) are 1 where they are as they should be, else 0; 0 leaves them out."""
+"""The value that each part must reach for an answer to pass; those in `LOWER_PARTS` must not exceed it. "outcome" (as
+expected) and "latency" (within the budget) are 1 or 0; a threshold of 0 leaves them out."""
 
 
 def weighted_overall(parts: Mapping[str, float], *, weights: Mapping[str, float] = WEIGHTS) -> float:
     """The weighted mean of the parts that are scored, in [0, 1]; higher is better; NaN where none is.
 
-    A part that is better when lower counts as 1 - its value. A part that is NaN or missing has nothing to be scored by
-    (no reference, no keywords, switched off): the weights of the others then make up the whole. Two values rest on the
-    same thing only if they have the same parts, so show them with it.
+    A part that is better when lower counts as 1 - its value. Parts that are NaN or missing (no reference, no keywords,
+    switched off) are left out, and the weights of the others make up the whole. Two values are comparable only if they
+    have the same parts, so show them together.
 
     >>> weighted_overall({"semantic": 0.8, "keyword": 0.5, "expected_document": 1.0, "hallucination": 0.1})
     0.8
@@ -75,10 +75,10 @@ def weighted_overall(parts: Mapping[str, float], *, weights: Mapping[str, float]
 
 
 def shortfalls(parts: Mapping[str, float], *, thresholds: Mapping[str, float] = THRESHOLDS) -> dict[str, str]:
-    """The parts that keep an answer from passing, in the order of `PARTS`, each in words; empty where nothing does.
+    """The parts that do not reach their threshold, in the order of `PARTS`, each with a description.
 
-    A part that is NaN or missing keeps nothing from passing. A value that equals its threshold is enough; both are
-    compared as they are and shown with as many decimals as tell them apart.
+    Parts that are NaN or missing pass. A value equal to its threshold passes; both are compared unrounded and shown
+    with enough decimals to differ.
 
     >>> shortfalls({"semantic": 0.62, "keyword": 1.0, "llm_hallucination": 0.3})
     {'semantic': 'semantic similarity 0.62 < 0.70', 'llm_hallucination': 'hallucination by the judge 0.30 > 0.20'}
@@ -96,7 +96,7 @@ def shortfalls(parts: Mapping[str, float], *, thresholds: Mapping[str, float] = 
             continue
         sign = ">" if name in LOWER_PARTS else "<"
         if value > threshold if sign == ">" else value < threshold:
-            found[name] = f"{part.label} {_apart(value, threshold, sign)}"
+            found[name] = f"{part.label} {_compared(value, threshold, sign)}"
     return found
 
 
@@ -133,10 +133,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _apart(value: float, threshold: float, sign: str) -> str:
-    """Both numbers with two decimals, or as many more as it takes for them to look different."""
-    for digits in range(2, 10):
-        left, right = f"{value:.{digits}f}", f"{threshold:.{digits}f}"
-        if left != right:
-            return f"{left} {sign} {right}"
-    return f"{value!r} {sign} {threshold!r}"
+def _compared(value: float, threshold: float, sign: str) -> str:
+    """Both numbers with two decimals, or as many more as are needed for them to differ."""
+    shown = ((f"{value:.{digits}f}", f"{threshold:.{digits}f}") for digits in range(2, 10))
+    left, right = next((pair for pair in shown if pair[0] != pair[1]), (repr(value), repr(threshold)))
+    return f"{left} {sign} {right}"

@@ -1,4 +1,4 @@
-"""What a whole system did with a question: its outcome, its flags, how long it took."""
+"""Measures of a whole system: the outcome, flags, citations and latency of an answer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.prompts import read_outcome
+from ragbench.prompts.replies import read_outcome
 
 if TYPE_CHECKING:
     from ragbench.types import Answer
@@ -25,20 +25,19 @@ _PERCENTILE = re.compile(r"p([1-9]\d?(?:\.\d+)?)")
 
 
 def outcome_of(answer: Answer, *, min_citations: int = 1, min_confidence: float = MIN_CONFIDENCE) -> str:
-    """What became of the question, one of `OUTCOMES`; the first of these rules that applies decides.
+    """The outcome of an answer, one of `OUTCOMES`, by the first of these rules that applies.
 
-    1. "failed": `error` is set, or the system says "failed".
-    2. "blocked": the flag "guardrail_blocked", or the system says "blocked".
-    3. "no_results": the flag "no_context", nothing was retrieved (no contexts and no passages), or the system says
+    1. "failed": `error` is set, or the system states "failed".
+    2. "blocked": the flag "guardrail_blocked", or the system states "blocked".
+    3. "no_results": the flag "no_context", nothing was retrieved (no contexts and no passages), or the system states
        "no_results".
-    4. "uncertain": the flag "uncertain", the system says "uncertain", the confidence is below `min_confidence`, another
-       flag of a guardrail ("guardrail_..."), or fewer citations than `min_citations`. Citations of nothing that was
-       retrieved ("invalid:7") do not count. What cites nothing cannot be told from a guess; for a system that never
-       cites, give `min_citations=0`.
-    5. "success": everything else.
+    4. "uncertain": the flag "uncertain", the system states "uncertain", the confidence is below `min_confidence`,
+       another flag of a guardrail ("guardrail_..."), or fewer citations than `min_citations`. Citations of contexts
+       that were not retrieved ("invalid:7") do not count. For a system that never cites, use `min_citations=0`. 5.
+       "success": everything else.
 
-    So an outcome that a system states is believed where it admits something, and checked where it claims success. A
-    system that states none is read by the wording of its answer (`ragbench.prompts.read_outcome`).
+    So a stated outcome is accepted unless it is "success", which is checked. Without a stated outcome the wording of
+    the answer decides (`ragbench.prompts.replies.read_outcome`).
 
     >>> from ragbench.types import Answer
     >>> outcome_of(Answer("q1", "In 1889 [1].", contexts=("d#0",), citations=("d#0",)))
@@ -50,7 +49,7 @@ def outcome_of(answer: Answer, *, min_citations: int = 1, min_confidence: float 
 
     Raises:
         ConfigError: `min_citations` below 0, or `min_confidence` outside [0, 1].
-        DataError: the system states an outcome that is none.
+        DataError: the system states an unknown outcome.
     """
     _check(min_citations, min_confidence)
     if answer.outcome is not None and answer.outcome not in OUTCOMES:
@@ -71,10 +70,10 @@ def outcome_of(answer: Answer, *, min_citations: int = 1, min_confidence: float 
     return "uncertain" if unsure or doubted or _n_citations(answer) < min_citations else "success"
 
 
-def required_flags_share(flags: Sequence[str], required: Sequence[str]) -> float:
-    """The share of the required flags that are set, in [0, 1]; higher is better; NaN where none is required.
+def required_flags_set(flags: Sequence[str], required: Sequence[str]) -> float:
+    """The fraction of the required flags that are set, in [0, 1]; higher is better; NaN where none is required.
 
-    >>> required_flags_share(["pii_masked"], ["pii_masked", "reranked"])
+    >>> required_flags_set(["pii_masked"], ["pii_masked", "reranked"])
     0.5
     """
     wanted = set(required)
@@ -82,7 +81,7 @@ def required_flags_share(flags: Sequence[str], required: Sequence[str]) -> float
 
 
 def forbidden_flags_absent(flags: Sequence[str], forbidden: Sequence[str]) -> float:
-    """The share of the forbidden flags that are not set, in [0, 1]; higher is better; NaN where none is forbidden.
+    """The fraction of the forbidden flags that are not set, in [0, 1]; higher is better; NaN where none is forbidden.
 
     >>> forbidden_flags_absent(["uncertain"], ["uncertain", "guardrail_blocked"])
     0.5
@@ -92,9 +91,9 @@ def forbidden_flags_absent(flags: Sequence[str], forbidden: Sequence[str]) -> fl
 
 
 def has_citations(answer: Answer, minimum: int | None) -> float:
-    """1 if the answer cites at least `minimum` contexts, else 0; NaN where no minimum is asked for (None).
+    """1 if the answer cites at least `minimum` contexts, else 0; NaN without a minimum (None).
 
-    Each context counts once, a number that no context has ("invalid:7") not at all.
+    Each context counts once, an invalid number ("invalid:7") not at all.
 
     >>> from ragbench.types import Answer
     >>> has_citations(Answer("q1", "Yes [1][1][7].", citations=("d#0", "d#0", "invalid:7")), 2)
@@ -127,7 +126,7 @@ def split_budget(budget_ms: Mapping[str, float]) -> tuple[dict[str, float], dict
 
 
 def percentile_fraction(name: str) -> float:
-    """The fraction that the name of a percentile stands for; NaN where it names none.
+    """The fraction of a named percentile; NaN for other names.
 
     >>> percentile_fraction("p95"), percentile_fraction("total")
     (0.95, nan)
@@ -147,7 +146,7 @@ def is_latency_measure(name: str) -> bool:
 
 
 def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> list[str]:
-    """The stages that took longer than their budget, in words.
+    """The stages that took longer than their budget, each with a description.
 
     >>> over_budget({"search": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800})
     ['total 900 ms > 800 ms']
@@ -160,8 +159,8 @@ def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float])
 def latency_in_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> float:
     """1 if every measured stage that has a budget keeps within it, else 0; NaN where no measured stage has one.
 
-    A stage that was not measured (a reply from the cache) has no verdict; nor has a percentile ("p95"), which is one of
-    the total over all questions.
+    Ignored are stages that were not measured (a reply from the cache), and percentiles ("p95"), which are of the total
+    over all questions.
 
     >>> latency_in_budget({"retrieve": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800, "generate": 700})
     0.0
@@ -170,21 +169,21 @@ def latency_in_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, f
     return float(not over_budget(latency_ms, budget_ms)) if measured else math.nan
 
 
-def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest of the values that at least `share` of them do not exceed (nearest rank); NaN where there is none.
+def percentile(values: Sequence[float], fraction: float) -> float:
+    """The smallest value that at least `fraction` of the values do not exceed (nearest rank); NaN where there is none.
 
-    Always a value that was measured, never one between two. Of fewer than 20 values the 95th percentile is the highest
-    one, of fewer than 100 the 99th: print their number beside it.
+    Of fewer than 20 values the 95th percentile is the highest one, of fewer than 100 the 99th: show their number with
+    it.
 
     >>> percentile([10, 20, 30, 40], 0.5), percentile([10, 20, 30, 40], 0.95)
     (20.0, 40.0)
 
     Raises:
-        ConfigError: `share` is not above 0 and at most 1.
+        ConfigError: `fraction` is not above 0 and at most 1.
     """
-    if not 0 < share <= 1:
-        raise ConfigError(f"share is {share!r}; expected more than 0 and at most 1, such as 0.95")
-    rank = math.ceil(round(share * len(values), 9))  # 0.07 * 100 is a little more than 7
+    if not 0 < fraction <= 1:
+        raise ConfigError(f"fraction is {fraction!r}; expected more than 0 and at most 1, such as 0.95")
+    rank = math.ceil(round(fraction * len(values), 9))  # 0.07 * 100 is a little more than 7
     return float(sorted(values)[max(rank, 1) - 1]) if len(values) else math.nan
 
 

@@ -1,13 +1,13 @@
-"""How good a ranking is: nDCG, P, R, F1, RR, AP and Success, with trec_eval's semantics.
+"""Measures of a ranking: nDCG, P, R, F1, RR, AP and Success, with trec_eval's semantics.
 
-Measures are named as in ir_measures: a name, and the depth after an @ ("nDCG@10", "R@5", "RR"). All lie in
-[0, 1] and higher is better. The rules, which are those of trec_eval:
+Measures are named as in ir_measures: a name, and the depth after an @ ("nDCG@10", "R@5", "RR"). All are in
+[0, 1], higher is better. The rules are those of trec_eval:
 
 - a document is relevant if its grade is 1 or more; nDCG takes the grade itself as gain, discounted by log2(rank + 1);
 - a ranking is ordered by score in single precision, equal scores by document id, descending;
-- every judged query counts: one that is missing from the run scores 0, a query that nobody judged is left out;
-- a query whose grades are all below 1 scores 0. A query with *no* judgements at all (an unanswerable question:
-  nothing is to be found) is unscored: NaN, counted by `summarise` and left out of its mean.
+- every judged query counts: one that is missing from the run scores 0, an unjudged query is left out;
+- a query whose grades are all below 1 scores 0. A query with *no* judgements at all (an unanswerable question)
+  is unscored: NaN, counted by `summarise` and left out of its mean.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ragbench.registry import ALIASES, KS
 if TYPE_CHECKING:
     from ragbench.types import Qrels, Run
 
-_TREC = {  # name -> trec_eval's name without and with a depth; F1 has none and is made of P and R
+_TREC = {  # name -> trec_eval's name without and with a depth; F1 is computed from P and R
     "nDCG": ("ndcg", "ndcg_cut"),
     "P": (None, "P"),
     "R": (None, "recall"),
@@ -40,7 +40,7 @@ _TREC = {  # name -> trec_eval's name without and with a depth; F1 has none and 
 _NAMES = {known.casefold(): known for known in _TREC} | {other.casefold(): own for other, own in ALIASES.items()}
 
 FAMILIES = tuple(_TREC)
-"""The measures that can be had at any depth."""
+"""The measures that exist at any depth."""
 
 DEFAULT_MEASURES: tuple[str, ...] = (
     *(f"{name}@{k}" for name in FAMILIES for k in KS),
@@ -53,7 +53,7 @@ _HIGHEST_GRADE = 1_000_000
 
 
 class RankingMeasure(NamedTuple):
-    """A measure and the depth down to which it looks; `cutoff` None means the whole ranking."""
+    """A measure and its depth; `cutoff` None means the whole ranking."""
 
     name: str
     cutoff: int | None
@@ -63,7 +63,7 @@ class RankingMeasure(NamedTuple):
 
 
 def parse_measure(text: str) -> RankingMeasure:
-    """The measure that a name stands for, in any case; well-known other names (`ALIASES`) are understood.
+    """The measure of a name, in any case, or of a well-known alias (`ALIASES`).
 
     >>> parse_measure("nDCG@10")
     RankingMeasure(name='nDCG', cutoff=10)
@@ -97,7 +97,7 @@ def parse_measure(text: str) -> RankingMeasure:
 
 
 def parse_measures(texts: Sequence[str]) -> list[RankingMeasure]:
-    """`parse_measure` for each, in order; what is named twice ("RR", "MRR") is kept once.
+    """`parse_measure` for each, in order; duplicates ("RR", "MRR") are kept once.
 
     >>> [str(measure) for measure in parse_measures(["RR", "P@1", "MRR"])]
     ['RR', 'P@1']
@@ -131,7 +131,7 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES)
 
     parsed = parse_measures(measures)
     qrels, run = checked_qrels(qrels), checked_run(run)
-    # trec_eval does not know an empty ranking, and crashes on a query without judgements
+    # trec_eval has no empty rankings, and crashes on a query without judgements
     found = {query_id: run[query_id] for query_id, grades in qrels.items() if grades and run.get(query_id)}
     rows: dict[str, dict[str, float]] = {}
     if found:
@@ -147,7 +147,7 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES)
 
 
 def ranking(scores: Mapping[str, float]) -> list[str]:
-    """The ids of one query's documents as trec_eval ranks them, the best first, whatever their order in `scores`.
+    """The ids of one query's documents in trec_eval's order, best first.
 
     By score in single precision; of equal scores the id that sorts last comes first.
 
@@ -192,7 +192,13 @@ def checked_qrels(qrels: Qrels) -> Qrels:
         if set(map(type, grades.values())) <= {int} and min(grades.values(), default=0) >= 0:
             whole = dict(grades)
         else:
-            whole = {doc_id: max(0, _whole(query_id, doc_id, grade)) for doc_id, grade in grades.items()}
+            for doc_id, grade in grades.items():
+                if not isinstance(grade, Integral):
+                    raise DataError(
+                        f"qrels: relevance {grade!r} of document {doc_id!r} for query {query_id!r} is not a whole "
+                        "number; grades are integers, 1 and above is relevant"
+                    )
+            whole = {doc_id: max(0, int(grade)) for doc_id, grade in grades.items()}
         if max(whole.values(), default=0) > _HIGHEST_GRADE:
             raise DataError(
                 f"qrels: query {query_id!r} has the grade {max(whole.values())}; "
@@ -208,7 +214,7 @@ def checked_run(run: Run) -> Run:
     """The run with plain floats, or a DataError that names the query and the document."""
     checked: Run = {}
     for query_id, scores in _judgements(run, "run", "score"):
-        # a sum is finite only if each part is; where it overflows, the slow way tells
+        # a sum is finite only if each part is; where it overflows, each value is checked
         if set(map(type, scores.values())) <= {float} and math.isfinite(sum(scores.values())):
             checked[query_id] = dict(scores)
         else:
@@ -217,7 +223,7 @@ def checked_run(run: Run) -> Run:
 
 
 def _judgements(records: object, what: str, value: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The queries of nested dictionaries with their documents, once both are known to be that."""
+    """The queries of nested dictionaries with their documents, validated."""
     if not isinstance(records, Mapping):
         raise DataError(
             f"{what} must be {{query_id: {{doc_id: {value}}}}} or a DataFrame, not {type(records).__name__}"
@@ -231,23 +237,12 @@ def _judgements(records: object, what: str, value: str) -> Iterator[tuple[str, M
             raise DataError(
                 f"{what}: query {query_id!r} holds {type(documents).__name__}, expected {{doc_id: {value}}}"
             )
-        if not set(map(type, documents)) <= {str}:
-            for doc_id in documents:
-                if not isinstance(doc_id, str):
-                    raise DataError(
-                        f"{what}: document id {doc_id!r} of query {query_id!r} is {type(doc_id).__name__}; "
-                        "ids are text: use str(doc_id)"
-                    )
+        if wrong := [] if set(map(type, documents)) <= {str} else [d for d in documents if not isinstance(d, str)]:
+            raise DataError(
+                f"{what}: document id {wrong[0]!r} of query {query_id!r} is {type(wrong[0]).__name__}; ids are text: "
+                "use str(doc_id)"
+            )
         yield query_id, documents
-
-
-def _whole(query_id: object, doc_id: object, grade: object) -> int:
-    if not isinstance(grade, Integral):
-        raise DataError(
-            f"qrels: relevance {grade!r} of document {doc_id!r} for query {query_id!r} is not a whole number; "
-            "grades are integers, 1 and above is relevant"
-        )
-    return int(grade)
 
 
 def _finite(query_id: object, doc_id: object, score: object) -> float:
@@ -264,15 +259,11 @@ def _finite(query_id: object, doc_id: object, score: object) -> float:
 
 
 def _trec_measures(measures: Sequence[RankingMeasure]) -> set[str]:
-    names = set()
+    names = {f"{part}_{cutoff}" for name, cutoff in measures if name == "F1" for part in ("P", "recall")}
     for name, cutoff in measures:
         whole, cut = _TREC[name]
-        if name == "F1":
-            names |= {f"P_{cutoff}", f"recall_{cutoff}"}
-        elif cutoff is None or cut is None:
-            names.add(str(whole))
-        else:
-            names.add(f"{cut}_{cutoff}")
+        if name != "F1":
+            names.add(str(whole) if cutoff is None or cut is None else f"{cut}_{cutoff}")
     return names
 
 
@@ -283,7 +274,7 @@ def _value(measure: RankingMeasure, row: Mapping[str, float]) -> float:
         return _f1(row[f"P_{cutoff}"], row[f"recall_{cutoff}"])
     if cutoff is None:
         return row[str(whole)]
-    if name == "RR":  # trec_eval has no depth for it; the reciprocal says the rank
+    if name == "RR":  # trec_eval has no depth for it; the reciprocal gives the rank
         return row["recip_rank"] if row["recip_rank"] >= 1 / cutoff else 0.0
     return row[f"{cut}_{cutoff}"]
 

@@ -1,11 +1,11 @@
-"""What a heuristic score means on one's own texts: a threshold and probabilities, from labels by people.
+"""Calibration of a heuristic score: a threshold and probabilities, from human labels.
 
 A score such as `claim_support` ranks texts, but no fixed value of it means "supported": that depends on the kind of
-text. From 30 or more labels of one's own, `calibrate_threshold` says what it means there, and with what certainty.
+text. `calibrate_threshold` estimates the threshold and its uncertainty from 30 or more labels of the same kind of text.
 
-There is no built-in value for a kind of text ("news", "dialogue"): that would need verdicts by people on supported and
-unsupported answers of each kind. The public sets at hand (CLAPNQ, PubMedQA, XQuAD, Chroma) hold answers that are right,
-and negatives made by rule; what separates these is no evidence of what separates real answers.
+There is no built-in threshold for a kind of text ("news", "dialogue"): that would need human labels of supported and
+unsupported answers of each kind. The public sets (CLAPNQ, PubMedQA, XQuAD, Chroma) have correct answers, and negatives
+made by rule, which need not resemble the errors of real answers.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MIN_LABELS = 30
-"""Labels that a calibration needs at least."""
+"""Minimum number of labels for a calibration."""
 
 MIN_OF_A_KIND = 5
-"""Positive labels, and negative ones, that a calibration needs at least."""
+"""Minimum number of positive and of negative labels."""
 
 SCHEMA = 1
 """The version of a calibration file."""
@@ -57,13 +57,12 @@ class ScoreBin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What the scores of a measure mean on the texts that were labelled; made by `calibrate_threshold`.
+    """The meaning of the scores of a measure on the labelled texts; made by `calibrate_threshold`.
 
     `threshold` separates positive from negative texts best (balanced accuracy); `ci_low` and `ci_high` are its 95 %
-    interval. `auc` with its 95 % interval says how well the score ranks at all. `balanced_accuracy` is that of the
-    threshold on labels that it was not chosen by (cross-validation); 0.5 is guessing. `bins` holds the rate of positive
-    labels by score. `model` names what computed the scores ("" where there is one way only): scores of another model
-    have another scale.
+    interval. `auc` with its 95 % interval is the quality of the ranking. `balanced_accuracy` is that of the threshold
+    in cross-validation; 0.5 is guessing. `bins` holds the rate of positive labels by score. `model` is the model of the
+    scores ("" where there is only one): scores of another model have another scale.
     """
 
     measure: str
@@ -82,9 +81,9 @@ class Calibration:
     model: str = ""
 
     def probability(self, score: float) -> float:
-        """The probability in [0, 1] that a person calls a text of this score positive, by a logistic regression.
+        """The probability in [0, 1] that a person labels a text of this score positive, by a logistic regression.
 
-        It holds for texts like the labelled ones, and depends on how many of those were positive.
+        It holds for texts like the labelled ones, and depends on the rate of positive ones among those.
         """
         return float(1 / (1 + np.exp(-np.clip(self.intercept + self.slope * score, -700.0, 700.0))))
 
@@ -119,7 +118,7 @@ class Calibration:
         """Read a file that `save` wrote.
 
         Raises:
-            ConfigError: no such file, or it is not a calibration; with what is wrong.
+            ConfigError: no such file, or it is not a calibration; with the reason.
         """
         from pydantic import TypeAdapter, ValidationError
 
@@ -156,23 +155,22 @@ def calibrate_threshold(
     n_resamples: int = 300,
     seed: int = 0,
 ) -> Calibration:
-    """What a score means on one's own texts, from labels by people.
+    """The threshold of a score for one kind of text, from human labels.
 
-    The threshold is where a logistic regression of the labels on the scores crosses the rate of positive labels: there
-    a score is as usual among positive as among negative texts, and balanced accuracy is greatest. Its 95 % interval is
-    a percentile bootstrap of the texts. The rates by score, in bins of equal size, do not rest on the regression.
-    In simulations (150 experiments of each kind, 100 resamples) the interval covered the true threshold in 93, 93 %
-    (30 labels; half, and 80 % positive), 91, 89 % (60) and 95, 95 % (200). With skewed scores, for which the regression
-    is wrong, 0.005 of balanced accuracy are lost at 30 labels
-    (`pytest -m simulation tests/metrics/test_score_calibration.py`).
-    Contradictory labels far from the threshold move it: look at the rates by score too.
+    The threshold is where a logistic regression of the labels on the scores crosses the rate of positive labels, which
+    maximises balanced accuracy. Its 95 % interval is a percentile bootstrap of the texts. The rates by score, in bins
+    of equal size, do not depend on the regression. In simulations (150 experiments of each kind, 100 resamples) the
+    interval covered the true threshold in 93, 93 % (30 labels; half, and 80 % positive), 91, 89 % (60) and 95, 95 %
+    (200). With skewed scores, for which the regression is wrong, 0.005 of balanced accuracy are lost at 30 labels
+    (`pytest -m simulation tests/metrics/test_score_calibration.py`). Contradictory labels far from the threshold move
+    it: look at the rates by score too.
 
     Args:
         scores: one finite number per text; a higher one should mean a positive label.
-        labels: True or 1 where a person calls the text positive (supported, right, an attack), False or 0 where not.
+        labels: True or 1 where a person labels the text positive (supported, right, an attack), False or 0 where not.
             The texts must be drawn at random from those that the score will be used on, as `ragbench label` does.
         measure: the name of the score, such as "claim_support"; `evaluate` uses the calibration for that measure.
-        model: what computed the scores where there are several ways, such as "minilm".
+        model: the model of the scores where there are several, such as "minilm".
         n_resamples: of the bootstrap.
         seed: of the bootstrap.
 
@@ -185,7 +183,7 @@ def calibrate_threshold(
 
     Raises:
         DataError: labels and scores do not fit, fewer than 30 labels or 5 of a kind, a score that is not finite, or
-            scores that do not separate the labels: then no threshold means anything.
+            scores that do not separate the labels.
     """
     from sklearn import config_context  # type: ignore[import-untyped,unused-ignore]
 
@@ -196,13 +194,15 @@ def calibrate_threshold(
     if not auc_low > 0.5 or slope <= 0:
         raise DataError(
             f"{measure} does not separate these {len(right)} labels: AUC {auc:.2f} [{auc_low:.2f}, {auc_high:.2f}], "
-            "where 0.5 is guessing; no threshold would mean anything. Label more texts, or use another measure or a "
-            "judge"
+            "where 0.5 is guessing. Label more texts, or use another measure or a judge"
         )
     threshold = _threshold(values, right)
     rng = np.random.default_rng(seed)
     with config_context(skip_parameter_validation=True, assume_finite=True):  # half the time of a fit
-        drawn = [_resampled(values, right, rng) for _ in range(n_resamples)]
+        samples = (rng.integers(0, len(right), len(right)) for _ in range(n_resamples))
+        drawn = [
+            _threshold(values[rows], right[rows]) if 0 < right[rows].sum() < len(rows) else math.nan for rows in samples
+        ]
     low, high = (float(limit) for limit in np.nanpercentile(drawn, [2.5, 97.5]))
     return Calibration(
         measure=measure,
@@ -234,7 +234,7 @@ def _checked(scores: Any, labels: Any) -> tuple[npt.NDArray[np.float64], npt.NDA
         raise DataError(f"score {at} is {values[at]}; leave texts without a score out, with their labels")
     if not np.isin(given, (0.0, 1.0)).all():
         at = int(np.flatnonzero(~np.isin(given, (0.0, 1.0)))[0])
-        raise DataError(f"label {at} is {given[at]:g}; expected True or False (1 or 0): decide from which grade on")
+        raise DataError(f"label {at} is {given[at]:g}; expected True or False (1 or 0)")
     positive = int(given.sum())
     fewer = min(positive, len(given) - positive)
     if len(given) < MIN_LABELS or fewer < MIN_OF_A_KIND:
@@ -262,12 +262,6 @@ def _threshold(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) ->
     rate = float(right.mean())
     crossing = (math.log(rate / (1 - rate)) - intercept) / slope if slope > 0 else math.nan
     return float(np.clip(crossing, values.min(), values.max()))
-
-
-def _resampled(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_], rng: np.random.Generator) -> float:
-    rows = rng.integers(0, len(right), len(right))
-    drawn = right[rows]
-    return _threshold(values[rows], drawn) if 0 < drawn.sum() < len(drawn) else math.nan
 
 
 def _held_out_accuracy(values: npt.NDArray[np.float64], right: npt.NDArray[np.bool_]) -> float:

@@ -19,6 +19,7 @@ from .decisions import (
     variance_table,
 )
 from .evaluation import write_report
+from .explorer import Explorer, explore
 from .failures import (
     PARTS,
     arm_measure,
@@ -69,6 +70,7 @@ from .sweep import (
 __all__ = [
     "COSTS",
     "PARTS",
+    "Explorer",
     "agreement_table",
     "answer_measure",
     "answer_scores",
@@ -91,6 +93,7 @@ __all__ = [
     "disagreements",
     "draft_findings",
     "draft_table",
+    "explore",
     "failure_details",
     "failure_links",
     "findings",

@@ -101,7 +101,7 @@ def topic_points(
     import numpy as np
     import pandas as pd
 
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     ids = {chunk.chunk_id for chunk in sampled}
     good = {draft.chunk_id for draft in drafts if draft.state == "accepted"}
     others = [chunk for chunk in chunks if chunk.chunk_id not in ids]
@@ -126,7 +126,7 @@ def spread_table(
     """How well samples cover all chunks: `mean_distance` is that to the nearest sampled one, lower is better."""
     import pandas as pd
 
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     everything = model.encode([chunk.text for chunk in chunks])
     rows = [
         (name, len(sample), len({c.doc_id for c in sample}), spread(model.encode([c.text for c in sample]), everything))

@@ -184,9 +184,7 @@ def conclusion(
         said.append("It is the baseline itself: nothing in this sweep beats it.")
     elif not own.empty and own.iloc[0]["n"]:
         row = own.iloc[0]
-        said.append(
-            f"Against the baseline ({label[baseline]}) that is {_tested(row, 'p_adjusted', 'Holm-adjusted p')}."
-        )
+        said.append(f"Against the baseline ({label[baseline]}) that is {tested(row, 'p_adjusted', 'Holm-adjusted p')}.")
     by_name = {result.name: result for result in results}
     second = order[1]
     pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure], seed=seed).iloc[0]
@@ -194,7 +192,7 @@ def conclusion(
         power = ""
         if pair["mde"] is not pd.NA:  # every question moved alike: no power to boast of
             power = f"; so many questions can show a difference of {pair['mde']:.3f} or more (80 % power)"
-        said.append(f"Against the runner-up ({label[second]}) it is {_tested(pair, 'p_value', 'p')}{power}.")
+        said.append(f"Against the runner-up ({label[second]}) it is {tested(pair, 'p_value', 'p')}{power}.")
     else:
         said.append(f"The runner-up ({label[second]}) and it have too few scored questions in common: {pair['n']}.")
     # The best of many was chosen for its score, luck included: queries that did not choose it say what it is worth.
@@ -203,12 +201,12 @@ def conclusion(
     return said
 
 
-def _tested(row: Any, p: str, p_name: str) -> str:
+def tested(row: Any, p: str, p_name: str) -> str:
     """A row of a comparison in words; a tie on every question is not dressed up as a test."""
     questions = "1 question" if row["n"] == 1 else f"{row['n']} questions"
     if row["ties"] == row["n"]:
         return f"equal on every one of {questions}: nothing here tells the two apart"
-    difference = " ".join([f"{row['difference']:+.3f}", *_interval(row.to_dict(), "{:+.3f}")])
+    difference = " ".join([f"{row['difference']:+.3f}", *_interval(dict(row), "{:+.3f}")])
     note = f" (the differences are {row['note']})" if row.get("note") else ""
     return f"{difference}, {p_name} {p_text(row[p], '= ')}, over {questions}: {_belief(row[p])}{note}"
 

@@ -7,21 +7,20 @@ returns does not depend on the machine's last bits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ragbench.embedders import check_embedder
 from ragbench.errors import ConfigError, unknown
+from ragbench.extension import FORM, imported, is_import
 from ragbench.retrievers.bm25 import BM25
 from ragbench.retrievers.dense import Dense
 from ragbench.retrievers.documents import retrieve, to_documents
 from ragbench.retrievers.hybrid import Hybrid
 from ragbench.retrievers.latency import search_latency
 from ragbench.retrievers.reranking import rerank
-from ragbench.types import Chunk
-
-if TYPE_CHECKING:
-    from ragbench.types import Retriever
+from ragbench.types import Chunk, Retriever
 
 __all__ = [
     "BM25",
@@ -38,45 +37,76 @@ __all__ = [
 RETRIEVERS = ("bm25", "dense", "hybrid")
 
 
-def make_retriever(name: str, chunks: Sequence[Chunk]) -> Retriever:
+def make_retriever(
+    name: str | Retriever | Callable[[Sequence[Chunk]], Retriever], chunks: Sequence[Chunk]
+) -> Retriever:
     """Index `chunks` with the retriever of that name, default settings.
 
     "bm25", "dense:<embedder>" or "hybrid:<embedder>", where the embedder is anything that `load_embedder` takes:
     "dense:minilm", "hybrid:wordllama", "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine".
+
+    One of your own is a class, or a function, that gives a `Retriever` for the chunks, or "package.module:attribute",
+    which names one; a `Retriever` that is made already is taken as it is.
 
     >>> make_retriever("bm25", [Chunk("d1#0", "d1", 0, 6, "a text")])
     BM25(1 chunk)
 
     Raises ConfigError for an unknown name, and where there is nothing to index.
     """
-    kind, model = _parse(name)
+    own = _own(name)
+    kind, model = ("", "") if own is not None else _parse(name)
     if not chunks:
         raise ConfigError("there are no chunks to index: every document is empty; name a corpus that holds texts")
+    if own is not None:
+        index: Any = own(chunks) if _makes_one(own) else own
+        if not isinstance(index, Retriever):
+            raise ConfigError(
+                f"retriever {own!r} gave {type(index).__name__} for the chunks; expected an object with "
+                "search(queries, k) -> {query_id: {chunk_id: score}}"
+            )
+        return index
     if kind == "bm25":
         return BM25(chunks)
     return Dense(chunks, model) if kind == "dense" else Hybrid(chunks, model)
 
 
-def check_retriever(name: str) -> None:
-    """Raise ConfigError when `name` is no retriever, without loading anything.
+def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retriever]) -> None:
+    """Raise ConfigError when `name` is no retriever, without loading anything but a module that it names.
 
     >>> check_retriever("hybrid:minilm")
     >>> check_retriever("bm-25")
     Traceback (most recent call last):
     ragbench.errors.ConfigError: unknown retriever 'bm-25'; did you mean 'bm25'? Known: bm25, dense:<embedder>, \
-hybrid:<embedder>
+hybrid:<embedder>, package.module:attribute
     """
-    _parse(name)
+    if _own(name) is None:
+        _parse(name)
 
 
-def _parse(name: str) -> tuple[str, str]:
+def _makes_one(own: Any) -> bool:
+    return inspect.isclass(own) or not isinstance(own, Retriever)
+
+
+def _own(name: Any) -> Any:
+    """A user's retriever or what makes one; None for a name of ragbench's own, or a wrong one."""
+    found = imported(name, "retriever") if is_import(name, RETRIEVERS) else name
+    if isinstance(found, str):
+        return None
+    if not callable(found) and not isinstance(found, Retriever):
+        raise ConfigError(f"retriever {found!r}: expected a name, a Retriever, or a function of the chunks")
+    return found
+
+
+def _parse(name: Any) -> tuple[str, str]:
     kind, colon, model = name.partition(":") if isinstance(name, str) else ("", "", "")
     if kind == "bm25" and not colon:
         return kind, ""
     if kind == "bm25":
         raise ConfigError(f"retriever {name!r}: BM25 compares words and takes no embedder; write 'bm25'")
     if kind not in ("dense", "hybrid"):
-        raise ConfigError(unknown("retriever", kind or name, RETRIEVERS, "bm25, dense:<embedder>, hybrid:<embedder>"))
+        raise ConfigError(
+            unknown("retriever", kind or name, RETRIEVERS, f"bm25, dense:<embedder>, hybrid:<embedder>, {FORM}")
+        )
     if not model.strip():
         raise ConfigError(f"retriever {name!r} names no embedder; write '{kind}:minilm' or '{kind}:wordllama'")
     check_embedder(model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from ragbench import cache
 from ragbench.errors import ConfigError, unknown
 from ragbench.retrievers.ranking import best_of_sparse, check_k, checked_ids, counted, ranked
-from ragbench.types import Chunk, Run
+from ragbench.types import Chunk, Queries, Run, as_queries
 
 if TYPE_CHECKING:
     from ragbench.retrievers.ranking import Candidates
@@ -54,6 +54,7 @@ class BM25:
         if not 0 <= b <= 1:
             raise ConfigError(f"b is {b!r}; expected a number from 0 to 1, such as 0.4")
         self._words = _Words(stemmer, stopwords)
+        self.chunks = chunks
         self._chunk_ids = checked_ids(chunks)
         texts = [chunk.text for chunk in chunks]
         key = cache.digest(self._words.identity, json.dumps([k1, b]), *texts)
@@ -65,9 +66,10 @@ class BM25:
     def __repr__(self) -> str:
         return f"BM25({counted(self._chunk_ids)})"
 
-    def search(self, queries: Mapping[str, str], k: int) -> Run:
+    def search(self, queries: Queries, k: int = 10) -> Run:
         """For each query the `k` chunks of the highest score, best first; chunks without a word of it are left out."""
         check_k(k)
+        queries = as_queries(queries)
         from scipy.sparse import csr_matrix
 
         texts = list(queries.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ragbench.embedders import load_embedder
 from ragbench.errors import ModelError
 from ragbench.retrievers.ranking import best_of_dense, check_k, checked_ids, counted, ranked
-from ragbench.types import Chunk, Run
+from ragbench.types import Chunk, EmbedderLike, Queries, Run, as_queries
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,7 +26,7 @@ _PAIRS_AT_ONCE = 20_000  # 120 MB for vectors of 384 components
 class Dense:
     """Search by meaning: the cosine between the vectors of query and chunk, in [-1, 1], over all chunks (exact).
 
-    `embedder` is a name that `load_embedder` takes, or any object that `ragbench.Embedder` describes. Every chunk has a
+    `embedder` is a name that `load_embedder` takes, or one of your own as it takes it. Every chunk has a
     score, so a result has k chunks where there are k; a query without any text has no result.
 
     >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Taxes rise in May.")]
@@ -35,8 +35,9 @@ class Dense:
     ['a#0', 'b#0']
     """
 
-    def __init__(self, chunks: Sequence[Chunk], embedder: str | Embedder = "minilm") -> None:
-        self._embedder = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    def __init__(self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm") -> None:
+        self._embedder = load_embedder(embedder)
+        self.chunks = chunks
         self._chunk_ids = checked_ids(chunks)
         self._vectors = _checked(self._embedder.encode([chunk.text for chunk in chunks]), len(chunks), self._embedder)
 
@@ -47,9 +48,10 @@ class Dense:
     def __repr__(self) -> str:
         return f"Dense({counted(self._chunk_ids)}, {self._embedder.name!r})"
 
-    def search(self, queries: Mapping[str, str], k: int) -> Run:
+    def search(self, queries: Queries, k: int = 10) -> Run:
         """For each query the `k` chunks of the highest cosine, best first."""
         check_k(k)
+        queries = as_queries(queries)
         if not queries or not self._chunk_ids:
             return {query_id: {} for query_id in queries}
         encode = getattr(self._embedder, "encode_queries", self._embedder.encode)

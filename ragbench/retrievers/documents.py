@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError, unknown_chunk
 from ragbench.retrievers.ranking import check_k
-from ragbench.types import Chunk, Run
+from ragbench.types import Chunk, Queries, Run, as_queries
 
 if TYPE_CHECKING:
     from ragbench.types import Retriever
 
 
 def retrieve(
-    retriever: Retriever, queries: Mapping[str, str], chunks: Sequence[Chunk], *, depth: int = 100, documents: int = 10
+    retriever: Retriever,
+    queries: Queries,
+    chunks: Sequence[Chunk] | None = None,
+    *,
+    depth: int = 100,
+    documents: int = 10,
 ) -> Run:
     """Search so deep that enough documents remain when several chunks of one document count once.
 
     `depth` chunks per query; queries whose chunks come from fewer than `documents` documents are searched deeper, all
-    in one batch, until they have as many or nothing more matches. `chunks` are those the retriever was made from.
+    in one batch, until they have as many or nothing more matches.
+
+    `queries` are {query_id: text}, those of a dataset, or texts, which are their own ids then. `chunks` are those that
+    the retriever was made from; the retrievers of ragbench know theirs.
 
     >>> from ragbench.retrievers import BM25
     >>> chunks = [Chunk(f"a#{i}", "a", 0, 8, "cats nap") for i in range(9)] + [Chunk("b#0", "b", 0, 8, "cats eat")]
@@ -29,10 +37,12 @@ def retrieve(
     2
     """
     check_k(depth)
-    doc_of = {chunk.chunk_id: chunk.doc_id for chunk in chunks}
+    queries = as_queries(queries)
+    given: Any = getattr(retriever, "chunks", ()) if chunks is None else chunks
+    doc_of = {chunk.chunk_id: chunk.doc_id for chunk in given}
     wanted = min(documents, len(set(doc_of.values())))
     run = retriever.search(queries, depth)
-    while depth < len(chunks):
+    while depth < len(doc_of):
         short = {
             query_id: queries[query_id]
             for query_id, found in run.items()
@@ -40,7 +50,7 @@ def retrieve(
         }
         if not short:
             break
-        depth = min(4 * depth, len(chunks))
+        depth = min(4 * depth, len(doc_of))
         run = {**run, **retriever.search(short, depth)}  # a query keeps its place
     return run
 

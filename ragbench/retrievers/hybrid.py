@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError
 from ragbench.retrievers.bm25 import BM25
 from ragbench.retrievers.dense import Dense
 from ragbench.retrievers.ranking import best, check_k, counted
-from ragbench.types import Chunk, Run
+from ragbench.types import Chunk, EmbedderLike, Queries, Run, as_queries
 
 if TYPE_CHECKING:
-    from ragbench.types import Embedder
+    pass
 
 _HYBRID_DEPTH = 100
 
@@ -29,10 +29,17 @@ class Hybrid:
     {'q1': {'a#0': 0.032787, 'b#0': 0.016129}}
     """
 
-    def __init__(self, chunks: Sequence[Chunk], embedder: str | Embedder = "minilm", *, rrf_k: float = 60) -> None:
+    def __init__(
+        self,
+        chunks: Sequence[Chunk],
+        embedder: EmbedderLike = "minilm",
+        *,
+        rrf_k: float = 60,
+    ) -> None:
         if not rrf_k >= 0 or rrf_k == float("inf"):
             raise ConfigError(f"rrf_k is {rrf_k!r}; expected a number of 0 or more, such as 60")
         self._rrf_k = rrf_k
+        self.chunks = chunks
         self._lexical = BM25(chunks)
         self._dense = Dense(chunks, embedder)
         self._place = {chunk.chunk_id: place for place, chunk in enumerate(chunks)}
@@ -44,9 +51,10 @@ class Hybrid:
     def __repr__(self) -> str:
         return f"Hybrid({counted(self._place)}, {self._dense.name.partition(':')[2]!r})"
 
-    def search(self, queries: Mapping[str, str], k: int) -> Run:
+    def search(self, queries: Queries, k: int = 10) -> Run:
         """For each query the `k` chunks of the highest fused score, best first."""
         check_k(k)
+        queries = as_queries(queries)
         depth = max(k, _HYBRID_DEPTH)
         runs = [retriever.search(queries, depth) for retriever in (self._lexical, self._dense)]
         fused: Run = {}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ragbench import cache
 from ragbench.errors import ConfigError
@@ -24,7 +24,7 @@ def search_latency(
     *,
     k: int = 100,
     chunks: Sequence[Chunk] = (),
-    reranker: str = "",
+    reranker: str | Callable[..., Any] = "",
     n: int = 20,
 ) -> float | None:
     """Milliseconds that one question alone waits for its chunks: the median over the first `n` queries.

@@ -1,5 +1,5 @@
+from .ablations import score_arms
 from .answers import abstention_table, score_answers
-from .arms import score_arms
 from .chunks import score_chunks
 from .context import context_ceilings, diversity_verdicts, score_context
 from .contexts import context_texts

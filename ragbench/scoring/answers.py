@@ -1,8 +1,7 @@
-"""Answers against what is known to be right: tidy scores, and who abstained where."""
+"""Answers compared with the labels of their cases: tidy scores, and a table of abstentions."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -10,13 +9,8 @@ from typing import TYPE_CHECKING
 
 from ragbench.embedders import load_embedder
 from ragbench.errors import DataError
-from ragbench.metrics.answers import (
-    contains_all,
-    gold_fact_coverage,
-    keyword_coverage,
-    semantic_similarity,
-    token_f1,
-)
+from ragbench.metrics.answers import contains_all, gold_fact_coverage, keyword_coverage, semantic_similarity, token_f1
+from ragbench.scoring.tidy import tidy_cases
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +20,7 @@ if TYPE_CHECKING:
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
 KEYWORD_MEASURES = ("required_keywords", "contains_all")
 
-# "[2]", "[1][3]" or "[1, 3]" as a word of its own: an index stands at a name, as in "d[1]".
+# "[2]", "[1][3]" or "[1, 3]" as a word of its own; an index follows a name, as in "d[1]".
 _CITATIONS = re.compile(r"\s(?:\[\d{1,4}(?:,\s*\d{1,4})*\])+(?=[\s.,;:!?]|$)")
 
 
@@ -35,16 +29,16 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
 
     Measures, each in [0, 1], as defined in `ragbench.metrics.answers`: semantic_similarity and token_f1 to the
     reference answer, gold_fact_coverage, and where the dataset asks for keywords at all also required_keywords (the
-    share of a case's keywords that stand in the answer) and contains_all (1 where all do). The numbers of cited
-    contexts ("[2]") are no part of the answer. Every case has a row for each measure, by measure, then in the order of
+    fraction of a case's keywords that the answer contains) and contains_all (1 where all do). The numbers of cited
+    contexts ("[2]") are not part of the answer. Every case has a row for each measure, by measure, then in the order of
     the cases. Unscored (NaN; counted by `summarise`, left out of its mean) is a case
 
     - without the label that the measure needs;
-    - whose answer is missing or failed (`error` is set, or the outcome is "failed"): that is no answer to be judged;
-    - whose system abstained (outcome "no_results" or "blocked"): abstaining is neither a good nor a bad wording. Means
-      are therefore means *of the answers given*; read them beside `n_scored` and `abstention_table`, since a system
-      that answers easy questions only has high ones;
-    - that has no answer (expected outcome "no_results" or "blocked"): see `abstention_table`.
+    - whose answer is missing or failed (`error` is set, or the outcome is "failed");
+    - whose system abstained (outcome "no_results" or "blocked"). Means are therefore means *of the answers given*; read
+      them together with `n_scored` and `abstention_table`, since a system that answers only easy questions has high
+      ones;
+    - that is unanswerable (expected outcome "no_results" or "blocked"): see `abstention_table`.
 
     Args:
         dataset: its cases hold `reference_answer`, `gold_facts` and `required_keywords`.
@@ -62,25 +56,22 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
         DataError: an answer to a question that the dataset lacks, or two answers to one question.
     """
     import numpy as np
-    import pandas as pd
 
     given = answered_cases(dataset, answers)
     words = {query_id: wording(answer) for query_id, (_, answer) in given.items()}
-    similarity = dict.fromkeys(given, math.nan)
-    pairs = [(query_id, words[query_id], case.reference_answer) for query_id, (case, _) in given.items()]
-    compared = [(query_id, text, reference) for query_id, text, reference in pairs if _labelled(reference)]
+    references = {query_id: case.reference_answer or "" for query_id, (case, _) in given.items()}
+    compared = {q: (words[q], reference) for q, reference in references.items() if reference.strip()}
+    similarity: dict[str, float] = {}
     if compared:
-        texts = list(dict.fromkeys(str(text) for _, *both in compared for text in both))
-        model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+        texts = list(dict.fromkeys(text for both in compared.values() for text in both))
+        model = load_embedder(embedder)
         row_of = {text: row for row, text in enumerate(texts)}
         vectors = np.asarray(model.encode(texts))  # one batch, each text once
-        left = vectors[[row_of[text] for _, text, _ in compared]]
-        right = vectors[[row_of[str(reference)] for *_, reference in compared]]
-        values = semantic_similarity(left, right).tolist()
-        similarity |= {query_id: value for (query_id, *_), value in zip(compared, values, strict=True)}
+        left, right = (vectors[[row_of[both[side]] for both in compared.values()]] for side in (0, 1))
+        similarity = dict(zip(compared, semantic_similarity(left, right).tolist(), strict=True))
     scores: dict[str, dict[str, float]] = {
         "semantic_similarity": similarity,
-        "token_f1": {query_id: token_f1(text, str(reference)) for query_id, text, reference in compared},
+        "token_f1": {query_id: token_f1(*both) for query_id, both in compared.items()},
         "gold_fact_coverage": {
             query_id: gold_fact_coverage(words[query_id], case.gold_facts) for query_id, (case, _) in given.items()
         },
@@ -89,16 +80,11 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
         asked = {query_id: (words[query_id], case.required_keywords) for query_id, (case, _) in given.items()}
         for measure, function in zip(KEYWORD_MEASURES, (keyword_coverage, contains_all), strict=True):
             scores[measure] = {query_id: function(*pair) for query_id, pair in asked.items()}
-    rows = [
-        (case.query_id, measure, scores[measure].get(case.query_id, math.nan))
-        for measure in scores
-        for case in dataset.cases
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+    return tidy_cases(dataset.cases, scores)
 
 
 def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
-    """How many questions with and without an answer were answered, abstained from, or failed.
+    """Counts of answerable and unanswerable questions that were answered, abstained from, or failed.
 
     Rows "answerable" and "unanswerable" (expected outcome "no_results" or "blocked"), columns "answered", "abstained"
     (outcome "no_results" or "blocked") and "failed" (`error` is set, outcome "failed", or no answer at all). The good
@@ -122,7 +108,7 @@ def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFram
 
 
 def answered_cases(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Case, Answer]]:
-    """The questions that have an answer and were given one."""
+    """The answerable questions that were answered."""
     by_query = answers_by_query(dataset, answers)
     return {
         case.query_id: (case, by_query[case.query_id])
@@ -153,7 +139,7 @@ def answers_by_query(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, A
 
 
 def wording(answer: Answer) -> str:
-    """The answer without the numbers of the contexts that it cites: they are no words of it, and state no fact."""
+    """The answer without the numbers of the contexts that it cites."""
 
     def kept(mark: re.Match[str]) -> str:
         numbers = map(int, re.findall(r"\d+", mark.group()))
@@ -167,7 +153,3 @@ def state_of(answer: Answer | None) -> str:
     if answer is None or answer.failed:
         return "failed"
     return "abstained" if answer.abstained else "answered"
-
-
-def _labelled(reference: str | None) -> bool:
-    return reference is not None and bool(reference.strip())

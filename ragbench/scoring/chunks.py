@@ -1,4 +1,4 @@
-"""What a chunking is like by itself, before anything is searched in it."""
+"""Statistics of a chunking by itself, without any retrieval."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def score_chunks(
 
     - chunks: their number. tokens_mean, tokens_median, tokens_p95: their sizes in tokens of `tokenizer`, counted in
       the tokenised document.
-    - overlap_ratio: the share of their characters that repeats what another chunk holds, in [0, 1).
-    - coherence: how alike neighbouring sentences inside a chunk are (mean cosine), in [-1, 1]; higher is better.
-    - boundary_cuts: the share of chunk borders that lie inside a sentence, in [0, 1]; lower is better.
+    - overlap_ratio: the fraction of their characters that another chunk contains as well, in [0, 1).
+    - coherence: similarity of neighbouring sentences within a chunk (mean cosine), in [-1, 1]; higher is better.
+    - boundary_cuts: the fraction of chunk boundaries inside a sentence, in [0, 1]; lower is better.
 
     The formulas are in `ragbench.metrics.chunks`. A chunk of a document that the dataset lacks, or whose text is not
     the document's between its offsets, raises DataError.
@@ -48,7 +48,7 @@ def score_chunks(
         by_document.setdefault(chunk.doc_id, []).append(i)
     _check(dataset, chunks)
 
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     counts = np.zeros(len(chunks), dtype=np.int64)
     alike = np.full(len(chunks), np.nan)
     sentences: dict[str, list[tuple[int, int]]] = {}
@@ -81,7 +81,7 @@ def _check(dataset: Dataset, chunks: Sequence[Chunk]) -> None:
             texts = {chunk.doc_id: dataset.corpus[chunk.doc_id].full_text}  # one at a time: chunks come in order
         if texts[chunk.doc_id][chunk.start : chunk.end] != chunk.text:
             raise DataError(
-                f"chunk {chunk.chunk_id!r} does not hold what stands in document {chunk.doc_id!r} from character "
+                f"chunk {chunk.chunk_id!r} differs from the text of document {chunk.doc_id!r} from character "
                 f"{chunk.start} to {chunk.end}; offsets point into Document.full_text, title included"
             )
 

@@ -1,8 +1,7 @@
-"""The contexts that answers were made from: tidy scores, and what kind of question they suit."""
+"""The contexts of answers: tidy scores, and the kind of question that they suit."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,13 +18,14 @@ from ragbench.metrics.context import (
 )
 from ragbench.scoring.answers import answers_by_query
 from ragbench.scoring.contexts import context_texts
+from ragbench.scoring.tidy import tidy, tidy_cases
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ragbench.types import Answer, Case, Chunk, Dataset
 
-# Of a large corpus so many documents, evenly spread, say how rare words are: enough for that, and quick to read.
+# Documents of a large corpus, evenly spread, that give the document frequencies of words.
 _BACKGROUND = 2_000
 
 
@@ -39,15 +39,15 @@ def score_context(
     - ngram_redundancy*, tfidf_redundancy* (by the documents of the corpus, at most 2,000 evenly spread ones; where a
       system keeps its own documents, by all the texts that any answer was given), unique_token_ratio.
     - fact_dispersion* and context_fact_recall: where the case has gold facts.
-    - context_evidence_recall: the share of the characters of the case's evidence that the context's chunks hold.
-    - context_recall: the share of the case's relevant documents that the context has a text of: R@k of what reached the
-      model, after every cut. expected_document: 1 where at least one of them is there, else 0.
-    - context_chunk_recall: the share of the case's `expected_chunks` that are in the context.
+    - context_evidence_recall: the fraction of the characters of the case's evidence that the context's chunks contain.
+    - context_recall: the fraction of the case's relevant documents that the context has a text of: R@k of what reached
+      the model, after every cut. expected_document: 1 where at least one of them is there, else 0.
+    - context_chunk_recall: the fraction of the case's `expected_chunks` that are in the context.
     - diversity_fits: 1 where the diversity suits the question's `query_type`, else 0 (`diversity_verdicts`).
 
     All but the redundancies, unique_token_ratio, context_recall and expected_document have rows only if some case of
     the dataset has the label. A case is unscored (NaN) without the label, without an answer, or where the answer
-    failed; one whose context is empty has a recall of 0, and nothing else to be scored by.
+    failed; an empty context has a recall of 0 and no other score.
 
     Args:
         dataset: the cases and their labels.
@@ -66,11 +66,9 @@ def score_context(
      'fact_dispersion': 1.0, 'context_fact_recall': 0.5}
 
     Raises:
-        DataError: an answer to a question that the dataset lacks, two answers to one question, or a context whose text
-            is nowhere.
+        DataError: an answer to a question that the dataset lacks, two answers to one question, or a context without
+            a text.
     """
-    import pandas as pd
-
     contexts = _contexts(dataset, answers, chunks)
     ids, texts = list(contexts), list(contexts.values())
     cases = {case.query_id: case for case in dataset.cases}
@@ -88,21 +86,18 @@ def score_context(
     if any(case.evidence for case in dataset.cases):
         scores["context_evidence_recall"] = _evidence_recall(dataset, answers, chunks)
     if any(case.expected_chunks for case in dataset.cases):
-        scores["context_chunk_recall"] = _chunk_recall(dataset, answers)
+        scores["context_chunk_recall"] = {
+            case.query_id: len(expected & set(_context_ids(answer))) / len(expected)
+            for case, answer in _usable(dataset, answers)
+            if (expected := set(case.expected_chunks))
+        }
     if any(case.query_type for case in dataset.cases):
-        verdicts = {
-            query_id: diversity_verdict(1 - redundancy, cases[query_id].query_type)
-            for query_id, redundancy in scores["tfidf_redundancy"].items()
-        }
         scores["diversity_fits"] = {
-            query_id: float(verdict == "fitting") for query_id, verdict in verdicts.items() if verdict
+            query_id: float(verdict == "fitting")
+            for query_id, redundancy in scores["tfidf_redundancy"].items()
+            if (verdict := diversity_verdict(1 - redundancy, cases[query_id].query_type))
         }
-    rows = [
-        (case.query_id, measure, values.get(case.query_id, math.nan))
-        for measure, values in scores.items()
-        for case in dataset.cases
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+    return tidy_cases(dataset.cases, scores)
 
 
 def diversity_verdicts(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> pd.DataFrame:
@@ -124,13 +119,8 @@ def diversity_verdicts(dataset: Dataset, answers: Sequence[Answer], chunks: Sequ
     redundancy = _tfidf(dataset, contexts)
     types = {case.query_id: case.query_type for case in dataset.cases}
     rows = [
-        (
-            query_id,
-            types[query_id],
-            1 - redundancy[query_id],
-            diversity_verdict(1 - redundancy[query_id], types[query_id]),
-        )
-        for query_id in contexts
+        (query_id, types[query_id], diversity, diversity_verdict(diversity, types[query_id]))
+        for query_id, diversity in ((query_id, 1 - value) for query_id, value in redundancy.items())
     ]
     return pd.DataFrame(rows, columns=["query_id", "query_type", "diversity", "verdict"]).astype({"diversity": float})
 
@@ -138,8 +128,8 @@ def diversity_verdicts(dataset: Dataset, answers: Sequence[Answer], chunks: Sequ
 def context_ceilings(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> pd.DataFrame:
     """What unique_token_ratio contexts of these lengths reach when nothing repeats: query_id, measure, value.
 
-    In the form of `ceilings`, so that a target beyond it is reported as out of reach and not as missed. It is what is
-    usual (`expected_unique_ratio`), not a bound: a context may lie somewhat above. Cases without context are left out.
+    In the form of `ceilings`, so that a target beyond it is reported as out of reach and not as missed. It is the usual
+    value (`expected_unique_ratio`), not a bound: a context may be somewhat above. Cases without context are left out.
 
     >>> from ragbench.types import Answer, Case, Dataset, Passage
     >>> answer = Answer("q", "...", passages=(Passage("p", "word " * 1000),))
@@ -147,11 +137,9 @@ def context_ceilings(dataset: Dataset, answers: Sequence[Answer], chunks: Sequen
       query_id             measure  value
     0        q  unique_token_ratio   0.54
     """
-    import pandas as pd
-
     lengths = {query_id: words_in(own) for query_id, own in _contexts(dataset, answers, chunks).items()}
-    rows = [(query_id, "unique_token_ratio", expected_unique_ratio(n)) for query_id, n in lengths.items() if n]
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+    expected = {query_id: expected_unique_ratio(n) for query_id, n in lengths.items() if n}
+    return tidy(list(expected), ["unique_token_ratio"], list(expected.values()))
 
 
 def _usable(dataset: Dataset, answers: Sequence[Answer]) -> list[tuple[Case, Answer]]:
@@ -159,6 +147,10 @@ def _usable(dataset: Dataset, answers: Sequence[Answer]) -> list[tuple[Case, Ans
     by_query = answers_by_query(dataset, answers)
     pairs = [(case, by_query[case.query_id]) for case in dataset.cases if case.query_id in by_query]
     return [(case, answer) for case, answer in pairs if answer.error is None and answer.outcome != "failed"]
+
+
+def _context_ids(answer: Answer) -> tuple[str, ...]:
+    return answer.contexts or tuple(passage.passage_id for passage in answer.passages)
 
 
 def _contexts(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk]) -> dict[str, list[str]]:
@@ -180,10 +172,9 @@ def _document_recall(dataset: Dataset, answers: Sequence[Answer], chunks: Sequen
     found: dict[str, set[str]] = {}
     for case, answer in _usable(dataset, answers):
         own = {passage.passage_id: passage.doc_id for passage in answer.passages}
-        ids = answer.contexts or tuple(own)
-        found[case.query_id] = {own[i] if i in own else document_of[i] for i in ids} - {""}
+        found[case.query_id] = {own[i] if i in own else document_of[i] for i in _context_ids(answer)} - {""}
     if not any(found.values()) and any(answer.passages for answer in answers):
-        return {}  # passages that nobody matched to documents say nothing about documents
+        return {}  # passages that were not matched to documents
     for query_id, documents in found.items():
         relevant = {doc_id for doc_id, grade in dataset.qrels.get(query_id, {}).items() if grade > 0}
         if relevant:
@@ -195,22 +186,13 @@ def _evidence_recall(dataset: Dataset, answers: Sequence[Answer], chunks: Sequen
     chunk_of = {chunk.chunk_id: chunk for chunk in chunks}
     recalls: dict[str, float] = {}
     for case, answer in _usable(dataset, answers):
-        ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)
+        ids = _context_ids(answer)
         held = [chunk_of[i] for i in ids if i in chunk_of]
         if not case.evidence or (ids and not held):
-            continue  # passages of other systems have no place in the documents unless they were matched to chunks
+            continue  # passages of other systems have no offsets in the documents unless they were matched to chunks
         place = places([*case.evidence, *held])
         truth, found = union(*ranges(case.evidence, place)), union(*ranges(held, place))
         of, by = overlaps(truth, found)
         shared = [min(truth[1][i], found[1][j]) - max(truth[0][i], found[0][j]) for i, j in zip(of, by, strict=True)]
         recalls[case.query_id] = float(sum(shared) / (truth[1] - truth[0]).sum())
-    return recalls
-
-
-def _chunk_recall(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, float]:
-    recalls = {}
-    for case, answer in _usable(dataset, answers):
-        if expected := set(case.expected_chunks):
-            given = set(answer.contexts) or {passage.passage_id for passage in answer.passages}
-            recalls[case.query_id] = len(expected & given) / len(expected)
     return recalls

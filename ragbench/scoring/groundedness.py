@@ -1,4 +1,4 @@
-"""Answers against the texts that they were made from: tidy scores, and every claim with its verdict."""
+"""Answers compared with their contexts: tidy scores, and every claim with its verdict."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from ragbench.metrics.groundedness import (
 from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.scoring.answers import answered_cases
 from ragbench.scoring.contexts import context_texts
+from ragbench.scoring.tidy import tidy_cases
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,26 +49,26 @@ def score_groundedness(
     model: str = "minilm",
     threshold: float = STRICT,
 ) -> pd.DataFrame:
-    """Score answers by what their contexts hold: columns query_id, measure, value.
+    """Score answers by the support of their contexts: columns query_id, measure, value.
 
     Measures, each in [0, 1], higher is better, as defined in `ragbench.metrics.groundedness`:
 
     - claim_support: how well the contexts support the answer as a whole, a ranking (see there);
-    - numeric_support: 1 - the share of numbers and dates that no context holds;
-    - expected_claims, forbidden_claims_absent: the share of the case's claims that the answer states, or does not;
-    - expected_citations: the share of the case's that are cited, as chunk id or as the id of the chunk's document;
+    - numeric_support: 1 - the fraction of numbers and dates that no context contains;
+    - expected_claims, forbidden_claims_absent: the fraction of the case's claims that the answer states, or does not;
+    - expected_citations: the fraction of the case's citations that the answer has, as chunk id or as document id;
     - citation_form: cited ids that were retrieved / cited ids;
-    - citation_content: of the pairs of a claim and a retrieved context that it cites, the share in which the claim's
-      terms stand in that context;
-    - citation_accuracy: of the claims that cite, the share that their cited contexts support by themselves
+    - citation_content: of the pairs of a claim and a retrieved context that it cites, the fraction in which the context
+      contains the claim's terms;
+    - citation_accuracy: of the claims that cite, the fraction that their cited contexts support by themselves
       (`claim_support` of `threshold` at least); a claim that cites only what was not retrieved is not;
-    - citation_coverage: claims that cite / claims that are no general remarks.
+    - citation_coverage: claims that cite / claims that are not general remarks.
 
-    A claim cites what is marked in it. Where a system gives its `citations` beside a text without marks, each claim
-    cites all of them. Every case has a row for each measure, by measure, then in the order of the cases. Unscored (NaN)
+    A claim cites what is marked in it. Where a system gives `citations` but no marks in the text, each claim cites all
+    of them. Every case has a row for each measure, by measure, then in the order of the cases. Unscored (NaN)
     is a case without an answer given, exactly as in `score_answers`; one without the label that the measure needs; one
-    whose answer holds no claim, no number, or no citation where these are what is counted. An answer that had no
-    context scores 0 in the first: nothing supports it.
+    whose answer has no claim, number or citation where these are counted. An answer without context has a
+    claim_support of 0.
 
     Args:
         dataset: its cases may hold `expected_claims`, `forbidden_claims` and `expected_citations`.
@@ -87,8 +88,6 @@ def score_groundedness(
         DataError: an answer to a question that the dataset lacks, two answers to one question, or a context whose
             text is not there.
     """
-    import pandas as pd
-
     checked = _check(dataset, answers, chunks, model, threshold)
     values: dict[str, dict[str, float]] = {}
     supports = claim_supports([(one.text, one.texts) for one in checked.values()], model=model)
@@ -97,14 +96,13 @@ def score_groundedness(
         for (query_id, one), support in zip(checked.items(), supports, strict=True)
     }
     values["numeric_support"] = {query_id: numeric_support(one.text, one.texts) for query_id, one in checked.items()}
+    expected: dict[str, float] = {}
     values |= _labelled(checked, model) | _cited(checked, model, threshold)
-    values["expected_citations"] = {query_id: _expected(one) for query_id, one in checked.items()}
-    rows = [
-        (case.query_id, measure, values[measure].get(case.query_id, math.nan))
-        for measure in GROUNDEDNESS_MEASURES
-        for case in dataset.cases
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+    for query_id, one in checked.items():
+        cited = {*one.citations, *(one.documents[i] for i in one.citations if i in one.documents)}
+        expected[query_id] = _fraction([wanted in cited for wanted in one.case.expected_citations])
+    values["expected_citations"] = expected
+    return tidy_cases(dataset.cases, {measure: values[measure] for measure in GROUNDEDNESS_MEASURES})
 
 
 def claim_table(
@@ -148,8 +146,8 @@ def claim_table(
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """An answer beside its texts: `ids` name `texts`; `documents` tells the document of a chunk that is cited;
-    `cited` holds, for each verdict, what its claim cites."""
+    """An answer and its contexts: `ids` name `texts`; `documents` is chunk id -> document id of what is cited;
+    `cited` has the citations of each verdict's claim."""
 
     case: Case
     text: str
@@ -173,7 +171,7 @@ def _check(
         ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)
         marked = [parse_citations(verdict.claim.text, ids) for verdict in own]
         if not parse_citations(answer.text, ids):
-            marked = [answer.citations] * len(own)  # given beside the text: they stand for all of it
+            marked = [answer.citations] * len(own)  # given apart from the text: they hold for all of it
         citations = answer.citations or parse_citations(answer.text, ids)
         text = without_citations(answer.text, ids)
         documents = {chunk.chunk_id: chunk.doc_id for chunk in chunks if chunk.chunk_id in citations}
@@ -183,12 +181,12 @@ def _check(
 
 
 def _labelled(checked: dict[str, _Checked], model: str) -> dict[str, dict[str, float]]:
+    asked = [(one.text, [*one.case.expected_claims, *one.case.forbidden_claims]) for one in checked.values()]
     expected, absent = {}, {}
-    for query_id, one in checked.items():
-        wanted, unwanted = one.case.expected_claims, one.case.forbidden_claims
-        stated = claims_stated(one.text, [*wanted, *unwanted], model=model)
-        expected[query_id] = _share(stated[: len(wanted)])
-        absent[query_id] = _share([not found for found in stated[len(wanted) :]])
+    for (query_id, one), stated in zip(checked.items(), claims_stated(asked, model=model), strict=True):
+        wanted = len(one.case.expected_claims)
+        expected[query_id] = _fraction(stated[:wanted])
+        absent[query_id] = _fraction([not found for found in stated[wanted:]])
     return {"expected_claims": expected, "forbidden_claims_absent": absent}
 
 
@@ -200,19 +198,14 @@ def _cited(checked: dict[str, _Checked], model: str, threshold: float) -> dict[s
     for query_id, one in checked.items():
         text_of = dict(zip(one.ids, one.texts, strict=True))
         pairs = list(zip(one.verdicts, one.cited, strict=True))
-        content[query_id] = _share(
+        content[query_id] = _fraction(
             [cites_content(v.claim.text, text_of[i]) for v, cited in pairs for i in cited if i in text_of]
         )
         citing = [(v.claim.text, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited]
-        accuracy[query_id] = _share([support >= threshold for support in claim_supports(citing, model=model)])
-        coverage[query_id] = _share([bool(cited) for v, cited in pairs if v.supported is not None])
+        accuracy[query_id] = _fraction([support >= threshold for support in claim_supports(citing, model=model)])
+        coverage[query_id] = _fraction([bool(cited) for v, cited in pairs if v.supported is not None])
     return values | {"citation_content": content, "citation_accuracy": accuracy, "citation_coverage": coverage}
 
 
-def _expected(one: _Checked) -> float:
-    cited = set(one.citations) | {one.documents[i] for i in one.citations if i in one.documents}
-    return _share([wanted in cited for wanted in one.case.expected_citations])
-
-
-def _share(verdicts: Sequence[bool]) -> float:
+def _fraction(verdicts: Sequence[bool]) -> float:
     return sum(verdicts) / len(verdicts) if verdicts else math.nan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
     """Judgements as tidy scores: columns query_id, measure, value; by measure, then in the order of the judgements.
 
-    A measure is the criterion after "llm_", so that what a model judged never shares a name with what was computed.
-    Values are in [0, 1]. What is unscored is NaN: it has its row and is counted, but is in no mean.
+    A measure is the criterion after "llm_", so that judged and computed measures never share a name. Values are in
+    [0, 1]; unscored judgements are NaN.
 
     >>> score_judgements([Judgement("q1", "correctness", 1.0), Judgement("q2", "correctness", None)])
       query_id          measure  value
@@ -51,7 +52,7 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
 
 
 def judgement_states(judgements: Sequence[Judgement]) -> pd.DataFrame:
-    """How the judgements of each criterion ended: columns criterion, scored, and each other state that occurs; counts.
+    """Counts of the judgements of each criterion by state: columns criterion, scored, and each other state that occurs.
 
     >>> lost = Judgement("q2", "correctness", None, state="abstained")
     >>> judgement_states([Judgement("q1", "correctness", 1.0), lost])
@@ -60,10 +61,9 @@ def judgement_states(judgements: Sequence[Judgement]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    counts: dict[str, dict[str, int]] = {}
     states = list(dict.fromkeys(["scored", *(judgement.state for judgement in judgements)]))
+    counts: dict[str, Counter[str]] = {}
     for judgement in judgements:
-        row = counts.setdefault(judgement.criterion, dict.fromkeys(states, 0))
-        row[judgement.state] += 1
-    rows = [{"criterion": criterion, **row} for criterion, row in counts.items()]
+        counts.setdefault(judgement.criterion, Counter())[judgement.state] += 1
+    rows = [[criterion, *(own[state] for state in states)] for criterion, own in counts.items()]
     return pd.DataFrame(rows, columns=["criterion", *states])

@@ -1,4 +1,4 @@
-"""The weighted overall of each answer next to its parts, whether it passes, and why not."""
+"""The weighted overall of each answer with its parts, and pass or fail with the reasons."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from ragbench.metrics.overall import (
     weighted_overall,
 )
 from ragbench.metrics.pipeline import MIN_CONFIDENCE, latency_in_budget, outcome_of, over_budget
-from ragbench.prompts import read_outcome
+from ragbench.prompts.replies import read_outcome
 from ragbench.scoring.answers import answers_by_query, state_of, wording
+from ragbench.scoring.tidy import tidy_cases
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     from ragbench.types import Answer, Case, Dataset
 
 CITATION_MEASURES = ("citation_content",)
-"""What the part "citation" is: the first of these that is scored. citation_accuracy rests on a threshold of
-`claim_support`, which means something else for every kind of text."""
+"""The part "citation" is the first of these that is scored. citation_accuracy depends on a threshold of
+`claim_support`, whose meaning differs between kinds of text."""
 
 _NAMED = 3  # documents that a reason lists
 
@@ -50,17 +51,17 @@ def score_overall(
       somewhere; see `overall_parts`. Others, such as overall_citation, appear once they have a weight.
     - pass_rate: 1 where `failure_reasons` finds nothing, else 0.
 
-    Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. A question that has an answer
-    but got none (an abstention, a failure) has the overall 0, and fails. `pass_rate` is unscored only where an
-    answer has nothing to be judged by.
+    Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. An answerable question
+    without an answer (an abstention, a failure) has the overall 0, and fails. `pass_rate` is unscored only where there
+    is no criterion for an answer.
 
     Args:
         dataset: the cases.
         answers: at most one per case, in any order.
         scores: those of `score_answers`, `score_groundedness`, `score_context`, `score_pipeline` and
-            `score_judgements`, one below the other, as far as there are any; other measures are not looked at.
-        weights: part -> how much it counts.
-        thresholds: part -> what an answer must reach to pass, as `ragbench.metrics.overall.THRESHOLDS`.
+            `score_judgements`, concatenated, as far as there are any; other measures are ignored.
+        weights: part -> weight.
+        thresholds: part -> the value that an answer needs to pass, as `ragbench.metrics.overall.THRESHOLDS`.
 
     >>> import pandas as pd
     >>> from ragbench.types import Answer, Case, Dataset
@@ -74,16 +75,12 @@ def score_overall(
         ConfigError: weights or thresholds of parts that do not exist, or out of range.
         DataError: columns are missing, a query has two values for a measure, or an answer does not fit the dataset.
     """
-    import pandas as pd
-
     check_weights(weights)
     failures = case_reasons(dataset, answers, scores, thresholds=thresholds)
     values_of, by_query, citing = _inputs(dataset, answers, scores)
     weighted = [part for part in PARTS if weights.get(part, 0) > 0]
     table: dict[str, dict[str, float]] = {
-        "overall": {},
-        **{f"overall_{part}": {} for part in weighted},
-        "pass_rate": {},
+        name: {} for name in ("overall", *(f"overall_{part}" for part in weighted), "pass_rate")
     }
     for case in dataset.cases:
         answer, values = by_query.get(case.query_id), values_of.get(case.query_id, {})
@@ -93,23 +90,13 @@ def score_overall(
             table[f"overall_{part}"][case.query_id] = parts[part]
         reasons = failures.get(case.query_id, ())
         table["pass_rate"][case.query_id] = float(not reasons) if reasons or _judged(case, answer, parts) else math.nan
-    unanswered = {
-        case.query_id
-        for case in dataset.cases
-        if case.answerable and state_of(by_query.get(case.query_id)) != "answered"
-    }
-    if not all(math.isnan(value) for value in table["overall"].values()) or len(unanswered) == sum(
-        case.answerable for case in dataset.cases
-    ):
+    answerable = [case.query_id for case in dataset.cases if case.answerable]
+    unanswered = [query_id for query_id in answerable if state_of(by_query.get(query_id)) != "answered"]
+    if not all(map(math.isnan, table["overall"].values())) or unanswered == answerable:
         table["overall"] |= dict.fromkeys(unanswered, 0.0)
-    scored = {measure for measure, own in table.items() if not all(math.isnan(value) for value in own.values())}
-    rows = [
-        (case.query_id, measure, own.get(case.query_id, math.nan))
-        for measure, own in table.items()
-        if measure in scored | {"overall", "pass_rate"}
-        for case in dataset.cases
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+    scored = {measure for measure, own in table.items() if not all(map(math.isnan, own.values()))}
+    kept = {measure: own for measure, own in table.items() if measure in scored | {"overall", "pass_rate"}}
+    return tidy_cases(dataset.cases, kept)
 
 
 def failed_cases(
@@ -119,7 +106,7 @@ def failed_cases(
     *,
     thresholds: Mapping[str, float] = THRESHOLDS,
 ) -> pd.DataFrame:
-    """The cases that do not pass, each with its reasons in words: columns query_id, category, question, reasons.
+    """The cases that do not pass, each with its reasons: columns query_id, category, question, reasons.
 
     >>> import pandas as pd
     >>> from ragbench.types import Answer, Case, Dataset
@@ -169,16 +156,16 @@ def overall_parts(
     """The parts of one answer's overall, NaN where unscored; all NaN where no answer was due or none was given.
 
     They are semantic_similarity, required_keywords, expected_document, citation_content,
-    1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims and expected_citations. Where a judge
-    gave its verdict, its "llm_hallucination" replaces the heuristic "hallucination". An answer that cites nothing has 0
-    for its citations if its case asks for some (`min_citations`, `expected_citations`) or another answer of the same
-    system cites: else leaving citations out would be rewarded.
+    1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims and expected_citations. Where there
+    is a judgement, its "llm_hallucination" replaces the heuristic "hallucination". An answer without citations has 0
+    for them if its case asks for some (`min_citations`, `expected_citations`) or another answer of the same system
+    cites: otherwise omitting citations would be rewarded.
 
     Args:
         case: its labels.
         answer: None where there is none.
-        scores: measure -> value of this case; keywords are looked for in the answer itself.
-        citing: whether the system cites anywhere, so that an answer without citations lacks something.
+        scores: measure -> value of this case; keywords are searched in the answer itself.
+        citing: whether any answer of the system cites.
 
     >>> from ragbench.types import Answer, Case
     >>> parts = overall_parts(Case("q", "?", min_citations=1), Answer("q", "Yes."), {"claim_support": 0.75})
@@ -217,10 +204,10 @@ def failure_reasons(
     citing: bool = False,
     relevant: Mapping[str, int] = MappingProxyType({}),
 ) -> list[str]:
-    """Why an answer does not pass, in words; empty where it passes.
+    """The reasons why an answer does not pass; empty where it passes.
 
     In this order: no answer or a failed one; an abstention where an answer was due; another outcome than the expected
-    one; parts below their thresholds (`shortfalls`), naming what was missed; a forbidden claim; flags and citations
+    one; parts below their thresholds (`shortfalls`), naming what is missing; a forbidden claim; flags and citations
     that the case asks for; a latency budget. `relevant` are the case's documents with their grades, to be named.
 
     >>> from ragbench.types import Answer, Case
@@ -243,7 +230,7 @@ def failure_reasons(
         return [f"abstained ({', '.join(sorted(stopped)) or answer.outcome}) where an answer was expected"]
     reasons = _wrong_outcome(case, answer, bool(stopped)) if thresholds.get("outcome", 0) > 0 else []
     if reasons and not case.answerable:
-        return reasons  # what else is wrong with it follows from this
+        return reasons  # other problems follow from this
     parts = overall_parts(case, answer, scores, citing=citing)
     for part, shortfall in shortfalls(parts, thresholds=thresholds).items():
         reasons.append(_missed(part, case, answer, relevant, parts[part]) or shortfall)
@@ -262,7 +249,7 @@ def failure_reasons(
 
 
 def _missed(part: str, case: Case, answer: Answer, relevant: Mapping[str, int], value: float) -> str:
-    """What a part that falls short is missing, by name; "" where its figures say it all."""
+    """The missing items of a part below its threshold, by name; "" where there are none to name."""
     text = wording(answer)
     if part == "keyword":
         return f"missing keywords: {', '.join(missing_keywords(text, case.required_keywords))}"
@@ -286,7 +273,10 @@ def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
     if case.expected_outcome is None:
         return []
     given = outcome_of(answer)
-    if given == case.expected_outcome == "no_results" and not stopped and _speaks_without_context(answer):
+    # Nothing was retrieved, or nothing is known of it, and yet there is an answer.
+    silent = state_of(answer) == "abstained" or read_outcome(answer.text) != "success"
+    unfounded = not (silent or answer.contexts or answer.passages)
+    if given == case.expected_outcome == "no_results" and not stopped and unfounded:
         return ["answered without any context where no_results was expected"]
     if given == case.expected_outcome or (given == "uncertain" and state_of(answer) == "abstained"):
         return []
@@ -299,14 +289,8 @@ def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
     return [f"outcome {given}{why} where {case.expected_outcome} was expected"]
 
 
-def _speaks_without_context(answer: Answer) -> bool:
-    """Nothing was retrieved, or nothing is known of it, and an answer was given all the same."""
-    silent = state_of(answer) == "abstained" or read_outcome(answer.text) != "success"
-    return not (silent or answer.contexts or answer.passages)
-
-
 def _judged(case: Case, answer: Answer | None, parts: Mapping[str, float]) -> bool:
-    """Whether anything was there to judge the answer by."""
+    """Whether there is any criterion for the answer."""
     labels = case.required_flags or case.forbidden_flags or case.min_citations is not None
     labels = labels or not math.isnan(latency_in_budget(answer.latency_ms if answer else {}, case.latency_budget_ms))
     return bool(labels) or case.expected_outcome is not None or not all(math.isnan(value) for value in parts.values())

@@ -20,10 +20,11 @@ from ragbench.metrics.pipeline import (
     outcome_of,
     percentile,
     percentile_fraction,
-    required_flags_share,
+    required_flags_set,
     split_budget,
 )
 from ragbench.scoring.answers import answers_by_query
+from ragbench.scoring.tidy import tidy
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from ragbench.types import Answer, Dataset
 
 VERDICT_AT = "p95"
-"""The percentile of the latency that is held against a budget."""
+"""The percentile of the latency that is compared with a budget."""
 
-_SHARES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+_PERCENTILES = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 
 def score_pipeline(
@@ -44,25 +45,25 @@ def score_pipeline(
     min_confidence: float = MIN_CONFIDENCE,
     budgets: Mapping[str, float] | None = None,
 ) -> pd.DataFrame:
-    """Score what a system did: columns query_id, measure, value; by measure, then in the order of the cases.
+    """Score the behaviour of a system: columns query_id, measure, value; by measure, then in the order of the cases.
 
     Rules are in `ragbench.metrics.pipeline`; * marks what is better when lower.
 
     - outcome_correct: 1 where `outcome_of` gives the case's expected outcome, else 0.
-    - required_flags, forbidden_flags_absent: the shares of the case's flags that are as they should be.
+    - required_flags, forbidden_flags_absent: the fraction of the case's flags that are as they should be.
     - min_citations: 1 where the answer cites as many contexts as the case asks for, else 0.
     - latency_in_budget: 1 where each measured stage keeps within the case's budget, or that of `budgets`, else 0.
     - cost_usd*: US dollars of the request, where its price is known; 0 for models on this machine.
 
     The first five have rows only if some case (or `budgets`) asks for them. A case without the label is unscored (NaN).
-    A question without an answer counts as failed: its outcome and what was required of it are 0, all else is unscored.
-    Latencies differ each time and are no scores: see `latency_table`.
+    A question without an answer counts as failed: its outcome and required items are 0, all else is unscored. Latencies
+    vary between runs and are not scores: see `latency_table`.
 
     Args:
         dataset: the cases with their labels.
         answers: at most one per case, in any order.
-        min_citations: how many an answer needs to count as a success.
-        min_confidence: below it, an answer counts as uncertain.
+        min_citations: number of citations that an answer needs to count as a success.
+        min_confidence: below this, an answer counts as uncertain.
         budgets: stage -> milliseconds, for cases that have none of their own for that stage.
 
     >>> from ragbench.types import Answer, Case, Dataset
@@ -75,8 +76,6 @@ def score_pipeline(
         DataError: an answer to a question that the dataset lacks, two answers to one question, or no known outcome.
         ConfigError: `min_citations`, `min_confidence` or a budget is out of range.
     """
-    import pandas as pd
-
     budgets = _checked_budgets(budgets)
     by_query = answers_by_query(dataset, answers)
     cases = list(dataset.cases)
@@ -86,6 +85,7 @@ def score_pipeline(
         for answer in given
     ]
     usable = [None if outcome == "failed" else answer for answer, outcome in zip(given, outcomes, strict=True)]
+    pairs = list(zip(cases, usable, strict=True))
     scores: dict[str, list[float]] = {}
     if any(case.expected_outcome for case in cases):
         scores["outcome_correct"] = [
@@ -94,34 +94,25 @@ def score_pipeline(
         ]
     if any(case.required_flags for case in cases):
         scores["required_flags"] = [
-            required_flags_share(answer.flags if answer else (), case.required_flags)
-            for case, answer in zip(cases, usable, strict=True)
+            required_flags_set(answer.flags if answer else (), case.required_flags) for case, answer in pairs
         ]
     if any(case.forbidden_flags for case in cases):
         scores["forbidden_flags_absent"] = [
-            forbidden_flags_absent(answer.flags, case.forbidden_flags) if answer else math.nan
-            for case, answer in zip(cases, usable, strict=True)
+            forbidden_flags_absent(answer.flags, case.forbidden_flags) if answer else math.nan for case, answer in pairs
         ]
     if any(case.min_citations is not None for case in cases):
-        scores["min_citations"] = [
-            _citations(answer, case.min_citations) for case, answer in zip(cases, usable, strict=True)
-        ]
+        scores["min_citations"] = [_citations(answer, case.min_citations) for case, answer in pairs]
     if split_budget(budgets)[0] or any(split_budget(case.latency_budget_ms)[0] for case in cases):
         scores["latency_in_budget"] = [
             latency_in_budget(answer.latency_ms, {**by_stage(budgets, min), **by_stage(case.latency_budget_ms, min)})
             if answer
             else math.nan
-            for case, answer in zip(cases, usable, strict=True)
+            for case, answer in pairs
         ]
-    costs = [_cost(answer) for answer in usable]
-    if not all(math.isnan(cost) for cost in costs):
-        scores["cost_usd"] = costs
-    rows = [
-        (case.query_id, measure, value)
-        for measure, values in scores.items()
-        for case, value in zip(cases, values, strict=True)
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+    costs = [cost_of(answer.usage) if answer and answer.usage else None for answer in usable]
+    if any(cost is not None and not math.isnan(cost) for cost in costs):
+        scores["cost_usd"] = [math.nan if cost is None else cost for cost in costs]
+    return tidy([case.query_id for case in cases], list(scores), list(scores.values()))
 
 
 def outcome_table(
@@ -130,7 +121,7 @@ def outcome_table(
     """How many cases of each expected outcome (rows) had which outcome (columns, as `outcome_of` has them).
 
     Cases without an expected outcome are in the row "not stated", those without an answer in the column "failed". Rows
-    and columns without any case are left out, but for those that stand for each other; the sum is the number of cases.
+    without any case are left out, and so are columns without any that have no row; the sum is the number of cases.
 
     >>> from ragbench.types import Answer, Case, Dataset
     >>> cases = [Case("q1", "?", expected_outcome="success"), Case("q2", "?", expected_outcome="no_results")]
@@ -177,8 +168,8 @@ def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None
     2     total  4  100.0  100.0  100.0  100.0    <NA>  <NA>     no budget
 
     Raises:
-        ConfigError: a budget that is no number above 0.
-        DataError: a latency that is no number of 0 or more.
+        ConfigError: a budget that is not a number above 0.
+        DataError: a latency that is not a number of at least 0.
     """
     import pandas as pd
 
@@ -193,7 +184,7 @@ def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None
         values = [own[stage] for own in taken if stage in own]
         row: dict[str, object] = {"stage": label, "n": len(values)}
         row["mean"] = math.fsum(values) / len(values) if values else math.nan
-        row |= {name: percentile(values, share) for name, share in _SHARES.items()}
+        row |= {name: percentile(values, fraction) for name, fraction in _PERCENTILES.items()}
         row["budget"] = math.nan if budget is None else budget
         known = budget is not None and bool(values)
         row["over"] = sum(value > budget for value in values) / len(values) if known and budget else math.nan
@@ -201,19 +192,16 @@ def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None
         if known and budget is not None:
             row["verdict"] = "within" if percentile(values, percentile_fraction(verdict_at)) <= budget else "over"
         table.append(row)
-    columns = ["stage", "n", "mean", *_SHARES, "budget", "over", "verdict"]
-    return pd.DataFrame(table, columns=columns).astype(dict.fromkeys(["mean", *_SHARES, "budget", "over"], "Float64"))
+    columns = ["stage", "n", "mean", *_PERCENTILES, "budget", "over", "verdict"]
+    return pd.DataFrame(table, columns=columns).astype(
+        dict.fromkeys(["mean", *_PERCENTILES, "budget", "over"], "Float64")
+    )
 
 
 def _citations(answer: Answer | None, minimum: int | None) -> float:
     if minimum is None:
         return math.nan
     return has_citations(answer, minimum) if answer else 0.0
-
-
-def _cost(answer: Answer | None) -> float:
-    cost = cost_of(answer.usage) if answer is not None and answer.usage is not None else None
-    return math.nan if cost is None else cost
 
 
 def _stages(answers: Sequence[Answer], budgets: Mapping[str, float] | None = None) -> list[str]:

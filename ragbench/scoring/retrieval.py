@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LEVELS = ("document", "span", "chunk")
 
-# A chunk is relevant if it and a piece of evidence share at least this part of the shorter of the two.
+# A chunk is relevant if it overlaps a piece of evidence by at least this fraction of the shorter of the two.
 _SHARED = 0.5
 
 
@@ -36,9 +36,9 @@ def score_retrieval(
 
     The name of a measure carries its level: "nDCG@10" is about documents, "span:nDCG@10" and "chunk:nDCG@10" are about
     chunks; all are `score_run` on other judgements. By labelled chunks, those in `Case.relevant_chunks` are relevant
-    with their grades. By gold evidence, those are (grade 1) that share with a span of the case at least half of the
-    shorter of the two; evidence that no chunk holds counts as a relevant chunk that cannot be found. How many chunks
-    are relevant then depends on the chunking, so compare chunkings by `score_spans` or by documents.
+    with their grades. By gold evidence, a chunk is relevant (grade 1) if it overlaps a span of the case by at least
+    half of the shorter of the two; evidence in no chunk counts as a relevant chunk that cannot be found. How many
+    chunks are relevant then depends on the chunking, so compare chunkings by `score_spans` or by documents.
 
     Args:
         dataset: its cases' `relevant_chunks` and `evidence`, and its qrels.
@@ -114,22 +114,13 @@ def _judgements(
             what = "gold evidence in these chunks" if level == "span" else "a labelled chunk in this run"
             raise DataError(f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has {what}")
         else:
-            if level == "span":
-                _check_chunking(chunk_run or {}, chunks)
-            yield f"{level}:", _labelled(dataset) if level == "chunk" else _by_evidence(dataset, chunks), names
-
-
-def _check_chunking(run: Run, chunks: Sequence[Chunk]) -> None:
-    """Passages of other systems may have no place in the documents, so some unknown ids are no error here."""
-    known = {chunk.chunk_id for chunk in chunks}
-    named = [(query_id, chunk_id) for query_id, found in run.items() for chunk_id in found]
-    if named and known.isdisjoint(chunk_id for _, chunk_id in named):
-        query_id, chunk_id = named[0]
-        raise DataError(unknown_chunk(chunk_id, query_id, len(chunks)))
-
-
-def _labelled(dataset: Dataset) -> Qrels:
-    return {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
+            # Passages of other systems may have no offsets in the documents, so some unknown ids are not an error.
+            named = [(chunk_id, query_id) for query_id, found in (chunk_run or {}).items() for chunk_id in found]
+            known = {chunk.chunk_id for chunk in chunks}
+            if level == "span" and named and known.isdisjoint(chunk_id for chunk_id, _ in named):
+                raise DataError(unknown_chunk(*named[0], len(chunks)))
+            labelled = {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
+            yield f"{level}:", labelled if level == "chunk" else _by_evidence(dataset, chunks), names
 
 
 def _by_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> Qrels:
@@ -143,9 +134,8 @@ def _by_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> Qrels:
     span, chunk = overlaps(truth, held)
     shared = np.minimum(truth[1][span], held[1][chunk]) - np.maximum(truth[0][span], held[0][chunk])
     shorter = np.minimum((truth[1] - truth[0])[span], (held[1] - held[0])[chunk])
-    for i, j in zip(
-        span[shared >= _SHARED * shorter].tolist(), chunk[shared >= _SHARED * shorter].tolist(), strict=True
-    ):
+    enough = shared >= _SHARED * shorter
+    for i, j in zip(span[enough].tolist(), chunk[enough].tolist(), strict=True):
         qrels[owner[i]][chunks[j].chunk_id] = 1
         lost.discard(i)
     for i in lost:
@@ -162,7 +152,7 @@ def retrieval_ceilings(
     chunks: Sequence[Chunk] = (),
     measures: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """The best value that any system could reach on each query, by the judgements that `score_retrieval` goes by.
+    """The best value that any system could reach on each query, by the judgements of `score_retrieval`.
 
     Columns query_id, measure, value, as from `ceilings`.
 

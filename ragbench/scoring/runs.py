@@ -1,4 +1,4 @@
-"""Runs against judgements: tidy scores, and the best scores that were possible."""
+"""Runs scored by judgements: tidy scores, and the best possible scores."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ragbench.errors import DataError, DataWarning
 from ragbench.metrics.columns import Columns, evaluate_columns, refuse_duplicates
 from ragbench.metrics.retrieval import (
     DEFAULT_MEASURES,
-    RankingMeasure,
     ceiling,
     checked_qrels,
     checked_run,
     evaluate,
     parse_measures,
 )
+from ragbench.scoring.tidy import tidy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,9 +35,9 @@ def score_run(
     """Score a ranking of documents: columns query_id, measure, value; by measure, then by query in the order of qrels.
 
     Values are in [0, 1], as defined in `ragbench.metrics.retrieval`. Every judged query has a row for each measure:
-    0 where the run lacks it, NaN (unscored) where its judgements are empty, as for an unanswerable question. What the
-    run holds for queries that nobody judged is left out. If no query of the run is judged at all, or the run holds
-    chunk ids where documents are judged, a DataWarning says so.
+    0 where the run lacks it, NaN (unscored) where its judgements are empty, as for an unanswerable question. Unjudged
+    queries of the run are left out. If no query of the run is judged at all, or the run has chunk ids where documents
+    are judged, there is a DataWarning.
 
     Args:
         qrels: {query_id: {doc_id: relevance}}, or a DataFrame with the columns query_id, doc_id, relevance.
@@ -52,20 +52,47 @@ def score_run(
 
     Raises:
         ConfigError: a measure is not known.
-        DataError: wrong columns, ids that are not text, a score or grade that is no number, a row that comes twice.
+        DataError: wrong columns, ids that are not text, a score or grade that is not a number, a repeated row.
     """
     parsed = parse_measures(measures)
     if _is_frame(qrels) or _is_frame(run):
-        query_ids, table, scored = _score_columns(qrels, run, parsed)
+        if _is_frame(qrels):
+            judgements = _columns(cast("pd.DataFrame", qrels), "qrels", "relevance")
+            query_ids = judgements.query_id.unique().tolist()
+        else:
+            nested = checked_qrels(cast("Qrels", qrels))
+            judgements, query_ids = _flat(nested), list(nested)
+        if not query_ids:
+            raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
+        found = (
+            _columns(cast("pd.DataFrame", run), "run", "score")
+            if _is_frame(run)
+            else _flat(checked_run(cast("Run", run)))
+        )
+        table, scored = evaluate_columns(query_ids, judgements, found, parsed)
     else:
         judged, ranked = checked_qrels(cast("Qrels", qrels)), checked_run(cast("Run", run))
         by_measure = evaluate(judged, ranked, [str(measure) for measure in parsed])
         query_ids, scored = list(judged), list(ranked)
         table = np.array([[*values.values()] for values in by_measure.values()], dtype=np.float64)
-    _warn_of_strangers(query_ids, scored)
+    if scored and set(query_ids).isdisjoint(scored):
+        warnings.warn(
+            f"no query of the run is judged, so every measure is 0: the run has {len(scored)} queries such as "
+            f"{scored[0]!r}, the qrels {len(query_ids)} such as {query_ids[0]!r}; are both of the "
+            "same dataset and split?",
+            DataWarning,
+            stacklevel=2,
+        )
     if not np.nansum(table) > 0:
-        _warn_of_chunk_ids(qrels, run)
-    return _tidy(query_ids, parsed, table)
+        documents, unjudged = _document_ids(qrels), _document_ids(run) - _document_ids(qrels)
+        if chunks := sorted(doc_id for doc_id in unjudged if doc_id.rpartition("#")[0] in documents):
+            warnings.warn(
+                f"the run holds chunks such as {chunks[0]!r} where documents are judged, so every measure is 0; "
+                "turn it into a run of documents first: to_documents(run, chunks)",
+                DataWarning,
+                stacklevel=2,
+            )
+    return tidy(query_ids, [str(measure) for measure in parsed], table)
 
 
 def ceilings(qrels: Qrels | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEASURES) -> pd.DataFrame:
@@ -94,34 +121,19 @@ def ceilings(qrels: Qrels | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEAS
     nested = checked_qrels(nested)
     counts = [sum(grade > 0 for grade in grades.values()) if grades else None for grades in nested.values()]
     table = [[np.nan if n is None else ceiling(measure, n) for n in counts] for measure in parsed]
-    return _tidy(list(nested), parsed, np.array(table, dtype=np.float64))
+    return tidy(list(nested), [str(measure) for measure in parsed], table)
 
 
 def _is_frame(records: object) -> bool:
     return hasattr(records, "columns") and hasattr(records, "iloc")  # without loading pandas for dictionaries
 
 
-def _score_columns(
-    qrels: Qrels | pd.DataFrame, run: Run | pd.DataFrame, measures: Sequence[RankingMeasure]
-) -> tuple[list[str], npt.NDArray[np.float64], list[str]]:
-    if _is_frame(qrels):
-        judged = _columns(cast("pd.DataFrame", qrels), "qrels", "relevance")
-        query_ids = judged.query_id.unique().tolist()
-    else:
-        nested = checked_qrels(cast("Qrels", qrels))
-        judged, query_ids = _flat(nested), list(nested)
-    if not query_ids:
-        raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
-    if _is_frame(run):
-        ranked = _columns(cast("pd.DataFrame", run), "run", "score")
-    else:
-        ranked = _flat(checked_run(cast("Run", run)))
-    return query_ids, *evaluate_columns(query_ids, judged, ranked, measures)
-
-
 def _columns(frame: pd.DataFrame, what: str, value: str) -> Columns:
-    """The columns of a table, checked; what is wrong is named with its row."""
+    """The validated columns of a table; errors name the row."""
     import pandas as pd
+
+    def plain(value: object) -> object:
+        return value.item() if isinstance(value, np.generic) else value
 
     wanted = ["query_id", "doc_id", value]
     if lacking := [name for name in wanted if name not in frame.columns]:
@@ -130,7 +142,18 @@ def _columns(frame: pd.DataFrame, what: str, value: str) -> Columns:
             f"found {list(map(str, frame.columns))}; rename with frame.rename(columns={{...}})"
         )
     for name in wanted[:2]:
-        _check_ids(frame[name], what, name)
+        ids = frame[name]
+        if isinstance(ids.dtype, pd.CategoricalDtype):
+            text = pd.api.types.infer_dtype(ids.cat.categories, skipna=False) in {"string", "empty"}
+        else:  # a column of the type `str` need not be checked item by item
+            text = ids.dtype != object and pd.api.types.is_string_dtype(ids.dtype)
+            text = text or pd.api.types.infer_dtype(ids, skipna=False) in {"string", "empty"}
+        if len(ids) and (not text or (ids.dtype != object and ids.hasnans)):
+            row = next((i for i, item in enumerate(ids) if not isinstance(item, str)), 0)
+            raise DataError(
+                f"{what}: {name} {plain(ids.iloc[row])!r} in row {row} is not text; drop rows without an id and make "
+                f"the others text with frame.astype({{{name!r}: str}})"
+            )
     whole = value == "relevance"
     column = frame[value].infer_objects()  # whole numbers kept as objects are whole numbers
     fits = pd.api.types.is_integer_dtype(column) if whole else pd.api.types.is_numeric_dtype(column)
@@ -140,39 +163,15 @@ def _columns(frame: pd.DataFrame, what: str, value: str) -> Columns:
         numbers: npt.NDArray[Any] = column.to_numpy(dtype=np.int64 if whole else np.float64)
         if whole or np.isfinite(numbers).all():
             return Columns(frame["query_id"], frame["doc_id"], numbers)
-    row = next((i for i, number in enumerate(frame[value]) if not _is_number(number, whole)), 0)
+    kind = Integral if whole else Real
+    wrong = (not isinstance(number, kind) or not math.isfinite(number) for number in frame[value])
+    row = next((i for i, is_wrong in enumerate(wrong) if is_wrong), 0)
     raise DataError(
-        f"{what}: {value} {_plain(frame[value].iloc[row])!r} in row {row} (query {frame['query_id'].iloc[row]!r}, "
+        f"{what}: {value} {plain(frame[value].iloc[row])!r} in row {row} (query {frame['query_id'].iloc[row]!r}, "
         f"document {frame['doc_id'].iloc[row]!r}) is not {'a whole number' if whole else 'a finite number'}; "
         f"the column is of type {column.dtype}"
         + ("" if fits else f", convert it with frame.astype({{{value!r}: {'int' if whole else 'float'}}})")
     )
-
-
-def _check_ids(ids: pd.Series[str], what: str, name: str) -> None:
-    import pandas as pd
-
-    if isinstance(ids.dtype, pd.CategoricalDtype):
-        text = pd.api.types.infer_dtype(ids.cat.categories, skipna=False) in {"string", "empty"}
-    else:  # a column of the type `str` need not be looked at one by one
-        text = ids.dtype != object and pd.api.types.is_string_dtype(ids.dtype)
-        text = text or pd.api.types.infer_dtype(ids, skipna=False) in {"string", "empty"}
-    if len(ids) and (not text or (ids.dtype != object and ids.hasnans)):
-        row = next((i for i, item in enumerate(ids) if not isinstance(item, str)), 0)
-        raise DataError(
-            f"{what}: {name} {_plain(ids.iloc[row])!r} in row {row} is not text; drop rows without an id and make the "
-            f"others text with frame.astype({{{name!r}: str}})"
-        )
-
-
-def _plain(value: object) -> object:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _is_number(number: object, whole: bool) -> bool:
-    if whole:
-        return isinstance(number, Integral)
-    return isinstance(number, Real) and math.isfinite(number)
 
 
 def _flat(nested: Mapping[str, Mapping[str, float]]) -> Columns:
@@ -183,43 +182,6 @@ def _flat(nested: Mapping[str, Mapping[str, float]]) -> Columns:
     documents = [doc_id for inner in nested.values() for doc_id in inner]
     values = np.array([value for inner in nested.values() for value in inner.values()])
     return Columns(pd.Series(query_ids, dtype=object), pd.Series(documents, dtype=object), values)
-
-
-def _tidy(query_ids: Sequence[str], measures: Sequence[RankingMeasure], table: npt.NDArray[np.float64]) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = np.arange(len(query_ids))
-    names = pd.Index([str(measure) for measure in measures])
-    return pd.DataFrame(
-        {
-            "query_id": pd.Index(query_ids).take(np.tile(rows, len(measures))),
-            "measure": names.take(np.repeat(np.arange(len(measures)), len(rows))),
-            "value": table.ravel(),
-        }
-    )
-
-
-def _warn_of_strangers(judged: Sequence[str], scored: Sequence[str]) -> None:
-    if scored and set(judged).isdisjoint(scored):
-        warnings.warn(
-            f"no query of the run is judged, so every measure is 0: the run has {len(scored)} queries such as "
-            f"{scored[0]!r}, the qrels {len(judged)} such as {judged[0]!r}; are both of the same dataset and split?",
-            DataWarning,
-            stacklevel=3,
-        )
-
-
-def _warn_of_chunk_ids(qrels: Qrels | pd.DataFrame, run: Run | pd.DataFrame) -> None:
-    """Chunks scored against judged documents are an easy slip, and look like a retriever that finds nothing."""
-    judged, found = _document_ids(qrels), _document_ids(run)
-    chunks = sorted(doc_id for doc_id in found - judged if doc_id.rpartition("#")[0] in judged)
-    if chunks:
-        warnings.warn(
-            f"the run holds chunks such as {chunks[0]!r} where documents are judged, so every measure is 0; "
-            "turn it into a run of documents first: to_documents(run, chunks)",
-            DataWarning,
-            stacklevel=3,
-        )
 
 
 def _document_ids(records: Qrels | Run | pd.DataFrame) -> set[str]:

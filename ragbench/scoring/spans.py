@@ -1,8 +1,8 @@
-"""Score a chunk-level run against evidence spans: at equal k, and at an equal budget of context tokens."""
+"""A chunk-level run scored by evidence spans: at equal k, and at an equal budget of context tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +12,7 @@ from ragbench.errors import ConfigError, DataError, unknown_chunk
 from ragbench.metrics.chunks import check_spans, first_cover, overlaps, places, ranges, recall_auc, union
 from ragbench.metrics.retrieval import checked_run
 from ragbench.registry import BUDGETS, KS
+from ragbench.scoring.tidy import tidy
 from ragbench.segments import token_offsets, token_ranges, trim
 from ragbench.types import Case, Chunk, Dataset, Run, Span
 
@@ -33,23 +34,23 @@ def score_spans(
     budgets: Sequence[int] = BUDGETS,
     tokenizer: str = "minilm",
 ) -> pd.DataFrame:
-    """How much of each question's evidence the run's chunks hold, as a frame of query_id, measure and value.
+    """The evidence of each question that the run's chunks contain, as a frame of query_id, measure and value.
 
     `run` holds chunk ids; chunks rank by score, those of equal score in the order of `chunks`. The measures, all in
     [0, 1] and over characters (formulas in `ragbench.metrics.chunks`):
 
     - span_recall@k, span_precision@k, span_iou@k: of the first k chunks; where fewer were found, of those.
     - span_precision_omega: of the chunking alone, whatever the run.
-    - span_recall@{b}tok: recall when the ranking is read until b tokens are used up. The chunk that passes the
-      budget is cut at the last token that fits. Text that stands in two chunks is paid for twice and counts once.
+    - span_recall@{b}tok: recall when the ranking is read until b tokens are used up. The chunk that exceeds the
+      budget is cut at the last token that fits. Text in two chunks uses the budget twice and counts once.
     - span_recall_auc: area under recall against budget, see `ragbench.metrics.chunks.recall_auc`.
 
-    Tokens are those of the whole document that a chunk holds wholly or partly, so all chunkings pay the same price
-    for the same text.
+    Tokens are those of the whole document, also where a chunk contains only part of one, so the same text uses the same
+    budget in all chunkings.
 
     Every question that has evidence is in the result, in the order of the dataset; one that is missing from the run, or
     whose evidence no chunk holds, has 0 everywhere (`destroyed_evidence` lists the latter). Questions without
-    evidence are not in it: there is nothing to find.
+    evidence are left out.
 
     >>> from ragbench.types import Document
     >>> corpus = {"d": Document("d", "One two three. Four five six.")}
@@ -66,7 +67,7 @@ def score_spans(
     ks, budgets = _numbers("ks", ks), _numbers("budgets", budgets)
     cases = [case for case in dataset.cases if case.evidence]
     if not cases:
-        return _tidy([], {})
+        return tidy([], [], [])
     axis = _axis(cases, chunks)
     ranking = _rank(dataset, cases, run, chunks)
 
@@ -76,16 +77,15 @@ def score_spans(
         recalls = _at_budgets(axis, ranking, budgets, _tokens(dataset, chunks, ranking, tokenizer))
         values |= {f"span_recall@{budget}tok": recalls[:, i] for i, budget in enumerate(budgets)}
         values["span_recall_auc"] = recall_auc(budgets, recalls)
-    return _tidy([case.query_id for case in cases], values)
+    return tidy([case.query_id for case in cases], list(values), list(values.values()))
 
 
 def destroyed_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
-    """The questions whose evidence this chunking has lost or cut apart, worst first; none of it depends on a run.
+    """The questions whose evidence this chunking has lost or split, worst first; independent of any run.
 
-    Columns: query_id; spans, their number; split, how many of them no single chunk holds whole (with all chunks
-    retrieved they are still found, but in pieces); share_lost, the share of the evidence's characters, white space
-    left aside, that no chunk holds: 1 means that the question scores 0 whatever is retrieved. The chunkers of
-    ragbench lose nothing; chunks from elsewhere may.
+    Columns: query_id; spans, their number; split, the number of them that no single chunk contains whole; share_lost,
+    the fraction of the evidence's characters, without white space, that no chunk contains: 1 means that the question
+    scores 0 with any run. The chunkers of ragbench lose nothing; other chunks may.
 
     >>> from ragbench.types import Document
     >>> case = Case("q", "Who?", evidence=(Span("d", 0, 3), Span("d", 4, 11)))
@@ -239,7 +239,7 @@ def _at_ranks(axis: _Axis, ranking: _Ranking, ks: Sequence[int]) -> dict[str, Fl
 def _omega(axis: _Axis) -> FloatColumn:
     starts, ends = axis.truth
     owner, chunk = overlaps((starts % axis.length, ends % axis.length), axis.held)
-    held = union(*axis.of(starts[owner] // axis.length, chunk))  # what chunks share counts once
+    held = union(*axis.of(starts[owner] // axis.length, chunk))  # text in several chunks counts once
     lengths, case, first = axis.hits(held)
     hit = axis.per_case(case, lengths * (first < len(held[0])))
     return hit / np.maximum(axis.per_case(held[0] // axis.length, held[1] - held[0]), 1)
@@ -299,16 +299,3 @@ def _at_budgets(axis: _Axis, ranking: _Ranking, budgets: Sequence[int], tokens: 
         lengths, case, holder = axis.hits((starts[row], end))
         recalls[:, column] = axis.per_case(case, lengths * (holder < len(row))) / axis.n_truth
     return recalls
-
-
-def _tidy(query_ids: Sequence[str], values: Mapping[str, FloatColumn]) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = np.arange(len(query_ids))
-    return pd.DataFrame(
-        {
-            "query_id": pd.Index(list(query_ids), dtype="str").take(np.tile(rows, len(values))),
-            "measure": pd.Index(list(values), dtype="str").take(np.repeat(np.arange(len(values)), len(rows))),
-            "value": np.concatenate([np.empty(0), *values.values()]),
-        }
-    )

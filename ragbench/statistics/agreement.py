@@ -1,16 +1,16 @@
-"""How far a judge agrees with people, and people with each other."""
+"""Agreement of a judge with people, and of people with each other."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ragbench.errors import ConfigError, DataError, unknown
-from ragbench.statistics.columns import check_settings, nullable
+from ragbench.statistics.columns import check_settings, with_nullable
 from ragbench.statistics.intervals import wilson_interval
 from ragbench.statistics.verdicts import KEYS, side_by_side
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 SCALES = ("nominal", "ordinal", "interval")
-"""What the difference of two values means: other or not; further along ordered levels; by how much."""
+"""The scales of measurement: categories; ordered levels; numbers."""
 
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """The levels of an ordinal scale; a judge's value counts as the nearest."""
@@ -49,40 +49,40 @@ def judge_agreement(
     alpha: float = 0.05,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Hold a judge against people: one row per criterion, group, pair of raters and statistic.
+    """Compare a judge with people: one row per criterion, group, pair of raters and statistic.
 
     Statistics, by the scale that the people's labels are on:
 
-    - "nominal" (all labels 0 or 1; the judge's value counts as 1 from `threshold` on): `accuracy`, the share of equal
-      verdicts; `kappa` of Cohen (1960), 1 for full agreement and 0 for what chance would give; `alpha` of Krippendorff.
+    - "nominal" (all labels 0 or 1; the judge's value counts as 1 from `threshold` on): `accuracy`, the fraction of
+      equal verdicts; `kappa` of Cohen (1960), 1 for full agreement and 0 for chance agreement; `alpha` of Krippendorff.
     - "ordinal" (levels 0, 0.25, ..., 1; the judge's value counts as the nearest): these, `kappa_quadratic` (Cohen 1968,
       disagreement weighted by the squared distance), and `spearman` and `kendall` (tau-b) of the values as they are.
-    - "interval" (any share): `alpha`, `spearman`, `kendall`. Equality means nothing there.
+    - "interval" (any number): `alpha`, `spearman`, `kendall`.
 
     All are at most 1; but for accuracy 0 is chance and below 0 is worse. Rows of two kinds (`between`): "judge-human"
     pairs the judge with each label of each person; "human-human" pairs people who labelled the same answer, in the
     order of their names. This is the ceiling: no judge can be expected to agree with people more than they do.
-    Accuracy without kappa flatters: where 95 % of the answers are right, a judge that always says so has 0.95.
+    Read accuracy together with kappa: where 95 % of the answers are right, a judge that always says yes has 0.95.
 
     Groups (`by`): "all", then each "category" and "configuration" where the labels have several of them.
 
-    Intervals (1 - alpha) are percentile bootstrap, drawing whole queries, so several labels of one question are no
-    several questions. Resamples in which a statistic is undefined are left out of its interval. Accuracy has that of
-    Wilson (1927) where it is a share of queries (one pair each, or several that are alike): no resample of 30 right
-    verdicts holds a wrong one. Of the others `note` then says that their interval has no width. With few labels and few
-    errors they are too short: simulated with 30 labels and an accuracy of 0.93, that of kappa covers 88 %.
+    Intervals (1 - alpha) are percentile bootstrap over whole queries, so several labels of one question do not count as
+    several questions. Resamples in which a statistic is undefined are left out. Accuracy has the interval of Wilson
+    (1927) where it is a fraction of queries (one pair each, or several that are alike), since no resample of 30 right
+    verdicts has a wrong one; for the others `note` reports an interval without width. With few labels and few errors
+    they are too short: simulated with 30 labels and an accuracy of 0.93, that of kappa covers 88 %.
 
     Args:
         judgements: of one system, or {configuration: judgements}; at most one per answer and criterion.
         human: a DataFrame with query_id, criterion, value in [0, 1], and optionally annotator, configuration, category
             (as from `ragbench.labelling.load_labels`); or judgements; or {(query_id, criterion): value}.
-        scale: one of the above; None finds it from the labels of each criterion.
-        threshold: from which value a judge says yes on a nominal scale.
+        scale: one of the above; None derives it from the labels of each criterion.
+        threshold: smallest value of the judge that counts as yes on a nominal scale.
 
     Returns:
         criterion, by, group, between, scale, statistic, value, ci_low, ci_high, n (pairs of values), n_queries,
-        n_unscored (labels that the judge has no value for), note. Where a statistic cannot be had, `value` is pd.NA and
-        `note` says why.
+        n_unscored (labels that the judge has no value for), note. Where a statistic is undefined, `value` is pd.NA and
+        `note` gives the reason.
 
     >>> from ragbench.types import Judgement
     >>> judged = [Judgement(f"q{i}", "correctness", value) for i, value in enumerate([1.0, 1.0, 0.0, 0.0])]
@@ -94,7 +94,7 @@ def judge_agreement(
     2     alpha  0.533  4
 
     Raises:
-        DataError: labels and judgements have nothing in common, or a value is outside [0, 1] or stands twice.
+        DataError: labels and judgements have nothing in common, or a value is outside [0, 1] or repeated.
         ConfigError: an unknown scale, or a setting out of range.
     """
     import pandas as pd
@@ -108,20 +108,28 @@ def judge_agreement(
     rows = []
     for criterion in dict.fromkeys(labels["criterion"]):
         own = labels[labels["criterion"] == criterion]
-        found = scale or _scale_of(own["human"].to_numpy(dtype=float))
-        for by, group, part in _groups(own):
+        on = [
+            name for name, levels in (("nominal", (0.0, 1.0)), ("ordinal", LEVELS)) if own["human"].isin(levels).all()
+        ]
+        found = scale or [*on, "interval"][0]
+        groups = [("all", "", own)]
+        for by in ("category", "configuration"):
+            if own[by].nunique() > 1:
+                groups += [(by, str(name), part) for name, part in own.groupby(by, sort=False)]
+        for by, group, part in groups:
             about = {"criterion": criterion, "by": by, "group": group, "scale": found}
             both = part[part["judge"].notna()]
             queries = pd.factorize(both["query_id"])[0]
             pairs = _Pairs(both["judge"].to_numpy(dtype=float), both["human"].to_numpy(dtype=float), queries)
             about["n_unscored"] = len(part) - len(both)
             rows += _rows({**about, "between": "judge-human"}, pairs, threshold, n_resamples, alpha, seed)
-            people = _people(part)
-            if len(people.first):
+            answers = part.sort_values("annotator", kind="stable").groupby(KEYS, sort=False)
+            labelled = [(*two, one["query_id"].iloc[0]) for _, one in answers for two in combinations(one["human"], 2)]
+            if labelled:  # each two labels of one answer, in the order of the annotators' names
+                first, second, queries = zip(*labelled, strict=True)
+                people = _Pairs(np.array(first), np.array(second), pd.factorize(np.array(queries, dtype=object))[0])
                 rows += _rows({**about, "between": "human-human"}, people, threshold, n_resamples, alpha, seed)
-    frame = pd.DataFrame(rows)
-    for name in ("value", "ci_low", "ci_high"):
-        frame[name] = nullable(frame[name].to_numpy(dtype=float))
+    frame = with_nullable(pd.DataFrame(rows), "value", "ci_low", "ci_high")
     columns = ["criterion", "by", "group", "between", "scale", "statistic", "value", "ci_low", "ci_high"]
     return frame[[*columns, "n", "n_queries", "n_unscored", "note"]]
 
@@ -132,14 +140,14 @@ def krippendorff_alpha(ratings: Sequence[Sequence[float | None]], scale: str = "
     1 - D_o / D_e: the observed disagreement within units over that expected if values were paired by chance, from the
     coincidence matrix (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). A unit with m values counts
     each of its m (m - 1) ordered pairs 1 / (m - 1) times; a unit with fewer than two values counts nothing. Two values
-    differ by: 1 if they are other ("nominal"); the squared number of values from the one to the other, the two ends
+    differ by: 1 if they are unequal ("nominal"); the squared number of values from the one to the other, the two ends
     half ("ordinal"); the squared distance ("interval").
 
     Args:
         ratings: one row per rater, one column per unit; None or NaN where the rater has none.
 
     Returns:
-        None where no unit has two values, or all values are equal: then there is no chance to hold agreement against.
+        None where no unit has two values, or all values are equal: then there is no chance agreement.
 
     The example of the paper, four observers and twelve units:
 
@@ -191,34 +199,6 @@ def _alpha(coincidences: Floats, values: Floats, scale: str) -> Floats:
         return np.where(expected > 0, 1 - (total - 1) * observed / expected, math.nan)
 
 
-def _scale_of(values: Floats) -> str:
-    if np.isin(values, (0.0, 1.0)).all():
-        return "nominal"
-    return "ordinal" if np.isin(values, LEVELS).all() else "interval"
-
-
-def _groups(labels: pd.DataFrame) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    yield "all", "", labels
-    for by in ("category", "configuration"):
-        names = list(dict.fromkeys(labels[by]))
-        if len(names) > 1:
-            for name in names:
-                yield by, name, labels[labels[by] == name]
-
-
-def _people(labels: pd.DataFrame) -> _Pairs:
-    """Each two labels of one answer by two people, in the order of their names."""
-    import pandas as pd
-
-    first, second, queries = [], [], []
-    for _, group in labels.sort_values("annotator", kind="stable").groupby(KEYS, sort=False):
-        for one, other in combinations(group["human"], 2):
-            first.append(one)
-            second.append(other)
-            queries.append(group["query_id"].iloc[0])
-    return _Pairs(np.array(first), np.array(second), pd.factorize(np.array(queries, dtype=object))[0])
-
-
 def _rows(
     about: dict[str, object], pairs: _Pairs, threshold: float, n_resamples: int, alpha: float, seed: int
 ) -> list[dict[str, object]]:
@@ -251,7 +231,9 @@ def _rows(
             low, high = wilson_interval(right, alpha)
         note = _note(name, value, pairs, len(drawn) / n_resamples if spread else 1.0)
         if not note and high - low < 1e-12:
-            note = "the same in every resample, so the interval has no width; that is not certainty: label more answers"
+            note = (
+                "the same in every resample, so the interval has no width, which is not certainty: label more answers"
+            )
         rows.append(
             {**about, "statistic": name, "value": value, "ci_low": low, "ci_high": high, "n": n, "n_queries": n_queries,
              "note": note}
@@ -265,7 +247,7 @@ def _note(name: str, value: float, pairs: _Pairs, defined: float) -> str:
     if not math.isfinite(value):
         if name in ("spearman", "kendall"):
             return "one side gives every answer the same value, so there is no order to agree on"
-        return "both sides give every answer the same value, so agreement cannot be told from chance"
+        return "both sides give every answer the same value, so agreement is undefined beyond chance"
     if len(set(pairs.query.tolist())) < 2:
         return "one query only, so there is no interval"
     if defined < 0.99:
@@ -274,7 +256,7 @@ def _note(name: str, value: float, pairs: _Pairs, defined: float) -> str:
 
 
 def _statistics(pairs: _Pairs, draws: Floats, scale: str, threshold: float) -> dict[str, Floats]:
-    """Each statistic in each of the (resamples, queries) draws, which say how often a query counts."""
+    """Each statistic in each of the (resamples, queries) draws, the weights of the queries."""
     first, second = _on_scale(pairs, scale, threshold)
     values = np.unique(np.concatenate([first, second]))
     k = len(values)

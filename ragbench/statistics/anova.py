@@ -1,4 +1,4 @@
-"""Which knob matters at all: the variance of a sweep, split by parameter, query and what is left."""
+"""Analysis of variance of a sweep: the parts due to each parameter, the queries, and the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, unknown
-from ragbench.statistics.columns import nullable
+from ragbench.statistics.columns import nullable, with_nullable
 from ragbench.statistics.pairing import matrix_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Configuration(Protocol):
-    """What is read of a result: see `ragbench.evaluation.Result`."""
+    """The part of `ragbench.evaluation.Result` that is used here."""
 
     @property
     def name(self) -> str: ...
@@ -36,34 +36,33 @@ QUERY, INTERACTIONS, REST = "query", "interactions of the parameters", "query x 
 def anova(
     sweep: Sequence[_Configuration] | pd.DataFrame, *, measure: str = "", factors: Sequence[str] | None = None
 ) -> pd.DataFrame:
-    """How much of the variance of the scores is chunker, size, retriever, model, prompt, query.
+    """The variance of the scores by source: chunker, size, retriever, model, prompt, query.
 
     Every query is answered by every configuration, so the total variance falls into three parts that add up: between
     configurations, between queries, and the rest (some configurations suit some queries). The first is split by
-    parameter with type II sums of squares (what a parameter explains beyond all the others; Langsrud 2003), which for
-    a full grid are the plain ones.
+    parameter with type II sums of squares (what a parameter explains beyond all the others; Langsrud 2003), the usual
+    ones for a full grid.
 
     Queries are random: a parameter's F compares its mean square with that of its own interaction with the queries
-    (repeated measures), so that a parameter is called real only if it would be with other questions like these. That
-    test supposes that all differences between configurations scatter alike over the queries; one noisy configuration
-    breaks this and makes it see effects that are not there. Degrees of freedom are therefore multiplied by `epsilon`
-    (Greenhouse & Geisser 1959), 1 where they do scatter alike, at least 1 / df.
+    (repeated measures), so that the result holds for other questions like these. The test assumes sphericity: all
+    differences between configurations have the same variance over the queries. Degrees of freedom are therefore
+    multiplied by `epsilon` (Greenhouse & Geisser 1959), 1 under sphericity, at least 1 / df.
 
     Columns:
         source: each parameter, two that always vary together as one ("chunker + chunk_size"); "interactions of the
-            parameters" (what configurations differ by beyond the sum of their parameters; without a full grid also
+            parameters" (differences of configurations beyond the sum of their parameters; without a full grid also
             what overlapping parameters share, which may be negative); "query"; "query x configuration", the rest.
-        sum_of_squares, df; share: of the total sum of squares; share_of_configurations: of what configurations differ
-            by, pd.NA for the last two: which knob matters, however hard the questions are.
+        sum_of_squares, df; share: of the total sum of squares; share_of_configurations: of the sum of squares between
+            configurations, pd.NA for the last two, independent of the difficulty of the questions.
         f, epsilon, p_value: of the parameters and of their interactions, p with df * epsilon and
             df * (n - 1) * epsilon degrees of freedom; pd.NA where there is nothing to test against.
-        n: queries that all configurations have scored; the others are out.
-        note: why a parameter has no numbers of its own, where it has none.
+        n: queries that all configurations have scored; the others are left out.
+        note: why a parameter has no numbers of its own.
 
     Args:
         sweep: finished configurations, or a frame with the columns query_id, value and one per factor (one row for
             each query and combination of factors).
-        measure: which measure of the results; not needed for a frame.
+        measure: the measure of the results; not needed for a frame.
         factors: names of parameters; None = all that vary.
 
     >>> import pandas as pd
@@ -89,6 +88,10 @@ def anova(
         values, design = _from_frame(sweep, factors)
     else:
         values, design = _from_results(sweep, measure, factors)
+    varying = {name: columns for name, columns in design.items() if columns.shape[1]}
+    if not varying:
+        raise ConfigError(f"none of these parameters varies within the sweep: {', '.join(design) or 'none given'}")
+    design = _merged(varying)
     n, k = values.shape
     grand = values.mean()
     centers = values.mean(axis=0)
@@ -97,50 +100,41 @@ def anova(
     queries = k * float(((values.mean(axis=1) - grand) ** 2).sum())
     rest = max(0.0, total - between - queries)
     everything = np.column_stack([np.ones(k), *design.values()])
-    full = _rank(everything)
+    full = int(np.linalg.matrix_rank(everything))
     rows: list[tuple[Any, ...]] = []
     for factor in design:
         others = np.column_stack([np.ones(k), *(own for name, own in design.items() if name != factor)])
-        df = full - _rank(others)
+        df = full - int(np.linalg.matrix_rank(others))
         if df == 0:
-            note = "cannot be told apart from the other parameters together: they vary together in this sweep"
+            note = "confounded with the other parameters: they vary together in this sweep"
             rows.append((factor, math.nan, 0, math.nan, math.nan, math.nan, note))
             continue
         project = _projection(everything) - _projection(others)
         squares = n * float(centers @ project @ centers)
         rows.append((factor, squares, df, *_f_test(squares, df, values @ project), ""))
     beyond = np.eye(k) - _projection(everything)
-    apart = between - float(np.nansum([row[1] for row in rows]))
     left = k - full
     own = n * float(centers @ beyond @ centers) if left else 0.0
     tested = _f_test(own, left, values @ beyond) if left else (math.nan, math.nan, math.nan)
-    rows.append((INTERACTIONS, apart, left, *tested, ""))
+    rows.append((INTERACTIONS, between - float(np.nansum([row[1] for row in rows])), left, *tested, ""))
     rows.append((QUERY, queries, n - 1, math.nan, math.nan, math.nan, ""))
     rows.append((REST, rest, (n - 1) * (k - 1), math.nan, math.nan, math.nan, ""))
-    return _table(rows, total, between, n)
-
-
-def _table(rows: list[tuple[Any, ...]], total: float, between: float, n: int) -> pd.DataFrame:
-    import pandas as pd
-
     table = pd.DataFrame(rows, columns=["source", "sum_of_squares", "df", "f", "epsilon", "p_value", "note"])
     squares = table["sum_of_squares"].to_numpy(dtype=float)
-    knobs = ~table["source"].isin([QUERY, REST]).to_numpy()
-    share = squares / total if total > 0 else squares * math.nan
-    among = np.where(knobs, squares / between, math.nan) if between > 1e-15 * max(total, 1.0) else squares * math.nan
-    table["sum_of_squares"] = nullable(squares)
-    table["share"] = nullable(share)
-    table["share_of_configurations"] = nullable(among)
-    for name in ("f", "epsilon", "p_value"):
-        table[name] = nullable(table[name].to_numpy(dtype=float))
-    table["n"] = n
+    of_configurations = np.where(~table["source"].isin([QUERY, REST]), squares, math.nan)
+    table = with_nullable(table, "sum_of_squares", "f", "epsilon", "p_value").assign(
+        share=nullable(squares / (total if total > 0 else math.nan)),
+        share_of_configurations=nullable(
+            of_configurations / (between if between > 1e-15 * max(total, 1.0) else math.nan)
+        ),
+        n=n,
+    )
     names = ["source", "sum_of_squares", "df", "share", "share_of_configurations"]
-    names += ["f", "epsilon", "p_value", "n", "note"]
-    return table[names]
+    return table[[*names, "f", "epsilon", "p_value", "n", "note"]]
 
 
 def _f_test(squares: float, df: int, parts: Floats) -> tuple[float, float, float]:
-    """F, epsilon and p of an effect; `parts` (queries, configurations) is what each query contributes to it."""
+    """F, epsilon and p of an effect; `parts` (queries, configurations) is the contribution of each query to it."""
     from scipy.stats import f
 
     n = len(parts)
@@ -154,31 +148,27 @@ def _f_test(squares: float, df: int, parts: Floats) -> tuple[float, float, float
     return ratio, epsilon, float(f.sf(ratio, df * epsilon, error_df * epsilon))
 
 
-def _rank(matrix: Floats) -> int:
-    return int(np.linalg.matrix_rank(matrix))
-
-
 def _projection(matrix: Floats) -> Floats:
     projection: Floats = matrix @ np.linalg.pinv(matrix)
     return projection
 
 
-def _told_apart(design: dict[str, Floats]) -> dict[str, Floats]:
-    """Parameters of which one says what the other is (256 tokens always by the recursive chunker) become one."""
+def _merged(design: dict[str, Floats]) -> dict[str, Floats]:
+    """Merge confounded parameters (such as 256 tokens always by the recursive chunker) into one."""
     apart = dict(design)
     for name in design:
         for other in list(apart):
             if name not in apart or other == name:
                 continue
             both = np.column_stack([apart[other], apart[name]])
-            if _rank(_with_mean(both)) == _rank(_with_mean(apart[other])):
+            if _rank_with_mean(both) == _rank_with_mean(apart[other]):
                 merged = " + ".join(own for own in design if own in {*name.split(" + "), *other.split(" + ")})
                 apart = {(merged if own == other else own): columns for own, columns in apart.items() if own != name}
     return apart
 
 
-def _with_mean(columns: Floats) -> Floats:
-    return np.column_stack([np.ones(len(columns)), columns])
+def _rank_with_mean(columns: Floats) -> int:
+    return int(np.linalg.matrix_rank(np.column_stack([np.ones(len(columns)), columns])))
 
 
 def _levels(settings: Sequence[Any]) -> Floats:
@@ -203,7 +193,7 @@ def _from_results(
             raise ConfigError(unknown("parameter", factor, names))
     chosen = list(factors) if factors is not None else names
     design = {name: _levels([settings[str(config)].get(name) for config in matrix]) for name in chosen}
-    return matrix.to_numpy(), _varying(design)
+    return matrix.to_numpy(), design
 
 
 def _from_frame(frame: Any, factors: Sequence[str] | None) -> tuple[Floats, dict[str, Floats]]:
@@ -211,7 +201,7 @@ def _from_frame(frame: Any, factors: Sequence[str] | None) -> tuple[Floats, dict
         raise DataError(f"no column {', '.join(lacking)}; found {list(frame.columns)}")
     chosen = list(factors) if factors is not None else [n for n in frame.columns if n not in {"query_id", "value"}]
     if not chosen:
-        raise ConfigError("no factor: the frame needs a column for each parameter beside query_id and value")
+        raise ConfigError("no factor: the frame needs a column for each parameter besides query_id and value")
     if frame.duplicated(["query_id", *chosen]).any():
         raise DataError(f"two rows for one query and combination of {', '.join(chosen)}; keep one, or name all factors")
     wide = frame.assign(**{name: frame[name].astype(str) for name in chosen})
@@ -222,11 +212,4 @@ def _from_frame(frame: Any, factors: Sequence[str] | None) -> tuple[Floats, dict
         raise ConfigError("there is one configuration only: no variance between configurations to split")
     labels = [column if isinstance(column, tuple) else (column,) for column in wide.columns]
     design = {name: _levels([label[i] for label in labels]) for i, name in enumerate(chosen)}
-    return wide.to_numpy(dtype=float), _varying(design)
-
-
-def _varying(design: dict[str, Floats]) -> dict[str, Floats]:
-    varying = {name: columns for name, columns in design.items() if columns.shape[1]}
-    if not varying:
-        raise ConfigError(f"none of these parameters varies within the sweep: {', '.join(design) or 'none given'}")
-    return _told_apart(varying)
+    return wide.to_numpy(dtype=float), design

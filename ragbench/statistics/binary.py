@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def mcnemar(
     baseline: pd.DataFrame, contender: pd.DataFrame, *, measures: Sequence[str] | None = None, alpha: float = 0.05
 ) -> pd.DataFrame:
-    """Right or wrong, side by side: McNemar's exact test of each measure whose values are all 0 or 1.
+    """Right or wrong: McNemar's exact test of each measure whose values are all 0 or 1.
 
     Only the queries on which the two differ tell them apart: if neither is better, each of those is as likely to be won
     by the one as by the other, so that p is the two-sided binomial probability of a split as uneven as this (McNemar
@@ -27,7 +27,7 @@ def mcnemar(
 
     Columns:
         measure; both, baseline_only, contender_only, neither: on how many queries the value is 1.
-        difference: share of 1 of the contender minus that of the baseline.
+        difference: fraction of 1 of the contender minus that of the baseline.
         ci_low, ci_high: 1 - alpha interval of it (Gaffke 2005; it excludes 0 exactly where p_value < alpha); pd.NA with
             fewer than two pairs.
         p_value: exact, two-sided; 1 where no query differs, pd.NA without pairs.

@@ -1,4 +1,4 @@
-"""What people would say of all answers, from a few labels and a judge that may be biased."""
+"""The mean of human labels over all answers, from a few labels and a judge that may be biased."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, unknown
-from ragbench.statistics.columns import nullable
+from ragbench.statistics.columns import check_settings, with_nullable
 from ragbench.statistics.verdicts import side_by_side
 from ragbench.types import Judgement
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 TARGETS = ("questions", "answers")
 
-FEWEST_LABELS = 10
-"""Below this many labels there is no interval: a normal approximation of fewer is no promise."""
+MIN_LABELS = 10
+"""With fewer labels there is no interval, because the normal approximation is too rough."""
 
 _COLUMNS = [
     "estimate", "ci_low", "ci_high", "judge_mean", "judge_bias", "labels_mean", "labels_low", "labels_high", "weight",
@@ -44,31 +44,30 @@ def calibrate(judgements: Judgements, human: Human, *, target: str = "questions"
 
     Prediction-powered inference with power tuning, PPI++ (Angelopoulos, Duchi & Zrnic 2023): with judge values f and
     labels y, the estimate is mean(y) over the labelled + weight * (mean(f) over the others - mean(f) over the
-    labelled), so the judge's bias cancels whatever it is. `weight` in [0, 1] is chosen from the data: near 1 for a
+    labelled), so the judge's bias cancels. `weight` in [0, 1] is chosen from the data: near 1 for a
     judge that follows people (many answers then count nearly as labelled), 0 for one that does not, where only the
     labels count. So the interval is never much wider than that of the labels alone.
 
-    **It holds only if the labelled answers were drawn at random from all of them.** Labels that were picked for another
-    reason say in the column `picked` (as `ragbench.labelling` writes it) something other than "random", and are left
-    out. Labels without that column are taken to be random. Skipping hard answers makes them not so.
+    **It holds only if the labelled answers were drawn at random from all of them.** Labels that were chosen in
+    another way have a value other than "random" in the column `picked` (as `ragbench.labelling` writes it), and are
+    left out. Labels without that column are taken to be random; they are not if hard answers were skipped.
 
-    The interval adds four imagined labels to those that are there, right and wrong in equal parts, as Agresti & Coull
-    (1998) do for a proportion, and uses Student's t: so a judge that errs on none of 30 is not taken as perfect. With
-    fewer than 10 labels there is an estimate and no interval.
+    The interval adds four pseudo-observations, right and wrong in equal parts, as Agresti & Coull (1998) do for a
+    proportion, and uses Student's t: so a judge without errors on 30 labels is not taken as perfect. With fewer than 10
+    labels there is an estimate and no interval.
 
     Args:
-        judgements: of one system, or {configuration: judgements}. An answer that the judge was asked about and left
-            unscored has the mean of the others as its f; what it was not asked about, such as an abstention, is no part
-            of the mean.
-        human: labels as for `judge_agreement`; of several people on one answer the mean counts.
+        judgements: of one system, or {configuration: judgements}. A requested judgement that is unscored has the mean
+            of the others as its f; answers that were not judged, such as abstentions, are not part of the mean.
+        human: labels as for `judge_agreement`; those of several people on one answer are averaged.
         target: "questions", the mean over all questions like these, as every other interval of ragbench; "answers", the
             mean over these very answers, which has a narrower interval (and none where all are labelled).
-        alpha: the interval covers what it is about with a probability of 1 - alpha.
+        alpha: 1 minus the coverage of the interval.
 
     Returns:
         One row per criterion and configuration: criterion, configuration, estimate, ci_low, ci_high; judge_mean, the
         uncorrected mean over all answers; judge_bias, judge - people on the labelled; labels_mean, labels_low,
-        labels_high, from the labels alone; weight; n_labelled, n, note. pd.NA where a number cannot be had.
+        labels_high, from the labels alone; weight; n_labelled, n, note. pd.NA where a number is unknown.
 
     >>> from ragbench.types import Judgement
     >>> judged = [Judgement(f"q{i}", "correctness", float(i % 4 > 0)) for i in range(200)]
@@ -106,11 +105,11 @@ def calibrate_difference(
     target: str = "questions",
     alpha: float = 0.05,
 ) -> pd.DataFrame:
-    """How much better people would find `contender` than `baseline`: `calibrate` of the difference, paired by query.
+    """The difference `contender` - `baseline` in human labels: `calibrate` of the difference, paired by query.
 
     y and f are the differences contender - baseline on each query; a query is labelled where people labelled both
-    answers. An answer that the judge was not asked about in one of them takes its query out of the comparison. The
-    imagined labels are as in Agresti & Min (2005): half a query that each side wins, one that neither does.
+    answers. Queries with an answer that was not judged are left out. The pseudo-observations are those of
+    Agresti & Min (2005): half a query that each side wins, one that neither does.
 
     Returns:
         One row per criterion: criterion, baseline, contender, estimate (of the difference, in [-1, 1]) and the other
@@ -172,14 +171,14 @@ def calibrate_difference(
 def ppi_mean(
     labels: Sequence[float] | Floats, judged: Sequence[float] | Floats, others: Sequence[float] | Floats
 ) -> tuple[float, float, float]:
-    """The estimate of PPI++ for a mean, its standard error, and the weight of the judge: the formulas by themselves.
+    """The estimate of PPI++ for a mean, its standard error, and the weight of the judge.
 
     Args:
         labels: people's values of the labelled items.
         judged: the judge's values of the same items.
         others: the judge's values of the items without label.
 
-    Four labels say 0.5; the judge, who agrees with them on these, says 0.75 of the four others:
+    The mean of four labels is 0.5; the judge agrees with them on these, and has a mean of 0.75 on four others:
 
     >>> estimate, error, weight = ppi_mean([0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 1, 0])
     >>> round(estimate, 4), round(error, 4), round(weight, 4)
@@ -193,9 +192,9 @@ def ppi_mean(
 
 
 def _weight(y: Floats, f: Floats, u: Floats, penalty: float) -> float:
-    """The weight that makes the variance least, cov(y, f) / (penalty * var(f)), within [0, 1].
+    """The weight with the smallest variance, cov(y, f) / (penalty * var(f)), within [0, 1].
 
-    With the mean over all questions in view the judge's own mean varies too, and `penalty` is 1 + n / N; otherwise 1.
+    For the mean over all questions the judge's own mean varies too, and `penalty` is 1 + n / N; otherwise 1.
     """
     everything = np.concatenate([f, u])
     if not len(u) or len(y) < 2 or np.ptp(everything) == 0:
@@ -214,14 +213,14 @@ def _estimated(y: Floats, f: Floats, u: Floats, weight: float, target: str, alph
     known = target == "answers" and not others
     # The mean over these very answers: what is labelled is known, and only the others' labels are estimated.
     value = y.mean() + (share if target == "answers" else 1.0) * moved
-    if known or n < FEWEST_LABELS:
+    if known or n < MIN_LABELS:
         limit = value if known else math.nan
         return _Estimate(float(value), float(limit), float(limit))
     if width == 1.0:
-        imagined, counts = np.array([0.0, 1.0, -weight, 1.0 - weight]), np.ones(4)
+        added, counts = np.array([0.0, 1.0, -weight, 1.0 - weight]), np.ones(4)
     else:
-        imagined, counts = np.array([1.0, -1.0, 0.0]), np.array([0.5, 0.5, 1.0])
-    residuals, counts = np.concatenate([y - weight * f, imagined]), np.concatenate([np.ones(n), counts])
+        added, counts = np.array([1.0, -1.0, 0.0]), np.array([0.5, 0.5, 1.0])
+    residuals, counts = np.concatenate([y - weight * f, added]), np.concatenate([np.ones(n), counts])
     center = np.average(residuals, weights=counts)
     variance = np.average((residuals - center) ** 2, weights=counts) / counts.sum()
     middle = center + (weight * u.mean() if others else 0.0)
@@ -242,7 +241,7 @@ def _row(values: pd.DataFrame, target: str, alpha: float, width: float, left_out
     alone = _estimated(y, f, u, 0.0, target, alpha, width)
     notes = []
     if math.isnan(tuned.low):
-        notes.append(f"{len(y)} labels drawn at random are too few for an interval: label {FEWEST_LABELS} or more")
+        notes.append(f"{len(y)} labels drawn at random are too few for an interval: label {MIN_LABELS} or more")
     if left_out:
         notes.append(f"{left_out} labels that were not drawn at random are left out")
     return {
@@ -274,13 +273,13 @@ def _random_ones(labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     drawn = labels["picked"].isin(["", "random"])
     if not drawn.any():
         raise DataError(
-            f"all {len(labels)} labels were picked ({labels['picked'].iloc[0]!r}), none drawn at random; what was "
-            "picked because a judge is unsure of it tells nothing about the rest. Label the random part of the sheet"
+            f"all {len(labels)} labels were picked ({labels['picked'].iloc[0]!r}), none drawn at random; labels "
+            "picked because a judge is unsure are not representative. Label the random part of the sheet"
         )
     if (labels["picked"] == "").any() and not drawn.all():
         warnings.warn(
-            f"{(labels['picked'] == '').sum()} labels do not say how they were picked, and others do; they are taken "
-            "as drawn at random",
+            f"{(labels['picked'] == '').sum()} labels have no value in `picked`, and others do; they are taken as "
+            "drawn at random",
             DataWarning,
             stacklevel=3,
         )
@@ -288,12 +287,10 @@ def _random_ones(labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _table(frame: pd.DataFrame) -> pd.DataFrame:
-    numbers = [name for name in _COLUMNS if name not in ("n_labelled", "n", "note")]
-    return frame.assign(**{name: nullable(frame[name].to_numpy(dtype=float)) for name in numbers})
+    return with_nullable(frame, *(name for name in _COLUMNS if name not in ("n_labelled", "n", "note")))
 
 
 def _check(target: str, alpha: float) -> None:
     if target not in TARGETS:
         raise ConfigError(unknown("target", target, TARGETS))
-    if not isinstance(alpha, float) or not 0 < alpha < 1:
-        raise ConfigError(f"alpha is {alpha!r}; take a number between 0 and 1, usually 0.05 for 95 % intervals")
+    check_settings(10_000, alpha, 0)

@@ -1,4 +1,4 @@
-"""What goes into statistics and what comes out: tidy scores as columns by measure, settings, nullable numbers."""
+"""Input and output of statistics: settings, tidy scores as columns by measure, nullable numbers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def by_measure(scores: pd.DataFrame, what: str) -> dict[str, pd.Series[float]]:
     if scores.empty:
         raise DataError(f"{what} are empty: there is nothing to summarise or compare")
     values = scores["value"].infer_objects()
-    if not pd.api.types.is_numeric_dtype(values):  # numbers beside None or pd.NA are kept as objects
+    if not pd.api.types.is_numeric_dtype(values):  # numbers together with None or pd.NA are kept as objects
         for value in values[values.notna()]:
             if not isinstance(value, Real):
                 raise DataError(f"{what}: value {value!r} is not a number; the column is of type {values.dtype}")
@@ -77,11 +77,16 @@ def nullable(values: Sequence[float] | Floats) -> pd.api.extensions.ExtensionArr
     return pd.arrays.FloatingArray(np.nan_to_num(numbers), np.isnan(numbers))
 
 
-def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
-    """The least and the largest value of a measure, infinite where there is none.
+def with_nullable(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
+    """The frame with these columns as numbers that may be pd.NA."""
+    return frame.assign(**{name: nullable(frame[name].to_numpy(dtype=float)) for name in names})
 
-    Registered measures have those of the registry, others 0 and 1. Infinite where `values` go beyond: a measure of
-    this name is then another one.
+
+def bounds_of(measure: str, *values: Floats) -> tuple[float, float]:
+    """The smallest and the largest value of a measure, infinite where there is none.
+
+    Registered measures have those of the registry, others 0 and 1. Infinite where `values` go beyond: then it is
+    another measure of the same name.
 
     >>> bounds_of("nDCG@10"), bounds_of("latency_total_ms"), bounds_of("of_my_own", np.array([3.0]))
     ((0.0, 1.0), (0.0, inf), (-inf, inf))

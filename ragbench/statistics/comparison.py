@@ -11,10 +11,10 @@ import numpy as np
 
 from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.registry import higher_is_better
-from ragbench.statistics.adjusting import CORRECTIONS, adjusted_p_values
 from ragbench.statistics.binary import mcnemar_p_value
 from ragbench.statistics.columns import bounds_of, check_settings, mean, nullable
 from ragbench.statistics.intervals import Bounds, decided, mean_intervals, skewness_note
+from ragbench.statistics.p_values import CORRECTIONS, adjusted_p_values
 from ragbench.statistics.pairing import Pairs, chosen_measures, group_codes, paired, tables_of
 from ragbench.statistics.power import detectable
 from ragbench.statistics.resampling import TIE, bootstrap_intervals, is_exact, randomisation_p_values
@@ -37,41 +37,41 @@ def compare(
     cluster: Mapping[str, Hashable] | pd.Series | None = None,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Is `contender` better than `baseline`, by how much, and how sure is that? One row per measure.
+    """Is `contender` better than `baseline`, by how much, and how certain is that? One row per measure.
 
     Columns:
         measure: in the order of `measures`, or of `baseline`.
         baseline, contender: means over the pairs used; `difference` is contender - baseline.
         ci_low, ci_high: 1 - alpha interval of the difference; `interval` says which. "BCa": paired bootstrap over
             queries (Efron 1987), from 100 pairs of which 50 differ, unless heavily skewed. "Gaffke":
-            elsewhere, where BCa covers too little, the limits of Gaffke (2005), see `ragbench.statistics.intervals`;
-            they never are without width. Either excludes 0 exactly where p_value < alpha. "none": one pair, or equal
+            otherwise, where BCa covers too little, the limits of Gaffke (2005), see `ragbench.statistics.intervals`;
+            they always have a width. Either excludes 0 exactly where p_value < alpha. "none": one pair, or equal
             differences of a measure without known bounds.
-        p_value: two-sided paired randomisation test (Fisher 1935; Smucker, Allan & Carterette 2007): how often the
-            difference is at least as large if the sign of each query's difference is left to chance. `test` says how:
+        p_value: two-sided paired randomisation test (Fisher 1935; Smucker, Allan & Carterette 2007): the probability
+            of a difference at least as large if the sign of each query's difference is random. `test` is the method:
             "sign-flip, exact" where the queries that differ have at most `n_resamples` combinations of signs,
             otherwise "sign-flip, sampled", (b + 1) / (n_resamples + 1); for values of 0 and 1 only "McNemar, exact",
             which is the exact sign-flip test in closed form, whatever the number of queries.
-        p_adjusted: corrected for the number of measures tested here, `n_tests`. "holm" (Holm 1979) holds the chance of
-            any false alarm at alpha; "fdr_bh" (Benjamini & Hochberg 1995) holds the expected share of false alarms
-            among what is called a difference; "fdr_by" does so under any dependence. Testing many measures costs
-            power: name those that you mean to decide by.
+        p_adjusted: corrected for the number of measures tested here, `n_tests`. "holm" (Holm 1979) limits the
+            probability of any false positive to alpha; "fdr_bh" (Benjamini & Hochberg 1995) the expected fraction of
+            false positives among the differences found; "fdr_by" does so under any dependence. Testing many measures
+            costs power: name those that decide.
         effect_size: mean of the differences over their standard deviation (d_z of Cohen 1988); pd.NA if every query
             gains the same.
         wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse; where lower is
             better (`registry.higher_is_better`), a lower value wins.
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
         mde: smallest true difference that this many queries would show with a power of 0.8 in a two-sided test at alpha
-            (uncorrected), from the t distribution; the same as `detectable` of `required_queries`. A difference that
-            matters to you but is below it needs more queries, whatever p says. pd.NA where all queries differ alike,
-            and with fewer queries than the test can decide with (6 at alpha = 0.05).
-        note: where the differences are heavily skewed (also a `DataWarning`) or all equal, what that means.
+            (uncorrected), from the t distribution; the same as `detectable` of `required_queries`. A smaller
+            difference that matters needs more queries, whatever p is. pd.NA where all queries differ by the same, and
+            with fewer queries than the test needs (6 at alpha = 0.05).
+        note: where the differences are heavily skewed (also a `DataWarning`) or all equal, the consequence.
         n_tests, n_unpaired, n_clusters, interval, test: see above and below.
 
     With `cluster` (query_id -> group: several questions from one document, say) whole groups are drawn and flipped,
-    and the standard error is that of groups: questions from one document are not independent, and counting them as if
-    they were makes intervals too short. `n_clusters` is their number (without `cluster`, n). From fewer than some ten
-    groups little can be learnt: with 5, no p is below 2 / 2**5.
+    and the standard error is that of groups: questions from one document are not independent, and treating them as if
+    they were makes intervals too short. `n_clusters` is their number (without `cluster`, n). Fewer than some
+    ten groups show little: with 5, no p is below 2 / 2**5.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -136,16 +136,31 @@ def compare_all(
     chosen = chosen_measures(tables, measures, baseline)
     rows = [(name, measure) for name in tables if name != baseline for measure in chosen]
     pairs = [paired(tables, baseline, name, measure) for name, measure in rows]
-    units = [_units(pair, cluster) for pair in pairs]
+    units = []
+    for pair in pairs:
+        codes = np.arange(len(pair.before)) if cluster is None else group_codes(pair.query_ids, cluster)
+        sums = pair.difference if cluster is None else np.bincount(codes, pair.difference).astype(np.float64)
+        units.append(_Units(sums, np.bincount(codes).astype(np.float64), cluster is not None))
     differences = [pair.difference for pair in pairs]
     p_values, tests = _p_values(pairs, units, n_resamples, seed)
     widths = [_width(measure, pair) for (_, measure), pair in zip(rows, pairs, strict=True)]
-    low, high, intervals = _intervals(units, widths, (n_resamples, alpha, seed))
+    values = [unit.values for unit in units]
+    low, high, intervals = mean_intervals(values, widths, alpha, n_resamples=n_resamples, seed=seed)
+    for row, unit in enumerate(units):
+        if intervals[row] == "BCa" and unit.grouped:
+            [low[row]], [high[row]] = bootstrap_intervals([unit.sums], n_resamples, alpha, seed, sizes=[unit.sizes])
     low, high = decided(low, high, np.array([mean(difference) for difference in differences]), p_values, alpha)
-    notes = [skewness_note(unit.values) if len(unit.sums) else "" for unit in units]
-    _warn(rows, notes)
+    notes = [skewness_note(own) if len(own) else "" for own in values]
+    if skewed := [(*row, note) for row, note in zip(rows, notes, strict=True) if "skewed" in note]:
+        name, measure, note = skewed[0]
+        more = f" (and {len(skewed) - 1} more, see the column note)" if len(skewed) > 1 else ""
+        warnings.warn(f"the differences of {name!r} in {measure} are {note}{more}", DataWarning, stacklevel=2)
     gains = [d if higher_is_better(measure) else -d for d, (_, measure) in zip(differences, rows, strict=True)]
-    deviations = [difference.std(ddof=1) if len(difference) > 1 else math.nan for difference in differences]
+    effects = []
+    for own in differences:
+        deviation = float(own.std(ddof=1)) if len(own) > 1 else math.nan
+        equal = 0.0 if len(own) and np.abs(own).max() <= TIE else math.nan
+        effects.append(equal if deviation <= TIE else float(own.mean()) / deviation if len(own) else math.nan)
     return pd.DataFrame(
         {
             "name": [name for name, _ in rows],
@@ -157,12 +172,14 @@ def compare_all(
             "ci_high": nullable(high),
             "p_value": nullable(p_values),
             "p_adjusted": nullable(adjusted_p_values(p_values, correction)),
-            "effect_size": nullable([_effect(d, s) for d, s in zip(differences, deviations, strict=True)]),
+            "effect_size": nullable(effects),
             "wins": [int((gain > TIE).sum()) for gain in gains],
             "ties": [int((np.abs(gain) <= TIE).sum()) for gain in gains],
             "losses": [int((gain < -TIE).sum()) for gain in gains],
             "n": [len(difference) for difference in differences],
-            "mde": nullable([_detectable(unit, alpha) for unit in units]),
+            "mde": nullable(
+                [detectable(float(own.std(ddof=1)), len(own), alpha) if len(own) > 1 else math.nan for own in values]
+            ),
             "n_tests": int((~np.isnan(p_values)).sum()),
             "n_unpaired": [pair.unpaired for pair in pairs],
             "n_clusters": [len(unit.sums) for unit in units],
@@ -174,7 +191,7 @@ def compare_all(
 
 
 class _Units(NamedTuple):
-    """What is drawn and flipped: the queries, or the groups of queries with the sums of their differences."""
+    """The units of resampling: the queries, or the groups of queries with the sums of their differences."""
 
     sums: Floats
     sizes: Floats
@@ -193,39 +210,10 @@ class _Units(NamedTuple):
         return linear
 
 
-def _units(pair: Pairs, cluster: Mapping[str, Hashable] | pd.Series | None) -> _Units:
-    difference = pair.difference
-    if cluster is None:
-        return _Units(difference, np.ones(len(difference)), False)
-    codes = group_codes(pair.query_ids, cluster)
-    return _Units(np.bincount(codes, difference).astype(np.float64), np.bincount(codes).astype(np.float64), True)
-
-
 def _width(measure: str, pair: Pairs) -> Bounds:
-    """The least and the largest difference of a measure: an unseen question may lose or gain everything."""
+    """The smallest and the largest possible difference of a measure."""
     low, high = bounds_of(measure, pair.before, pair.after)
     return Bounds(low - high, high - low)
-
-
-def _intervals(
-    units: Sequence[_Units], widths: Sequence[Bounds], settings: tuple[int, float, int]
-) -> tuple[Floats, Floats, list[str]]:
-    n_resamples, alpha, seed = settings
-    low, high, kinds = mean_intervals(
-        [unit.values for unit in units], widths, alpha, n_resamples=n_resamples, seed=seed
-    )
-    for row, unit in enumerate(units):
-        if kinds[row] == "BCa" and unit.grouped:
-            [low[row]], [high[row]] = bootstrap_intervals([unit.sums], *settings, sizes=[unit.sizes])
-    return low, high, kinds
-
-
-def _warn(rows: Sequence[tuple[str, str]], notes: Sequence[str]) -> None:
-    found = [(name, measure, note) for (name, measure), note in zip(rows, notes, strict=True) if "skewed" in note]
-    if found:
-        name, measure, note = found[0]
-        more = f" (and {len(found) - 1} more, see the column note)" if len(found) > 1 else ""
-        warnings.warn(f"the differences of {name!r} in {measure} are {note}{more}", DataWarning, stacklevel=3)
 
 
 def _p_values(pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int, seed: int) -> tuple[Floats, list[str]]:
@@ -241,16 +229,3 @@ def _p_values(pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int,
             tests[row] = f"sign-flip, {'exact' if is_exact(unit.sums, n_resamples) else 'sampled'}"
     p_values[flipped] = randomisation_p_values([units[row].sums for row in flipped], n_resamples, seed)
     return p_values, tests
-
-
-def _effect(difference: Floats, deviation: float) -> float:
-    if len(difference) < 2:
-        return math.nan
-    if deviation <= TIE:
-        return 0.0 if np.abs(difference).max() <= TIE else math.nan
-    return float(difference.mean() / deviation)
-
-
-def _detectable(unit: _Units, alpha: float) -> float:
-    n = len(unit.sums)
-    return detectable(float(unit.values.std(ddof=1)), n, alpha) if n > 1 else math.nan

@@ -1,4 +1,4 @@
-"""Proofs that a difference is small: equivalence, and the cheapest configuration within a margin of the best."""
+"""Equivalence tests, and the cheapest configuration within a margin of the best."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from ragbench.errors import ConfigError
 from ragbench.registry import higher_is_better
-from ragbench.statistics.adjusting import adjusted_p_values, p_text
-from ragbench.statistics.columns import bounds_of, check_settings, mean, nullable
+from ragbench.statistics.columns import bounds_of, check_settings, mean, nullable, with_nullable
 from ragbench.statistics.intervals import Bounds, bounded_intervals
+from ragbench.statistics.p_values import adjusted_p_values, p_text
 from ragbench.statistics.pairing import chosen_measures, matrix_of, measure_among, paired, tables_of
 from ragbench.statistics.resampling import TIE, p_values_above
 
@@ -36,22 +36,22 @@ def equivalent(
 ) -> pd.DataFrame:
     """Is the contender equal to the baseline, up to `margin`? Two one-sided tests (TOST, Schuirmann 1987).
 
-    A difference that is "not significant" may be large and badly measured; equality has to be proven by an interval
-    that fits inside the margin. The margin is what you would not notice; choose it before you look.
+    A difference that is "not significant" may be large; equivalence needs an interval within the margin. The margin is
+    the largest difference that does not matter; choose it before looking at the results.
 
-    Each test holds its alpha whatever the differences look like: an unseen question may lose as much as the measure
-    allows (Gaffke 2005, see `ragbench.statistics.intervals`). That has a price: a measure from 0 to 1 needs at least
-    `fewest_for_margin` queries, 59 for a margin of 0.05 and 149 for 0.02, even if none of them differs. For measures
-    without bounds, such as latencies, the tests are Student's t, which is right for differences near normal.
+    Each test holds its alpha for any distribution of the differences: an unseen question may lose as much as the
+    measure allows (Gaffke 2005, see `ragbench.statistics.intervals`). So a measure from 0 to 1 needs at least
+    `min_queries_for_margin` queries, 59 for a margin of 0.05 and 149 for 0.02, even if none of them differs. For
+    measures without bounds, such as latencies, the tests are Student's t, which is right for differences near normal.
 
     Columns:
         measure; baseline, contender, difference: means over the pairs, contender - baseline.
         ci_low, ci_high: 1 - 2 alpha interval by the same method: inside +-margin where the test says "equivalent".
         margin; p_value: the larger of the two one-sided p-values, of "at least margin below" and "at least margin
-            above". Without bounds, differences without any spread prove nothing: 1.
+            above". Without bounds, differences without any spread give 1.
         equivalent: p_value < alpha.
-        p_non_inferior, non_inferior: the one test that matters when replacing the baseline: not worse by margin or
-            more, in the direction of the measure (`registry.higher_is_better`).
+        p_non_inferior, non_inferior: the test for a replacement of the baseline: not worse by margin or more, in the
+        direction of the measure (`registry.higher_is_better`).
         n: pairs used; below two there is no test, p-values are pd.NA and nothing is proven.
 
     >>> import pandas as pd
@@ -86,31 +86,31 @@ def equivalent(
         rows.append((measure, *means, margin, p, p < alpha, p_one, p_one < alpha, len(pair.before)))
     columns = ["measure", "baseline", "contender", "difference", "ci_low", "ci_high", "margin", "p_value"]
     columns += ["equivalent", "p_non_inferior", "non_inferior", "n"]
-    table = pd.DataFrame(rows, columns=columns)
-    for name in ("baseline", "contender", "difference", "ci_low", "ci_high", "p_value", "p_non_inferior"):
-        table[name] = nullable(table[name].to_numpy(dtype=float))
-    return table
+    numbers = ("baseline", "contender", "difference", "ci_low", "ci_high", "p_value", "p_non_inferior")
+    return with_nullable(pd.DataFrame(rows, columns=columns), *numbers)
 
 
 def check_margin(margin: float) -> None:
     if not isinstance(margin, int | float) or not math.isfinite(margin) or margin <= 0:
-        raise ConfigError(f"margin is {margin!r}; take a positive number, the difference you would not notice")
+        raise ConfigError(
+            f"margin is {margin!r}; expected a positive number, the largest difference that does not matter"
+        )
 
 
-def fewest_for_margin(margin: float, alpha: float = 0.05) -> int:
-    """With fewer queries nothing is proven within `margin` for a measure from 0 to 1, even if no query differs.
+def min_queries_for_margin(margin: float, alpha: float = 0.05) -> int:
+    """The smallest number of queries that can show equivalence within `margin` for a measure from 0 to 1.
 
-    Then a fraction of `margin` of the questions may lose everything, and a sample of n misses all of them with a
+    A fraction of `margin` of the questions may lose everything, and a sample of n misses all of them with a
     probability of (1 - margin) ** n.
 
-    >>> fewest_for_margin(0.05), fewest_for_margin(0.02), fewest_for_margin(1.5)
+    >>> min_queries_for_margin(0.05), min_queries_for_margin(0.02), min_queries_for_margin(1.5)
     (59, 149, 2)
     """
     return 2 if margin >= 1 else max(2, math.ceil(math.log(alpha) / math.log(1 - margin)))
 
 
 def _width(measure: str, *values: Floats) -> float:
-    """The largest difference of a measure: an unseen question may lose or gain so much."""
+    """The largest possible difference of a measure."""
     low, high = bounds_of(measure, *values)
     return high - low
 
@@ -140,11 +140,11 @@ def _limits(differences: Sequence[Floats], widths: Sequence[float], alpha: float
 
 @dataclass(frozen=True, eq=False)
 class WithinMargin:
-    """What `within_margin` found. `table` has one row per configuration, cheapest first:
+    """The result of `within_margin`. `table` has one row per configuration, cheapest first:
 
     name, cost, mean, n, difference (from the configuration that is best on these queries, `best`), p_value (of being
     worse than any other by the margin or more), p_adjusted (Holm over the configurations), proven. `chosen` is the
-    cheapest that is proven, or None. `sentence` says it in words.
+    cheapest that is proven, or None. `sentence` is the summary.
     """
 
     table: pd.DataFrame
@@ -164,20 +164,20 @@ def within_margin(
 ) -> WithinMargin:
     """The cheapest (fastest, smallest) configuration that is proven to be within `margin` of the best.
 
-    Which one is truly best is not known, so a configuration is proven only if it is not worse by `margin` or more than
+    The truly best one is unknown, so a configuration is proven only if it is not worse by `margin` or more than
     *each* other one: the largest of its one-sided p-values, as in `equivalent` (intersection-union, Berger 1982, in the
-    manner of Hsu's 1984 comparisons with the best). No correction is due for that; for the choice among several
-    configurations the p-values are Holm-adjusted, so that the chance of a wrong proof anywhere is at most alpha. A
-    configuration that is not proven is not thereby worse: the queries may be too few.
+    manner of Hsu's 1984 comparisons with the best). That needs no correction; for the choice among several
+    configurations the p-values are Holm-adjusted, so that the probability of any wrong proof is at most alpha. A
+    configuration that is not proven may still be as good: the queries may be too few.
 
     Args:
         scores_by_name: name -> tidy scores of the same queries; queries that not all have scored are left out.
         costs: name -> dollars, milliseconds, chunks: less is better. Configurations with an unknown cost (None or NaN)
             are compared with, but not chosen.
-        margin: the loss that you would not notice, in the unit of the measure.
-        measure: what "best" means.
-        alpha: chance of a wrong proof that you accept.
-        word: what least cost is called in the sentence: "cheapest", "fastest", "smallest".
+        margin: the largest loss that does not matter, in the unit of the measure.
+        measure: the measure of quality.
+        alpha: accepted probability of a wrong proof.
+        word: the word for the lowest cost in the sentence: "cheapest", "fastest", "smallest".
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -225,9 +225,9 @@ def within_margin(
     ).sort_values(["cost", "name"], ignore_index=True, na_position="last")
     proven = table[table["proven"] & table["cost"].notna()]
     chosen = None if proven.empty else str(proven.iloc[0]["name"])
-    fewest = fewest_for_margin(margin / width, alpha / len(names)) if math.isfinite(width) else 2
-    said = _sentence(table, chosen, best, margin, measure, word, fewest)
-    return WithinMargin(table, best, chosen, said)
+    fewest = min_queries_for_margin(margin / width, alpha / len(names)) if math.isfinite(width) else 2
+    sentence = _sentence(table, chosen, best, margin, measure, word, fewest)
+    return WithinMargin(table, best, chosen, sentence)
 
 
 def _sentence(
@@ -242,9 +242,9 @@ def _sentence(
             f"{chosen} (mean {row['mean']:.3f}, cost {row['cost']:,.4g}): not worse by {margin:g} or more than any "
             f"other, Holm-adjusted p {p_text(row['p_adjusted'], '= ')}, over {n} queries."
         )
-    more = "take more queries, or a wider margin if you would not notice it."
+    more = "take more queries, or a wider margin if it does not matter."
     if n < fewest:
-        more = f"a proof of this takes {fewest} queries or more, or a wider margin if you would not notice it."
+        more = f"a proof of this takes {fewest} queries or more, or a wider margin if it does not matter."
     return (
         f"None of {len(rows)} configurations with a known cost is proven to be within {margin:g} of the best by "
         f"{measure} over {n} queries (best mean: {best}, {rows[best]['mean']:.3f}). That does not prove them worse: "

@@ -1,4 +1,4 @@
-"""Is the test set itself fit to tell configurations apart?"""
+"""The health of a test set: can it distinguish configurations?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.retrieval import checked_run, evaluate, ranking
 from ragbench.registry import higher_is_better
 from ragbench.segments import count_tokens
-from ragbench.statistics.columns import nullable
+from ragbench.statistics.columns import nullable, with_nullable
 from ragbench.statistics.pairing import matrix_of, measure_among
 from ragbench.types import Dataset, Qrels, Run
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.floating]
 
-LEAST_CONFIGURATIONS = 3
-"""A correlation across fewer configurations is always +1 or -1, and says nothing."""
+MIN_CONFIGURATIONS = 3
+"""A correlation across fewer configurations is always +1 or -1."""
 
 COPIED = 0.8
-"""A question that shares so many of its words with its evidence is answered by matching words."""
+"""A question that shares this fraction of its words with its evidence is answered by matching words."""
 
 
 @dataclass(frozen=True, eq=False)
 class DatasetHealth:
-    """What `dataset_health` found: the tables of `question_health`, `document_sizes` and `judged_share` (the latter two
-    None where the dataset or the runs were not given), and what stands out, in sentences."""
+    """The result of `dataset_health`: the tables of `question_health`, `document_sizes` and `judged_share` (None
+    without a dataset or runs), and the findings in sentences."""
 
     questions: pd.DataFrame
     documents: pd.DataFrame | None
@@ -51,22 +51,22 @@ def dataset_health(
     sizes: Sequence[int] = (128, 256, 512, 1024),
     k: int = 10,
 ) -> DatasetHealth:
-    """The health of a test set: questions, documents and judgements, with what stands out in sentences.
+    """The health of a test set: questions, documents and judgements, with the findings in sentences.
 
     Args:
         scores_by_name: name -> tidy scores of the same queries.
-        measure: which measure, in [0, 1].
+        measure: the measure, in [0, 1].
         dataset: for the questions' texts, their overlap with the evidence, the sizes of documents, and the judgements.
-        runs: name -> document run, to see how much of what was retrieved anybody has judged; needs `dataset`.
+        runs: name -> document run, for the fraction of retrieved documents that are judged; needs `dataset`.
         sizes: chunk sizes in tokens of "minilm".
-        k: down to which rank documents should be judged.
+        k: depth to which documents should be judged.
 
     >>> import pandas as pd
     >>> def scores(*values):
     ...     return pd.DataFrame({"query_id": ["q1", "q2", "q3"], "measure": "RR", "value": values})
     >>> runs = {"a": scores(1, 0, 1), "b": scores(1, 0.5, 0), "c": scores(1, 1, 0)}
     >>> dataset_health(runs, measure="RR").sentences[0]
-    '1 of 3 questions never move: all 3 configurations score the same on them (1 at the top, 0 at the bottom). They tell no two of these apart.'
+    '1 of 3 questions never move: all 3 configurations score the same on them (1 at the top, 0 at the bottom). They do not distinguish any two of these.'
 
     Raises:
         ConfigError: fewer than two configurations, or runs without a dataset.
@@ -74,13 +74,17 @@ def dataset_health(
         DataError: values beyond [0, 1].
     """  # noqa: E501
     if runs is not None and dataset is None:
-        raise ConfigError("runs are held against the judgements of a dataset: give dataset, too")
+        raise ConfigError("runs are compared with the judgements of a dataset: give dataset, too")
     questions = question_health(scores_by_name, measure=measure, dataset=dataset)
     documents = document_sizes(dataset, sizes) if dataset is not None and dataset.corpus else None
     judged = judged_share(dataset.qrels, runs, k=k) if dataset is not None and runs else None
     sentences = _about_questions(questions, len(scores_by_name))
-    if documents is not None:
-        sentences += _about_documents(documents)
+    if documents is not None and len(short := documents[documents["share"] >= 0.5]):
+        row = short.iloc[0]
+        sentences.append(
+            f"{row['share']:.0%} of {row['documents']:.0f} documents are shorter than {row['size']:.0f} tokens: for "
+            "them chunks of that size or more are all the same."
+        )
     if judged is not None:
         sentences += _about_judgements(judged, k)
     return DatasetHealth(questions, documents, judged, sentences)
@@ -97,11 +101,12 @@ def question_health(
         spread: largest minus smallest value; moves: whether it is more than 1e-9.
         discrimination: item-rest correlation in [-1, 1]: Pearson's, across the configurations, between this question's
             values and the configurations' means over all other questions (Lord & Novick 1968). Around 0 it is noise;
-            a clearly negative one is worth reading: what is better elsewhere is worse here, often a wrong label. pd.NA
-            with fewer than three configurations or without any movement; with a dozen, chance alone reaches +-0.6.
-        overlap: share of the question's distinct words (stems, without stop words) that its evidence contains, in
-            [0, 1]; evidence is the gold spans, or the relevant documents without them. Near 1 the question was written
-            off the page, and favours retrieval by words. pd.NA without a dataset, evidence or words.
+            a clearly negative one is worth a look: better configurations do worse here, often due to a wrong label.
+            pd.NA with fewer than three configurations or without any movement; with a dozen, chance alone reaches
+            +-0.6.
+        overlap: fraction of the question's distinct words (stems, without stop words) that its evidence contains, in
+            [0, 1]; evidence is the gold spans, or the relevant documents without them. Near 1 the question was copied
+            from the page, and favours lexical retrieval. pd.NA without a dataset, evidence or words.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -126,6 +131,14 @@ def question_health(
     if values.min() < -1e-9 or values.max() > 1 + 1e-9:
         raise DataError(f"{measure}: values from {values.min():g} to {values.max():g}; difficulty needs [0, 1]")
     mean, spread = values.mean(axis=1), np.ptp(values, axis=1)
+    n, k = values.shape
+    discrimination = np.full(n, math.nan)
+    if k >= MIN_CONFIGURATIONS and n > 1:  # item-rest correlations
+        rest = (values.sum(axis=0) - values) / (n - 1)
+        own, others = values - values.mean(axis=1, keepdims=True), rest - rest.mean(axis=1, keepdims=True)
+        norms = np.sqrt((own**2).sum(axis=1) * (others**2).sum(axis=1))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            discrimination = np.where(norms > 1e-12, (own * others).sum(axis=1) / norms, math.nan)
     cases = {} if dataset is None else {case.query_id: case.text for case in dataset.cases}
     overlaps = {} if dataset is None else evidence_overlap(dataset)
     table = pd.DataFrame(
@@ -134,7 +147,7 @@ def question_health(
             "question": [cases.get(query_id, "") for query_id in matrix.index],
             "difficulty": 1 - mean if higher_is_better(measure) else mean,
             "spread": spread,
-            "discrimination": nullable(_discrimination(values)),
+            "discrimination": nullable(discrimination),
             "moves": spread > 1e-9,
             "overlap": nullable([overlaps.get(query_id, math.nan) for query_id in matrix.index]),
         }
@@ -142,21 +155,8 @@ def question_health(
     return table.sort_values(["difficulty", "query_id"], ascending=[False, True], ignore_index=True)
 
 
-def _discrimination(values: Floats) -> Floats:
-    """Item-rest correlations of the rows of `values` (queries, configurations)."""
-    n, k = values.shape
-    if k < LEAST_CONFIGURATIONS or n < 2:
-        return np.full(n, math.nan)
-    rest = (values.sum(axis=0) - values) / (n - 1)
-    own, others = values - values.mean(axis=1, keepdims=True), rest - rest.mean(axis=1, keepdims=True)
-    norms = np.sqrt((own**2).sum(axis=1) * (others**2).sum(axis=1))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        together: Floats = np.where(norms > 1e-12, (own * others).sum(axis=1) / norms, math.nan)
-    return together
-
-
 def evidence_overlap(dataset: Dataset) -> dict[str, float]:
-    """query_id -> share of the question's distinct words that its evidence contains; only where both have words.
+    """query_id -> fraction of the question's distinct words that its evidence contains; only where both have words.
 
     Words are stems of runs of two or more letters or digits as for `BM25`, without stop words and question words.
 
@@ -166,6 +166,9 @@ def evidence_overlap(dataset: Dataset) -> dict[str, float]:
     >>> evidence_overlap(Dataset("mine", "test", corpus, cases, {}))
     {'q1': 1.0}
     """
+    import bm25s
+    import Stemmer
+
     evidence: dict[str, str] = {}
     for case in dataset.cases:
         spans = [span for span in case.evidence if span.doc_id in dataset.corpus]
@@ -178,28 +181,19 @@ def evidence_overlap(dataset: Dataset) -> dict[str, float]:
     asked = [case for case in dataset.cases if case.query_id in evidence]
     if not asked:
         return {}
-    questions = _words([case.text for case in asked])
-    answers = _words([evidence[case.query_id] for case in asked])
-    return {
-        case.query_id: len(own & found) / len(own)
-        for case, own, found in zip(asked, questions, answers, strict=True)
-        if own
-    }
-
-
-def _words(texts: list[str]) -> list[set[str]]:
-    import bm25s
-    import Stemmer
-
-    stemmer = Stemmer.Stemmer("english")
-    tokens = bm25s.tokenize(texts, stopwords="en_plus", stemmer=stemmer, show_progress=False, return_ids=False)
-    return [set(words) for words in tokens]
+    options = {"stemmer": Stemmer.Stemmer("english"), "show_progress": False, "return_ids": False}
+    questions, answers = (
+        [set(words) for words in bm25s.tokenize(texts, stopwords="en_plus", **options)]
+        for texts in ([case.text for case in asked], [evidence[case.query_id] for case in asked])
+    )
+    pairs = zip(asked, questions, answers, strict=True)
+    return {case.query_id: len(own & found) / len(own) for case, own, found in pairs if own}
 
 
 def document_sizes(dataset: Dataset, sizes: Sequence[int] = (128, 256, 512, 1024)) -> pd.DataFrame:
-    """How many documents are shorter than a chunk: size (tokens of "minilm"), documents, shorter, share.
+    """Documents that are shorter than a chunk: size (tokens of "minilm"), documents, shorter, share.
 
-    Where nearly all are, chunk sizes from there on are one and the same chunking, and comparing them says nothing.
+    Where nearly all are, larger chunk sizes give the same chunking.
 
     >>> from ragbench.types import Document
     >>> corpus = {"a": Document("a", "One two three."), "b": Document("b", "One.")}
@@ -223,18 +217,17 @@ def document_sizes(dataset: Dataset, sizes: Sequence[int] = (128, 256, 512, 1024
 
 
 def judged_share(qrels: Qrels, runs: Mapping[str, Run], *, k: int = 10) -> pd.DataFrame:
-    """How much of what each configuration retrieved has anybody judged, and how it fares on that alone.
+    """The judged fraction of what each configuration retrieved, and its scores on that alone.
 
-    A document that nobody judged counts as wrong. Where judgements were collected from older systems, a new retriever
-    finds more such documents and is punished for it. Two figures are less touched by that: nDCG on the condensed list,
-    from which unjudged documents are taken out first (Sakai 2007), and bpref (Buckley & Voorhees 2004), which counts
-    only judged pairs. Both need documents judged *not* relevant (grade 0); with relevant ones alone they are pd.NA:
-    every condensed list would be perfect.
+    An unjudged document counts as wrong. Where judgements were collected from older systems, a new retriever finds more
+    such documents and scores lower. Two figures are less affected: nDCG on the condensed list, without unjudged
+    documents (Sakai 2007), and bpref (Buckley & Voorhees 2004), which counts only judged pairs. Both need documents
+    judged *not* relevant (grade 0); with relevant ones alone they are pd.NA: every condensed list would be perfect.
 
     Columns, one row per configuration:
-        name; judged: share of the top k, over the judged queries, that has a judgement; queries_unjudged: queries with
-        an unjudged document there, of n queries; ndcg, ndcg_condensed: mean nDCG@k; bpref: mean; rank, rank_condensed:
-        places by the two nDCG (1 is best): where they differ, judge more before you decide.
+        name; judged: fraction of the top k, over the judged queries, that has a judgement; queries_unjudged: queries
+        with an unjudged document there, of n queries; ndcg, ndcg_condensed: mean nDCG@k; bpref: mean; rank,
+        rank_condensed: ranks by the two nDCG (1 is best): where they differ, judge more before you decide.
 
     >>> qrels = {"q": {"a": 1, "b": 0}}
     >>> runs = {"old": {"q": {"b": 2.0, "a": 1.0}}, "new": {"q": {"x": 3.0, "y": 2.0, "a": 1.0}}}
@@ -246,7 +239,7 @@ def judged_share(qrels: Qrels, runs: Mapping[str, Run], *, k: int = 10) -> pd.Da
 
     Raises:
         ConfigError: no runs, or `k` below 1.
-        DataError: no judged query, or runs that are none.
+        DataError: no judged query, or invalid runs.
     """
     import pandas as pd
     import pytrec_eval
@@ -255,7 +248,7 @@ def judged_share(qrels: Qrels, runs: Mapping[str, Run], *, k: int = 10) -> pd.Da
         raise ConfigError(f"{len(runs)} runs and k = {k!r}; give at least one run, and a depth from 1")
     judged = {query_id: grades for query_id, grades in qrels.items() if grades}
     if not judged:
-        raise DataError("qrels judge no query: nothing can be held against them")
+        raise DataError("qrels judge no query: runs cannot be compared with them")
     negatives = any(grade <= 0 for grades in judged.values() for grade in grades.values())
     rows = []
     for name, run in runs.items():
@@ -278,65 +271,51 @@ def judged_share(qrels: Qrels, runs: Mapping[str, Run], *, k: int = 10) -> pd.Da
     table = pd.DataFrame(rows, columns=names)
     for column, place in (("ndcg", "rank"), ("ndcg_condensed", "rank_condensed")):
         table[place] = table[column].round(12).rank(ascending=False, method="min").astype("Int64")
-    for column in ("judged", "ndcg", "ndcg_condensed", "bpref"):
-        table[column] = nullable(table[column].to_numpy(dtype=float))
-    return table
+    return with_nullable(table, "judged", "ndcg", "ndcg_condensed", "bpref")
 
 
 def _about_questions(table: pd.DataFrame, configurations: int) -> list[str]:
     still = table[~table["moves"]]
     top, bottom = int((still["difficulty"] <= 1e-9).sum()), int((still["difficulty"] >= 1 - 1e-9).sum())
-    said = [
+    sentences = [
         f"{len(still)} of {len(table)} questions never move: all {configurations} configurations score the same on "
-        f"them ({top} at the top, {bottom} at the bottom). They tell no two of these apart."
+        f"them ({top} at the top, {bottom} at the bottom). They do not distinguish any two of these."
     ]
     against = table[table["discrimination"].fillna(0.0) < -0.5]
     if len(against):
-        said.append(
+        sentences.append(
             f"{len(against)} run against the rest (discrimination below -0.5): read them, their labels may be wrong; "
             f"the first are {', '.join(map(str, against['query_id'].head(5)))}."
         )
     overlap = table["overlap"].dropna()
     if len(overlap):
         copied = int((overlap >= COPIED).sum())
-        said.append(
+        sentences.append(
             f"Questions share {overlap.mean():.0%} of their words with their evidence on average; {copied} of "
             f"{len(overlap)} share {COPIED:.0%} or more{', which favours retrieval by words' if copied else ''}."
         )
-    return said
-
-
-def _about_documents(table: pd.DataFrame) -> list[str]:
-    short = table[table["share"] >= 0.5]
-    if short.empty:
-        return []
-    row = short.iloc[0]
-    return [
-        f"{row['share']:.0%} of {row['documents']:.0f} documents are shorter than {row['size']:.0f} tokens: for them "
-        "chunks of that size or more are all the same."
-    ]
+    return sentences
 
 
 def _about_judgements(table: pd.DataFrame, k: int) -> list[str]:
     known = table.dropna(subset="judged")
     if known.empty:
         return []
-    least = known.sort_values("judged", kind="stable").iloc[0]
-    said = [
-        f"Of the documents in the top {k}, {known['judged'].min():.0%} ({least['name']}) to "
-        f"{known['judged'].max():.0%} have been judged by anybody; the others count as wrong."
+    lowest = known.sort_values("judged", kind="stable").iloc[0]
+    sentences = [
+        f"Of the documents in the top {k}, {known['judged'].min():.0%} ({lowest['name']}) to "
+        f"{known['judged'].max():.0%} are judged; the others count as wrong."
     ]
     if table["ndcg_condensed"].isna().all():
-        said.append(
-            "Only relevant documents are judged here, so it cannot be told whether a retriever found something that "
-            "nobody looked at: differences between retrievers of different kinds deserve a look at their unjudged "
-            "documents."
+        sentences.append(
+            "Only relevant documents are judged here, so it is unknown whether a retriever found relevant "
+            "documents that are unjudged: look at those before comparing retrievers of different kinds."
         )
     elif (moved := table[table["rank"] != table["rank_condensed"]]).empty:
-        said.append("Without the unjudged documents the order of the configurations stays the same.")
+        sentences.append("Without the unjudged documents the order of the configurations stays the same.")
     else:
-        said.append(
-            f"Without the unjudged documents {len(moved)} configurations change their place "
+        sentences.append(
+            f"Without the unjudged documents {len(moved)} configurations change their rank "
             f"({', '.join(map(str, moved['name'].head(3)))}): judge those documents before you decide."
         )
-    return said
+    return sentences

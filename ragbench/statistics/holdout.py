@@ -1,4 +1,4 @@
-"""The best of many, measured again on questions that did not choose it."""
+"""The best of many configurations, measured on held-out questions."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from ragbench.statistics.summary import summarise
 if TYPE_CHECKING:
     import pandas as pd
 
-LEAST_HALF = 25
-"""Queries that each half must have: a mean over fewer is no better than the optimism that it is to reveal."""
+MIN_HALF = 25
+"""Queries that each half must have: the error of a mean over fewer is as large as the optimism to be measured."""
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The choice on one half of the queries, and what it is worth on the other.
+    """The choice on one half of the queries, and its score on the other.
 
     `chosen` is best on the `n_choosing` queries, with a mean of `mean_choosing` there. On the `n_held_out` others its
     mean is `mean`, with the interval `ci_low` to `ci_high`; `difference` is that from `runner_up` (second on the
     choosing half), with its interval and `p_value`. `optimism` is how much better the choice looks where it was
     chosen, averaged over both directions (choose on one half, measure on the other, and the reverse), so 0 where both
-    choose the same; `same_choice` says whether they do. With too few queries all numbers are None and `sentence` says
-    so.
+    choose the same (`same_choice`). With too few queries all numbers are None.
     """
 
     sentence: str
@@ -61,15 +60,15 @@ def held_out(
     """Choose the best configuration on a random half of the queries, and measure it on the other half.
 
     The best of many was chosen for its score, luck included, so its score on the same queries is too good (the winner's
-    curse). On queries that had no say in the choice it is not. Halves of fewer than 25 queries are refused, in words
-    and not by an error, so that a notebook goes on.
+    curse); on other queries it is unbiased. With halves of fewer than 25 queries there is a sentence and no numbers,
+    and no error, so that a notebook continues.
 
     Args:
         scores_by_name: name -> tidy scores of the same queries; queries that not all have scored are left out.
-        measure: what "best" means.
+        measure: the measure to choose by.
         alpha: 1 minus the coverage of the intervals.
         n_resamples: of the intervals and the test.
-        seed: which queries choose.
+        seed: of the random halves.
 
     >>> import pandas as pd
     >>> def scores(*values):
@@ -81,24 +80,34 @@ def held_out(
         ConfigError: fewer than two configurations, a measure that is not there, a setting out of range.
         ComparisonError: the configurations do not hold the same queries.
     """
+    import pandas as pd
+
     check_settings(n_resamples, alpha, seed)
     measure = measure_among(scores_by_name, measure)
     matrix = matrix_of(scores_by_name, measure, may_be_empty=True)
     n = len(matrix)
     order = np.random.default_rng([seed, 2]).permutation(n)
     choosing, others = matrix.iloc[np.sort(order[: n // 2])], matrix.iloc[np.sort(order[n // 2 :])]
-    if n < 2 * LEAST_HALF:
+    if n < 2 * MIN_HALF:
         sentence = (
             f"Too few queries to hold half of them out: {n} that all {matrix.shape[1]} configurations scored, "
-            f"and {2 * LEAST_HALF} are needed."
+            f"and {2 * MIN_HALF} are needed."
         )
         return HeldOut(sentence, len(choosing), len(others))
-    chosen, runner_up = _two_best(choosing, measure)
-    reverse = _two_best(others, measure)[0]
-    tidy = {name: _tidy(others[name], measure) for name in (chosen, runner_up)}
+    sign = 1 if higher_is_better(measure) else -1
+
+    def ranked(half: pd.DataFrame) -> list[str]:  # ties by name
+        means = {str(name): round(sign * float(mean), 12) for name, mean in half.mean().items()}
+        return sorted(means, key=lambda name: (-means[name], name))
+
+    chosen, runner_up = ranked(choosing)[:2]
+    reverse = ranked(others)[0]
+    tidy = {
+        name: pd.DataFrame({"query_id": others.index, "measure": measure, "value": others[name].to_numpy()})
+        for name in (chosen, runner_up)
+    }
     own = summarise(tidy[chosen], n_resamples=n_resamples, alpha=alpha, seed=seed).iloc[0]
     pair = compare(tidy[runner_up], tidy[chosen], n_resamples=n_resamples, alpha=alpha, seed=seed).iloc[0]
-    sign = 1 if higher_is_better(measure) else -1
     there, here = float(choosing[chosen].mean()), float(others[chosen].mean())
     optimism = sign * (there - here + float(others[reverse].mean()) - float(choosing[reverse].mean())) / 2
     same = reverse == chosen
@@ -129,17 +138,3 @@ def held_out(
         optimism=optimism,
         same_choice=same,
     )
-
-
-def _two_best(matrix: pd.DataFrame, measure: str) -> tuple[str, str]:
-    """Best and second; ties by name."""
-    sign = 1 if higher_is_better(measure) else -1
-    means = {str(name): round(sign * float(mean), 12) for name, mean in matrix.mean().items()}
-    order = sorted(means, key=lambda name: (-means[name], name))
-    return order[0], order[1]
-
-
-def _tidy(values: pd.Series[float], measure: str) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame({"query_id": values.index, "measure": measure, "value": values.to_numpy()})

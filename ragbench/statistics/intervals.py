@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 ENOUGH_PAIRS = 100
 ENOUGH_MOVING = 50
-"""BCa is used from so many values, of which so many must differ from the most common one."""
+"""BCa is used from this many values, of which this many must differ from the most common one."""
 
 _JUST = 1e-6  # how far beyond 0 a limit is put that a test has shown to be beyond it: no printed digit
 
 
 class Bounds(NamedTuple):
-    """The least and the largest value that is possible; infinite where that is not known."""
+    """The smallest and the largest possible value; infinite where unknown."""
 
     low: float
     high: float
 
 
 def wilson_interval(values: Floats, alpha: float) -> tuple[float, float]:
-    """Interval of the mean of values that are all 0 or 1 (Wilson 1927), which never is without width.
+    """Interval of the mean of values that are all 0 or 1 (Wilson 1927), which always has a width.
 
     >>> [round(limit, 4) for limit in wilson_interval(np.array([1.0] * 81 + [0.0] * 182), 0.05)]  # Newcombe 1998
     [0.2553, 0.3662]
@@ -120,7 +120,7 @@ def decided(low: Floats, high: Floats, centers: Floats, p_values: Floats, alpha:
 
 
 def skewness_note(differences: Floats) -> str:
-    """What is wrong with a test and an interval of so few differences of this shape; "" where nothing is.
+    """The problem of a test and an interval with differences of this distribution; "" where there is none.
 
     >>> skewness_note(np.array([-0.05] * 29 + [0.95]))[:44]
     'heavily skewed: few questions differ by much'

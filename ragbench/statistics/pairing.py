@@ -1,4 +1,4 @@
-"""Two configurations side by side: the measures that both have, the queries that both scored, the groups of these."""
+"""Pairs of configurations: the measures that both have, the queries that both scored, groups of queries."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def group_codes(query_ids: Sequence[str], cluster: Groups) -> Ints:
         more = " ..." if len(lacking) > 3 else ""
         raise DataError(
             f"cluster: {len(lacking)} of {len(query_ids)} queries have no group "
-            f"({', '.join(map(repr, lacking[:3]))}{more}); give each query one, its own where it stands alone"
+            f"({', '.join(map(repr, lacking[:3]))}{more}); give each query one, its own where it is alone"
         )
     codes: Ints = pd.factorize(np.array([str(groups[query_id]) for query_id in query_ids], dtype=object))[0]
     return codes

@@ -1,4 +1,4 @@
-"""What nothing else beats."""
+"""Pareto front of quality and costs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) -> pd.Series[bool]:
-    """Which rows no other row beats: at least as good in everything and better in something.
+    """The rows that no other row dominates (at least as good in everything and better in something).
 
     The quality is better when higher (or lower, by `registry.higher_is_better`), every cost when lower. A row
-    with an unknown quality or cost is not on the front and beats nobody; of equal rows all are on it.
+    with an unknown quality or cost is not on the front and dominates none; of equal rows all are on it.
 
     Args:
         table: one row per configuration.
         quality: the column of the quality.
-        costs: the columns of what it costs, such as "search_ms" or ["cost_usd", "generate_ms", "chunks"].
+        costs: the columns of the costs, such as "search_ms" or ["cost_usd", "generate_ms", "chunks"].
 
     Returns:
         A Series of True and False with the index of `table`, named "on_front".
@@ -37,7 +37,7 @@ def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) 
 
     Raises:
         ConfigError: no cost, or a column that is not there.
-        DataError: a column that holds no numbers.
+        DataError: a column without numbers.
     """
     import pandas as pd
 
@@ -50,7 +50,7 @@ def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) 
     try:
         columns = [pd.to_numeric(table[name]).to_numpy(dtype=float, na_value=np.nan) for name in (quality, *names)]
     except (TypeError, ValueError) as exc:
-        raise DataError(f"{', '.join([quality, *names])}: a column that holds no numbers: {exc}") from exc
+        raise DataError(f"{', '.join([quality, *names])}: a column without numbers: {exc}") from exc
     if higher_is_better(quality):
         columns[0] = -columns[0]
     less = np.column_stack(columns)

@@ -1,4 +1,4 @@
-"""Pairwise verdicts: who wins against whom, and the ranking that follows."""
+"""Pairwise preferences: wins and losses of each pair, and a ranking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import ComparisonError, ConfigError, DataError
-from ragbench.statistics.columns import check_settings, nullable
+from ragbench.statistics.columns import check_settings, nullable, with_nullable
 from ragbench.statistics.intervals import Bounds, bounded_intervals, decided
 from ragbench.types import MOST_INCONSISTENT, Preference
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-# In a resample somebody may win everything, and have no finite ability: so much of a tie with each opponent bounds it.
-_IMAGINED = 0.02
+# In a resample a system may win everything, without a finite ability: this part of a tie with each opponent bounds it.
+_PSEUDO_TIE = 0.02
 
 _STEPS = 100
 
@@ -30,16 +30,16 @@ def preference_table(preferences: Sequence[Preference], *, alpha: float = 0.05) 
 
     Columns:
         a, b; wins, ties, losses: of a against b, decisions only.
-        n: decisions; `n_undecided`: choices that changed with the order, which are no decision; `n_unscored`: the rest.
+        n: decisions; `n_undecided`: choices that changed with the order; `n_unscored`: the rest.
         win_rate: (wins + ties / 2) / n, 0.5 where neither is better, over the decisions.
         ci_low, ci_high: its 1 - alpha interval, the wider the fewer decisions there are (Gaffke 2005; it excludes 0.5
             exactly where p_value < alpha).
         p_value: two-sided sign test of wins against losses (exact binomial).
-        inconsistent: fraction of what a judge was asked where its choice changed with the order.
+        inconsistent: fraction of the judged pairs where the choice changed with the order.
         result: "a is better", "b is better" (p_value < alpha), "no difference shown", or, if inconsistent is
             `MOST_INCONSISTENT` or more, "this judge cannot tell". Neither of the last two proves the systems equal.
 
-    pd.NA where a number cannot be had.
+    pd.NA where a number is unknown.
 
     >>> verdicts = [Preference(f"q{i}", "a", "b", value, consistent=True) for i, value in enumerate([1, 1, 1, 0.5])]
     >>> preference_table(verdicts)[["a", "b", "wins", "ties", "losses", "win_rate", "p_value"]]
@@ -47,7 +47,7 @@ def preference_table(preferences: Sequence[Preference], *, alpha: float = 0.05) 
     0  a  b     3     1       0     0.875     0.25
 
     Raises:
-        DataError: there is none, a value is outside [0, 1], or a pair has two verdicts on a query.
+        DataError: there are no preferences, a value is outside [0, 1], or a pair has two verdicts on a query.
     """
     import pandas as pd
     from scipy.stats import binomtest
@@ -86,10 +86,7 @@ def preference_table(preferences: Sequence[Preference], *, alpha: float = 0.05) 
                 "result": "this judge cannot tell" if inconsistent >= MOST_INCONSISTENT else better,
             }
         )
-    table = pd.DataFrame(rows)
-    for name in ("win_rate", "ci_low", "ci_high", "p_value", "inconsistent"):
-        table[name] = nullable(table[name].to_numpy(dtype=float))
-    return table
+    return with_nullable(pd.DataFrame(rows), "win_rate", "ci_low", "ci_high", "p_value", "inconsistent")
 
 
 def bradley_terry(
@@ -102,16 +99,16 @@ def bradley_terry(
 ) -> pd.DataFrame:
     """Rank systems by pairwise verdicts: the model of Bradley & Terry (1952), P(a beats b) = 1 / (1 + exp(b - a)).
 
-    Abilities are those of greatest likelihood, on a log-odds scale with mean 0: a system that is 1 above another wins
+    Maximum-likelihood abilities on a log-odds scale with mean 0: a system that is 1 above another wins
     73 % of their comparisons. A tie is half a win of each. (Davidson 1970 gives ties a parameter of their own; it
-    moves no rank where all meet equally often.) What has no verdict is left out.
+    does not change the ranks where all meet equally often.) Preferences without a value are left out.
 
-    Intervals are percentile bootstrap over queries: a query's verdicts on all pairs are drawn together, for a hard
-    question is hard for everyone.
+    Intervals are percentile bootstrap over queries: a query's preferences on all pairs are drawn together, because
+    a hard question is hard for all systems.
 
     Args:
-        prior: so much of an imagined tie between each two that met. 0 is the plain model, which has no finite
-            abilities where some only ever win against the others; 0.5 or 1 shrinks them a little and always works.
+        prior: number of pseudo-ties between each two that met. 0 is the plain model, which has no finite abilities
+            where some systems win all comparisons with the others; 0.5 or 1 shrinks them a little and always works.
 
     Returns:
         One row per system, best first: rank (1 is best), name, ability, ci_low, ci_high, win_rate (against an average
@@ -126,8 +123,7 @@ def bradley_terry(
     2     3    c    -0.51     0     2       1
 
     Raises:
-        ComparisonError: the comparisons fall apart into groups that never met, or someone won or lost everything and
-            `prior` is 0.
+        ComparisonError: there are groups that never met, or a system won or lost everything and `prior` is 0.
         DataError: no comparison has a verdict, or a pair has two on a query.
     """
     import pandas as pd
@@ -138,7 +134,7 @@ def bradley_terry(
     frame = _frame(preferences)
     frame = frame[frame["value"].notna()]
     if frame.empty:
-        raise DataError("no comparison has a verdict, so nobody can be ranked")
+        raise DataError("no comparison has a verdict, so there is no ranking")
     names = list(dict.fromkeys([*frame["a"], *frame["b"]]))
     a, b = (np.array([names.index(name) for name in frame[side]]) for side in ("a", "b"))
     values = frame["value"].to_numpy(dtype=float)
@@ -156,7 +152,7 @@ def bradley_terry(
         rng = np.random.default_rng([seed, len(per_query)])
         share = np.full(len(per_query), 1 / len(per_query))
         draws = rng.multinomial(len(per_query), share, size=n_resamples).astype(float) @ per_query
-        drawn = _abilities(draws.reshape(-1, k, k) + max(prior, _IMAGINED) / 2 * met)
+        drawn = _abilities(draws.reshape(-1, k, k) + max(prior, _PSEUDO_TIE) / 2 * met)
         low, high = np.quantile(drawn, [alpha / 2, 1 - alpha / 2], axis=0)
     counts = {name: [0, 0, 0] for name in names}
     for one, other, value in zip(frame["a"], frame["b"], values, strict=True):
@@ -212,8 +208,8 @@ def _check_rankable(won: Floats, met: Floats, names: Sequence[str], prior: float
     if number > 1:
         groups = [", ".join(names[i] for i in np.flatnonzero(group == g).tolist()) for g in range(number)]
         raise ComparisonError(
-            f"the comparisons fall apart into {number} groups that never met ({'; '.join(groups)}), so they have no "
-            "common scale; compare at least one of each group with one of another"
+            f"there are {number} groups of systems that never met ({'; '.join(groups)}), so they have no common "
+            "scale; compare at least one of each group with one of another"
         )
     number, group = connected_components(won > 0, directed=True, connection="strong")
     if number > 1 and prior == 0:

@@ -1,7 +1,7 @@
 """Bootstrap intervals and randomisation tests for many columns of numbers at once.
 
 Resampling is a matrix product that serves many columns, and it is seeded: a column gives the same numbers whatever
-stands beside it.
+is computed with it.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def bootstrap_intervals(
 def _bca(center: Floats, away: Floats, means: Floats, alpha: float) -> tuple[Floats, Floats]:
     """Limits from bootstrap means (resamples, columns) around `center`.
 
-    `away` (values, columns) is how far the mean moves when a value is left out, up to a factor: for a plain mean the
-    value's own distance from it, so that the jackknife needs no leaving out.
+    `away` (values, columns) is the change of the mean when a value is left out, up to a factor: for a plain mean the
+    value's own distance from it, in place of a jackknife.
     """
     from scipy.stats import norm
 
@@ -79,7 +79,7 @@ def _bca(center: Floats, away: Floats, means: Floats, alpha: float) -> tuple[Flo
         z = bias + norm.ppf(level)
         share = norm.cdf(bias + z / (1 - acceleration * z))
         share = np.where(np.isfinite(bias) & (acceleration * z < 1), share, level)
-        # no width: the very number that stands as the mean, which a sum in another order may miss by a bit
+        # no width: exactly the reported mean, which a sum in another order may miss by a bit
         limits.append(np.where(still, center, _quantiles(ordered, share)))
     return limits[0], limits[1]
 
@@ -131,9 +131,9 @@ def _all_signs(n: int) -> Floats:
 
 
 def _flip(block: Floats, n_resamples: int, seed: int) -> Floats:
-    """Sums of the columns of `block` (queries, columns) with signs left to chance: (resamples, columns).
+    """Sums of the columns of `block` (queries, columns) with random signs: (resamples, columns).
 
-    Signs are drawn query by query, so that those of a column do not depend on a longer one beside it.
+    Signs are drawn query by query, so that those of a column do not depend on other columns.
     """
     rng = np.random.default_rng([seed, 1])
     sums = np.zeros((n_resamples, block.shape[1]))
@@ -149,7 +149,7 @@ def _flip(block: Floats, n_resamples: int, seed: int) -> Floats:
 def _resampled_sums(block: Floats, n_resamples: int, seed: int) -> Floats:
     """Sums of the columns of `block` (queries, columns) in samples of queries with replacement: (resamples, columns).
 
-    Samples depend on seed and number of queries only: a column gets the same ones whatever stands beside it.
+    Samples depend on seed and number of queries only: a column gets the same ones whatever is computed with it.
     """
     n = len(block)
     rng = np.random.default_rng([seed, n])
@@ -170,8 +170,8 @@ def lower_limits(
 ) -> Floats:
     """One-sided 1 - alpha lower limits of the means of `columns`, with one unseen value each (Gaffke 2005).
 
-    The limit is the alpha quantile of a weighted mean of the n values and of `unseen`, the least that a value could
-    be, with weights uniform over all that add up to 1. For values of 0 and 1 and `unseen` 0 that is the exact limit
+    The limit is the alpha quantile of a weighted mean of the n values and of `unseen`, the smallest possible
+    value, with weights uniform over all that add up to 1. For values of 0 and 1 and `unseen` 0 that is the exact limit
     of Clopper and Pearson (1934).
     """
     return _from_weighted(
@@ -198,7 +198,7 @@ def _from_weighted(
     seed: int,
     figure: Callable[[Floats], Floats],
 ) -> Floats:
-    """What `figure` makes of the weighted means (resamples, columns); NaN for fewer than two values, or none unseen."""
+    """`figure` of the weighted means (resamples, columns); NaN for fewer than two values, or none unseen."""
     found = np.full(len(columns), math.nan)
     for n, every in _by_length(columns):
         members = [member for member in every if n > 1 and math.isfinite(unseen[member])]

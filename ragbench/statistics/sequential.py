@@ -1,12 +1,11 @@
-"""Looking after every batch without fooling oneself: p-values and intervals that hold at any time.
+"""Sequential tests: p-values and intervals that are valid after every batch.
 
-An ordinary p-value is for one look. Whoever looks after every batch and stops at p < 0.05 sees a difference that is
-not there far more often than in 5 % of experiments (31 % with 40 looks in the tests). Here each look is an honest one:
-the chance that p ever falls to alpha or below, or that the interval ever misses the truth, is at most alpha, however
-often one looks and for whatever reason one stops.
+An ordinary p-value is for one look. With a look after every batch and a stop at p < 0.05 there are false positives in
+far more than 5 % of experiments (31 % with 40 looks in the tests). Here the probability that p ever falls to alpha or
+below, or that the interval ever misses the true value, is at most alpha, for any number of looks and any stopping rule.
 
-Method: betting. Differences of scores between known bounds are scaled to [0, 1]; for a supposed mean m somebody bets
-on every next value a share of his capital that depends on earlier values only, so that he cannot expect to gain if m is
+Method: betting. Differences of scores between known bounds are scaled to [0, 1]; for a supposed mean m a bettor stakes
+on every next value a fraction of the capital that depends on earlier values only, with an expected gain of 0 if m is
 true. Half of the capital bets on more than m, half on less; by Ville's inequality it ever reaches 1 / alpha with a
 chance of at most alpha. p = 1 / (the most it has reached for m = "no difference"); the interval holds every m at which
 it never reached 1 / alpha. The bets are the predictable plug-in ones of Waudby-Smith & Ramdas (2024), "Estimating means
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.floating]
 
 _STEPS = 1000  # supposed means that are tried, from one bound to the other
-_LARGEST_BET = 0.5  # share of what a bet could lose at most: never all
+_LARGEST_BET = 0.5  # largest fraction of the capital that a bet can lose
 
 
 def query_order(query_ids: Iterable[str], seed: int = 0) -> list[str]:
@@ -124,13 +123,13 @@ def compare_until(
     bounds: tuple[float, float] = (0.0, 1.0),
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Score batch after batch of queries until the two are told apart, or all queries are used up.
+    """Score batch after batch of queries until there is a decision, or all queries are used up.
 
     `score` gets the ids of the next batch and returns the scores of the baseline and of the contender on them, where
     the money is spent: answers, judgements. Returns the path as from `sequential`.
 
     >>> import pandas as pd
-    >>> def score(ids):  # in earnest: score_judgements(judge(answers of these ids, "correctness", llm)), twice
+    >>> def score(ids):  # in practice: score_judgements(judge(answers of these ids, "correctness", llm)), twice
     ...     frame = pd.DataFrame({"query_id": ids, "measure": "llm_correctness"})
     ...     return frame.assign(value=0.25), frame.assign(value=[0.5 + int(i) % 2 / 2 for i in ids])
     >>> path = compare_until(score, map(str, range(500)), measure="llm_correctness")
@@ -204,7 +203,7 @@ def _path(differences: Floats, batch: int, alpha: float, width: float) -> pd.Dat
 
 
 def log_capital(values: Floats, supposed: Floats, alpha: float) -> Floats:
-    """Logarithm of the capital after each value, of those who bet against the supposed means.
+    """Logarithm of the capital after each value, from bets against the supposed means.
 
     `values` (time, columns or 1) lie in [0, 1], `supposed` is (1, columns or 1).
     """

@@ -19,7 +19,7 @@ def summarise(scores: pd.DataFrame, *, n_resamples: int = 10_000, alpha: float =
     `mean` is over the `n_scored` queries of `n` that are scored. The interval covers the mean over all questions like
     these with a probability of 1 - alpha. From 100 queries on it is the bias-corrected and accelerated bootstrap (BCa,
     Efron 1987), with fewer Gaffke's (2005), as for `compare`; where all values are 0 or 1 that of Wilson (1927). It
-    never is without width: that all values seen are equal does not say that others are. With none scored, mean and
+    always has a width: other values may differ even if all observed ones are equal. With none scored, mean and
     interval are pd.NA; the interval also with one, and for equal values of a measure without known bounds.
 
     >>> import pandas as pd
@@ -30,7 +30,7 @@ def summarise(scores: pd.DataFrame, *, n_resamples: int = 10_000, alpha: float =
     0      RR   0.6   0.204    0.903         5  6
 
     Raises:
-        DataError: columns are missing, a query has two values for a measure, or a value is no number.
+        DataError: columns are missing, a query has two values for a measure, or a value is not a number.
         ConfigError: `n_resamples`, `alpha` or `seed` is out of range.
     """
     import pandas as pd

@@ -1,15 +1,16 @@
-"""Where the noise of a mean comes from (questions, answers, verdicts), and what would lessen it at which price."""
+"""Variance components of a mean (questions, answers, judgements), and what would reduce it at which cost."""
 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.statistics.columns import bounds_of, check_settings, nullable
+from ragbench.statistics.columns import bounds_of, check_settings, nullable, with_nullable
 from ragbench.statistics.intervals import Bounds, mean_intervals
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ LEVELS = ("query", "generation", "judge sample")
 
 @dataclass(frozen=True)
 class Costs:
-    """What one answer and one verdict cost: US dollars and seconds (of one request; `at_once` run side by side)."""
+    """The cost of one answer and of one verdict: US dollars and seconds (of one request; `at_once` in parallel)."""
 
     generation_usd: float = 0.0
     judgement_usd: float = 0.0
@@ -34,11 +35,11 @@ class Costs:
 
 @dataclass(frozen=True, eq=False)
 class SampleSummary:
-    """What `summarise_samples` found.
+    """The result of `summarise_samples`.
 
     `mean` with `ci_low`, `ci_high`: over all questions like these, with new answers and new verdicts.
-    `rerun_low`, `rerun_high`: where the mean of these very questions would fall (1 - alpha) if everything were answered
-    and judged again. `components`: source, variance, share, per_query (draws within one of the level above, on
+    `rerun_low`, `rerun_high`: prediction interval (1 - alpha) of the mean of the same questions if everything were
+    answered and judged again. `components`: source, variance, share, per_query (draws within one of the level above, on
     average), in_mean (its part of the variance of the mean); rows query, generation, judge sample, and judge where
     there are several. `alpha` is that of the intervals.
     """
@@ -58,9 +59,9 @@ def summarise_samples(
 ) -> SampleSummary:
     """Mean, interval and variance components of repeated answers and verdicts.
 
-    `samples` has the columns query_id, generation (which answer to it), judge_sample (which verdict on that answer) and
-    value; NaN is unscored and left out. A column `judge` may name who judged. The mean is that of the queries' means,
-    which are those of their answers' means: a query with more samples does not count for more.
+    `samples` has the columns query_id, generation (number of the answer), judge_sample (number of the verdict on it)
+    and value; NaN is unscored and left out. A column `judge` may name the judge. The mean is that of the queries'
+    means, which are those of their answers' means: all queries have the same weight.
 
     The interval is that of `summarise` over the queries' means, which is a hierarchical bootstrap: queries are drawn
     with replacement, each with all its answers and verdicts as they are. It counts every source once (Davison &
@@ -71,8 +72,8 @@ def summarise_samples(
     Components by the method of moments for nested random effects, also unbalanced (Searle, Casella & McCulloch 1992,
     section 3.6; ANOVA type I), negative ones set to 0. A level without repetition has none (pd.NA): with one answer per
     query, what the answers vary is inside the query's component. That of `judge` needs two judges of the same queries:
-    how much the judges' means differ beyond chance; one judge's bias no number of samples reveals. It is not part of
-    the intervals, which are for these judges.
+    how much the judges' means differ beyond chance; more samples do not reveal the bias of one judge. It is not part
+    of the intervals, which are for these judges.
 
     >>> import pandas as pd
     >>> rows = [("q1", 0, 0, 1.0), ("q1", 0, 1, 0.5), ("q1", 1, 0, 0.5), ("q1", 1, 1, 0.5),
@@ -87,13 +88,13 @@ def summarise_samples(
     2  judge sample    0.0625  0.3636
 
     Raises:
-        DataError: a column is missing, no value is scored, or a sample stands there twice.
+        DataError: a column is missing, no value is scored, or a sample is repeated.
         ConfigError: a setting out of range.
     """
     check_settings(n_resamples, alpha, seed)
     frame = _checked(samples)
     judges = _judges(frame)
-    if judges is not None:  # what the judges differ by as a whole is no noise of single verdicts
+    if judges is not None:  # differences between judges are not noise of single verdicts
         by_judge = frame.groupby("judge")["value"].transform("mean")
         frame["value"] += frame["value"].mean() - by_judge
     nested = _moments(frame)
@@ -115,8 +116,8 @@ def summarise_samples(
     )
 
 
-def narrowing_options(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
-    """What would narrow the interval most, and what that costs: each number doubled, one at a time.
+def variance_reduction(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
+    """What would narrow the interval most, and at what cost: each number doubled, one at a time.
 
     The variance of the mean is, with Q queries of g answers of j verdicts each,
     query / Q + generation / (Q g) + judge sample / (Q g j) + judge / (number of judges); from this follows the half
@@ -125,17 +126,17 @@ def narrowing_options(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
 
     Columns:
         option: "as it is", "twice the queries", "twice the answers", "twice the verdicts", "another judge".
-        queries, generations, judge_samples, judges: how many there would be (the middle two on average).
-        half_width: of the interval; pd.NA where the data cannot tell (no repetition at that level, or one judge only).
-        narrower: share of today's half width that would be saved.
-        usd, minutes: of what would have to be done in addition.
+        queries, generations, judge_samples, judges: their numbers (the middle two on average).
+        half_width: of the interval; pd.NA where it is unknown (no repetition at that level, or one judge only).
+        narrower: fraction of the present half width that would be saved.
+        usd, minutes: cost of the additional work.
         narrower_per_usd, narrower_per_minute: pd.NA where it costs nothing. Best first by the former, then by
         `narrower`.
 
     >>> import pandas as pd
     >>> rows = [(f"q{i}", g, j, (i % 2 + (g + i // 2) % 2) / 2) for i in range(8) for g in range(2) for j in range(2)]
     >>> found = summarise_samples(pd.DataFrame(rows, columns=["query_id", "generation", "judge_sample", "value"]))
-    >>> table = narrowing_options(found, Costs(generation_usd=0.01, judgement_usd=0.02, judgement_s=3.0))
+    >>> table = variance_reduction(found, Costs(generation_usd=0.01, judgement_usd=0.02, judgement_s=3.0))
     >>> table[["option", "narrower", "usd", "minutes"]].round(3)
                    option  narrower   usd  minutes
     0   twice the queries     0.293  0.80      1.6
@@ -153,7 +154,8 @@ def narrowing_options(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
     if any(not math.isfinite(number) or number < 0 for number in numbers) or costs.at_once < 1:
         raise ConfigError(f"{costs}: costs are numbers from 0, and at least one request runs at once")
     parts = summary.components.set_index("source")
-    variance = {source: _float(parts["variance"].get(source)) for source in (*LEVELS, "judge")}
+    variances = parts["variance"].astype(float)
+    variance = {source: float(variances.get(source, math.nan)) for source in (*LEVELS, "judge")}
     queries = float(summary.n_queries)
     draws = {str(source): float(number) for source, number in parts["per_query"].items()}
     answers, verdicts, judges = draws["generation"], draws["judge sample"], draws.get("judge", 1.0)
@@ -186,12 +188,14 @@ def narrowing_options(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
         table[f"narrower_per_{unit.removesuffix('s')}"] = (table["narrower"] / price).astype("Float64")
     table["_last"] = table["option"] == "as it is"
     keys = ["_last", "narrower_per_usd", "narrower"]
-    table = table.sort_values(
-        keys, ascending=[True, False, False], ignore_index=True, kind="stable", na_position="last"
-    )
-    for name in ("half_width", "narrower"):
-        table[name] = nullable(table[name].to_numpy(dtype=float))
-    return table.drop(columns="_last")
+    table = table.sort_values(keys, ascending=[True, False, False], ignore_index=True, kind="stable")
+    return with_nullable(table, "half_width", "narrower").drop(columns="_last")
+
+
+def narrowing_options(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
+    """`variance_reduction` by its old name, until ragbench 0.2."""
+    warnings.warn("narrowing_options is now variance_reduction", DeprecationWarning, stacklevel=2)
+    return variance_reduction(summary, costs)
 
 
 @dataclass(frozen=True)
@@ -224,7 +228,7 @@ def _checked(samples: pd.DataFrame) -> pd.DataFrame:
     key = [*wanted[:3], *(["judge"] if "judge" in samples else [])]
     if samples.duplicated(key).any():
         twice = samples.loc[samples.duplicated(key), key].iloc[0].to_dict()
-        raise DataError(f"samples: {twice} stands there twice")
+        raise DataError(f"samples: {twice} is repeated")
     frame = samples[[*key, "value"]].copy()
     frame["value"] = pd.to_numeric(frame["value"], errors="coerce").astype(float)
     scored: pd.DataFrame = frame[np.isfinite(frame["value"])].copy()
@@ -307,9 +311,3 @@ def _normal(level: float) -> float:
     from scipy.stats import norm
 
     return float(norm.ppf(level))
-
-
-def _float(value: object) -> float:
-    import pandas as pd
-
-    return math.nan if value is None or pd.isna(value) else float(value)  # type: ignore[arg-type,call-overload]

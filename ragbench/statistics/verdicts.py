@@ -1,4 +1,4 @@
-"""Verdicts of judges and of people side by side, whatever form they come in."""
+"""Judgements and human labels joined, from any of their forms."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 KEYS = ["configuration", "query_id", "criterion"]
 
-# A judge that was asked; what it was not asked about (an abstention, a failed answer) is no part of what it is held by.
+# States of judgements that were requested; others (an abstention, a failed answer) are not compared with labels.
 _ASKED = {"scored", "judge_failed", "unreadable", "no_claims"}
 
 
 def judged_frame(judgements: Judgements) -> pd.DataFrame:
     """Columns configuration ("" where there is one only), query_id, criterion, judge (Float64, missing = unscored).
 
-    What a judge was not asked about is left out.
+    Judgements without a request are left out.
     """
     import pandas as pd
 
@@ -37,7 +37,7 @@ def judged_frame(judgements: Judgements) -> pd.DataFrame:
     ]
     frame = pd.DataFrame(rows, columns=[*KEYS, "judge"])
     if frame.empty:
-        raise DataError("no answer was put to a judge; expected judgements as `judge` returns them")
+        raise DataError("no answer was judged; expected judgements as `judge` returns them")
     frame["judge"] = pd.to_numeric(frame["judge"]).astype("Float64")
     _check_range(frame, "judge", "a judgement")
     _check_unique(frame, KEYS, "judgements; pass those of several systems as {name: judgements}")
@@ -55,13 +55,13 @@ def human_frame(human: Human) -> pd.DataFrame:
                 f"human labels: no column {', '.join(lacking)}; expected {wanted}, found {[*human.columns]}"
             )
         frame = human.rename(columns={"value": "human"})
-    elif isinstance(human, Mapping):
-        rows = [(*key, value) for key, value in human.items()]
-        frame = pd.DataFrame(rows, columns=["query_id", "criterion", "human"])
     else:
-        frame = pd.DataFrame(
-            [(j.query_id, j.criterion, j.value) for j in human], columns=["query_id", "criterion", "human"]
+        rows: list[tuple[object, ...]] = (
+            [(*key, value) for key, value in human.items()]
+            if isinstance(human, Mapping)
+            else [(one.query_id, one.criterion, one.value) for one in human]
         )
+        frame = pd.DataFrame(rows, columns=["query_id", "criterion", "human"])
     for name in ("configuration", "annotator", "category", "picked"):
         texts = frame[name].astype(object) if name in frame else pd.Series("", index=frame.index, dtype=object)
         frame = frame.assign(**{name: texts.where(texts.notna(), "").astype(str)})
@@ -82,10 +82,10 @@ def human_frame(human: Human) -> pd.DataFrame:
 def side_by_side(
     judgements: Judgements, human: Human, *, others: Collection[str] = ()
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """All that was put to the judge, and each human label with the judge's value beside it in `judge`.
+    """All judgements, and each human label with the judge's value in `judge`.
 
-    Labels of what the judge was not asked about are left out, with a warning that counts them; those of the
-    configurations `others`, which play no part, without one.
+    Labels without a requested judgement are left out, with a warning that counts them; those of the configurations
+    `others` without one.
     """
     judged, labels = judged_frame(judgements), human_frame(human)
     labels = labels[~labels["configuration"].isin(list(others))]
@@ -105,7 +105,7 @@ def side_by_side(
     if (places < 0).any():
         first = labels[places < 0].iloc[0]
         warnings.warn(
-            f"{(places < 0).sum()} of {len(labels)} human labels are of answers that no judge was asked about, first "
+            f"{(places < 0).sum()} of {len(labels)} human labels are of answers that were not judged, first "
             f"query {first['query_id']!r} by {first['criterion']!r}; they are left out",
             DataWarning,
             stacklevel=3,
@@ -115,7 +115,7 @@ def side_by_side(
 
 
 def _same_configurations(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One system needs no name: then either side may lack it."""
+    """With one system, either side may lack its name."""
     ours, theirs = list(judged["configuration"].unique()), list(labels["configuration"].unique())
     if len(ours) == 1 and len(theirs) == 1 and "" in (*ours, *theirs):
         name = ours[0] or theirs[0]
@@ -128,7 +128,7 @@ def _same_configurations(judged: pd.DataFrame, labels: pd.DataFrame) -> tuple[pd
     if "" in theirs:
         raise DataError(
             f"the judgements are of {len(ours)} configurations, and {(labels['configuration'] == '').sum()} human "
-            "labels do not say which they are of; expected the column `configuration`"
+            "labels do not name theirs; expected the column `configuration`"
         )
     return judged, labels
 

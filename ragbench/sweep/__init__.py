@@ -257,6 +257,4 @@ def _write(path: Path, text: str) -> None:
     """Write a file as a whole; one that would not change is left as it is."""
     if path.is_file() and path.read_bytes() == text.encode():
         return
-    aside = path.with_name(f".running-{path.name}")
-    write_durably(aside, text)
-    aside.replace(path)
+    write_durably(path, text)

@@ -12,14 +12,14 @@ import json
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragbench.errors import SweepError
-from ragbench.evaluation import FILES, STAGING, result_folders
-from ragbench.files import swap_in
+from ragbench.evaluation import FILES, result_folders
+from ragbench.files import STAGING, clear_staging, flush_folder, locked, swap_in
 
 COMPARISON = "comparison"
 
@@ -46,28 +46,19 @@ class SweepFolder:
         Raises:
             SweepError: if another sweep is at work here.
         """
-        from filelock import FileLock, Timeout
-
-        self.path.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(self.path / f"{STAGING}lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as exc:
-            raise SweepError(
-                f"another sweep is writing to {self.path}; wait for it, or use another --out or another name"
-            ) from exc
-        try:
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(locked(self.path / f"{STAGING}lock", timeout_s=0))
+            except TimeoutError as exc:
+                raise SweepError(
+                    f"another sweep is writing to {self.path}; wait for it, or use another --out or another name"
+                ) from exc
             self.clear()
             yield
-        finally:
-            lock.release()
 
     def clear(self) -> None:
         """Remove what is written aside; only for the holder of the lock, whose own runs have not begun or are over."""
-        for left in self.path.glob(f"{STAGING}*"):
-            if left.is_dir():
-                # A worker of a killed sweep may live for another moment and still write there.
-                shutil.rmtree(left, ignore_errors=True)
+        clear_staging(self.path)  # a worker of a killed sweep may live for another moment and still write there
 
     def is_finished(self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]) -> bool:
         """Whether a whole notebook and all result files are there, made from these parameters and this source."""
@@ -99,7 +90,7 @@ class SweepFolder:
             swap_in(aside / name, self.path / name, aside / "old")
         (aside / f"{name}.ipynb").replace(self.notebook(name))
         self.failed_notebook(name).unlink(missing_ok=True)
-        _flush(self.path)
+        flush_folder(self.path)
         shutil.rmtree(aside, ignore_errors=True)
 
     def keep_failed(self, name: str) -> None:
@@ -130,13 +121,3 @@ def _is_json(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-def _flush(folder: Path) -> None:
-    """Wait until the disk has the renames in a folder; where folders cannot be opened (Windows) it is left to it."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, unknown
-from ragbench.evaluation import STAGING, WHERE, check_parameters, config_name, configuration
+from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
+from ragbench.extension import searched
 from ragbench.llms import Settings
 from ragbench.sweep.notebooks import Notebook, read_notebook
 
@@ -58,7 +59,8 @@ def read_grid(path: str | Path, settings: Settings | None = None) -> Grid:
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
     try:
-        return _grid(path, table, settings)
+        with searched(path.resolve().parent):  # modules of the user, as the runs will find them
+            return _grid(path, table, settings)
     except ConfigError as exc:
         raise exc if str(path) in str(exc) else ConfigError(f"{path}: {exc}") from exc
 
@@ -78,7 +80,7 @@ def _grid(path: Path, table: _Table, settings: Settings | None) -> Grid:
     if not (math.isfinite(own.get("run_timeout", 1)) and own.get("run_timeout", 1) >= 0):
         raise ConfigError(f"[sweep] run_timeout is {own['run_timeout']}; expected seconds, or 0 for no limit")
     name = own.get("name", path.stem)
-    if not name or name.startswith((".", STAGING)) or "/" in name or "\\" in name:
+    if not name or name.startswith(".") or "/" in name or "\\" in name:
         raise ConfigError(f"[sweep] name is {name!r}; expected the plain name of a folder")
     folder = path.resolve().parent
     notebook = read_notebook(folder / own.get("notebook", "evaluate.ipynb"))

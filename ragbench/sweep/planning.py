@@ -110,7 +110,7 @@ def _ask(p: Mapping[str, Any], data: Dataset, run: Run, chunks: list[Chunk], set
     criteria = p.get("criteria", "correctness,faithfulness,relevance").replace(" ", "").split(",")
     judge(answers, criteria, judging, dataset=data, chunks=chunks)
     again = spread(answers, p.get("judge_apart", 0))
-    judge(again, criteria, judging, dataset=data, chunks=chunks, mode="apart", allow_same_model=True)
+    judge(again, criteria, judging, dataset=data, chunks=chunks, mode="per_criterion", allow_same_model=True)
     if arms is not None:
         for given in (answers, *arms.answers.values()):
             judge(given, ["correctness"], judging, dataset=data, chunks=arms.chunks, allow_same_model=True)

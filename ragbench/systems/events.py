@@ -10,30 +10,25 @@ from ragbench.errors import DataError
 from ragbench.systems.mapping import ReplyPaths, to_record
 
 _SHOWN = 120
+_BYTE_ORDER_MARK = "\ufeff"
 
 
 def sse_data(text: str) -> Iterator[tuple[str, str]]:
-    """The type and the data of each server-sent event (WHATWG HTML, 9.2): data lines joined, comments left out.
+    """The type and the data of each server-sent event that has data, as `httpx-sse` reads them.
 
-    An event that the end of the stream cuts off, before its blank line, is given too where it has data.
+    An event that the end of the stream cuts off, before its blank line, is given too.
 
     >>> list(sse_data(": hi\\ndata: one\\ndata: two\\n\\nevent: end\\ndata: x\\n\\n"))
     [('message', 'one\\ntwo'), ('end', 'x')]
     """
-    event = ""
-    data: list[str] = []
-    for line in [*text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n"), ""]:
-        if not line:
-            if data:
-                yield event or "message", "\n".join(data)
-            event, data = "", []
-            continue
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        if field == "data":
-            data.append(value)
-        elif field == "event":
-            event = value
+    import httpx
+    from httpx_sse import EventSource
+
+    headers = {"Content-Type": "text/event-stream; charset=utf-8"}
+    content = f"{text.removeprefix(_BYTE_ORDER_MARK)}\n\n".encode()
+    for event in EventSource(httpx.Response(200, headers=headers, content=content)).iter_sse():
+        if event.data:
+            yield event.event, event.data
 
 
 def join_events(replies: Sequence[Any], paths: ReplyPaths, delta: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from ragbench.errors import ConfigError, DataError, FailureKind
-from ragbench.systems.loops import LoopThread
+from ragbench.systems.event_loop import EventLoop
 from ragbench.systems.mapping import without_surrogates
 from ragbench.systems.reading import read_answer
 from ragbench.types import Answer
@@ -41,7 +41,7 @@ class FunctionSystem:
         self._name = name or getattr(function, "__name__", type(function).__name__)
         self._takes_roles = takes_roles(function)
         self._lock = threading.Lock()
-        self._loop: LoopThread | None = None
+        self._loop: EventLoop | None = None
 
     @property
     def name(self) -> str:
@@ -69,10 +69,10 @@ class FunctionSystem:
         if self._loop is not None:
             self._loop.close()
 
-    def _event_loop(self) -> LoopThread:
+    def _event_loop(self) -> EventLoop:
         with self._lock:
             if self._loop is None:
-                self._loop = LoopThread(self.name)
+                self._loop = EventLoop(self.name)
             return self._loop
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.errors import ConfigError, DataWarning, SystemsError
+from ragbench.files import locked
 from ragbench.progress import progress_bar
 from ragbench.systems.ledger import Ledger, digest
 from ragbench.systems.targets import Indexed, NotAdded, Target
@@ -294,12 +295,8 @@ def _at_once(
 @contextmanager
 def _locked(path: Path) -> Iterator[Ledger]:
     """The ledger, for this process alone."""
-    from filelock import FileLock, Timeout
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path.with_name(f"{path.name}.lock"))
     try:
-        with lock.acquire(timeout=0):
+        with locked(path.with_name(f"{path.name}.lock"), timeout_s=0):
             yield Ledger(path)
-    except Timeout as exc:
+    except TimeoutError as exc:
         raise SystemsError(f"another process is working on {path}; wait until it has ended") from exc

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError
+from ragbench.files import LineFile
 from ragbench.systems.asking import ask_one
 from ragbench.types import Answer, System
 
@@ -42,17 +41,12 @@ class AnswerJournal:
     def __init__(self, path: str | Path, system: str) -> None:
         self.path, self._system = Path(path), system
         self._kept: dict[str, tuple[str, Answer]] = {}
-        self._writing = threading.Lock()
-        self._whole = 0  # bytes up to the end of the last whole line
         try:
-            content = self.path.read_bytes() if self.path.exists() else b""
+            self._file = LineFile(self.path)
         except OSError as exc:
             raise ConfigError(f"{self.path} cannot be read: {exc.strerror or exc}; name another output") from exc
-        for line in content.splitlines(keepends=True):
-            if not line.endswith(b"\n"):
-                break  # the process was stopped in the middle of it
+        for line in self._file.lines:
             self._take(line)
-            self._whole += len(line)
 
     def _take(self, line: bytes) -> None:
         try:
@@ -94,16 +88,8 @@ class AnswerJournal:
         if answer.failed:
             return
         own = {name: value for name, value in asdict(answer).items() if value not in (None, (), {})}
-        line = json.dumps({"query_id": answer.query_id, "question": query, "system": self._system, **own}).encode()
-        with self._writing:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as file:
-                file.truncate(self._whole)
-                file.write(line + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            self._whole += len(line) + 1
-            self._kept[answer.query_id] = query, answer
+        self._file.append(json.dumps({"query_id": answer.query_id, "question": query, "system": self._system, **own}))
+        self._kept[answer.query_id] = query, answer
 
 
 class JournaledSystem:

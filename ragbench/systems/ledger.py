@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ragbench.errors import DataError
+from ragbench.files import LineFile
 from ragbench.types import Document
 
 
@@ -21,13 +21,18 @@ class Ledger:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
         self.added: dict[str, Any] = {}
         self.unsure: dict[str, None] = {}
         self.digests: dict[str, str] = {}
         self.before: int | None = None
-        if path.exists():
-            self._read()
+        self._file = LineFile(path)
+        for number, line in enumerate(self._file.lines, 1):
+            try:
+                self._take(json.loads(line))
+            except (ValueError, TypeError, AttributeError, KeyError) as exc:
+                raise DataError(
+                    f"{path}, line {number}: not a line of a ledger ({exc}); name the ledger of this target"
+                ) from exc
 
     def begin(self, before: int | None) -> None:
         """Note how much the target's index held before the first document; kept over all later runs."""
@@ -65,25 +70,7 @@ class Ledger:
             self.unsure.pop(doc_id, None)
 
     def _write(self, entry: Mapping[str, Any]) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8", newline="\n") as file:
-            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-
-    def _read(self) -> None:
-        text = self.path.read_text(encoding="utf-8")
-        whole, _, cut = text.rpartition("\n")
-        if cut:
-            with self.path.open("r+b") as file:
-                file.truncate(len(f"{whole}\n".encode()) if whole else 0)
-        for number, line in enumerate(whole.split("\n") if whole else [], 1):
-            try:
-                self._take(json.loads(line))
-            except (ValueError, TypeError, AttributeError, KeyError) as exc:
-                raise DataError(
-                    f"{self.path}, line {number}: no line of a ledger ({exc}); name the ledger of this target"
-                ) from exc
+        self._file.append(json.dumps(entry, ensure_ascii=False))
 
     def _take(self, entry: dict[str, Any]) -> None:
         [(kind, value)] = entry.items()

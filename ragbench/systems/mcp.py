@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from ragbench.errors import ConfigError, DataError, FailureKind, require
 from ragbench.llms import load_llm
 from ragbench.systems.connections import McpSpec, Pool, ToolError, Unreached
+from ragbench.systems.event_loop import EventLoop
 from ragbench.systems.function import failed
-from ragbench.systems.loops import LoopThread
 from ragbench.systems.mapping import (
     PathMatches,
     ReplyPaths,
@@ -24,7 +24,7 @@ from ragbench.systems.mapping import (
 )
 from ragbench.systems.reading import mistakes, read_answer
 from ragbench.systems.sampling import REFUSED, Sampled, Sampler
-from ragbench.types import LLM, Answer
+from ragbench.types import Answer, LLMLike
 
 _LONGEST_CLOSE_S = 10.0
 
@@ -70,7 +70,7 @@ class McpSystem:
         *,
         tool: str,
         arguments: Mapping[str, Any] | None = None,
-        sampling: str | LLM | None = None,
+        sampling: LLMLike | None = None,
         reply: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         headers_env: Mapping[str, str] | None = None,
@@ -93,7 +93,7 @@ class McpSystem:
         if not mentions(spec.arguments, "query"):
             raise ConfigError('McpSystem: the question is sent nowhere; write arguments = {query = "{query}"}')
         require("mcp.client", "mcp")
-        llm = load_llm(sampling) if isinstance(sampling, str) and sampling else sampling or None
+        llm = load_llm(sampling) if sampling else None
         sampler = None
         if llm is not None and not isinstance(llm, str):
             sampler = Sampler(llm, max_samplings, max_sampling_tokens, max_samplings_at_once)
@@ -101,7 +101,7 @@ class McpSystem:
         self._spec = spec
         self._matches = PathMatches(self._name, spec.reply)
         self._pool = Pool(spec, sampler, self._name)
-        self._loop = LoopThread(self._name)
+        self._loop = EventLoop(self._name)
 
     @property
     def name(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from time import perf_counter
@@ -11,11 +11,12 @@ from typing import Any
 
 from ragbench.chunkers import chunk
 from ragbench.errors import ConfigError
+from ragbench.extension import object_name
 from ragbench.generation import check_llm, generate_answers
-from ragbench.llms import check_servers
-from ragbench.prompts import check_prompt, fill
+from ragbench.llms import check_servers, load_llm
+from ragbench.prompts.generation_prompts import check_prompt, fill
 from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve
-from ragbench.types import LLM, Answer, Case, Dataset, Document, Run
+from ragbench.types import LLM, Answer, Case, Chunk, Corpus, Dataset, LLMLike, Retriever, Run, as_documents
 
 
 class Pipeline:
@@ -25,6 +26,8 @@ class Pipeline:
     is indexing. `chunks` are its chunks, which the ids in `contexts` of its answers name (its answers carry no
     passages: the texts stand there once). `run` is what was retrieved for the questions asked so far, query_id ->
     chunk_id -> score, deeper than the `k` that reached the answer. Threads may share it.
+
+    Retriever, chunker, reranker and language model may be of your own, as objects or as "package.module:attribute".
 
     >>> corpus = {"cats": Document("cats", "Cats sleep most of the day.")}
     >>> pipeline = Pipeline(corpus)
@@ -36,16 +39,16 @@ class Pipeline:
 
     def __init__(
         self,
-        dataset: Dataset | Mapping[str, Document],
-        retriever: str = "bm25",
+        dataset: Dataset | Corpus,
+        retriever: str | Retriever | Callable[[Sequence[Chunk]], Retriever] = "bm25",
         *,
-        chunker: str = "recursive",
+        chunker: str | Callable[..., Any] = "recursive",
         chunk_size: int = 256,
         chunk_overlap: int = 0,
         tokenizer: str = "minilm",
-        reranker: str = "",
+        reranker: str | Callable[..., Any] = "",
         depth: int = 100,
-        llm: str | LLM = "extractive",
+        llm: LLMLike = "extractive",
         prompt: str = "cited",
         k: int = 5,
         max_context_tokens: int | None = None,
@@ -54,17 +57,20 @@ class Pipeline:
         name: str = "",
     ) -> None:
         if not isinstance(dataset, Dataset):
-            dataset = Dataset("", "", dataset, (), {})
+            dataset = Dataset("", "", as_documents(dataset), (), {})
         if k < 1 or depth < k:
             raise ConfigError(f"k is {k} and depth {depth}; expected k of 1 or more, and a depth of at least k")
         check_retriever(retriever)
         check_llm(llm)
         check_servers(llm)
         check_prompt(prompt)
-        self.chunks = chunk(dataset, chunker, size=chunk_size, overlap=chunk_overlap, tokenizer=tokenizer)
+        self.chunks = chunk(dataset, chunker, chunk_size=chunk_size, chunk_overlap=chunk_overlap, tokenizer=tokenizer)
         self.run: Run = {}
-        model = llm if isinstance(llm, str) else llm.name
-        parts = [retriever, f"reranked by {reranker}" if reranker else "", f"{chunker} {chunk_size}", model]
+        llm = llm if isinstance(llm, str) else load_llm(llm)
+        first, reranked, cut, model = (
+            one if isinstance(one, str) else object_name(one) for one in (retriever, reranker, chunker, llm)
+        )
+        parts = [first, f"reranked by {reranked}" if reranked else "", f"{cut} {chunk_size}", model]
         self._name = name or ", ".join(filter(None, parts))
         self._dataset = dataset
         self._index = make_retriever(retriever, self.chunks)
@@ -113,11 +119,12 @@ class Pipeline:
         """Who writes the answers, as it was given: "extractive", a name, or a model."""
         return self._llm
 
-    def with_llm(self, llm: str | LLM) -> Pipeline:
+    def with_llm(self, llm: LLMLike) -> Pipeline:
         """The same pipeline, its index shared, with another writer of answers; nothing is asked yet."""
         check_llm(llm)
         other = copy(self)
-        other._llm, other.run, other._lock = llm, {}, threading.Lock()
+        model = llm if isinstance(llm, str) else load_llm(llm)
+        other._llm, other.run, other._lock = model, {}, threading.Lock()
         return other
 
     def prompt_for(self, query: str, answer: Answer) -> str:

@@ -12,7 +12,7 @@ from pydantic import FiniteFloat as Finite
 
 from ragbench.errors import DataError
 from ragbench.metrics.groundedness.citations import parse_citations
-from ragbench.prompts import read_outcome, without_thoughts
+from ragbench.prompts.replies import read_outcome, without_thoughts
 from ragbench.systems.credentials import LITERAL
 from ragbench.systems.mapping import without_surrogates
 from ragbench.types import Answer, Completion, Passage

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ragbench.systems.loops import in_thread
 from ragbench.types import LLM, Completion
 
 if TYPE_CHECKING:
@@ -55,6 +54,7 @@ class Sampler:
 
     async def answer(self, sampled: Sampled, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
         """The model's completion, or an MCP error that says why there is none."""
+        from anyio import to_thread
         from mcp.types import CreateMessageResult, ErrorData, TextContent
 
         sampled.asked += 1
@@ -67,13 +67,14 @@ class Sampler:
             return ErrorData(code=_REJECTED if prompt is not None else _INVALID, message=f"ragbench: {refusal}")
         sampled.at_once += 1
         try:
-            reply = await in_thread(
+            reply = await to_thread.run_sync(
                 lambda: self.llm.generate(
                     prompt or "",
                     system=params.system_prompt,
                     max_tokens=params.max_tokens,
                     temperature=params.temperature or 0.0,
-                )
+                ),
+                abandon_on_cancel=True,
             )
         except Exception as exc:  # the server is told, whatever a user's model raises
             sampled.refused.append(f"{self.llm.name}: {exc}")

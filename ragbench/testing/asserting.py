@@ -1,7 +1,7 @@
-"""Assertions about one question: is what it needs among the results, is the answer right?
+"""Assertions about one question: context recall, and the correctness of the answer.
 
-A failure shows the question, what was expected, what came back, and the best that any system could reach. A threshold
-that no system could reach is an error of the test (ConfigError), not a failure of the system.
+A failure shows the question, the expectation, the result, and the ceiling. A threshold that no system can reach is an
+error of the test (ConfigError), not a failure of the system.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _hidden = operator.methodcaller("errisinstance", (AssertionError, ConfigError))
 
 @dataclass(frozen=True)
 class LabelledCase:
-    """A question with everything known about it: its case, and the relevant documents (doc_id -> grade).
+    """A question with its labels: its case, and the relevant documents (doc_id -> grade).
 
-    `source` is what its dataset was loaded from; None for a dataset that was made in code.
+    `source` is the source of its dataset; None for a dataset that was made in code.
     """
 
     case: Case
@@ -68,18 +68,18 @@ def assert_context_recall(
     k: int = 10,
     at_least: float = 0.8,
 ) -> float:
-    """Assert that enough of what a question needs stands among the first `k` results, and give the recall.
+    """Assert that enough relevant documents are among the first `k` results, and return the recall.
 
-    Recall is the share of the relevant documents that are among the first `k` different documents of the results, in
+    Recall is the fraction of the relevant documents that are among the first `k` different documents of the results, in
     [0, 1]; its ceiling is min(k, relevant) / relevant. Relevant are the documents of a `LabelledCase`, or of a plain
     `Case` those that hold its evidence or, without any, its `relevant_chunks` and `expected_chunks`.
 
     Args:
-        results: an `Answer`; or what a search gave, best first: ids, passages, or tables with `id` or `doc_id`; or a
+        results: an `Answer`; or search results, best first: ids, passages, or tables with `id` or `doc_id`; or a
             mapping id -> score. The id of a chunk ("doc#0-330", "doc#3") stands for its document.
         case: the question with its labels, from the fixture `ragbench_case` or `labelled_cases`.
-        k: how many documents count.
-        at_least: the recall below which the system has failed.
+        k: number of documents that count.
+        at_least: the recall that the system must reach.
 
     >>> case = LabelledCase(Case("q", "Who?"), {"a": 1, "b": 1})
     >>> assert_context_recall(["c", "a#0", "a#4", "b#1"], case, k=3, at_least=1.0)
@@ -90,21 +90,25 @@ def assert_context_recall(
 
     Raises:
         AssertionError: the system has failed, or its request has.
-        ConfigError: the test cannot be passed by any system, or the case says nothing about what is relevant.
+        ConfigError: no system can pass the test, or the case has no label of what is relevant.
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
-    wanted = set(labelled.relevant) or _evidence_documents(labelled.case)
+    wanted = set(labelled.relevant)
+    wanted = wanted or {span.doc_id for span in labelled.case.evidence} | {
+        d for d, _ in labelled.case.expected_sections
+    }
     by_chunk = not wanted
     if by_chunk:
-        wanted = _chunks(labelled.case)
+        grades = labelled.case.relevant_chunks
+        wanted = {chunk_id for chunk_id in grades if grades[chunk_id] >= 1} | set(labelled.case.expected_chunks)
     if not wanted:
         raise ConfigError(
-            f"question {labelled.query_id!r} has no label that says what is relevant: its recall cannot be tested; "
+            f"question {labelled.query_id!r} has no relevance labels: its recall cannot be tested; "
             "use the fixture ragbench_case, or labelled_cases(dataset)"
         )
     if k < 1 or not 0 <= at_least <= 1:
-        raise ConfigError(f"k is {k} and at_least {at_least}; expected k from 1 and a share from 0 to 1")
+        raise ConfigError(f"k is {k} and at_least {at_least}; expected k from 1 and a number from 0 to 1")
     ceiling = min(k, len(wanted)) / len(wanted)
     if at_least > ceiling:
         raise ConfigError(
@@ -126,7 +130,7 @@ def assert_context_recall(
         raise AssertionError(
             f"{_question(labelled)}\n"
             f"  expected: at least {at_least:.2f} of {_listed(sorted(wanted))} among the first {k}\n"
-            f"  came back: {_listed(found)}\n"
+            f"  result: {_listed(found)}\n"
             f"  recall {recall:.2f}; missing: {_listed(sorted(wanted - set(found)))}\n"
             f"  ceiling at k = {k}: {ceiling:.2f}"
         )
@@ -138,21 +142,20 @@ def assert_answer_correct(
     case: LabelledCase | Case,
     evaluation_llm: LLM | Callable[[str], str] | None = None,
 ) -> float:
-    """Assert that an answer says what the reference answer says, and give the verdict, 1.0 or 0.0.
+    """Assert that an answer agrees with the reference answer, and return the verdict, 1.0 or 0.0.
 
-    The judge is asked as `ragbench.judges.judge` asks for "correctness". On a question without an answer, abstaining is
-    right. Without a judge, or without a reference answer, all gold facts must be stated (the verdict is the
-    share that is).
+    The judge is that of `ragbench.judges.judge` by "correctness". On an unanswerable question, abstaining is correct.
+    Without a judge, or without a reference answer, all gold facts must be stated (the verdict is the fraction that is).
 
     Args:
-        answer: what the system said; a text, a table as `ragbench.systems.read_answer` takes it, or an `Answer`.
+        answer: a text, a table as `ragbench.systems.read_answer` takes it, or an `Answer`.
         case: the question with its labels.
         evaluation_llm: the judge: the fixture of that name, an `LLM`, or a function from prompt to reply.
 
     Raises:
-        AssertionError: the answer is wrong, was refused, or its request failed.
+        AssertionError: the answer is wrong or a refusal, or its request failed.
         ConfigError: the case has neither a reference answer nor gold facts.
-        Skipped: in pytest, where the judge gave no verdict that can be read: that says nothing about the system.
+        Skipped: in pytest, where there is no readable verdict of the judge.
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
@@ -176,7 +179,9 @@ def assert_answer_correct(
         verdict = _judged(given, one, evaluation_llm)
         if verdict.value is None:
             _note(labelled, "answer_correct", None, None, verdict.explanation)
-            _skip(f"the judge gave no verdict ({verdict.state}): {_cut(verdict.explanation)}")
+            import pytest
+
+            pytest.skip(f"the judge gave no verdict ({verdict.state}): {_cut(verdict.explanation)}")
         value, why = float(verdict.value or 0.0), f"the judge: {_cut(verdict.explanation)}"
     elif one.gold_facts:
         from ragbench.metrics.answers import gold_fact_coverage
@@ -188,12 +193,12 @@ def assert_answer_correct(
     passed = value >= (0.5 if evaluation_llm is not None and one.reference_answer else 1.0)
     _note(labelled, "answer_correct", value, passed, why)
     if not passed:
-        said = _cut(given.text) or "nothing"
-        raise AssertionError(f"{_question(labelled)}\n  expected: {_cut(expected)}\n  came back: {said}\n  {why}")
+        text = _cut(given.text) or "nothing"
+        raise AssertionError(f"{_question(labelled)}\n  expected: {_cut(expected)}\n  result: {text}\n  {why}")
     return value
 
 
-class _Asked:
+class _FunctionLLM:
     """A function from prompt to reply as a language model."""
 
     def __init__(self, function: Callable[[str], str]) -> None:
@@ -217,31 +222,17 @@ def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], st
 
     model: Any = getattr(evaluation_llm, "llm", evaluation_llm)
     if not hasattr(model, "generate"):
-        model = _Asked(model)
+        model = _FunctionLLM(model)
     data = Dataset("test", "test", {}, (case,), {})
     bare = Answer(answer.query_id, answer.text, outcome=answer.outcome)  # correctness needs no context
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # what it says of a verdict that failed, the test says itself
+        warnings.simplefilter("ignore", DataWarning)  # the test reports a failed verdict itself
         return judge([bare], "correctness", model, dataset=data, chunks=())[0]
 
 
-def _skip(reason: str) -> None:
-    import pytest
-
-    pytest.skip(reason)
-
-
-def _evidence_documents(case: Case) -> set[str]:
-    return {span.doc_id for span in case.evidence} | {doc_id for doc_id, _ in case.expected_sections}
-
-
-def _chunks(case: Case) -> set[str]:
-    return {chunk_id for chunk_id, grade in case.relevant_chunks.items() if grade >= 1} | set(case.expected_chunks)
-
-
 def _as_answer(query_id: str, results: Any) -> Answer:
-    """What a system gave, as an answer."""
-    # Here and not above: this module is part of every pytest session.
+    """The result of a system as an answer."""
+    # Not at the top: this module is part of every pytest session.
     from ragbench.metrics.retrieval import ranking
     from ragbench.systems import read_answer
 
@@ -274,7 +265,7 @@ def _documents(answer: Answer) -> list[str]:
 
 
 def _document(chunk_id: str) -> str:
-    """The document of a chunk: "doc#0-330" and "doc#3" without what follows "#".
+    """The document of a chunk: "doc#0-330" and "doc#3" without the suffix.
 
     >>> _document("d#0-330"), _document("a#b#3"), _document("c#"), _document("d")
     ('d', 'a#b', 'c#', 'd')
@@ -287,9 +278,11 @@ def _keep(case: LabelledCase, answer: Answer) -> None:
         recording.active.keep(case.source, answer)
 
 
-def _note(case: LabelledCase, measure: str, value: float | None, passed: bool | None, said: str = "") -> None:
+def _note(case: LabelledCase, measure: str, value: float | None, passed: bool | None, reason: str = "") -> None:
     if recording.active is not None:
-        recording.active.checks.append(Check(recording.current_test, case.query_id, measure, value, passed, _cut(said)))
+        recording.active.checks.append(
+            Check(recording.current_test, case.query_id, measure, value, passed, _cut(reason))
+        )
 
 
 def _question(case: LabelledCase) -> str:

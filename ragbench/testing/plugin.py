@@ -1,6 +1,6 @@
 """The pytest plugin: data, models and systems as fixtures, a table at the end, and the report of `ragbench eval`.
 
-An installed ragbench brings it to every pytest; it costs nothing until a fixture is used. Options, all of which the
+Every pytest with ragbench installed loads it; it costs nothing until a fixture is used. Options, all of which the
 marker `@pytest.mark.ragbench(dataset=..., corpus=..., split=..., query_ids=[...], n=..., least=..., system=...)`
 overrides for a test, class or module:
 
@@ -10,8 +10,8 @@ overrides for a test, class or module:
 - `--ragbench-report`: a file (.json, .md or .html) or a folder for the report of `ragbench eval`.
 
 Fixtures: `ragbench_dataset`, `ragbench_case` (a test that names it runs once per question), `rag_system`,
-`evaluation_llm`, `mcp_sampling_client`. What lacks a key or a server skips its tests with the reason. Under
-pytest-xdist every process measures and the first one reports.
+`evaluation_llm`, `mcp_sampling_client`. Tests without the key or server that
+they need are skipped with the reason. Under pytest-xdist every process measures and the first one reports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from ragbench.types import DatasetSource
 
 if TYPE_CHECKING:
     from ragbench.systems import McpSystem
-    from ragbench.testing import LabelledCase
     from ragbench.testing.recording import Recorder
     from ragbench.types import LLM, Answer, Dataset, System
 
@@ -95,7 +94,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "ragbench_case" in metafunc.fixturenames:
-        cases = _cases(metafunc.config, metafunc.definition)
+        from ragbench.testing import labelled_cases
+
+        config, node = metafunc.config, metafunc.definition
+        cases = labelled_cases(_dataset(config, node), least=int(_chosen(config, node)["least"]))
         metafunc.parametrize("ragbench_case", cases, ids=[case.query_id for case in cases])
 
 
@@ -132,7 +134,7 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[Callable[...
     """Makes clients of an MCP server, `mcp_sampling_client(server, tool=..., arguments=...)`, closed after the test.
 
     Unless `sampling` is given, the server's sampling requests are answered by `evaluation_llm`; `sampling=None` is for
-    tools that ask for none. Skips where the package mcp is missing or the server cannot be reached.
+    tools without such requests. Skips where the package mcp is missing or the server cannot be reached.
     """
     made: list[McpSystem] = []
 
@@ -160,20 +162,16 @@ def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[Callable[...
 
 
 def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
-    """What the options say, and over them the markers, the nearest last."""
+    """The options, overridden by the markers, the nearest last."""
     queries = [one.strip() for one in str(config.getoption("--ragbench-queries")).split(",") if one.strip()]
     chosen: dict[str, Any] = {
-        "dataset": config.getoption("--ragbench-dataset"),
-        "corpus": config.getoption("--ragbench-corpus"),
-        "split": config.getoption("--ragbench-split"),
+        **{name: config.getoption(f"--ragbench-{name}") for name in ("dataset", "corpus", "split", "n", "system")},
         "query_ids": queries,
-        "n": config.getoption("--ragbench-n"),
         "least": 1,
-        "system": config.getoption("--ragbench-system"),
     }
     for marker in reversed(list(node.iter_markers("ragbench"))):
         if unknown := [name for name in marker.kwargs if name not in _MARKER] or list(marker.args):
-            raise ConfigError(f"@pytest.mark.ragbench does not know {unknown[0]!r}; it takes {', '.join(_MARKER)}")
+            raise ConfigError(f"@pytest.mark.ragbench has no argument {unknown[0]!r}; expected {', '.join(_MARKER)}")
         chosen |= marker.kwargs
     return chosen
 
@@ -195,12 +193,6 @@ def _dataset(config: pytest.Config, node: Any) -> Dataset:
     return data.select(list(data.queries)[: chosen["n"]]) if chosen["n"] else data
 
 
-def _cases(config: pytest.Config, node: Any) -> list[LabelledCase]:
-    from ragbench.testing import labelled_cases
-
-    return labelled_cases(_dataset(config, node), least=int(_chosen(config, node)["least"]))
-
-
 _SYSTEMS: pytest.StashKey[dict[tuple[str, DatasetSource | None], System]] = pytest.StashKey()
 
 
@@ -216,7 +208,7 @@ def _system(config: pytest.Config, spec: str, dataset: Dataset) -> System:
 
 
 def _lacking(spec: str) -> str:
-    """Which key or server a system's file needs and this machine has not; "" for none."""
+    """The missing key or server of a system's file; "" for none."""
     if not spec.endswith(".toml"):
         return ""
     from ragbench.llms import listens, unavailable
@@ -225,8 +217,10 @@ def _lacking(spec: str) -> str:
 
     tables = read_tables(Path(spec).expanduser())
     kind = next((kind for kind in ("pipeline", "http", "mcp") if isinstance(tables.get(kind), dict)), "")
-    table = tables.get(kind, {})  # what is wrong with it, load_system says
-    in_headers = [str(said).rpartition(" ")[2] for said in dict(table.get("headers_env", {})).values()]  # "Bearer NAME"
+    table = tables.get(kind, {})  # load_system reports its errors
+    in_headers = [
+        str(value).rpartition(" ")[2] for value in dict(table.get("headers_env", {})).values()
+    ]  # "Bearer NAME"
     needed = [*in_headers, *(table.get("env", []) if kind == "mcp" else [])]
     if missing := [name for name in needed if not os.environ.get(name, "").strip()]:
         return f"set {' and '.join(missing)} in the environment"
@@ -280,7 +274,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line("  ".join(cells))
     if report:
         with warnings.catch_warnings():
-            warnings.simplefilter("always", DataWarning)  # under `-W error` none of them may cost the report
+            warnings.simplefilter("always", DataWarning)  # under `-W error` none of them may prevent the report
             for line, good in _write_reports(Path(report), recorded.answers):
                 terminalreporter.write_line(line, red=not good)
 
@@ -288,15 +282,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 def _write_reports(
     place: Path, answers: Mapping[DatasetSource | None, Mapping[str, Answer]]
 ) -> Iterator[tuple[str, bool]]:
-    """The report of each dataset whose questions were tested; where it went, or False and why there is none."""
+    """The report of each dataset whose questions were tested: its path, or False and the reason."""
     from ragbench.evaluation import evaluate
     from ragbench.report.evaluation import write_report
 
     named = {source: own for source, own in answers.items() if source is not None}
     if not named:
-        yield "no report: no assertion looked at a question of ragbench_case, or of a dataset that was loaded", True
+        yield "no report: no assertion had a question of ragbench_case, or of a loaded dataset", True
     for number, (source, own) in enumerate(named.items(), 1):
-        path = place if len(named) == 1 else place.with_name(_own_name(place, source, number))
+        path = place
+        if len(named) > 1:  # the number distinguishes folders of the same name
+            path = place.with_name(f"{place.stem}-{number}-{Path(source.name).stem}-{source.split}{place.suffix}")
         try:
             data = _loaded(source)
             result = evaluate(data.select(own), list(own.values()), name="pytest")
@@ -305,8 +301,3 @@ def _write_reports(
             yield f"no report was written: {exc}", False
         else:
             yield f"report: {path}", True
-
-
-def _own_name(place: Path, source: DatasetSource, number: int) -> str:
-    """A name of its own for each of several reports; the number tells folders of the same name apart."""
-    return f"{place.stem}-{number}-{Path(source.name).stem}-{source.split}{place.suffix}"

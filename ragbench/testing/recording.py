@@ -1,4 +1,4 @@
-"""What the assertions of a session measured, in plain data that travels between processes."""
+"""The measurements of the assertions of a session, as plain data that can be sent between processes."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ragbench.types import Answer, DatasetSource
 
 @dataclass(frozen=True)
 class Check:
-    """One assertion: `value` is None where it could not be scored, with the reason in `said`."""
+    """One assertion: `value` is None where it could not be scored, with the reason in `reason`."""
 
     test: str
     query_id: str
     measure: str
     value: float | None
     passed: bool | None
-    said: str = ""
+    reason: str = ""
 
 
 @dataclass
 class Recorder:
-    """Everything that the assertions of one process have measured, and the answers that they looked at.
+    """The measurements and answers of the assertions of one process.
 
     `answers` is source of the dataset -> query_id -> answer; the source is None for questions that were not loaded.
     """
@@ -33,7 +33,7 @@ class Recorder:
     answers: dict[DatasetSource | None, dict[str, Answer]] = field(default_factory=dict)
 
     def keep(self, source: DatasetSource | None, answer: Answer) -> None:
-        """Keep what a system gave to a question: its answer, and beside it the passages of a search on its own."""
+        """Keep the answer to a question, with the passages of a separate search."""
         own = self.answers.setdefault(source, {})
         before = own.get(answer.query_id)
         own[answer.query_id] = answer if before is None else _joined(before, answer)
@@ -50,31 +50,28 @@ class Recorder:
         }
 
     def add_plain(self, plain: Mapping[str, Any]) -> None:
-        """Add what another process recorded."""
+        """Add the records of another process."""
         self.checks.extend(Check(**check) for check in plain["checks"])
         for entry in plain["answers"]:
             self.keep(DatasetSource(**entry["source"]) if entry["source"] else None, answer_of(entry["answer"]))
 
 
 active: Recorder | None = None
-"""Where the plugin has assertions note what they measured; None outside of pytest."""
+"""The recorder of the assertions; None outside of pytest."""
 
 current_test = ""
 """The id of the running test."""
 
 
 def _joined(before: Answer, answer: Answer) -> Answer:
-    if answer.text or not before.text:
-        first, second = answer, before
-    else:
-        first, second = before, answer
+    first, second = (answer, before) if answer.text or not before.text else (before, answer)
     if first.contexts or first.passages:
         return first
     return replace(first, contexts=second.contexts, passages=second.passages)
 
 
 def table(checks: Sequence[Check]) -> list[tuple[str, str, str, str]]:
-    """Rows for people: measure, mean of what was scored, "scored/all", "passed/decided"; by measure, in order."""
+    """Rows to print: measure, mean of the scored, "scored/all", "passed/decided"; by measure, in order."""
     rows = []
     for measure in dict.fromkeys(check.measure for check in checks):
         own = [check for check in checks if check.measure == measure]

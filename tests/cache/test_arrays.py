@@ -273,7 +273,7 @@ def test_killed_in_the_middle_of_a_write_the_next_run_is_right(folder: Path) -> 
     deadline = time.monotonic() + 60
     size = 0
     while time.monotonic() < deadline:  # until it is in the middle of the 240 MB
-        with_sizes = [path.stat().st_size for path in (folder / "arrays" / "t").glob("*.tmp")]
+        with_sizes = [path.stat().st_size for path in (folder / "arrays" / "t").glob(".running-*/*")]
         size = max([0, *with_sizes])
         if 1_000_000 < size < 200_000_000:
             break
@@ -286,7 +286,7 @@ def test_killed_in_the_middle_of_a_write_the_next_run_is_right(folder: Path) -> 
     again = run_python(WRITE, folder)
     output, errors = again.communicate(timeout=60)
     assert (output, again.returncode) == ("computing\nTrue\n", 0), errors
-    assert list((folder / "arrays" / "t").glob("*.tmp")) == []  # the dead writer's leftover is gone
+    assert list((folder / "arrays" / "t").glob(".running-*")) == []  # the dead writer's leftover is gone
     assert list((folder / "locks").iterdir()) == []
 
 
@@ -370,7 +370,7 @@ def test_an_empty_bound_is_the_default(folder: Path, monkeypatch: pytest.MonkeyP
 def test_leftovers_of_dead_writers_go_with_an_eviction(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compute, _ = counted(size=10_000)
     cache.arrays("t", "a", compute)
-    old, young, lock = folder / "arrays/t/x.1.tmp", folder / "arrays/t/y.1.tmp", folder / "locks/x.lock"
+    old, young, lock = folder / "arrays/t/.running-x-1", folder / "arrays/t/.running-y-1", folder / "locks/x.lock"
     for path in (old, young, lock):
         path.write_bytes(b"half")
     for path, age in ((old, 2 * 3600), (lock, 2 * 86400)):

@@ -27,7 +27,7 @@ DATA = Dataset("pets", "test", CORPUS, [CASE], {"q": {"cats": 1}})
 
 
 def searched(size: int) -> tuple[list[Chunk], Run]:
-    chunks = chunk(DATA, "fixed", size=size)
+    chunks = chunk(DATA, "fixed", chunk_size=size)
     return chunks, retrieve(make_retriever("bm25", chunks), DATA.queries, chunks)
 
 

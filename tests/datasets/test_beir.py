@@ -293,6 +293,21 @@ def test_real_collection(
         assert 0 <= span.start < span.end <= len(dataset.corpus[span.doc_id].full_text)
 
 
+@pytest.mark.filterwarnings("ignore")  # of beir's progress bar
+@pytest.mark.parametrize("name", ["pubmedqa", "squad", "clapnq", "chunking"])
+def test_beirs_own_loader_reads_the_same(shared_data: Path, name: str) -> None:
+    from beir.datasets.data_loader import GenericDataLoader
+
+    corpus, queries, qrels = GenericDataLoader(str(shared_data / name)).load("test")
+    ours = load_beir_folder(shared_data / name)
+    assert {d.doc_id: {"text": d.text, "title": d.title} for d in ours.corpus.values()} == {
+        doc_id: {"text": fields["text"], "title": fields["title"] or ""} for doc_id, fields in corpus.items()
+    }
+    judged = {query_id: grades for query_id, grades in ours.qrels.items() if grades}
+    assert judged == qrels
+    assert {query_id: ours.queries[query_id] for query_id in judged} == queries
+
+
 def test_chunking_spans_hold_the_quotes(shared_data: Path) -> None:
     dataset = load_beir_folder(shared_data / "chunking")
     cases = {case.query_id: case for case in dataset.cases}

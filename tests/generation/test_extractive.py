@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.generation import ABSTAIN_BELOW, context_chunks, generate_answers
-from ragbench.generation.extractive import _shares
-from ragbench.prompts import NO_ANSWER
+from ragbench.generation import context_chunks, generate_answers
+from ragbench.generation.extractive import ABSTAIN_BELOW, _shares
+from ragbench.prompts.replies import NO_ANSWER
 from ragbench.types import Case, Chunk, Dataset, Document, Run
 
 if TYPE_CHECKING:

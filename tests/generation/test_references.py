@@ -12,7 +12,7 @@ from ragbench.datasets.writing import merge_answers, save_dataset
 from ragbench.errors import ConfigError, ModelError
 from ragbench.generation import references
 from ragbench.llms import ScriptedLLM, dry_run
-from ragbench.prompts import NO_ANSWER
+from ragbench.prompts.replies import NO_ANSWER
 from ragbench.types import Case, Completion, Dataset, Document, Span
 
 CORPUS = {
@@ -152,7 +152,9 @@ def test_when_nothing_comes_back_it_stops_and_keeps_what_was_there(tmp_path: Pat
     data = make(*cases)
     sources = references.reference_sources(data, list(data.queries))
     replies = [f"Answer {i}." for i in range(32)] + [Completion("", "m", error="the key is wrong")] * 8
-    with pytest.raises(ModelError, match=r"none of 8 reference answers could be had; 32 .*the key is wrong"):
+    with pytest.raises(
+        ModelError, match=r"all of 8 requests for reference answers failed; 32 earlier .*the key is wrong"
+    ):
         references.write_references(tmp_path, data, sources, ScriptedLLM(replies), concurrency=1)
     assert len((tmp_path / "answers.jsonl").read_text(encoding="utf-8").splitlines()) == 32
 

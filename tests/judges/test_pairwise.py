@@ -13,7 +13,7 @@ import pytest
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, JudgeWarning
 from ragbench.judges import pairwise
 from ragbench.llms import ScriptedLLM, dry_run
-from ragbench.prompts import JUDGE_SYSTEM
+from ragbench.prompts.judge_prompts import JUDGE_SYSTEM
 from ragbench.statistics import bradley_terry, preference_table
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, Preference
 
@@ -65,7 +65,7 @@ def test_a_judge_that_always_says_first_is_warned_of() -> None:
     data = replace(DATA, cases=tuple(Case(f"q{i}", "?") for i in range(6)))
     one, other = ([Answer(f"q{i}", text) for i in range(6)] for text in ("In 1881.", "In 1900."))
     judge = ScriptedLLM(lambda prompt: {"reason": "", "better": "first"})
-    with pytest.warns(JudgeWarning, match="this judge cannot tell 'a' from 'b': .* in 6 of 6 comparisons"):
+    with pytest.warns(JudgeWarning, match="this judge cannot distinguish 'a' and 'b': .* in 6 of 6 comparisons"):
         found = pairwise(one, other, judge, dataset=data)
     assert preference_table(found).iloc[0]["result"] == "this judge cannot tell"
 

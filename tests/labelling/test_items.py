@@ -110,7 +110,7 @@ def test_faithfulness_tells_documents_apart_and_needs_them() -> None:
     assert len(choose_items([a, b], "relevance", dataset=DATA, chunks={"a": CHUNKS, "b": other})) == 1
     with pytest.raises(ConfigError, match="judged by the documents"):
         choose_items([a], "faithfulness", dataset=DATA)
-    with pytest.raises(DataError, match=r"has the context 'd#0', which is no id among its 0 chunks"):
+    with pytest.raises(DataError, match=r"has the context 'd#0', which is not among its 0 chunks"):
         choose_items([a], "faithfulness", dataset=DATA, chunks={"a": []})
     outside = Result("x", a.config, {}, NO_SCORES, [Answer("q0", "t", passages=(Passage("p", "Passage."),))])
     assert choose_items([outside], "faithfulness", dataset=DATA)[0].contexts == ("Passage.",)

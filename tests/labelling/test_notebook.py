@@ -25,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     data = rb.load_dataset("pydoc")
     data = data.select(list(data.queries)[:8])
     for size in (64, 128):
-        chunks = rb.chunk(data, "fixed", size=size)
+        chunks = rb.chunk(data, "fixed", chunk_size=size)
         run = rb.retrieve(rb.make_retriever("bm25", chunks), data.queries, chunks)
         answers = rb.generate_answers(data, run, chunks, "extractive", k=3)
         parameters = {"dataset": "pydoc", "split": "test", "max_queries": 8, "chunker": "fixed", "chunk_size": size}
@@ -74,7 +74,7 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path) -
     data = data.select([case.query_id for case in data.cases if case.answerable][:30])
     results = []
     for size in (128, 256):
-        chunks = rb.chunk(data, "fixed", size=size)
+        chunks = rb.chunk(data, "fixed", chunk_size=size)
         run = rb.retrieve(rb.make_retriever("bm25", chunks), data.queries, chunks)
         # answers of different lengths, so that the two are not one item; a judge who likes every second question
         answers = [rb.Answer(q, f"Answer {size} to {text}", outcome="success") for q, text in data.queries.items()]

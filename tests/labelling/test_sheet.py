@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.labelling import LabelItem, label_sheet, load_labels, progress_table, read_sheet, save_label
-from ragbench.labelling.sheet import COLUMNS, LONGEST_CELL, bare, shielded, source_code, verdict_of
+from ragbench.labelling.sheet import COLUMNS, MAX_CELL, bare, escaped, source_code, verdict_of
 from ragbench.statistics import calibrate, judge_agreement
 from ragbench.types import Answer, Judgement
 
@@ -51,20 +51,20 @@ def test_no_cell_begins_a_formula_and_no_id_becomes_a_date(tmp_path: Path) -> No
 @settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=40), st.booleans())
 def test_shielding_is_undone_exactly(text: str, is_id: bool) -> None:
-    cell = shielded(text, is_id=is_id)
+    cell = escaped(text, is_id=is_id)
     assert bare(cell) == text
     assert cell.lstrip()[:1] not in ("=", "+", "-", "@")
 
 
 @pytest.mark.parametrize("identifier", ["007", "1e5", "MAR1", "true", "2024-01-02", "½", "Sept 2"])
-def test_ids_that_spreadsheets_turn_into_something_else_are_shielded(identifier: str) -> None:
-    assert shielded(identifier, is_id=True) in (f"'{identifier}", "½")
-    assert shielded(identifier) == identifier
+def test_ids_that_spreadsheets_turn_into_something_else_are_escaped(identifier: str) -> None:
+    assert escaped(identifier, is_id=True) in (f"'{identifier}", "½")
+    assert escaped(identifier) == identifier
 
 
 def test_a_cell_is_no_longer_than_excel_keeps() -> None:
-    assert len(shielded("x" * 50_000)) < 32_767
-    assert shielded("x" * 50_000).startswith("x" * LONGEST_CELL)
+    assert len(escaped("x" * 50_000)) < 32_767
+    assert escaped("x" * 50_000).startswith("x" * MAX_CELL)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_labels_come_back_by_configuration(tmp_path: Path) -> None:
     only = load_labels(path, answers={"other": answers["other"]})
     assert only["configuration"].tolist() == ["other"]
     assert load_labels(path)["configuration"].nunique() == 2
-    with pytest.raises(DataError, match="none of 2 labels is of an answer of 'third'"):
+    with pytest.raises(DataError, match="none of 2 labels belongs to an answer of 'third'"):
         load_labels(path, answers={"third": []})
 
 
@@ -182,9 +182,9 @@ def test_labels_of_texts_that_changed_are_left_out(tmp_path: Path) -> None:
     save_label(path, "item-a", 1.0)
     save_label(path, "item-b", 0.0)
     answers = {"run": [Answer("q1", "another text"), Answer("3-4", ITEMS[1].answer)]}
-    with pytest.warns(DataWarning, match="1 labels are of texts that are no longer the answer, first to 'q1' of 'run'"):
+    with pytest.warns(DataWarning, match="1 labels belong to texts that are no longer the answer, first 'q1' of 'run'"):
         assert load_labels(path, answers=answers)["query_id"].tolist() == ["3-4"]
-    with pytest.raises(DataError, match="2 are of texts that have changed"):
+    with pytest.raises(DataError, match="2 belong to texts that have changed"):
         load_labels(path, answers={"run": [Answer("q1", "x"), Answer("3-4", "x")]})
 
 
@@ -217,7 +217,7 @@ def test_what_is_no_sheet_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no sheet labels"):
         read_sheet(path)
     path.write_text("a,b\n1,2\n", encoding="utf-8")
-    with pytest.raises(DataError, match="no label sheet: it lacks the column"):
+    with pytest.raises(DataError, match="not a label sheet: it lacks the column"):
         label_sheet(ITEMS, path)
     assert path.read_text(encoding="utf-8") == "a,b\n1,2\n"
     path.write_bytes("item,verdict\nä".encode("cp1252"))

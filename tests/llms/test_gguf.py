@@ -13,6 +13,7 @@ import pytest
 from ragbench import llms
 from ragbench.cache import replies
 from ragbench.llms import generate_many
+from ragbench.llms.providers import stored_llm
 
 SCHEMA = {
     "type": "object", "properties": {"verdict": {"type": "boolean"}}, "required": ["verdict"],
@@ -24,7 +25,7 @@ SCHEMA = {
 def in_process(small_gguf: Path, llm_environment: Any) -> llms.StoredLLM:
     """The small model in this process."""
     llm_environment.setenv("RAG_EVAL_GGUF_CONTEXT", "1024")
-    return llms.load_llm(f"gguf:{small_gguf}")
+    return stored_llm(f"gguf:{small_gguf}")
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def over_http(small_gguf: Path, llm_environment: Any) -> llms.StoredLLM:
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(parameters)
     llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", server.listening_address)
-    llm = llms.load_llm("openai:smollm2")
+    llm = stored_llm("openai:smollm2")
     llm.server = server  # type: ignore[attr-defined]  # lives as long as the model
     return llm
 

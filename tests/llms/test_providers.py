@@ -14,6 +14,7 @@ import pytest
 from ragbench import llms
 from ragbench.errors import ConfigError, DataWarning, ModelError, RagbenchError
 from ragbench.llms.claude import Claude
+from ragbench.llms.providers import stored_llm
 
 KEY = "sk-test-7f3a9d-do-not-show"
 NAMES = {"anthropic": "anthropic:claude-haiku-4-5", "ollama": "ollama:llama3.1:8b", "openai": "openai:gpt-4o-mini"}
@@ -38,7 +39,7 @@ def ask(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Callab
         llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", server.url)
         if provider != "ollama":
             llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_API_KEY", KEY)
-        return llms.load_llm(NAMES[provider]), server
+        return stored_llm(NAMES[provider]), server
 
     return prepare
 

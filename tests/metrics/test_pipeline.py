@@ -18,7 +18,7 @@ from ragbench.metrics.pipeline import (
     latency_in_budget,
     outcome_of,
     percentile,
-    required_flags_share,
+    required_flags_set,
 )
 from ragbench.types import Answer, Passage
 
@@ -94,11 +94,11 @@ def test_one_more_warning_never_makes_a_success(
 
 
 def test_flags_by_hand() -> None:
-    assert required_flags_share(["a", "b", "c"], ["a", "d", "a"]) == 0.5
-    assert required_flags_share([], ["a"]) == 0.0
+    assert required_flags_set(["a", "b", "c"], ["a", "d", "a"]) == 0.5
+    assert required_flags_set([], ["a"]) == 0.0
     assert forbidden_flags_absent(["a", "b", "c"], ["a", "d"]) == 0.5
     assert forbidden_flags_absent([], ["a"]) == 1.0
-    assert math.isnan(required_flags_share(["a"], []))
+    assert math.isnan(required_flags_set(["a"], []))
     assert math.isnan(forbidden_flags_absent(["a"], []))
 
 

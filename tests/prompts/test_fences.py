@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.prompts import fence, fence_code, numbered
+from ragbench.prompts.fences import fence, fence_code, numbered
 
 
 def test_the_same_texts_have_the_same_code_and_others_another() -> None:

@@ -59,7 +59,7 @@ def test_documents() -> None:
 
 
 def test_sentences() -> None:
-    found = statistics(chunk(DATASET, "sentence", size=3))
+    found = statistics(chunk(DATASET, "sentence", chunk_size=3))
     assert found["boundary_cuts"] == 0.25  # "Body of b." has four tokens and is cut once: 2 of 8 borders
     assert math.isnan(found["coherence"])
 
@@ -92,7 +92,7 @@ def test_default_embedder() -> None:
     ("wrong", "message"),
     [
         (Chunk("z#0", "z", 0, 1, "x"), "'z', which is not in the corpus of 'demo'"),
-        (Chunk("b#0", "b", 0, 4, "Body"), "does not hold what stands in document 'b' from character 0 to 4"),
+        (Chunk("b#0", "b", 0, 4, "Body"), "differs from the text of document 'b' from character 0 to 4"),
     ],
 )
 def test_chunks_of_another_dataset(wrong: Chunk, message: str) -> None:

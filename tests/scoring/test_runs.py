@@ -195,8 +195,8 @@ def bad(frame: pd.DataFrame, column: str, row: int, value: object) -> pd.DataFra
             r"relevance 1.0 in row 0 .*astype\(\{'relevance': int\}\)",
         ),
         (bad(qrels_frame(QRELS), "relevance", 1, None), RUN, "relevance None in row 1"),
-        (pd.concat([qrels_frame(QRELS)] * 2), RUN, r"qrels: document 'a' stands twice for query 'q2' \(row 3\)"),
-        (QRELS, pd.concat([run_frame(RUN)] * 2), r"run: document 'c' stands twice for query 'q1' \(row 3\)"),
+        (pd.concat([qrels_frame(QRELS)] * 2), RUN, r"qrels: document 'a' is repeated for query 'q2' \(row 3\)"),
+        (QRELS, pd.concat([run_frame(RUN)] * 2), r"run: document 'c' is repeated for query 'q1' \(row 3\)"),
         (QRELS, [1], "run must be .* not list"),
         ("qrels.tsv", RUN, "qrels must be .* not str"),
     ],
@@ -230,7 +230,7 @@ def test_ceilings_by_hand() -> None:
     [
         ({}, "qrels are empty"),
         (qrels_frame({}), "qrels are empty"),
-        (pd.concat([qrels_frame(QRELS)] * 2), "stands twice"),
+        (pd.concat([qrels_frame(QRELS)] * 2), "is repeated"),
     ],
 )
 def test_ceilings_refuse_what_scores_refuse(qrels: Any, message: str) -> None:

@@ -282,14 +282,14 @@ def test_evidence_outside_the_corpus() -> None:
 def test_our_chunkers_destroy_nothing() -> None:
     dataset = dataset_of(*[(Span("d", i, i + 6),) for i in range(0, 32, 3)])
     for name in ("fixed", "recursive", "sentence", "markdown"):
-        assert (destroyed_evidence(dataset, chunk(dataset, name, size=3))["share_lost"] == 0).all()
+        assert (destroyed_evidence(dataset, chunk(dataset, name, chunk_size=3))["share_lost"] == 0).all()
 
 
 def test_many_questions_take_no_time() -> None:
     text = "word " * 100_000
     cases = [Case(f"q{i}", "?", evidence=(Span("d", 900 * i, 900 * i + 400),)) for i in range(472)]
     dataset = Dataset("big", "test", {"d": Document("d", text)}, cases, {})
-    chunks = chunk(dataset, "fixed", size=100)
+    chunks = chunk(dataset, "fixed", chunk_size=100)
     run = {f"q{i}": {chunks[(i * 7 + j) % len(chunks)].chunk_id: -float(j) for j in range(50)} for i in range(472)}
     score_spans(dataset, {}, chunks)
     start = time.perf_counter()

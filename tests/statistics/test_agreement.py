@@ -114,12 +114,12 @@ def test_one_value_everywhere_has_accuracy_and_a_reason_for_the_rest() -> None:
     assert accuracy["value"] == 1
     assert pd.isna(kappa["value"])
     assert pd.isna(alpha["ci_low"])
-    assert "cannot be told from chance" in kappa["note"]
+    assert "undefined beyond chance" in kappa["note"]
 
 
 def test_what_the_judge_left_unscored_is_counted_and_what_it_was_not_asked_is_not() -> None:
     verdicts = [*judged([1.0, None, 0.0]), Judgement("q3", "correctness", None, state="abstained")]
-    with pytest.warns(DataWarning, match="1 of 4 human labels are of answers that no judge was asked about"):
+    with pytest.warns(DataWarning, match="1 of 4 human labels are of answers that were not judged"):
         table = judge_agreement(verdicts, people([1, 1, 0, 1]), n_resamples=100)
     assert table["n"].tolist() == [2, 2, 2]
     assert table["n_unscored"].tolist() == [1, 1, 1]
@@ -195,9 +195,9 @@ def test_labels_that_cannot_be_used_are_refused(human: pd.DataFrame, message: st
 def test_judgements_that_cannot_be_used_are_refused() -> None:
     with pytest.raises(DataError, match="several judgements"):
         judge_agreement(judged([1.0]) * 2, people([1]))
-    with pytest.raises(DataError, match="no answer was put to a judge"):
+    with pytest.raises(DataError, match="no answer was judged"):
         judge_agreement([Judgement("q0", "correctness", None, state="abstained")], people([1]))
-    with pytest.raises(DataError, match="do not say which they are of"):
+    with pytest.raises(DataError, match="do not name theirs"):
         judge_agreement({"a": judged([1.0]), "b": judged([1.0])}, people([1]))
     with pytest.raises(ConfigError, match="unknown scale"):
         judge_agreement(judged([1.0]), people([1]), scale="ordinl")

@@ -134,7 +134,7 @@ def test_a_parameter_that_two_others_determine_together_is_noted() -> None:
     assert table.loc["c", "df"] == 1  # the contrast a x b: free in a model without interactions
     three = [{"a": 0, "b": 0, "c": 0}, {"a": 1, "b": 0, "c": 1}, {"a": 0, "b": 1, "c": 1}]
     table = anova(results(three), measure="RR").set_index("source")
-    assert "cannot be told apart" in str(table.loc["c", "note"])
+    assert "confounded" in str(table.loc["c", "note"])
     assert table.loc["c", "p_value"] is pd.NA
 
 

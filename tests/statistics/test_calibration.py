@@ -132,7 +132,7 @@ def test_what_was_picked_for_being_informative_is_left_out() -> None:
     assert (row["estimate"], row["ci_low"]) == (alone["estimate"], alone["ci_low"])
     with pytest.raises(DataError, match="none drawn at random"):
         calibrate(judged(judge), picked)
-    with pytest.warns(DataWarning, match="20 labels do not say how they were picked"):
+    with pytest.warns(DataWarning, match="20 labels have no value in `picked`"):
         calibrate(judged(judge), pd.concat([drawn.drop(columns="picked"), picked]))
 
 

@@ -122,7 +122,7 @@ def test_all_of_it_in_sentences() -> None:
     said = "\n".join(found.sentences)
     assert "1 of 2 questions never move" in said
     assert "100% of 2 documents are shorter than 20 tokens" in said
-    assert "75% (c0) to 75% have been judged" in said
+    assert "75% (c0) to 75% are judged" in said
     assert "the order of the configurations stays the same" in said
     with pytest.raises(ConfigError, match="give dataset, too"):
         dataset_health(scores(matrix), measure="RR", runs=runs)

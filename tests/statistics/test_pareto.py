@@ -46,5 +46,5 @@ def test_refusals() -> None:
         pareto_front(table, "RR", "usdd")
     with pytest.raises(ConfigError, match="costs is empty"):
         pareto_front(table, "RR", [])
-    with pytest.raises(DataError, match="no numbers"):
+    with pytest.raises(DataError, match="without numbers"):
         pareto_front(table, "RR", "usd")

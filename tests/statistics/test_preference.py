@@ -89,7 +89,7 @@ def test_all_ties_are_one_rank() -> None:
 
 def test_groups_that_never_met_are_refused() -> None:
     games = [*verdicts([1, 0]), *verdicts([1, 0], "c", "d")]
-    with pytest.raises(ComparisonError, match=r"2 groups that never met \(a, b; c, d\)"):
+    with pytest.raises(ComparisonError, match=r"2 groups of systems that never met \(a, b; c, d\)"):
         bradley_terry(games)
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.statistics import Costs, narrowing_options, summarise_samples
+from ragbench.statistics import Costs, summarise_samples, variance_reduction
 
 
 def nested(values: np.ndarray) -> pd.DataFrame:
@@ -62,7 +62,7 @@ def test_a_level_without_repetition_is_unknown_and_inside_the_one_above() -> Non
     assert variance[0] == pytest.approx(0.14, rel=0.1)
     assert variance[1:] == [pd.NA, pd.NA]
     assert found.rerun_low is None
-    options = narrowing_options(found, Costs()).set_index("option")["half_width"]
+    options = variance_reduction(found, Costs()).set_index("option")["half_width"]
     assert options["twice the answers"] is pd.NA
     assert options["another judge"] is pd.NA
 
@@ -108,7 +108,7 @@ def test_two_judges_that_differ_as_a_whole() -> None:
 def test_what_narrows_it_and_what_that_costs() -> None:
     found = summarise_samples(nested(TURNIPS))
     costs = Costs(generation_usd=0.10, judgement_usd=0.01, generation_s=6.0, judgement_s=3.0, at_once=2)
-    table = narrowing_options(found, costs).set_index("option")
+    table = variance_reduction(found, costs).set_index("option")
     now = 1.959964 * np.sqrt(0.36523 / 4 + 0.16106 / 12 + 0.006654 / 24)
     assert table.loc["as it is", "half_width"] == pytest.approx(now, rel=1e-3)
     assert table.loc["twice the queries", "half_width"] == pytest.approx(now / np.sqrt(2), rel=1e-3)
@@ -144,9 +144,9 @@ def test_refusals() -> None:
     frame = nested(TURNIPS)
     with pytest.raises(DataError, match="lacking: \\['judge_sample'\\]"):
         summarise_samples(frame.drop(columns="judge_sample"))
-    with pytest.raises(DataError, match="stands there twice"):
+    with pytest.raises(DataError, match="is repeated"):
         summarise_samples(pd.concat([frame, frame.head(1)]))
     with pytest.raises(DataError, match="no value is scored"):
         summarise_samples(frame.assign(value=None))
     with pytest.raises(ConfigError, match="costs are numbers from 0"):
-        narrowing_options(summarise_samples(frame), Costs(generation_usd=-1.0))
+        variance_reduction(summarise_samples(frame), Costs(generation_usd=-1.0))

@@ -23,7 +23,7 @@ from ragbench.cache import ledger, replies
 from ragbench.cli import app
 from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError
-from ragbench.prompts import GENERATION_SYSTEM
+from ragbench.prompts.generation_prompts import GENERATION_SYSTEM
 from ragbench.sweep import plan, sweep, verify
 from ragbench.sweep.requests import failed_requests
 
@@ -53,14 +53,14 @@ from ragbench import judges, report
 parameters = {name: globals()[name] for name in __annotations__}
 data = rb.load_dataset(dataset)
 data = data.select(list(data.queries)[:max_queries])
-chunks = rb.chunk(data, chunker, size=chunk_size)
+chunks = rb.chunk(data, chunker, chunk_size=chunk_size)
 run = rb.retrieve(rb.make_retriever(retriever, chunks), data.queries, chunks)
 answers = rb.generate_answers(data, run, chunks, llm, prompt=prompt, k=k)
 judgements, apart, wanted = [], [], criteria.split(",")
 if judge:
     judgements = rb.judge(answers, wanted, judge, dataset=data, chunks=chunks)
     again = judges.spread(answers, judge_apart)
-    apart = rb.judge(again, wanted, judge, dataset=data, chunks=chunks, mode="apart", allow_same_model=True)
+    apart = rb.judge(again, wanted, judge, dataset=data, chunks=chunks, mode="per_criterion", allow_same_model=True)
 documents = rb.to_documents(run, chunks)
 scores = pd.concat([rb.score_run(data.qrels, documents, ["nDCG@10"]), rb.scoring.score_judgements(judgements)])
 result = rb.evaluation.new_result(

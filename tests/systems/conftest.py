@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import ragbench as rb
-from ragbench.prompts import GENERATION_SYSTEM, check_prompt, fill
+from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, check_prompt, fill
 from ragbench.systems import Pipeline
 from ragbench.types import Dataset
 

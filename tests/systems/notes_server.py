@@ -178,7 +178,7 @@ async def status(slowly: bool = False) -> dict[str, Any]:
 
 def add_rag(name: str, n: int) -> None:
     import ragbench as rb
-    from ragbench.prompts import GENERATION_SYSTEM, check_prompt, fill
+    from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, check_prompt, fill
     from ragbench.systems import Pipeline
 
     data = rb.load_dataset(name)

@@ -293,7 +293,7 @@ def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
     from ragbench.errors import DataError
 
     (tmp_path / "l.jsonl").write_text('{"_id": "d1"}\n')
-    with pytest.raises(DataError, match=r"l.jsonl, line 1: no line of a ledger"):
+    with pytest.raises(DataError, match=r"l.jsonl, line 1: not a line of a ledger"):
         ingest(DATA, Target("notes", Store().add), tmp_path / "l.jsonl")
 
 

@@ -205,7 +205,7 @@ def test_real_chunks_come_back_to_their_documents_when_their_text_was_changed() 
     """As systems change it: white space, Markdown taken away, an ellipsis, the title before it."""
     data = rb.load_dataset("pydoc")
     rng = random.Random(0)
-    chunks = rng.sample([chunk for chunk in rb.chunk(data, "recursive", size=128) if len(chunk.text) > 200], 60)
+    chunks = rng.sample([chunk for chunk in rb.chunk(data, "recursive", chunk_size=128) if len(chunk.text) > 200], 60)
     changes = [
         lambda text: " ".join(text.split()),
         lambda text: re.sub(r'["*`_]', "", text),

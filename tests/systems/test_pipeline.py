@@ -26,7 +26,7 @@ def scripted() -> rb.llms.ScriptedLLM:
 @pytest.mark.parametrize("retriever", ["bm25", "hybrid:wordllama"])
 @pytest.mark.parametrize("llm", ["extractive", "scripted"])
 def test_a_batch_is_retrieve_and_generate_answers(pydoc: Dataset, retriever: str, llm: str) -> None:
-    chunks = rb.chunk(pydoc, "recursive", size=128)
+    chunks = rb.chunk(pydoc, "recursive", chunk_size=128)
     run = rb.retrieve(rb.make_retriever(retriever, chunks), pydoc.queries, chunks)
     expected = rb.generate_answers(pydoc, run, chunks, scripted() if llm == "scripted" else llm, k=3)
     system = Pipeline(pydoc, retriever, chunk_size=128, k=3, llm=scripted() if llm == "scripted" else llm)

@@ -46,14 +46,14 @@ def test_a_failure_shows_question_expectation_result_and_ceiling() -> None:
     assert str(caught.value) == (
         "query 'q1': When did it open?\n"
         "  expected: at least 0.80 of a, b among the first 3\n"
-        "  came back: c, a, d\n"
+        "  result: c, a, d\n"
         "  recall 0.50; missing: b\n"
         "  ceiling at k = 3: 1.00"
     )
 
 
 def test_nothing_came_back() -> None:
-    with pytest.raises(AssertionError, match="came back: nothing"):
+    with pytest.raises(AssertionError, match="result: nothing"):
         assert_context_recall([], CASE)
 
 
@@ -63,7 +63,7 @@ def test_a_threshold_above_the_ceiling_is_the_tests_mistake() -> None:
 
 
 def test_a_case_without_labels_cannot_be_tested() -> None:
-    with pytest.raises(ConfigError, match="no label that says what is relevant"):
+    with pytest.raises(ConfigError, match="no relevance labels"):
         assert_context_recall(["a"], Case("q", "?"))
     with pytest.raises(ConfigError, match="neither a reference answer nor gold facts"):
         assert_answer_correct("x", Case("q", "?"))
@@ -115,7 +115,7 @@ def test_a_function_is_a_judge_too() -> None:
         asked.append(prompt)
         return '{"correctness": {"reason": "Other year.", "verdict": false}}'
 
-    with pytest.raises(AssertionError, match=r"came back: In 1900\.\n  the judge: Other year\."):
+    with pytest.raises(AssertionError, match=r"result: In 1900\.\n  the judge: Other year\."):
         assert_answer_correct("In 1900.", REFERENCE, judge)
     assert len(asked) == 1
 

@@ -90,7 +90,7 @@ def test_a_failure_tells_the_system_from_the_test(tmp_path: Path) -> None:
     done = run(tmp_path, FAILING)
     assert done.returncode == 1
     assert "query 'q': When did it open?" in done.stdout
-    assert "came back: c, a" in done.stdout
+    assert "result: c, a" in done.stdout
     assert "ceiling at k = 10: 1.00" in done.stdout
     assert "ConfigError: the test asks for a recall of 0.80 at k = 1" in done.stdout
     assert "no system can exceed 0.50" in done.stdout
@@ -121,7 +121,8 @@ def test_a_misspelt_provider_is_a_mistake_and_no_reason_to_skip(tmp_path: Path) 
 def test_mistakes_in_marker_and_options_are_named(tmp_path: Path) -> None:
     marked = '@pytest.mark.ragbench(querys=["p002"])\ndef test_x(ragbench_dataset):\n    pass\n'
     assert (
-        "@pytest.mark.ragbench does not know 'querys'; it takes dataset, corpus, split" in run(tmp_path, marked).stdout
+        "@pytest.mark.ragbench has no argument 'querys'; expected dataset, corpus, split"
+        in run(tmp_path, marked).stdout
     )
     plain = "def test_x(ragbench_dataset):\n    pass\n"
     assert "has no question 'nobody'; check query_ids" in run(tmp_path, plain, "--ragbench-queries=nobody").stdout

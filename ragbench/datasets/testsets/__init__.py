@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +25,7 @@ from ragbench.datasets.collection import warn
 from ragbench.datasets.testsets.losses import FORMS, losses
 from ragbench.datasets.testsets.mistakes import Mistake, refuse
 from ragbench.errors import ConfigError, DataError
-from ragbench.files import swap_in, write_durably
+from ragbench.files import staged
 from ragbench.types import Dataset, Document
 
 if TYPE_CHECKING:
@@ -111,25 +109,20 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
     texts = _texts(dataset, form, target.name)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-        try:
-            new = aside / target.name
+        with staged(target) as new:
             if form == "perspectives":
                 new.mkdir()
             for name, text in texts.items():
-                write_durably(new / name if form == "perspectives" else new, text)
+                file = new / name if form == "perspectives" else new
+                file.write_text(text, encoding="utf-8", newline="\n")
             if wrong := _read(new, None, form)[1].mistakes:
                 refuse(f"{dataset.name} as {form}", wrong)
-            if form == "perspectives":
-                swap_in(new, target, aside / "old")
-            else:
-                os.replace(new, target)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
     except UnicodeEncodeError as exc:
         raise DataError(f"{dataset.name} holds half of a character, which no file can hold: {exc}") from exc
     except OSError as exc:
-        raise DataError(f"{target} could not be written: {exc.strerror or exc}; check the place and its room") from exc
+        from ragbench.datasets.writing import unwritable
+
+        raise unwritable(target, exc) from exc
     return target
 
 

@@ -121,7 +121,7 @@ def _record_mistakes(path: Path, read: _Read) -> list[Mistake]:
         try:
             read(parsed.value)
         except DataError as exc:
-            found.append(_of_line(exc, number, path))
+            found.append(Mistake(number, "", str(exc), "", path.name))
             continue
         own_id = str(parsed.value["_id"])
         if own_id in lines:
@@ -153,13 +153,8 @@ def _qrels_mistakes(path: Path) -> list[Mistake]:
                 raise DataError(f"{shown(columns)} is a row; expected query-id, corpus-id, score, separated by tabs")
             add_judgement(qrels, columns[0], columns[1], grade(columns[2]))
         except DataError as exc:
-            found.append(_of_line(exc, number, path))
+            found.append(Mistake(number, "", str(exc), "", path.name))
     return found or _as_mistakes(lambda: read_qrels(path), path.name)
-
-
-def _of_line(exc: DataError, number: int, path: Path) -> Mistake:
-    value, _, expected = str(exc).partition("; ")
-    return Mistake(number, "", value, expected.removeprefix("expected ") or "a record of this form", path.name)
 
 
 def _as_mistakes(read: Callable[[], object], file: str) -> list[Mistake]:
@@ -168,6 +163,5 @@ def _as_mistakes(read: Callable[[], object], file: str) -> list[Mistake]:
             warnings.simplefilter("ignore")  # flaws that are no mistakes are said when the set is loaded
             read()
     except DataError as exc:
-        value, _, expected = str(exc).partition("; ")
-        return [Mistake(0, "", value, expected.removeprefix("expected ") or "a folder in BEIR's format", file)]
+        return [Mistake(0, "", str(exc), "", file)]
     return []

@@ -2,16 +2,13 @@
 
 The file is read under a lock, changed, read again as changed, and swapped in whole: a reader finds the old set or the
 new one, and of two writers neither loses the cases of the other. (Of a folder there is a moment between two renames
-when it is not there.) The rest of the file stays as it is, byte for byte, comments and layout too; where a layout
-does not allow that, a file without comments is written anew, and one with comments is refused.
+when it is not there.) The rest of the file stays as it is, comments and layout too (see `patches`); what would lose a
+comment of a case that stays is refused.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,8 +19,9 @@ from typing import Any
 from ragbench.datasets.lines import shown
 from ragbench.datasets.testsets import form_of, load_testset, losses
 from ragbench.datasets.testsets.mistakes import nearest, refuse
+from ragbench.datasets.writing import unwritable
 from ragbench.errors import DataError, DataWarning
-from ragbench.files import swap_in
+from ragbench.files import locked, staged
 from ragbench.types import Case, Dataset, Document
 
 _WAIT_S = 60.0
@@ -140,7 +138,7 @@ def _edit(
 def _write(
     place: Path, dataset: Dataset, query_id: str, case: Case | None, relevant: Mapping[str, int], *, force: bool
 ) -> None:
-    from ragbench.datasets.testsets import patching
+    from ragbench.datasets.testsets import patches
     from ragbench.datasets.testsets.assembling import with_full_ids
     from ragbench.datasets.testsets.checking import Entry
 
@@ -156,26 +154,18 @@ def _write(
                 f"the form {form!r} of {place} cannot hold this: {'; '.join(lost)}; leave the label out, or convert "
                 "the set to jsonl first"
             )
-    aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     try:
-        new = aside / place.name
-        patching.write_patched(place, new, form, query_id, case, relevant, force=force)
-        try:
-            changed = _load(new, dataset.corpus)  # what the file refers to is not beside this copy
-        except DataError as exc:
-            raise DataError(f"nothing is written, because then: {str(exc).replace(str(new), str(place))}") from exc
-        _check_change(changed, dataset, query_id, case, relevant, place)
-        if place.is_dir():
-            swap_in(new, place, aside / "old")
-        else:
-            shutil.copymode(place, new)
-            os.replace(new, place)
+        with staged(place) as new:
+            patches.write_patched(place, new, form, query_id, case, relevant, force=force)
+            try:
+                changed = _load(new, dataset.corpus)  # what the file refers to is not beside this copy
+            except DataError as exc:
+                raise DataError(f"nothing is written, because then: {str(exc).replace(str(new), str(place))}") from exc
+            _check_change(changed, dataset, query_id, case, relevant, place)
     except UnicodeEncodeError as exc:
         raise DataError(f"case {query_id!r} holds half of a character, which no file can hold") from exc
     except OSError as exc:
-        raise DataError(f"{place} could not be written: {exc.strerror or exc}; check the place and its room") from exc
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        raise unwritable(place, exc) from exc
 
 
 def _check_change(
@@ -206,17 +196,15 @@ def _load(place: Path, corpus: Mapping[str, Document] | None = None) -> Dataset:
 
 @contextmanager
 def _locked(path: str | Path) -> Iterator[Path]:
-    from filelock import FileLock, Timeout
-
     place = Path(path).expanduser().resolve()
     lock_file = place.with_name(f".{place.name}.lock")
     if not lock_file.exists():  # where it does, a writer may be between its two renames
         form_of(place)
     try:
-        with FileLock(lock_file).acquire(timeout=_WAIT_S):
+        with locked(lock_file, timeout_s=_WAIT_S):
             form_of(place)
             yield place
-    except Timeout as exc:
+    except TimeoutError as exc:
         raise DataError(f"{place} has been locked by another writer for {_WAIT_S:.0f} s; try again later") from exc
     except OSError as exc:
         raise DataError(f"{place} could not be changed: {exc.strerror or exc}; check the rights of its folder") from exc

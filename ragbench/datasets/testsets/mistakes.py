@@ -19,6 +19,8 @@ _NEAR = 0.75
 class Mistake:
     """What is wrong at one place: `line` is counted from 1 (0: the file as a whole), `field` is where in the record.
 
+    `expected` is "" where `value` is a whole sentence.
+
     >>> print(Mistake(3, "cases[0].query", "7", "a text", "cases.yaml"))
     cases.yaml, line 3: cases[0].query is 7; expected a text
     """
@@ -32,7 +34,7 @@ class Mistake:
     def __str__(self) -> str:
         place = f"{self.file}, line {self.line}" if self.line else self.file
         what = f"{self.field} is {self.value}" if self.field else self.value
-        return f"{place}: {what}; expected {self.expected}"
+        return f"{place}: {what}; expected {self.expected}" if self.expected else f"{place}: {what}"
 
 
 def refuse(source: str | Path, mistakes: Sequence[Mistake]) -> None:

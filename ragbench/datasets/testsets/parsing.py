@@ -12,8 +12,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from json import JSONDecodeError
-from json.decoder import scanstring  # type: ignore[attr-defined]  # the same in C as in json.loads
+from json import JSONDecodeError, JSONDecoder
+from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ MAX_BYTES = {".yaml": 20_000_000, ".yml": 20_000_000, ".json": 200_000_000}
 _MAX_DEPTH = 50
 _MAX_EXPANDED = 100_000  # values that aliases may stand for: a file of ten lines can name billions
 _MAX_DIGITS = 300
+_SHALLOW = f"at most {_MAX_DEPTH} lists and objects inside each other"
 
 
 class Place(NamedTuple):
@@ -107,23 +109,40 @@ def parse_json(text: str, file: str = "", first_line: int = 1) -> Parsed:
     return _Json(text, file, first_line).parse()
 
 
-class _Json:
+class _Json(JSONDecoder):
+    """The decoder of the standard library in Python, which can tell where each value is."""
+
     def __init__(self, text: str, file: str, first_line: int) -> None:
+        super().__init__(object_pairs_hook=_Pairs, parse_constant=_Refused, parse_int=_parsed, parse_float=_parsed)
+        scan = py_make_scanner(self)
         self.text, self.file, self.first_line = text, file, first_line
         self.ends = [match.start() for match in re.finditer("\n", text)]
+        self.spans: list[tuple[int, int]] = []
         self.parsed = Parsed()
+
+        def scan_once(string: str, start: int) -> tuple[Any, int]:
+            value, end = scan(string, start)
+            self.spans.append((start, end))
+            return value, end
+
+        self.parse_object = lambda at, strict, _, *rest: JSONObject(at, strict, scan_once, *rest)
+        self.parse_array = lambda at, _: JSONArray(at, scan_once)
+        scan = py_make_scanner(self)
+        self.scan_once = scan_once
 
     def parse(self) -> Parsed:
         try:
-            value, position = self.value(self.space(0), (), self.first_line)
-            if (position := self.space(position)) != len(self.text):
-                raise _NoValueError(position, self.near(position), "the end of the text after the first value")
-            self.parsed.value = value
+            value = self.decode(self.text)
+            self.parsed.value = self.placed(value, (), iter(sorted(self.spans)))
+        except RecursionError:
+            self.refuse(0, "too deep", _SHALLOW)
         except _NoValueError as exc:
-            self.broken(exc.position, exc.found, exc.expected)
+            self.refuse(exc.position, exc.found, exc.expected)
+        except JSONDecodeError as exc:
+            self.refuse(exc.pos, f"{self.near(exc.pos)} ({exc.msg})", "valid JSON")
         return self.parsed
 
-    def broken(self, position: int, found: str, expected: str) -> None:
+    def refuse(self, position: int, found: str, expected: str) -> None:
         self.parsed.mistakes.append(Mistake(self.line(position), "", f"not valid JSON: {found}", expected, self.file))
         self.parsed.whole = False
 
@@ -133,90 +152,43 @@ class _Json:
     def near(self, position: int) -> str:
         return shown(self.text[position : position + 60], 60) if position < len(self.text) else "the text ends"
 
-    def space(self, position: int) -> int:
-        return _SPACE.match(self.text, position).end()  # type: ignore[union-attr]  # matches the empty text too
-
-    def value(self, start: int, keys: Keys, line: int) -> tuple[Any, int]:
-        sign = self.text[start : start + 1]
+    def placed(self, value: Any, keys: Keys, spans: Iterator[tuple[int, int]]) -> Any:
+        """The value as plain data, its place noted; what it holds has the next spans, in the order of the text."""
+        start, end = next(spans)
+        self.parsed.places[keys] = Place(self.line(start), start, end)
         if len(keys) > _MAX_DEPTH:
-            raise _NoValueError(start, "too deep", f"at most {_MAX_DEPTH} lists and objects inside each other")
-        value: Any
-        if sign == "{":
-            value, end = self.object(start + 1, keys)
-        elif sign == "[":
-            value, end = self.array(start + 1, keys)
-        elif sign == '"':
-            value, end = self.string(start, keys)
-        else:
-            value, end = self.word(start)
-        self.parsed.places[keys] = Place(line, start, end)
-        return value, end
-
-    def object(self, position: int, keys: Keys) -> tuple[dict[str, Any], int]:
-        found: dict[str, Any] = {}
-        position = self.space(position)
-        if self.text[position : position + 1] == "}":
-            return found, position + 1
-        while True:
-            if self.text[position : position + 1] != '"':
-                raise _NoValueError(position, self.near(position), "a field name in double quotes")
-            line = self.line(position)
-            key, position = self.string(position, keys)
-            position = self.space(position)
-            if self.text[position : position + 1] != ":":
-                raise _NoValueError(position, self.near(position), f"a colon after the field name {shown(key)}")
-            value, position = self.value(self.space(position + 1), (*keys, key), line)
-            if key in found:
-                self.parsed.mistakes.append(_twice((*keys, key), line, self.file))
-            found[key] = value
-            position, closed = self.next(position, "}")
-            if closed:
-                return found, position
-
-    def array(self, position: int, keys: Keys) -> tuple[list[Any], int]:
-        found: list[Any] = []
-        position = self.space(position)
-        if self.text[position : position + 1] == "]":
-            return found, position + 1
-        while True:
-            value, position = self.value(position, (*keys, len(found)), self.line(position))
-            found.append(value)
-            position, closed = self.next(position, "]")
-            if closed:
-                return found, position
-
-    def next(self, position: int, closing: str) -> tuple[int, bool]:
-        position = self.space(position)
-        sign = self.text[position : position + 1]
-        if sign == closing:
-            return position + 1, True
-        if sign != ",":
-            raise _NoValueError(position, self.near(position), f"a comma or {closing}")
-        return self.space(position + 1), False
-
-    def string(self, start: int, keys: Keys) -> tuple[str, int]:
-        try:
-            text, end = scanstring(self.text, start + 1, True)
-        except JSONDecodeError as exc:
-            raise _NoValueError(exc.pos, exc.msg.lower(), "a text in double quotes") from exc
-        if not _encodable(text):
-            self.parsed.mistakes.append(_half(keys, self.line(start), text, self.file))
-        return text, end
-
-    def word(self, start: int) -> tuple[Any, int]:
-        for word, value in (("true", True), ("false", False), ("null", None)):
-            if self.text.startswith(word, start):
-                return value, start + len(word)
-        match = _NUMBER.match(self.text, start)
-        if not match:
-            raise _NoValueError(start, self.near(start), "a value (text, number, true, false, null, list or object)")
-        if (number := _number(match.group())) is None:
-            raise _NoValueError(start, f"the number {shown(match.group(), 40)}", "a number of usual size")
-        return number, match.end()
+            raise _NoValueError(start, "too deep", _SHALLOW)
+        if isinstance(value, _Refused):
+            found = self.near(start) if value.isalpha() else f"the number {shown(str(value), 40)}"
+            raise _NoValueError(start, found, "a number of usual size")
+        if isinstance(value, str) and not _encodable(value):
+            self.parsed.mistakes.append(_half(keys, self.line(start), value, self.file))
+        if isinstance(value, list) and not isinstance(value, _Pairs):
+            return [self.placed(item, (*keys, number), spans) for number, item in enumerate(value)]
+        if not isinstance(value, _Pairs):
+            return value
+        found_fields: dict[str, Any] = {}
+        for key, item in value:
+            field_value = self.placed(item, (*keys, key), spans)
+            if not _encodable(key):
+                self.parsed.mistakes.append(_half(keys, self.line(start), key, self.file))
+            if key in found_fields:
+                self.parsed.mistakes.append(_twice((*keys, key), self.parsed.places[(*keys, key)].line, self.file))
+            found_fields[key] = field_value
+        return found_fields
 
 
-_SPACE = re.compile(r"[ \t\r\n]*")
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+class _Pairs(list[Any]):
+    """The fields of an object, each as often as it is there."""
+
+
+class _Refused(str):
+    """NaN, Infinity, or a number too large to be one."""
+
+
+def _parsed(text: str) -> Any:
+    number = _number(text)
+    return _Refused(text) if number is None else number
 
 
 def parse_yaml(text: str, file: str = "") -> Parsed:
@@ -276,7 +248,7 @@ class _Yaml:
         name, start = type(event).__name__, event.start_mark
         line = line or start.line + 1
         if len(keys) > _MAX_DEPTH:
-            raise _NoValueError(line, "too deep", f"at most {_MAX_DEPTH} lists and mappings inside each other")
+            raise _NoValueError(line, "too deep", _SHALLOW)
         before = self.built
         self.built += 1
         if name == "AliasEvent":

@@ -16,23 +16,19 @@ budget is {stage: milliseconds}, or one number for the total. Labels of safety f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo, create_model, model_validator
 
-from ragbench.datasets.collection import document
-from ragbench.datasets.lines import shown
+from ragbench.datasets.collection import document, document_line
+from ragbench.datasets.lines import json_line, shown
 from ragbench.datasets.testsets.checking import (
     STRICT,
-    Budgets,
-    Count,
     Entry,
     Fact,
     Grade,
-    Outcome,
     Reading,
     Text,
     Word,
@@ -43,24 +39,32 @@ from ragbench.datasets.testsets.checking import (
 from ragbench.datasets.testsets.mistakes import Mistake, meant
 from ragbench.datasets.testsets.parsing import Parsed, json_records, read_bytes
 from ragbench.datasets.testsets.safety import Kind, read_samples, sample_record
+from ragbench.datasets.testsets.single_file import Labels, own_record
 from ragbench.errors import DataError
-from ragbench.types import Case, Dataset, Document
+from ragbench.types import Case, Dataset
 
 M = TypeVar("M", bound=BaseModel)
 
 
-class CaseLine(BaseModel):
-    """A line of cases.jsonl."""
+_FIELDS = {
+    "cases.jsonl": (
+        "user_roles", "query_type", "category", "reference_answer", "required_keywords", "metadata",
+    ),
+    "groundedness_labels.jsonl": ("expected_claims", "expected_citations", "forbidden_claims"),
+    "pipeline_labels.jsonl": (
+        "expected_outcome", "required_flags", "forbidden_flags", "min_citations", "latency_budget_ms",
+    ),
+}  # fmt: skip
+"""Fields of files that are called and formed as in JSONL; the other two files have their own."""
 
-    model_config = STRICT
-    case_id: Word
-    query: Text
-    user_roles: list[Word] = []
-    query_type: str = ""
-    category: str = ""
-    reference_answer: str | None = None
-    required_keywords: list[Word] = []
-    metadata: dict[str, Any] = {}
+CASES = "cases.jsonl"
+
+
+def _line_model(file: str, **own: Any) -> type[BaseModel]:
+    """The model of a line: `case_id`, and those fields of `Labels` that the file has."""
+    kinds = get_type_hints(Labels, include_extras=True)
+    fields = {name: (kinds[name], Labels.model_fields[name].default) for name in _FIELDS[file]}
+    return create_model(file, __config__=STRICT, case_id=(Word, ...), **own, **fields)  # type: ignore[call-overload,no-any-return]
 
 
 def _paired(ids: str) -> tuple[BeforeValidator, AfterValidator]:
@@ -121,35 +125,12 @@ class ContextLine(BaseModel):
     expected_chunks: list[ExpectedChunk] = []
 
 
-class GroundednessLine(BaseModel):
-    """A line of groundedness_labels.jsonl."""
-
-    model_config = STRICT
-    case_id: Word
-    expected_claims: list[Word] = []
-    expected_citations: list[Word] = []
-    forbidden_claims: list[Word] = []
-
-
-class PipelineLine(BaseModel):
-    """A line of pipeline_labels.jsonl."""
-
-    model_config = STRICT
-    case_id: Word
-    expected_outcome: Outcome | None = None
-    required_flags: list[Word] = []
-    forbidden_flags: list[Word] = []
-    min_citations: Count | None = None
-    latency_budget_ms: Budgets = {}
-
-
-CASES = "cases.jsonl"
 _SAFETY: dict[str, Kind] = {"safety_inputs.jsonl": "input", "safety_outputs.jsonl": "output"}
 _LABELS: dict[str, type[BaseModel]] = {
     "retrieval_labels.jsonl": RetrievalLine,
     "context_labels.jsonl": ContextLine,
-    "groundedness_labels.jsonl": GroundednessLine,
-    "pipeline_labels.jsonl": PipelineLine,
+    "groundedness_labels.jsonl": _line_model("groundedness_labels.jsonl"),
+    "pipeline_labels.jsonl": _line_model("pipeline_labels.jsonl"),
 }
 
 
@@ -157,7 +138,7 @@ def read_perspectives(folder: Path) -> Reading:
     """The cases of a folder with their labels of every perspective, and its safety samples."""
     reading = Reading()
     _read_documents(folder, reading)
-    cases = _by_id(folder, CASES, CaseLine, reading)
+    cases = _by_id(folder, CASES, _line_model(CASES, query=(Text, ...)), reading)
     labels: dict[str, dict[str, Any]] = {case_id: {} for case_id in cases}
     relevant: dict[str, dict[str, int]] = {}
     written = set(cases) if not reading.mistakes else {*cases, *_ids(folder)}
@@ -175,17 +156,8 @@ def read_perspectives(folder: Path) -> Reading:
                 reading.mistakes.append(Mistake(line, "case_id", shown(case_id), expected, file))
     entries = []
     for case_id, (line, item) in cases.items():
-        case = Case(
-            case_id,
-            item.query,
-            category=item.category,
-            query_type=item.query_type,
-            reference_answer=item.reference_answer,
-            required_keywords=tuple(item.required_keywords),
-            user_roles=tuple(item.user_roles),
-            metadata=item.metadata,
-            **labels[case_id],
-        )
+        query: str = item.query  # type: ignore[attr-defined]  # the model of this file has it
+        case = Case(case_id, query, **_labels(item), **labels[case_id])
         entries.append(Entry(case, relevant.get(case_id, {}), line, CASES))
     once(reading, entries)
     read_safety(folder, reading)
@@ -203,53 +175,39 @@ def read_safety(folder: Path, reading: Reading) -> None:
 def safety_texts(dataset: Dataset) -> dict[str, str]:
     """File name -> content, of the files with samples; "" where there are none."""
     return {
-        "safety_inputs.jsonl": "".join(_line(sample_record(s, "input")) for s in dataset.safety_inputs),
-        "safety_outputs.jsonl": "".join(_line(sample_record(s, "output")) for s in dataset.safety_outputs),
+        "safety_inputs.jsonl": "".join(json_line(sample_record(s, "input")) for s in dataset.safety_inputs),
+        "safety_outputs.jsonl": "".join(json_line(sample_record(s, "output")) for s in dataset.safety_outputs),
     }
 
 
 def perspective_records(case: Case, relevant: Mapping[str, int]) -> dict[str, dict[str, Any]]:
     """File name -> the line of this case in it; {} where it has none."""
-    chunks: list[Any] = list(case.expected_chunks)
-    chunks += [{"doc_id": doc_id, "section": section} for doc_id, section in case.expected_sections]
-    grades = {doc_id: min(max(grade, 0), 3) for doc_id, grade in relevant.items()}
-    chunk_grades = {chunk_id: min(max(grade, 0), 3) for chunk_id, grade in case.relevant_chunks.items()}
+    own = own_record(case, relevant, {})
+    chunks = own.get("expected_chunks", []) + own.get("expected_sections", [])
     facts = [{"fact": fact, "aliases": aliases} if aliases else fact for fact, *aliases in case.gold_facts]
-    lines: dict[str, dict[str, Any]] = {
-        CASES: {
-            "query": case.text,
-            "user_roles": list(case.user_roles),
-            "query_type": case.query_type,
-            "category": case.category,
-            "reference_answer": case.reference_answer,
-            "required_keywords": list(case.required_keywords),
-            "metadata": dict(case.metadata),
-        },
+    lines = {
+        CASES: {"query": case.text},
         "retrieval_labels.jsonl": {
-            "relevant_docs": [doc_id for doc_id, grade in grades.items() if grade > 0],
-            "relevance_grades": {} if set(grades.values()) <= {1} else grades,
-            "relevant_chunks": [chunk_id for chunk_id, grade in chunk_grades.items() if grade > 0],
-            "chunk_relevance_grades": {} if set(chunk_grades.values()) <= {1} else chunk_grades,
+            **_graded(relevant, "relevant_docs", "relevance_grades"),
+            **_graded(case.relevant_chunks, "relevant_chunks", "chunk_relevance_grades"),
         },
         "context_labels.jsonl": {"gold_facts": facts, "expected_chunks": chunks},
-        "groundedness_labels.jsonl": {
-            "expected_claims": list(case.expected_claims),
-            "expected_citations": list(case.expected_citations),
-            "forbidden_claims": list(case.forbidden_claims),
-        },
-        "pipeline_labels.jsonl": {
-            "expected_outcome": case.expected_outcome,
-            "required_flags": list(case.required_flags),
-            "forbidden_flags": list(case.forbidden_flags),
-            "min_citations": case.min_citations,
-            "latency_budget_ms": dict(case.latency_budget_ms),
-        },
     }
     records = {}
-    for file, fields in lines.items():
+    for file in (CASES, *_LABELS):
+        fields = lines.get(file, {}) | {name: own.get(name) for name in _FIELDS.get(file, ())}
         there = {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
         records[file] = {"case_id": case.query_id, **there} if there else {}
     return records
+
+
+def _graded(relevant: Mapping[str, int], named: str, graded: str) -> dict[str, Any]:
+    """The ids of what is relevant, and the grades where one is not 1."""
+    grades = {each: min(max(grade, 0), 3) for each, grade in relevant.items()}
+    return {
+        named: [each for each, grade in grades.items() if grade > 0],
+        graded: {} if set(grades.values()) <= {1} else grades,
+    }
 
 
 def perspective_texts(dataset: Dataset) -> dict[str, str]:
@@ -257,19 +215,10 @@ def perspective_texts(dataset: Dataset) -> dict[str, str]:
     texts = dict.fromkeys((CASES, *_LABELS), "")
     for case in dataset.cases:
         for file, record in perspective_records(case, dataset.qrels.get(case.query_id, {})).items():
-            texts[file] += _line(record) if record else ""
+            texts[file] += json_line(record) if record else ""
     texts |= safety_texts(dataset)
-    texts["corpus.jsonl"] = "".join(_line(_document_record(found)) for found in dataset.corpus.values())
+    texts["corpus.jsonl"] = "".join(json_line(document_line(found)) for found in dataset.corpus.values())
     return {file: text for file, text in texts.items() if text}
-
-
-def _document_record(found: Document) -> dict[str, Any]:
-    record: dict[str, Any] = {"_id": found.doc_id, "title": found.title, "text": found.text}
-    return {**record, "metadata": dict(found.metadata)} if found.metadata else record
-
-
-def _line(record: Mapping[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _read_documents(folder: Path, reading: Reading) -> None:
@@ -342,5 +291,5 @@ def _labels(line: BaseModel) -> dict[str, Any]:
         }
     if isinstance(line, RetrievalLine):
         return {"relevant_chunks": _with_ones(line.chunk_relevance_grades, line.relevant_chunks)}
-    fields = line.model_dump(exclude={"case_id"})
+    fields = line.model_dump(exclude={"case_id", "query"})
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}

@@ -14,14 +14,13 @@ gone.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, model_validator
 
-from ragbench.datasets.lines import shown
+from ragbench.datasets.lines import json_line, shown
 from ragbench.datasets.testsets.checking import (
     STRICT,
     AnyGrade,
@@ -251,7 +250,7 @@ def single_text(dataset: Dataset) -> str:
     for kind, own in samples.items():
         records += [{"sample_id": sample.sample_id, "kind": kind, **sample_record(sample, kind)} for sample in own]
     records += [document_record(document) for document in dataset.corpus.values()]
-    return "".join(line(record) for record in records)
+    return "".join(map(json_line, records))
 
 
 def document_record(document: Document) -> dict[str, Any]:
@@ -259,11 +258,6 @@ def document_record(document: Document) -> dict[str, Any]:
     record: dict[str, Any] = {"doc_id": document.doc_id, "text": document.text}
     record |= {"title": document.title} if document.title else {}
     return {**record, "metadata": dict(document.metadata)} if document.metadata else record
-
-
-def line(record: Mapping[str, Any]) -> str:
-    """A record as a line."""
-    return json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _evidence_record(span: Span, corpus: Mapping[str, Document], quotes: Mapping[Span, str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragbench.generation.testsets.drafting import Draft, generate_drafts
+from ragbench.generation.testsets.drafts import Draft, generate_drafts
 from ragbench.generation.testsets.output import STATES, as_dataset, drafts_table, identity, save_testset
 from ragbench.generation.testsets.sampling import SAMPLINGS, sample_chunks, spread
 

@@ -1,4 +1,4 @@
-"""Drafts as a test set: tables of what became of them, a dataset, a folder."""
+"""Drafts as a test set: a table of their states, a dataset, a folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.datasets.beir import testset_record
 from ragbench.datasets.writing import generated_label, save_dataset
 from ragbench.errors import DataError
-from ragbench.generation.testsets.drafting import Draft, prompts_name
+from ragbench.generation.testsets.drafts import Draft, prompts_name
 from ragbench.types import Case, Dataset
 
 if TYPE_CHECKING:
@@ -24,22 +24,22 @@ STATES: Mapping[str, str] = {
     "yes_no": "can be answered by yes or no",
     "vague": "cannot be understood without the passage",
     "quotes_chunk": "repeats the words of the chunk",
-    "unquoted": "the quoted evidence does not stand in the chunk",
+    "unquoted": "the quoted evidence is not in the chunk",
     "unsupported": "the chunk does not support the answer",
-    "duplicate": "asks the same as another question",
+    "duplicate": "the same as another question",
     "unchecked": "the check failed or could not be read",
     "nothing": "the model found nothing worth asking in the chunk",
     "unreadable": "the reply could not be read",
     "failed": "the request failed",
 }
-"""What became of a draft; all but the first are reasons for its rejection."""
+"""The states of a draft; all but the first are reasons for its rejection."""
 
 
 def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
-    """How many drafts ended in which state, in the order of `STATES`; those that did not occur are left out.
+    """The number of drafts in each state, in the order of `STATES`; states without drafts are left out.
 
     Returns:
-        state, meaning, drafts (their number), share (of all), example (the reason of the first).
+        state, meaning, drafts (their number), share (fraction of all), example (the reason of the first).
     """
     import pandas as pd
 
@@ -47,7 +47,7 @@ def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
     for state, meaning in STATES.items():
         own = [draft for draft in drafts if draft.state == state]
         if own:
-            example = own[0].reason if state != "accepted" else own[0].question
+            example = own[0].question if state == "accepted" else own[0].reason
             rows.append((state, meaning, len(own), len(own) / len(drafts), example))
     return pd.DataFrame(rows, columns=["state", "meaning", "drafts", "share", "example"])
 
@@ -55,7 +55,7 @@ def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
 def as_dataset(dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", split: str = "test") -> Dataset:
     """The corpus of `dataset` with the accepted questions; each judges its own document relevant (1).
 
-    Other documents may answer a question as well: they are not judged, and count as not relevant.
+    Other documents that answer a question are unjudged, and count as not relevant.
 
     Raises:
         DataError: no draft is accepted.
@@ -66,18 +66,19 @@ def as_dataset(dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", spl
             continue
         source = {"doc_id": draft.doc_id, "start": draft.evidence.start, "end": draft.evidence.end}
         label = generated_label(draft.answer, model=draft.model, prompt=prompts_name(), sources=[source])
-        metadata = {"generated": {**label, "chunk": draft.chunk_id, "checked_by": draft.checker}}
         cases[draft.query_id] = Case(
             draft.query_id,
             draft.question,
             reference_answer=draft.answer,
             evidence=(draft.evidence,),
             expected_outcome="success",
-            metadata=metadata,
+            metadata={"generated": {**label, "chunk": draft.chunk_id, "checked_by": draft.checker}},
         )
     if not cases:
         counts = ", ".join(f"{row.drafts} {row.state}" for row in drafts_table(drafts).itertuples())
-        raise DataError(f"none of {len(drafts)} drafts is accepted ({counts or 'there are none'}): no test set to make")
+        raise DataError(
+            f"none of {len(drafts)} drafts is accepted ({counts or 'there are none'}), so there is no test set"
+        )
     qrels = {query_id: {case.evidence[0].doc_id: 1} for query_id, case in cases.items()}
     return replace(dataset, name=name or dataset.name, split=split, cases=tuple(cases.values()), qrels=qrels)
 
@@ -107,13 +108,13 @@ def save_testset(
     about: Mapping[str, str] | None = None,
     force: bool = False,
 ) -> Path:
-    """Write a test set (from `as_dataset`) as a BEIR folder, with drafts.jsonl and testset.json beside it.
+    """Write a test set (from `as_dataset`) as a BEIR folder, with drafts.jsonl and testset.json in it.
 
-    drafts.jsonl holds every draft with its state and reason, testset.json what the set is (`about`, default: its name
-    and what `identity` finds in the folder), the `parameters` and the counts. See
+    drafts.jsonl holds every draft with its state and reason, testset.json its metadata (`about`, default: its
+    name and what `identity` finds in the folder), the `parameters` and the counts. See
     `ragbench.datasets.writing.save_dataset` for what is never replaced.
     """
-    lines = [{**asdict(draft), "query_id": draft.query_id} for draft in drafts]
+    lines = ({**asdict(draft), "query_id": draft.query_id} for draft in drafts)
     table = drafts_table(drafts)
     record = {
         **(about or identity(folder, name=dataset.name)),

@@ -1,4 +1,4 @@
-"""Which chunks questions are asked about."""
+"""Sampling of the chunks to draft questions from."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ SAMPLINGS = ("diverse", "random", "recent")
 
 _CANDIDATES = 4000
 
-LEAST_WORDS = 20
-"""A chunk with fewer words is a heading or a fragment: nothing to ask about."""
+MIN_WORDS = 20
+"""A chunk with fewer words is a heading or a fragment."""
 
 
 def sample_chunks(
@@ -34,37 +34,36 @@ def sample_chunks(
     embedder: str | Embedder = "wordllama",
     date_field: str = "date",
 ) -> list[Chunk]:
-    """`n` chunks to ask questions about, or all where there are fewer; chunks of fewer than 20 words are left out.
+    """`n` chunks to draft questions from, or all where there are fewer; chunks of fewer than 20 words are left out.
 
-    - "random": every chunk alike.
-    - "diverse": always the chunk that brings all chunks nearest to a chosen one on average (cosine of `embedder`, the
-      earlier of equals), so that every topic is met, large ones first. This is greedy facility location, which comes
-      within 1 - 1/e of the best coverage (Nemhauser, Wolsey & Fisher 1978). Taking the farthest chunk each time, as is
-      often done, collects oddities: on the pydoc set it covers worse than chance. Of more than 4,000 chunks, 4,000 at
-      random stand for all.
+    - "random": uniformly.
+    - "diverse": greedy facility location (cosine of `embedder`; ties: the earlier chunk), so that every topic is met,
+      large ones first; within 1 - 1/e of the best coverage (Nemhauser, Wolsey & Fisher 1978). Taking the farthest chunk
+      each time collects outliers: on the pydoc set it covers worse than chance. Of more than 4,000 chunks, a random
+      4,000 are considered.
     - "recent": from the newest documents by the field `date_field` of their metadata, one chunk of each at random, the
       newest document first, then a second of each, and so on while documents are fewer than `n`. A date is a year, a
       month, a day or a time in ISO form ("2024", "2024-05", "2024-05-01T10:00"), or a whole number (a year).
 
-    A larger `n` with the same seed begins with the chunks of a smaller one, so it asks for the additional ones only.
+    A larger `n` with the same seed begins with the chunks of a smaller one, so only the additional ones are requested.
 
     Raises:
-        ConfigError: an unknown way, or a number below 1.
+        ConfigError: an unknown sampling, or a number below 1.
         DataError: no chunk is long enough, or no document has a date.
     """
     if how not in SAMPLINGS:
         raise ConfigError(unknown("sampling", how, SAMPLINGS))
     if n < 1:
         raise ConfigError(f"the number of chunks to sample is {n}; expected 1 or more")
-    usable = [chunk for chunk in chunks if len(chunk.text.split()) >= LEAST_WORDS or _is_unspaced(chunk.text)]
+    usable = [chunk for chunk in chunks if len(chunk.text.split()) >= MIN_WORDS or _is_unspaced(chunk.text)]
     if not usable:
-        raise DataError(f"none of {len(chunks)} chunks has {LEAST_WORDS} words; use larger chunks")
+        raise DataError(f"none of {len(chunks)} chunks has {MIN_WORDS} words; use larger chunks")
     if how == "recent":
         return _recent(dataset.corpus, usable, n, seed, date_field)
     order = np.random.default_rng(seed).permutation(len(usable))
     if how == "random":
         return [usable[i] for i in order[:n]]
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     candidates = sorted(int(i) for i in order[:_CANDIDATES])
     vectors = model.encode([usable[i].text for i in candidates])
     rest = (int(i) for i in order[_CANDIDATES:])
@@ -72,7 +71,7 @@ def sample_chunks(
 
 
 def spread(vectors: FloatArray, all_vectors: FloatArray) -> float:
-    """How far a text is from the nearest chosen one on average: mean cosine distance, range [0, 2], lower is better.
+    """Mean cosine distance of a text to the nearest chosen one, range [0, 2], lower is better.
 
     >>> spread(np.eye(2, dtype=np.float32)[:1], np.eye(2, dtype=np.float32))
     0.5
@@ -83,11 +82,11 @@ def spread(vectors: FloatArray, all_vectors: FloatArray) -> float:
 
 
 def _covering(vectors: FloatArray, n: int) -> list[int]:
-    """Greedy facility location: each time the text by which the others come nearest to a chosen one."""
+    """Greedy facility location."""
     similarity = np.maximum(vectors @ vectors.T, 0.0)
     nearest = np.zeros(len(vectors), dtype=np.float32)
-    gains = np.round(similarity.sum(axis=0), 4)  # so that no machine's last digits decide
-    fresh = np.zeros(len(vectors), dtype=int)  # after how many choices a gain was computed; it can only fall since
+    gains = np.round(similarity.sum(axis=0), 4)  # so that the order does not depend on the machine's last digits
+    fresh = np.zeros(len(vectors), dtype=int)  # number of choices when a gain was computed; it can only fall afterwards
     chosen: list[int] = []
     while len(chosen) < min(n, len(vectors)):
         best = int(np.argmax(gains))
@@ -108,7 +107,7 @@ def _recent(corpus: Mapping[str, Document], chunks: Sequence[Chunk], n: int, see
         fields = sorted({key for doc_id in dates for key in corpus[doc_id].metadata})
         raise DataError(
             f"no document has a date in {date_field!r}; fields of their metadata: {', '.join(fields) or 'none'}; name "
-            "the one that holds a date such as 2024-05-01, or sample by random or diverse"
+            "the field that holds a date such as 2024-05-01, or sample by random or diverse"
         )
     if undated:
         warnings.warn(
@@ -128,10 +127,9 @@ def _recent(corpus: Mapping[str, Document], chunks: Sequence[Chunk], n: int, see
 
 
 def _date(value: Any) -> datetime.datetime | None:
-    """The beginning of the year, month, day or moment; times with a zone in UTC, others as if they were."""
-    if isinstance(value, bool):
-        return None
-    text = str(value).strip() if isinstance(value, str | int | datetime.date) else ""
+    """The start of the year, month or day, or the time; without a time zone, UTC is assumed."""
+    usable = isinstance(value, str | int | datetime.date) and not isinstance(value, bool)
+    text = str(value).strip() if usable else ""
     if len(text) == 4 and text.isdecimal():
         text = f"{text}-01-01"
     elif len(text) == 7 and text[4] == "-":

@@ -78,18 +78,24 @@ def states(answer: str, claim: str, *, model: str = "minilm") -> bool:
     >>> states("Under load the bridge is not safe.", "The bridge is safe."), states("It is safe now.", "It is safe")
     (False, True)
     """
-    return claims_stated(answer, [claim], model=model)[0]
+    return claims_stated([(answer, [claim])], model=model)[0][0]
 
 
-def claims_stated(answer: str, wanted: Sequence[str], *, model: str = "minilm") -> list[bool]:
-    """`states` for several claims and one answer."""
-    text = without_citations(answer)
-    supports = claim_supports([(claim, [text]) for claim in wanted], model=model)
+def claims_stated(pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm") -> list[list[bool]]:
+    """`states` for many (answer, claims) at once: for each answer, whether it states each of the claims."""
+    texts = [without_citations(answer) for answer, _ in pairs]
+    asked = [(claim, [text]) for text, (_, wanted) in zip(texts, pairs, strict=True) for claim in wanted]
+    supports = iter(claim_supports(asked, model=model))
     return [
-        text_states(text, claim)
-        or (support >= STRICT and not polarity_differs(claim, text) and not numeric_fabrications(claim, [text]))
-        for claim, support in zip(wanted, supports, strict=True)
+        [_stated(claim, text, next(supports)) for claim in wanted]
+        for text, (_, wanted) in zip(texts, pairs, strict=True)
     ]
+
+
+def _stated(claim: str, text: str, support: float) -> bool:
+    if text_states(text, claim):
+        return True
+    return support >= STRICT and not polarity_differs(claim, text) and not numeric_fabrications(claim, [text])
 
 
 def _verdict(claim: Claim, support: float, contexts: Sequence[str], threshold: float) -> Verdict:

@@ -47,6 +47,7 @@ _LONGER_WINDOW = 0.02  # what a further sentence has to add to a window
 _SENTENCES = 3
 _WHOLE_FRAGMENT = 6  # words: a longer row in common counts as much as one of six
 _MORE = 2
+_COPIED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +61,14 @@ class Reading:
     others: tuple[str, ...]
 
     @property
+    def copied(self) -> bool:
+        """Whether the words decide: all of them are in the best window, and nearly all rows of them on the page."""
+        return self.lexical["words_in_window"] > 1 - 1e-9 and self.lexical["ngrams"] >= _COPIED
+
+    @property
     def texts(self) -> list[str]:
         """Those whose vectors `semantic_evidence` asks for."""
-        return [self.sentence, *self.window, *self.others]
+        return [] if self.copied else [self.sentence, *self.window, *self.others]
 
 
 def read_sentence(sentence: str, page: Page) -> Reading:
@@ -217,7 +223,12 @@ def semantic_evidence(reading: Reading) -> dict[str, float]:
       that does best; lowest_quarter: the same over all sentences that are looked at, for the quarter that does worst;
       least_aligned: the telling word that does worst; no_stranger: 1 - the greatest weight times distance of a word;
     - similarity: the cosine of the sentence to the best window.
+
+    All of it is 1 for a sentence that is copied (all its words are in the best window, and 0.9 of its `ngrams` are on
+    the page): no vector is computed then.
     """
+    if reading.copied:
+        return dict.fromkeys(SEMANTIC, 1.0)
     weight = reading.weight
     (own, own_words), *others = vectors([reading.sentence, *reading.others])
     best = np.full(len(weight), -1.0)

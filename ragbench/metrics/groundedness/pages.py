@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 60  # words: tables and lists without full stops are no sentences
 _PREFIX = 5
+# a line that ends within a sentence, as in plain text with a fixed width; the next one begins no item or row
+_WRAPPED = re.compile(r"([^\n]{39,}[^\n.:;!?|])\n[ \t]*(?![-*+•#|>\s]|\(?\d+[.)])")
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +116,20 @@ def _page(contexts: tuple[str, ...]) -> Page:
     return Page(tuple(sentences), tuple(owner))
 
 
+def unwrapped(text: str) -> list[str]:
+    """The lines of a text, long ones that go on in the next line joined with it.
+
+    >>> unwrapped("Use it when an exception has been raised and is\\nbeing handled:\\n- once\\n- twice")
+    ['Use it when an exception has been raised and is being handled:', '- once', '- twice']
+    """
+    return _WRAPPED.sub(r"\1 ", text).split("\n")
+
+
 @lru_cache(maxsize=2_000)
 def _sentences(context: str) -> tuple[Sentence, ...]:
     found = []
     for start, end in sentence_spans(context):
-        for line in context[start:end].split("\n"):
+        for line in unwrapped(context[start:end]):
             parts = re.findall(r"\S+", line)
             pieces = (
                 [line.strip()]

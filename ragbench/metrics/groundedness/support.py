@@ -19,7 +19,7 @@ from ragbench.metrics.groundedness.citations import without_citations
 from ragbench.metrics.groundedness.claims import no_claim
 from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS, check_support_model, entailment
 from ragbench.metrics.groundedness.evidence import Reading, read_sentence, semantic_evidence
-from ragbench.metrics.groundedness.pages import read_page
+from ragbench.metrics.groundedness.pages import read_page, unwrapped
 from ragbench.metrics.groundedness.words import words
 from ragbench.segments import sentence_spans
 
@@ -59,6 +59,7 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     three sentences and anywhere, and with "minilm" also the cosines of words and sentences. Every weight w_k is
     positive: more evidence never lowers the value. Over several sentences it is the mean by the weight of their words;
     for names, numbers, denials, copied and novel rows of words and the worst word half of it is the worst sentence.
+    A sentence that is copied all but word for word has cosines of 1, without asking minilm.
     Questions to the reader and fillers ("Good question!") count 0.3 beside claims. Marks of citations are not read.
     Values are rounded to 6 decimals.
 
@@ -66,7 +67,9 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     evidence (three times that for plain n-gram overlap). It was fitted to 1,500 proxies made from CLAPNQ, PubMedQA,
     XQuAD and sentences of our own, none of them verdicts of a person on a model's answer; `tests/fitting/
     claim_support.py` of the repository makes them, repeats the fit and compares it with n-gram overlap on held-out
-    documents.
+    documents: an answer's own passage against the nearest other one has an AUC of 0.987 (overlap: 0.987) for long
+    answers, 0.961 (0.922) for conclusions and 0.986 (0.986) for short answers, and spoiled answers 0.882 (0.840). No
+    task of the twelve has overlap ahead by more than chance.
     Constant and scale put a verbatim sentence at 0.97, and 0.5 between human answers and nearest other passages: a
     fluent invention in the passage's own words is often above 0.5.
 
@@ -122,9 +125,10 @@ def _kept(pairs: Sequence[tuple[str, Sequence[str]]]) -> list[float]:
 def _definition() -> str:
     """A digest of all that decides a value: code, coefficients, and the libraries that read texts."""
     here = Path(__file__).parent
-    files = sorted([*here.glob("*.py"), *here.glob("*.json"), here.parents[1] / "segments.py"])
+    package = here.parents[1]
+    files = sorted([*here.glob("*.py"), *here.glob("*.json"), package / "segments.py", package / "embedders/minilm.py"])
     return digest(
-        *(path.read_bytes() for path in files), *map(version, ("sentencex", "text2num", "tokenizers", "torch"))
+        *(path.read_bytes() for path in files), *map(version, ("numpy", "scipy", "sentencex", "text2num", "tokenizers"))
     )
 
 
@@ -186,6 +190,6 @@ def _by_encoder(pairs: Sequence[tuple[str, Sequence[str]]], model: str) -> list[
 def _sentences(answer: str) -> list[str]:
     """The sentences of an answer without marks of citations and lists; those without a word are none."""
     plain = without_citations(answer)
-    lines = [line for start, end in sentence_spans(plain) for line in plain[start:end].split("\n")]
+    lines = [line for start, end in sentence_spans(plain) for line in unwrapped(plain[start:end])]
     bare = [_LIST_MARK.sub("", line).strip() for line in lines]
     return [line for line in bare if words(line)]

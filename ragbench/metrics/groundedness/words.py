@@ -45,25 +45,28 @@ def words(text: str) -> list[Word]:
     [('the', 0.05, False), ('tower', 0.78, False), ('of', 0.05, False), ('pari', 0.54, True), ('are', 0.05, False), \
 ('not', 0.06, False), ('safe', 0.61, False)]
     """
+    return list(_words(text))
+
+
+@lru_cache(maxsize=5_000)
+def _words(text: str) -> tuple[Word, ...]:
     found: list[Word] = []
-    letters = [sign for sign in text if sign.isalpha()]
-    shouted = sum(letter.isupper() for letter in letters) > 0.6 * len(letters)
+    letters = list(filter(str.isalpha, text))
+    shouted = sum(map(str.isupper, letters)) > 0.6 * len(letters)
     end, first = 0, True
     for match in _WORD.finditer(text):
         raw, gap = match.group(), text[end : match.start()]
-        end, first = match.end(), first or _BEGINS.search(gap) is not None
+        end, first = match.end(), first or (gap != " " and _BEGINS.search(gap) is not None)
         folded = unicodedata.normalize("NFKC", raw).casefold()
         if folded == "s" and gap[-1:] in {"'", "’"}:
             continue
         folded = _WHOLE.get(folded, folded) if folded != "ca" or text[end : end + 1].lower() == "n" else folded
-        number = folded[0].isdigit()
-        weight = 0.8 if number else _rarity(folded)
+        stem, weight, number = _known(folded)
         capital = raw[0].isupper() and not (number or shouted) and weight > 0.15
         name = capital and (weight >= 0.95 if first else len(raw) > 1)
-        stem = folded.replace(",", "") if number else _stem(folded.replace(".", ""))
         found.append(Word(stem, match.start(), end, weight, name, number))
         first = False
-    return found
+    return tuple(found)
 
 
 @lru_cache(maxsize=1)
@@ -73,6 +76,13 @@ def _vocabulary() -> dict[str, int]:
 
 
 @lru_cache(maxsize=100_000)
+def _known(folded: str) -> tuple[str, float, bool]:
+    """Stem and weight of a word in lower case, and whether it is a number."""
+    if folded[0].isdigit():
+        return folded.replace(",", ""), 0.8, True
+    return _stemmer().stemWord(_plain(folded.replace(".", ""))), _rarity(folded), False
+
+
 def _rarity(word: str) -> float:
     place = _vocabulary().get(_plain(word))
     if place is None:
@@ -93,9 +103,3 @@ def _stemmer() -> Any:
     import Stemmer
 
     return Stemmer.Stemmer("english")
-
-
-@lru_cache(maxsize=100_000)
-def _stem(word: str) -> str:
-    stem: str = _stemmer().stemWord(_plain(word))
-    return stem

@@ -9,6 +9,7 @@ from typing import Any
 from ragbench.datasets.testsets.safety import HARMFUL, HARMLESS
 from ragbench.embedders.weights import first_line, quietly
 from ragbench.errors import ConfigError, ModelError
+from ragbench.extension import FORM, imported, is_import
 
 Detector = Callable[[str], float]
 """A function text -> score in [0, 1], higher for what looks more like an attack."""
@@ -27,23 +28,31 @@ class Classifier:
         return min(1.0, sum(float(one["score"]) for one in found if one["label"] in self.harmful))
 
 
-def load_detector(name: str) -> Classifier:
+def load_detector(name: str) -> Detector:
     """The detector of this name: "hf:<text-classification model>", a folder or a name on the Hugging Face hub.
 
     Its score is the probability of the classes that are called harmful ("INJECTION", "jailbreak", "unsafe", ...; of
     LABEL_0 and LABEL_1 the second). "hf:<model>#<class>" names another class. A text longer than the model can read is
     read up to there. The model is loaded (and, if it is not on this disk, downloaded) at once.
 
+    "package.module:attribute" is a function of your own, text -> score in [0, 1].
+
     Raises:
-        ConfigError: a name without "hf:", or a model whose classes do not tell which is harmful.
+        ConfigError: another name, or a model whose classes do not tell which is harmful.
         ModelError: the model cannot be loaded.
     """
+    if is_import(name, ["hf"]):
+        own = imported(name, "detector")
+        if not callable(own):
+            raise ConfigError(f"detector {name!r} cannot be called; expected a function text -> score in [0, 1]")
+        function: Detector = own
+        return function
     kind, _, rest = name.partition(":")
     model, _, chosen = rest.partition("#")
     if kind != "hf" or not model:
         raise ConfigError(
             f"detector {name!r} is not known; expected hf:<text-classification model>, such as "
-            "hf:protectai/deberta-v3-base-prompt-injection-v2, or nothing for the built-in one"
+            f"hf:protectai/deberta-v3-base-prompt-injection-v2, {FORM}, or nothing for the built-in one"
         )
     classify = _pipeline(model)
     labels = [str(label) for label in classify.model.config.id2label.values()]

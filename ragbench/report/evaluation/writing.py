@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation import Result, Results
-from ragbench.evaluation.folder import ALL_FILES, JOURNAL, STAGING
+from ragbench.evaluation.folder import ALL_FILES, JOURNAL
 from ragbench.evaluation.records import Report
 from ragbench.evaluation.schema import report_json
-from ragbench.files import write_durably
+from ragbench.files import STAGING, check_writable, write_durably
 from ragbench.report.evaluation.html import report_html
 from ragbench.report.evaluation.markdown import report_markdown
 from ragbench.report.several import results_html, results_json, results_markdown
@@ -45,7 +43,7 @@ def check_output(path: str | Path, *, force: bool = False) -> None:
             _check_file(place, force)
         elif place.exists():
             _check_folder(place, force)
-        _check_writable(place)
+        check_writable(place)
     except OSError as exc:
         raise ConfigError(f"{place} cannot be used: {exc.strerror or exc}; name another place for the report") from exc
 
@@ -65,19 +63,11 @@ def _check_file(file: Path, force: bool) -> None:
 def _check_folder(folder: Path, force: bool) -> None:
     if not folder.is_dir():
         raise ConfigError(f"{folder} is a file; name a folder for the report, or a file ending in {', '.join(_FORMS)}")
-    inside = sorted(entry.name for entry in folder.iterdir())
+    inside = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(STAGING))
     if strangers := [name for name in inside if name not in ALL_FILES]:
         raise ConfigError(f"{folder} holds {strangers[0]!r}, which is no part of an evaluation; name another folder")
     if inside and inside != [JOURNAL] and not force:
         raise ConfigError(f"{folder} holds an evaluation already; name another folder, or replace it with --force")
-
-
-def _check_writable(place: Path) -> None:
-    """OSError where nothing could be created at that place; what is created to find out is removed."""
-    nearest = next(parent for parent in place.absolute().parents if parent.exists())
-    for folder in {nearest, place} if place.is_dir() else {nearest}:
-        with tempfile.NamedTemporaryFile(prefix=STAGING, dir=folder):
-            pass
 
 
 def report_texts(result: Result | Report) -> dict[str, str]:
@@ -111,9 +101,7 @@ def write_report(result: Result | Report | Sequence[Result], path: str | Path, *
             _check_file(file, force)
         next(iter(files)).parent.mkdir(parents=True, exist_ok=True)
         for file, text in files.items():
-            staging = file.with_name(f"{STAGING}{file.name}-{os.getpid()}")
-            write_durably(staging, text)
-            staging.replace(file)
+            write_durably(file, text)
     except OSError as exc:
         raise ConfigError(f"{place} cannot be written: {exc.strerror or exc}; name another place") from exc
     return place

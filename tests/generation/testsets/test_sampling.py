@@ -34,7 +34,7 @@ def dated(**dates: object) -> tuple[Dataset, list[Chunk]]:
         name: Document(name, text, metadata={} if date is None else {"date": date}) for name, date in dates.items()
     }
     data = Dataset("x", "test", corpus, (), {})
-    return data, chunk(data, "fixed", size=60)
+    return data, chunk(data, "fixed", chunk_size=60)
 
 
 @pytest.mark.parametrize("how", ["random", "diverse"])
@@ -54,7 +54,7 @@ def test_diverse_meets_every_topic_before_any_twice() -> None:
 
 def test_diverse_covers_real_documents_better_than_chance() -> None:
     data = load_dataset("pydoc")
-    chunks = chunk(data, "recursive", size=256)
+    chunks = chunk(data, "recursive", chunk_size=256)
     embedder = load_embedder("wordllama")
     everything = embedder.encode([one.text for one in chunks])
 

@@ -68,4 +68,6 @@ def test_what_an_answer_states(claim: str, stated: bool) -> None:
 def test_negation_in_the_answer_is_respected_too() -> None:
     assert not states("The bridge is not safe.", "The bridge is safe.")
     assert states("The bridge is safe.", "The bridge is safe.")
-    assert claims_stated("The bridge isn't safe.", ["The bridge is safe.", "The bridge is not safe."]) == [False, True]
+    assert claims_stated([("The bridge isn't safe.", ["The bridge is safe.", "The bridge is not safe."])]) == [
+        [False, True]
+    ]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragbench.cache import bypassed
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.groundedness import claim_support, claim_supports
 
@@ -93,6 +94,35 @@ def test_unusual_answers_stay_in_range(answer: str) -> None:
 def test_many_at_once_are_the_same_numbers() -> None:
     pairs = [("The tower is tall.", [TOWER]), ("The Danube is long.", [RIVER, TOWER]), ("", [TOWER])]
     assert claim_supports(pairs) == [claim_support(*pair) for pair in pairs]
+
+
+def test_values_do_not_depend_on_order_or_company() -> None:
+    pairs = [
+        (f"{sentence} In {year} a {thing} was added.", [TOWER, RIVER])
+        for year, thing in ((1890, "lift"), (1900, "stair"), (1911, "clock"))
+        for sentence in ("The Tower of Paris opened.", "It has no roof", "Ten states border the Danube, a river.")
+    ]
+    with bypassed():
+        forward, backward = claim_supports(pairs), claim_supports(pairs[::-1])
+        alone = [claim_supports([pair])[0] for pair in pairs]
+    assert forward == backward[::-1] == alone
+
+
+def test_a_copied_sentence_needs_no_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr("ragbench.metrics.groundedness.support.vectors", asked.extend)
+    with bypassed():
+        assert claim_support("The tower is 330 metres tall and is not closed in winter.", [RIVER, TOWER]) > 0.9
+    assert asked == []
+
+
+def test_lines_that_are_only_wrapped_are_one_sentence() -> None:
+    wrapped = (
+        "The dam was built by the engineers of the old\nprovince of Varn, and it was opened in the\nspring of 1921."
+    )
+    claim = "The dam was built by the engineers of the old province of Varn"
+    whole = claim_support(claim, [wrapped.replace("\n", " ")], model="lexical")
+    assert claim_support(claim, [wrapped], model="lexical") == whole
 
 
 def test_one_text_instead_of_a_list_is_refused() -> None:

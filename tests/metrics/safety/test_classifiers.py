@@ -52,7 +52,7 @@ def test_its_harmful_class_is_the_score(model: Path) -> None:
     assert detector("ignore hello") > 0.9
     assert detector("hello") < 0.1
     assert detector("hello " * 500) < 0.5, "longer than the model reads"
-    assert detector.name == f"hf:{model}"
+    assert getattr(detector, "name", "") == f"hf:{model}"
     assert load_detector(f"hf:{model}#safe")("hello") > 0.9
 
 

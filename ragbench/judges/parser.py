@@ -1,4 +1,4 @@
-"""A judge's reply -> verdicts. The shapes below are the schema that is sent and the check of what comes back."""
+"""A judge's reply -> verdicts. The models below are both the schema that is sent and the validation of the reply."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
-from ragbench.prompts import UnreadableError as UnreadableError
-from ragbench.prompts import json_spans, without_thoughts
+from ragbench.prompts.replies import UnreadableError as UnreadableError
+from ragbench.prompts.replies import json_spans, without_thoughts
 
 _YES = {"supported", "correct", "useful", "equivalent"}
 _NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"}
@@ -24,14 +24,12 @@ def _as_verdict(value: object) -> object:
 
 def _as_number(value: object) -> object:
     """The number of a document; models without a schema also write null, "[2]", "Document 2" or [2, 3]."""
-    if value is None or value == []:
-        return 0
     if isinstance(value, list):
-        return _as_number(value[0])
+        return _as_number(value[0]) if value else 0
     if isinstance(value, str):
         digits = re.search(r"\d+", value)
         return int(digits[0]) if digits else 0
-    return value
+    return 0 if value is None else value
 
 
 _Verdict = Annotated[bool, BeforeValidator(_as_verdict), WithJsonSchema({"type": "boolean"})]
@@ -105,7 +103,7 @@ _FORMS: Mapping[str, type[BaseModel]] = {
     "context_recall": ContextRecall,
     "context_precision": ContextPrecision,
 }
-# Without this key an object is no verdict on the criterion.
+# An object without this key is not a verdict on the criterion.
 _KEY = {
     "correctness": "verdict",
     "relevance": "score",
@@ -141,12 +139,11 @@ def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
 def read_verdicts(reply: str, criteria: Sequence[str], *, cut: bool = False) -> dict[str, BaseModel | UnreadableError]:
     """The verdict on each criterion, or why it cannot be read.
 
-    A reply with several verdicts on a criterion is read where they agree; of two that disagree one may be quoted from
-    the text that is judged, so it is unreadable, as where the last is not complete. A reply with a broken JSON object
-    is not read at all: what it holds might be a verdict that the judged text planted. A criterion judged alone may lack
-    its name around the object, and correctness and relevance may be in plain words: "TRUE", "Yes", "Verdict: TRUE",
-    "Score: 0.25/1", "... [1]. TRUE". A reply that was `cut` at its limit is read only where it begins with its object:
-    in prose the judge had not come to its verdict, and an object in it may be one that it quotes.
+    Several verdicts on a criterion must agree (one of two that disagree may be quoted from the judged text), and the
+    last must be complete. A reply with a broken JSON object is unreadable: its content might be a verdict planted by
+    the judged text. A criterion judged alone may lack its name around the object, and correctness and relevance may be
+    in plain words: "TRUE", "Yes", "Verdict: TRUE", "Score: 0.25/1", "... [1]. TRUE". A reply that was `cut` at its
+    limit is read only where it begins with its object: an object within prose may be a quotation.
     """
     text = without_thoughts(reply)
     if cut and not _BEGINS_WITH_OBJECT.match(text):
@@ -201,20 +198,16 @@ def _verdict(
 
 
 def _decision(verdict: BaseModel) -> object:
-    """What two verdicts must have in common to agree: not their reasons."""
+    """The verdict without its reasons."""
     match verdict:
-        case Correctness():
-            return verdict.verdict
-        case Relevance():
-            return verdict.score
-        case Faithfulness():
-            return [claim.supported for claim in verdict.claims]
-        case ContextRecall():
-            return [statement.supported for statement in verdict.statements]
+        case Correctness(verdict=decision) | Relevance(score=decision):
+            return decision
+        case Faithfulness(claims=parts) | ContextRecall(statements=parts):
+            return [part.supported for part in parts]
     return [(one.number, one.useful) for one in getattr(verdict, "documents", ())]
 
 
-# Around the words anything but letters and line breaks, such as the asterisks of Markdown.
+# The words may be surrounded by anything but letters and line breaks, such as the asterisks of Markdown.
 _WORD = r"(true|false|yes|no|correct|incorrect)"
 _LABEL = r"(?:final )?(?:verdict|correctness)[^\w\n]+"
 _SCORE = r"(?:final )?(?:relevance )?(?:score|relevance)[^\w\n]+(\d+(?:\.\d+)?)(?:\s*(?:/|out of)\s*1(?:\.0+)?)?"
@@ -224,11 +217,11 @@ _BEGINS_WITH_OBJECT = re.compile(r"(?:```\w*\s*)?\[?\s*\{")
 
 
 def _in_words(criterion: str, text: str) -> list[str]:
-    """The verdicts that a text gives in plain words.
+    """The verdicts of a text in plain words.
 
-    One with its label ("Verdict: TRUE") has a line for itself or ends the text. A bare word is the first or the last
-    line, or the first or the last sentence; a bare number is all of the text. In other places they may be what the
-    judge quotes from an answer that says "output TRUE".
+    A labelled one ("Verdict: TRUE") is a line of its own or ends the text. A bare word is the first or last line, or
+    the first or last sentence; a bare number is the whole text. Elsewhere they may be quoted from an answer such as
+    "output TRUE".
     """
     if criterion not in _LABELLED:
         return []
@@ -257,15 +250,15 @@ def _in_words(criterion: str, text: str) -> list[str]:
             if tail:
                 found.append(next(filter(None, tail.groups())))
     if found and criterion == "correctness" and (hit := re.match(rf"[^\w\n]*{_WORD}\s*,", text, re.I)):
-        found.insert(0, hit[1])  # "No, it is not. TRUE": no verdict by itself, but one that may contradict
+        found.insert(0, hit[1])  # "No, it is not. TRUE": not a verdict by itself, but it may contradict one
     return found
 
 
 def rank_weighted_precision(useful: Sequence[bool]) -> float:
     """Rank-weighted precision of retrieved chunks, best first: range [0, 1], higher is better.
 
-    The mean, over the useful chunks, of the share of useful ones down to each: sum_k P@k u_k / sum_k u_k, where u_k
-    is 1 if the chunk at rank k is useful and P@k the share of useful ones among the first k. It is 1 if all useful
+    The mean, over the useful chunks, of the precision at their rank: sum_k P@k u_k / sum_k u_k, where u_k is 1 if the
+    chunk at rank k is useful and P@k the fraction of useful ones among the first k. It is 1 if all useful
     chunks come first, however many others follow, and 0 if none is useful. It is average precision over what was
     retrieved, as RAGAS defines context precision (Es et al. 2024); what was not retrieved plays no part.
 
@@ -274,12 +267,8 @@ def rank_weighted_precision(useful: Sequence[bool]) -> float:
     >>> round(rank_weighted_precision([True, False, True, False]), 4)
     0.8333
     """
-    hits, total = 0, 0.0
-    for rank, is_useful in enumerate(useful, 1):
-        if is_useful:
-            hits += 1
-            total += hits / rank
-    return total / hits if hits else 0.0
+    ranks = [rank for rank, is_useful in enumerate(useful, 1) if is_useful]
+    return sum(hits / rank for hits, rank in enumerate(ranks, 1)) / len(ranks) if ranks else 0.0
 
 
 def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, str]:
@@ -297,17 +286,26 @@ def score(verdict: BaseModel, chunk_ids: Sequence[str]) -> tuple[float | None, s
             if not verdict.claims:
                 return None, "the judge found no claim in the answer"
             claims = [(c.claim, c.reason, c.document, c.supported) for c in verdict.claims]
-            return _supported_share("claims", claims, chunk_ids)
+            return _supported("claims", claims, chunk_ids)
         case ContextRecall():
             statements = [(s.statement, s.reason, s.document, s.supported) for s in verdict.statements]
-            return _supported_share("statements", statements, chunk_ids)
+            return _supported("statements", statements, chunk_ids)
         case ContextPrecision():
-            return _usefulness(verdict.documents, chunk_ids)
+            by_number = {document.number: document for document in verdict.documents}
+            numbers = range(1, len(chunk_ids) + 1)
+            if missing := [number for number in numbers if number not in by_number]:
+                raise UnreadableError(f"context_precision: no verdict on document {', '.join(map(str, missing))}")
+            useful = [by_number[number].useful for number in numbers]
+            lines = [f"{sum(useful)} of {len(useful)} chunks useful"]
+            for number, (yes, chunk_id) in enumerate(zip(useful, chunk_ids, strict=True), 1):
+                why = f" ({reason})" if (reason := by_number[number].reason) else ""
+                lines.append(f"{number}. {'useful' if yes else 'not useful'} [{chunk_id}]{why}")
+            return rank_weighted_precision(useful), "\n".join(lines)
     raise TypeError(f"no value is defined for {type(verdict).__name__}")
 
 
 def unsupported_claims(verdict: BaseModel) -> tuple[str, ...]:
-    """The claims of an answer that the judge found in no document; () for any other criterion than faithfulness."""
+    """The claims of an answer that no document supports; () for other criteria than faithfulness."""
     if not isinstance(verdict, Faithfulness):
         return ()
     last = {_folded(claim.claim): claim for claim in verdict.claims}
@@ -318,39 +316,22 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _supported_share(
-    kind: str, said: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]
-) -> tuple[float, str]:
-    """Supported / all; of a claim that comes twice the last verdict counts.
+def _supported(kind: str, said: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]) -> tuple[float, str]:
+    """Supported / all; of a repeated claim the last verdict counts.
 
-    Support by a document that nobody saw contradicts itself, so the reply is unreadable, not a number.
+    Support by a document that was not shown contradicts itself, so the reply is unreadable.
     """
     last = {_folded(text): (text, reason, number, yes) for text, reason, number, yes in said}
     lines = {True: [], False: []}  # type: dict[bool, list[str]]
     for place, (text, reason, number, yes) in enumerate(last.values(), 1):
         if yes and not 1 <= number <= len(chunk_ids):
             raise UnreadableError(
-                f"{kind}: number {place} is said to be supported, by document {number}; {len(chunk_ids)} were shown"
+                f"{kind}: number {place} is supported by document {number}, but only {len(chunk_ids)} were shown"
             )
         why = f" [{chunk_ids[number - 1]}]" if yes else f" ({reason})" if reason else ""
         lines[yes].append(f"{place}. {text}{why}")
-    share = len(lines[True]) / len(last)
     explanation = [f"{len(lines[True])} of {len(last)} {kind} supported"]
     for yes, heading in ((False, "Unsupported"), (True, "Supported")):
         if lines[yes]:
             explanation += [f"{heading}:", *lines[yes]]
-    return share, "\n".join(explanation)
-
-
-def _usefulness(documents: Sequence[Usefulness], chunk_ids: Sequence[str]) -> tuple[float, str]:
-    by_number = {document.number: document for document in documents}
-    numbers = range(1, len(chunk_ids) + 1)
-    if missing := [number for number in numbers if number not in by_number]:
-        raise UnreadableError(f"context_precision: no verdict on document {', '.join(map(str, missing))}")
-    useful = [by_number[number].useful for number in numbers]
-    lines = [
-        f"{number}. {'useful' if by_number[number].useful else 'not useful'} [{chunk_ids[number - 1]}]"
-        + (f" ({by_number[number].reason})" if by_number[number].reason else "")
-        for number in numbers
-    ]
-    return rank_weighted_precision(useful), "\n".join([f"{sum(useful)} of {len(useful)} chunks useful", *lines])
+    return len(lines[True]) / len(last), "\n".join(explanation)

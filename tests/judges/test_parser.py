@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ragbench.judges import rank_weighted_precision
-from ragbench.judges.asking import NEEDS, REPLY_TOKENS
-from ragbench.judges.reading import UnreadableError, read_verdicts, reply_schema, score
-from ragbench.prompts import CRITERIA, REPLY_FORMS
+from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema, score
+from ragbench.judges.requests import NEEDS, REPLY_TOKENS
+from ragbench.prompts.judge_prompts import CRITERIA, REPLY_FORMS
 
 IDS = ("a#0", "b#0", "c#0")
 
@@ -186,9 +186,7 @@ def test_support_by_a_document_that_nobody_saw_is_unreadable_not_a_number(
     criterion: str, kind: str, document: int
 ) -> None:
     own = {**claim(1, "It is old.", True, document), "statement": "It is old."}
-    with pytest.raises(
-        UnreadableError, match=f"{kind}: number 1 is said to be supported, by document {document}; 3 were"
-    ):
+    with pytest.raises(UnreadableError, match=f"{kind}: number 1 is supported by document {document}, but only 3 were"):
         score(verdict_of({criterion: {kind: [own]}}, criterion), IDS)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ragbench.errors import ConfigError
-from ragbench.prompts import CITED, PROMPTS, check_prompt, fence_code, fill
+from ragbench.prompts.fences import fence_code
+from ragbench.prompts.generation_prompts import CITED, PROMPTS, check_prompt, fill
 
 
 @pytest.mark.parametrize("name", list(PROMPTS))

@@ -1,4 +1,4 @@
-"""Questions asked of a language model about chunks, and what becomes of each."""
+"""Questions drafted by a language model from chunks, and the checks of each."""
 
 from __future__ import annotations
 
@@ -11,27 +11,25 @@ from pydantic import BaseModel, ValidationError
 from ragbench import cache, llms
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, FailureKind, ModelError
-from ragbench.generation.testsets.checking import Words, duplicates, flaw, locate
-from ragbench.prompts import (
+from ragbench.generation.testsets.checks import Words, duplicates, flaw, locate
+from ragbench.prompts.generation_prompts import (
     LABELLING_SYSTEM,
     QUESTIONS,
     QUESTIONS_SCHEMA,
     SUPPORT,
     SUPPORT_SCHEMA,
-    UnreadableError,
     ask_for_questions,
     ask_for_support,
-    json_objects,
-    without_thoughts,
 )
-from ragbench.types import LLM, Chunk, Completion, Dataset, Embedder, Span
+from ragbench.prompts.replies import UnreadableError, json_objects, without_thoughts
+from ragbench.types import LLM, Chunk, Completion, Dataset, Embedder, LLMLike, Span
 
 MAX_OVERLAP = 0.5
-"""Share of a question's word triples that its chunk may hold. Of questions by people (SQuAD, CLAPNQ, PubMedQA) 2 to 6 %
-have more, of those by a model in the set of Smith & Troynikov 7 %."""
+"""Maximum fraction of a question's word trigrams that its chunk may contain. Of questions by people (SQuAD, CLAPNQ,
+PubMedQA) 2 to 6 % have more, of those by a model in the set of Smith & Troynikov 7 %."""
 
 MAX_SIMILARITY = 0.92
-"""Cosine (minilm) from which two questions are one. Read off SQuAD: at 0.93 they ask the same, at 0.90 not."""
+"""Cosine (minilm) from which two questions are the same. From SQuAD: at 0.93 they are, at 0.90 not."""
 
 _PER_QUESTION_TOKENS = 300
 _CHECK_TOKENS = 250
@@ -42,10 +40,10 @@ _Form = TypeVar("_Form", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A question with its answer and evidence, as a model wrote it about a chunk, and what became of it.
+    """A question with its answer and evidence, as a model wrote it about a chunk, and its state.
 
-    `state` is "accepted", or why not: see `ragbench.generation.testsets.STATES`; `reason` says it in words. A chunk
-    whose request failed, could not be read or gave no question has one draft with an empty `question`.
+    `state` is "accepted", or the kind of rejection (`ragbench.generation.testsets.STATES`), explained in `reason`. A
+    chunk whose request failed, could not be read or gave no question has one draft with an empty `question`.
     """
 
     chunk_id: str
@@ -84,38 +82,40 @@ class _Support(BaseModel):
 def generate_drafts(
     dataset: Dataset,
     chunks: Sequence[Chunk],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
-    checker: str | LLM | None = None,
+    checker: LLMLike | None = None,
     per_chunk: int = 2,
     max_overlap: float = MAX_OVERLAP,
     max_similarity: float = MAX_SIMILARITY,
     embedder: str | Embedder = "minilm",
     concurrency: int = 8,
 ) -> list[Draft]:
-    """Ask for `per_chunk` questions about each chunk and check each; in the order of the chunks.
+    """Draft `per_chunk` questions about each chunk and check each; in the order of the chunks.
 
-    What costs nothing comes first: form, yes/no questions, questions about "the passage", evidence that does not stand
-    in the chunk, questions that repeat the chunk. Then `checker` (default: `llm` itself) decides whether the question
-    can be understood alone and the chunk supports the answer; then duplicates, also of the dataset's own questions,
-    are found. What is left is "accepted".
+    Free checks come first: form, yes/no questions, questions about "the passage", evidence that is not in the chunk,
+    questions that repeat the chunk. Then `checker` (default: `llm` itself) decides whether the question can be
+    understood alone and the chunk supports the answer; then duplicates, also of the dataset's own questions, are found.
+    The remaining drafts are "accepted".
 
     Args:
-        max_overlap: the largest share of a question's word triples that its chunk may hold, in [0, 1].
-        max_similarity: from this cosine on two questions are one, in [0, 1]; the first one stays.
+        max_overlap: maximum fraction of a question's word trigrams that its chunk may contain, in [0, 1].
+        max_similarity: cosine from which two questions are the same, in [0, 1]; the first one is kept.
 
     Raises:
         ConfigError: a number out of range.
         ModelError: no request at all succeeded.
     """
-    for name, share in (("max_overlap", max_overlap), ("max_similarity", max_similarity)):
-        if not 0 <= share <= 1:
-            raise ConfigError(f"{name} is {share}; expected a number from 0 to 1")
-    writer = llms.load_llm(llm) if isinstance(llm, str) else llm
-    judge = writer if checker is None else llms.load_llm(checker) if isinstance(checker, str) else checker
+    for name, bound in (("max_overlap", max_overlap), ("max_similarity", max_similarity)):
+        if not 0 <= bound <= 1:
+            raise ConfigError(f"{name} is {bound}; expected a number from 0 to 1")
+    if not 1 <= per_chunk <= 10:
+        raise ConfigError(f"per_chunk is {per_chunk}; expected 1 to 10 questions per chunk")
+    writer = llms.load_llm(llm)
+    judge = writer if checker is None else llms.load_llm(checker)
     replies = llms.generate_many(
         writer,
-        _requests(dataset, chunks, per_chunk),
+        [ask_for_questions(chunk.text, per_chunk, dataset.corpus[chunk.doc_id].title) for chunk in chunks],
         system=LABELLING_SYSTEM,
         max_tokens=_PER_QUESTION_TOKENS * per_chunk + 100,
         schema=QUESTIONS_SCHEMA,
@@ -124,14 +124,13 @@ def generate_drafts(
         label="questions",
     )
     drafts = [draft for chunk, reply in zip(chunks, replies, strict=True) for draft in _read(chunk, reply, per_chunk)]
-    _refuse_total_failure(drafts, len(chunks))
+    if drafts and all(draft.state == "failed" for draft in drafts):
+        raise ModelError(f"none of the requests about {len(chunks)} chunks succeeded: {drafts[0].reason}")
     chunk_of = {chunk.chunk_id: chunk for chunk in chunks}
     words_of = {chunk.chunk_id: Words(chunk.text) for chunk in chunks}
-    drafts = [
-        _examined(draft, chunk_of[draft.chunk_id], words_of[draft.chunk_id], dataset, max_overlap) for draft in drafts
-    ]
+    drafts = [_checked(d, chunk_of[d.chunk_id], words_of[d.chunk_id], dataset, max_overlap) for d in drafts]
     drafts = _supported(drafts, words_of, judge, concurrency)
-    model = load_embedder(embedder) if isinstance(embedder, str) else embedder
+    model = load_embedder(embedder)
     left = [i for i, draft in enumerate(drafts) if draft.state == "open"]
     twins = duplicates([drafts[i].question for i in left], list(dataset.queries.values()), model, max_similarity)
     for i, twin in zip(left, twins, strict=True):
@@ -148,15 +147,9 @@ def prompts_name() -> str:
     return f"questions@{cache.digest(QUESTIONS, SUPPORT, LABELLING_SYSTEM)[:8]}"
 
 
-def _requests(dataset: Dataset, chunks: Sequence[Chunk], per_chunk: int) -> list[str]:
-    if not 1 <= per_chunk <= 10:
-        raise ConfigError(f"per_chunk is {per_chunk}; expected 1 to 10 questions per chunk")
-    return [ask_for_questions(chunk.text, per_chunk, dataset.corpus[chunk.doc_id].title) for chunk in chunks]
-
-
 def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
     blank = Draft(chunk.chunk_id, chunk.doc_id, model=reply.model)
-    if reply.failure is FailureKind.DRY_RUN:  # at most so many checks follow, on some 60 words each
+    if reply.failure is FailureKind.DRY_RUN:  # at most per_chunk checks follow, on some 60 words each
         unread = replace(blank, answer=llms.STAND_IN * 2, evidence=Span(chunk.doc_id, chunk.start, chunk.end))
         return [replace(unread, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)]
     if reply.error is not None or reply.finish == "refusal":
@@ -174,7 +167,7 @@ def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
 
 
 def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
-    """The last object of a reply that has this key, checked."""
+    """The last object of a reply that has this key, validated."""
     cut = " (it was cut at max_tokens)" if reply.finish == "length" else ""
     try:
         objects = [found for found in json_objects(without_thoughts(reply.text)) if key in found]
@@ -189,13 +182,8 @@ def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
         raise UnreadableError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}{cut}") from exc
 
 
-def _refuse_total_failure(drafts: Sequence[Draft], n_chunks: int) -> None:
-    if drafts and all(draft.state == "failed" for draft in drafts):
-        raise ModelError(f"none of the requests about {n_chunks} chunks succeeded: {drafts[0].reason}")
-
-
-def _examined(draft: Draft, chunk: Chunk, words: Words, dataset: Dataset, max_overlap: float) -> Draft:
-    """What can be told without a model."""
+def _checked(draft: Draft, chunk: Chunk, words: Words, dataset: Dataset, max_overlap: float) -> Draft:
+    """The draft after the checks that need no model."""
     if draft.state != "open" or draft.evidence is not None:
         return draft
     if found := flaw(draft.question, draft.answer, draft.quote, words, max_overlap):
@@ -203,9 +191,8 @@ def _examined(draft: Draft, chunk: Chunk, words: Words, dataset: Dataset, max_ov
     # A gold span cannot lie in a title: the format of the folder counts characters of the text alone.
     document = dataset.corpus[chunk.doc_id]
     title_end = max(0, len(document.full_text) - len(document.text) - chunk.start)
-    place = locate(draft.quote, words, title_end)
-    if place is None:
-        return replace(draft, state="unquoted", reason="the quoted evidence does not stand in the chunk")
+    if (place := locate(draft.quote, words, title_end)) is None:
+        return replace(draft, state="unquoted", reason="the quoted evidence is not in the chunk")
     return replace(draft, evidence=Span(chunk.doc_id, chunk.start + place[0], chunk.start + place[1]))
 
 

@@ -1,4 +1,4 @@
-"""Scores of the same questions answered from other contexts, comparable question by question."""
+"""Scores of context ablations: the same questions answered from other contexts."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def score_arms(
     *,
     embedder: str | Embedder = "minilm",
 ) -> pd.DataFrame:
-    """Tidy scores of each arm, named "<arm>_<measure>": query_id, measure, value.
+    """Tidy scores of each ablation, named "<ablation>_<measure>": query_id, measure, value.
 
-    The measures are those of `score_answers` and, of `judgements` (arm -> verdicts), those of `score_judgements`.
-    Unlike there, an abstention on an answerable question is 0 here: what an arm did not answer, it did not bring, and
-    the arms must be compared on the same questions. Unscored (NaN) stay failed requests, unreadable verdicts, questions
-    without the label, and those that an arm was not asked.
+    The measures are those of `score_answers` and, of `judgements` (name -> judgements), those of `score_judgements`.
+    Unlike there, an abstention on an answerable question is 0, so that all ablations are compared on the same
+    questions. Unscored (NaN) are failed requests, unreadable verdicts, questions without the label, and those that were
+    left out of an ablation.
 
     Args:
         arms: name -> its answers; `ragbench.generation.answer_arms` gives "oracle", "best_chunks" and "empty", and the
-            answers of the configuration itself belong beside them as "actual".
+            answers of the configuration itself are to be added as "actual".
 
     >>> from ragbench.types import Case
     >>> data = Dataset("demo", "test", {}, [Case("q", "When?", gold_facts=(("1889",),))], {})
@@ -42,7 +42,7 @@ def score_arms(
     import pandas as pd
 
     needed = any(case.reference_answer for case in dataset.cases)
-    model = load_embedder(embedder) if isinstance(embedder, str) and needed else embedder
+    model = load_embedder(embedder) if needed else embedder
     labelled = {
         "semantic_similarity": {case.query_id for case in dataset.cases if case.reference_answer},
         "token_f1": {case.query_id for case in dataset.cases if case.reference_answer},

@@ -1,26 +1,28 @@
-"""judge: answers in, judgements out, in as few requests as can be."""
+"""`judge`: the judgement of single answers by criteria."""
 
 from __future__ import annotations
 
 import re
 import statistics
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
-from ragbench.judges.asking import LONGEST_ANSWER, NEEDS, REPLY_TOKENS, Material, write_request
-from ragbench.judges.reading import UnreadableError, read_verdicts, reply_schema, score, unsupported_claims
-from ragbench.prompts import CRITERIA, JUDGE_SYSTEM, read_outcome
-from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Judgement
+from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema, score, unsupported_claims
+from ragbench.judges.requests import MAX_ANSWER, NEEDS, REPLY_TOKENS, Material, write_request
+from ragbench.prompts.judge_prompts import CRITERIA, JUDGE_SYSTEM
+from ragbench.prompts.replies import read_outcome
+from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Judgement, LLMLike
 
 SAMPLING_TEMPERATURE = 0.7
-"""The temperature of repeated samples; a single verdict is asked for at 0."""
+"""The temperature of repeated samples; a single judgement is requested at 0."""
 
-MODES = ("together", "apart")
+MODES = ("combined", "per_criterion")
+_OLD_MODES = {"together": "combined", "apart": "per_criterion"}
 
-# Five verdicts with their reasons are a long reply for a local model.
+# Five judgements with their reasons are a long reply for a local model.
 _TIMEOUT_S = 600.0
 
 
@@ -36,7 +38,7 @@ class _Request:
 
 @dataclass(slots=True)
 class _Sample:
-    """What became of one sample of one verdict."""
+    """The result of one sample of one judgement."""
 
     value: float | None = None
     explanation: str = ""
@@ -54,46 +56,46 @@ _Samples = dict[tuple[int, str, int], _Sample]  # answer, criterion, sample
 def judge(
     answers: Sequence[Answer],
     criterion: str | Sequence[str],
-    llm: str | LLM,
+    llm: LLMLike,
     *,
     dataset: Dataset,
     chunks: Sequence[Chunk],
     n_samples: int = 1,
     concurrency: int = 8,
-    mode: str = "together",
+    mode: str = "combined",
     allow_same_model: bool = False,
 ) -> list[Judgement]:
     """Have a language model judge answers by one or several criteria; each value is in [0, 1], higher is better.
 
-    - "correctness": does the answer say the same as the reference answer? 1 or 0.
+    - "correctness": does the answer agree with the reference answer? 1 or 0.
     - "relevance": does it address the question? 0, 0.25, 0.5, 0.75 or 1; truth plays no part.
-    - "faithfulness": the share of its claims that the retrieved chunks support (hallucination is 1 minus this); the
-      explanation lists the unsupported ones, and the chunk that supports each other one.
-    - "context_recall": the share of the reference answer's statements that the retrieved chunks support.
+    - "faithfulness": the fraction of its claims that the retrieved chunks support (hallucination is 1 minus this); the
+      explanation lists the unsupported claims, and for each other one the chunk that supports it.
+    - "context_recall": the fraction of the reference answer's statements that the retrieved chunks support.
     - "context_precision": useful chunks first? See `rank_weighted_precision`. Useful is what the right answer needs:
       the reference answer where there is one.
 
-    The texts are in `ragbench.prompts.judging`. An answer, and all else that is not ours, stands between tags that it
-    cannot close. Of an answer the judge sees the first 12,000 characters; the explanation says so where there is more.
+    The prompts are in `ragbench.prompts.judge_prompts`. Foreign text, such as the answer, is between tags that it
+    cannot close. The judge sees the first 12,000 characters of an answer; the explanation notes where there is more.
 
-    What is not asked of the judge has its `state` and no request: an abstention, a refusal or an empty answer is
-    "abstained" and a failed one "generation_failed" by the criteria that look at the answer (those of the context are
-    judged all the same); without a reference answer, what needs one is "no_reference"; where nothing was retrieved
-    faithfulness is unscored and the context criteria are 0, "retrieval_empty" all. What the judge says may be
-    "unreadable", after one attempt at repair, or not come at all, "judge_failed". Unscored is None, never 0.
+    Some judgements need no request and have a `state`: an abstention, a refusal or an empty answer is "abstained" and a
+    failed one "generation_failed" by the criteria that look at the answer (those of the context are judged all the
+    same); a criterion that needs a missing reference answer is "no_reference"; where nothing was retrieved faithfulness
+    is unscored and the context criteria are 0, all "retrieval_empty". A reply is "unreadable" after one attempt at
+    repair; a request without a reply is "judge_failed". Unscored is None, never 0.
 
     Args:
-        answers: what to judge, from `generate_answers` or any system; several answers to one question may stand in it.
+        answers: from `generate_answers` or any system; several answers to one question are allowed.
         criterion: one or several of the above.
         llm: the judge: a name such as "anthropic:<model>", or an `LLM`. A JudgeWarning is given where it also wrote
-            the answers, for models prefer their own.
+            the answers, because models prefer their own.
         dataset: the questions and reference answers.
         chunks: what the answers' contexts name; not looked at by "correctness" and "relevance".
-        n_samples: how often each verdict is asked for. Of several, at temperature 0.7, `value` is the mean of those
+        n_samples: number of samples of each judgement. With several, at temperature 0.7, `value` is the mean of those
             that can be read, `samples` holds each, and the explanation gives their standard deviation.
-        concurrency: how many requests wait at a time.
-        mode: "together" asks for all criteria of an answer in one request; "apart" asks for each in its own, which
-            costs as many times more and lets no verdict colour another. `agreement` compares the two.
+        concurrency: maximum number of requests at a time.
+        mode: "combined" requests all criteria of an answer at once; "per_criterion" requests each by itself, which
+            costs more and keeps the judgements independent. `agreement` compares the two.
         allow_same_model: no warning where the judge also wrote the answers.
 
     Returns:
@@ -103,101 +105,87 @@ def judge(
         ConfigError: an unknown criterion, mode or model, a number below 1.
         DataError: an answer to a question, or from a chunk, that is not there.
     """
-    criteria = _checked_criteria(criterion)
-    for name, number in (("n_samples", n_samples), ("concurrency", concurrency)):
-        if number < 1:
-            raise ConfigError(f"{name} is {number}; expected 1 or more")
-    if mode not in MODES:
-        raise ConfigError(unknown("mode", mode, MODES))
-    materials = materials_of(answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria))
-    model = llms.load_llm(llm) if isinstance(llm, str) else llm
-    if not allow_same_model:
-        warn_of_same_model(answers, model)
-
-    decided: dict[tuple[int, str], Judgement] = {}
-    requests: list[_Request] = []
-    for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
-        for name in criteria:
-            if known := _without_asking(answer, material, name):
-                decided[i, name] = known
-        still_open = tuple(name for name in criteria if (i, name) not in decided)
-        groups = [still_open] if mode == "together" and still_open else [(name,) for name in still_open]
-        for group in groups:
-            prompt = write_request(group, material)
-            requests += [_Request(i, sample, group, prompt) for sample in range(n_samples)]
-
-    samples: _Samples = {}
-    temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
-    unread = _ask(model, requests, materials, samples, temperature, concurrency)
-    _ask(model, unread, materials, samples, temperature, concurrency, repair=True)
-
-    judgements = []
-    for i, answer in enumerate(answers):
-        for name in criteria:
-            if (i, name) in decided:
-                judgements.append(decided[i, name])
-            else:
-                own = [samples[i, name, sample] for sample in range(n_samples)]
-                cut = "answer" in NEEDS[name] and len(answer.text) > LONGEST_ANSWER
-                judgements.append(_judgement(answer, name, own, model.name, cut=cut))
-    _warn_of_failures(judgements)
-    return judgements
-
-
-def verdicts(
-    materials: Sequence[Material], criterion: str, llm: LLM, *, n_samples: int = 1, concurrency: int = 8
-) -> list[list[float | None]]:
-    """For each material the values of its samples, whatever it holds: nothing is decided without asking."""
-    samples: _Samples = {}
-    requests = [
-        _Request(i, sample, (criterion,), write_request((criterion,), material))
-        for i, material in enumerate(materials)
-        for sample in range(n_samples)
-    ]
-    temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
-    unread = _ask(llm, requests, materials, samples, temperature, concurrency)
-    _ask(llm, unread, materials, samples, temperature, concurrency, repair=True)
-    return [[samples[i, criterion, sample].value for sample in range(n_samples)] for i in range(len(materials))]
-
-
-def judgeable(answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: Sequence[Chunk]) -> list[Material]:
-    """The material of each answer that a judge would be asked about."""
-    materials = materials_of(answers, dataset, chunks)
-    return [
-        material
-        for answer, material in zip(answers, materials, strict=True)
-        if _without_asking(answer, material, criterion) is None
-    ]
-
-
-def _checked_criteria(criterion: str | Sequence[str]) -> tuple[str, ...]:
     criteria = (criterion,) if isinstance(criterion, str) else tuple(dict.fromkeys(criterion))
     if not criteria:
         raise ConfigError(f"no criterion is given; expected one or several of {', '.join(CRITERIA)}")
     for name in criteria:
         if name not in CRITERIA:
             raise ConfigError(unknown("criterion", name, CRITERIA))
-    return criteria
+    for name, number in (("n_samples", n_samples), ("concurrency", concurrency)):
+        if number < 1:
+            raise ConfigError(f"{name} is {number}; expected 1 or more")
+    if mode in _OLD_MODES:
+        warnings.warn(f"mode={mode!r} is now {_OLD_MODES[mode]!r}", DeprecationWarning, stacklevel=2)
+        mode = _OLD_MODES[mode]
+    if mode not in MODES:
+        raise ConfigError(unknown("mode", mode, MODES))
+    materials = materials_of(answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria))
+    model = llms.load_llm(llm)
+    if not allow_same_model:
+        warn_of_same_model(answers, model)
+
+    decided: dict[tuple[int, str], Judgement] = {}
+    groups: list[tuple[int, tuple[str, ...]]] = []
+    for i, (answer, material) in enumerate(zip(answers, materials, strict=True)):
+        for name in criteria:
+            if known := _without_request(answer, material, name):
+                decided[i, name] = known
+        if still_open := tuple(name for name in criteria if (i, name) not in decided):
+            groups += [(i, still_open)] if mode == "combined" else [(i, (name,)) for name in still_open]
+    samples = _sampled(model, groups, materials, n_samples, concurrency)
+    for i, names in groups:
+        for name in names:
+            cut = "answer" in NEEDS[name] and len(answers[i].text) > MAX_ANSWER
+            own = [samples[i, name, sample] for sample in range(n_samples)]
+            decided[i, name] = _judgement(answers[i], name, own, model.name, cut=cut)
+    judgements = [decided[i, name] for i in range(len(answers)) for name in criteria]
+    for state in ("judge_failed", "unreadable"):
+        if lost := [judgement for judgement in judgements if judgement.state == state]:
+            warnings.warn(
+                f"{len(lost)} of {len(judgements)} judgements are unscored, {state}; the first, {lost[0].criterion} of "
+                f"query {lost[0].query_id!r}: {lost[0].explanation}",
+                DataWarning,
+                stacklevel=2,
+            )
+    return judgements
+
+
+def verdicts(
+    materials: Sequence[Material], criterion: str, llm: LLM, *, n_samples: int = 1, concurrency: int = 8
+) -> list[list[float | None]]:
+    """For each material the values of its samples; every material is sent to the judge."""
+    samples = _sampled(llm, [(i, (criterion,)) for i in range(len(materials))], materials, n_samples, concurrency)
+    return [[samples[i, criterion, sample].value for sample in range(n_samples)] for i in range(len(materials))]
+
+
+def judgeable(answers: Sequence[Answer], criterion: str, dataset: Dataset, chunks: Sequence[Chunk]) -> list[Material]:
+    """The material of each answer that needs a request."""
+    materials = materials_of(answers, dataset, chunks)
+    return [
+        material
+        for answer, material in zip(answers, materials, strict=True)
+        if _without_request(answer, material, criterion) is None
+    ]
 
 
 def materials_of(
     answers: Sequence[Answer], dataset: Dataset, chunks: Sequence[Chunk], *, contexts: bool = True
 ) -> list[Material]:
-    """What a verdict on each answer may rest on; without `contexts` their texts are neither needed nor looked up."""
+    """The material for the judgement of each answer; without `contexts` their texts are not looked up."""
     cases = {case.query_id: case for case in dataset.cases}
     texts = {chunk.chunk_id: chunk.text for chunk in chunks}
     materials = []
     for answer in answers:
         if answer.query_id not in cases:
             raise DataError(
-                f"there is an answer to query {answer.query_id!r}, which is none of the {len(cases)} of {dataset!r}; "
+                f"there is an answer to query {answer.query_id!r}, which is not among the {len(cases)} of {dataset!r}; "
                 "pass the dataset that was answered"
             )
         own = {passage.passage_id: passage.text for passage in answer.passages} or texts
         named = answer.contexts if contexts else ()
         if missing := [chunk_id for chunk_id in named if chunk_id not in own]:
             raise DataError(
-                f"the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is no id among the "
+                f"the answer to query {answer.query_id!r} has the context {missing[0]!r}, which is not among the "
                 f"{len(own)} chunks; was it answered from another chunking? Pass the chunks that it was answered from"
             )
         case = cases[answer.query_id]
@@ -207,8 +195,8 @@ def materials_of(
     return materials
 
 
-def _without_asking(answer: Answer, material: Material, criterion: str) -> Judgement | None:
-    """The judgement that needs no judge; None if one must be asked."""
+def _without_request(answer: Answer, material: Material, criterion: str) -> Judgement | None:
+    """The judgement that needs no judge; None if a request is needed."""
     needs = NEEDS[criterion]
     value, state, why = None, "", ""
     if "answer" in needs and answer.failed:
@@ -225,12 +213,32 @@ def _without_asking(answer: Answer, material: Material, criterion: str) -> Judge
 
 
 def no_answer(answer: Answer) -> str:
-    """How an answer is none, in words; "" if it is one."""
+    """Why a text is not an answer; "" if it is one."""
     if not answer.text.strip():
         return "the answer is empty"
     outcome = answer.outcome if answer.outcome in {"no_results", "blocked"} else read_outcome(answer.text)
-    said = {"no_results": "the answer says that it has none", "blocked": "the answer is a refusal"}
-    return said.get(outcome, "")
+    return {"no_results": "the answer is an abstention", "blocked": "the answer is a refusal"}.get(outcome, "")
+
+
+def _sampled(
+    llm: LLM,
+    groups: Sequence[tuple[int, tuple[str, ...]]],
+    materials: Sequence[Material],
+    n_samples: int,
+    concurrency: int,
+) -> _Samples:
+    """The samples of each (answer, criteria), after one repair of the replies that could not be read."""
+    samples: _Samples = {}
+    requests = [
+        _Request(i, sample, names, prompt)
+        for i, names in groups
+        for prompt in [write_request(names, materials[i])]
+        for sample in range(n_samples)
+    ]
+    temperature = SAMPLING_TEMPERATURE if n_samples > 1 else 0.0
+    unread = _ask(llm, requests, materials, samples, temperature, concurrency)
+    _ask(llm, unread, materials, samples, temperature, concurrency, repair=True)
+    return samples
 
 
 def _ask(
@@ -243,7 +251,7 @@ def _ask(
     *,
     repair: bool = False,
 ) -> list[_Request]:
-    """Send requests, fill in `samples`, and return the requests that repair what could not be read."""
+    """Send requests, fill in `samples`, and return the repair requests for the replies that could not be read."""
     unread = []
     for criteria in dict.fromkeys(request.criteria for request in requests):
         group = [request for request in requests if request.criteria == criteria]
@@ -261,17 +269,16 @@ def _ask(
             label=f"{'repair of ' if repair else ''}{', '.join(criteria)}",
         )
         for request, completion in zip(group, completions, strict=True):
-            problems = _take(request, completion, materials[request.answer], samples)
-            if problems:
-                problem = "; ".join(dict.fromkeys(problems.values()))
-                names = tuple(problems)
-                prompt = write_request(names, materials[request.answer], problem=problem, reply=completion.text)
-                unread.append(_Request(request.answer, request.sample, names, prompt))
+            material = materials[request.answer]
+            if problems := _take(request, completion, material, samples):
+                problem, names = "; ".join(dict.fromkeys(problems.values())), tuple(problems)
+                prompt = write_request(names, material, problem=problem, reply=completion.text)
+                unread.append(replace(request, criteria=names, prompt=prompt))
     return unread
 
 
 def _take(request: _Request, completion: Completion, material: Material, samples: _Samples) -> dict[str, str]:
-    """Enter one completion into `samples`; criterion -> problem of what could not be read."""
+    """Add one completion to `samples`; criterion -> problem where it could not be read."""
     failure = completion.error or ("the judge refused to judge" if completion.finish == "refusal" else None)
     verdicts = {} if failure else read_verdicts(completion.text, request.criteria, cut=completion.finish == "length")
     problems = {}
@@ -301,11 +308,11 @@ def _take(request: _Request, completion: Completion, material: Material, samples
 def _judgement(answer: Answer, criterion: str, samples: Sequence[_Sample], name: str, *, cut: bool) -> Judgement:
     values = [sample.value for sample in samples]
     read = [value for value in values if value is not None]
-    # Where some samples can be read the verdict is scored; where none can, the first one says why.
+    # Where some samples can be read the judgement is scored; where none can, the first one gives the reason.
     first = next((sample for sample in samples if sample.value is not None), samples[0])
     lines = []
     if cut:
-        lines.append(f"Judged by the first {LONGEST_ANSWER} of {len(answer.text)} characters.")
+        lines.append(f"Judged by the first {MAX_ANSWER} of {len(answer.text)} characters.")
     if len(samples) > 1:
         spread = f", standard deviation {statistics.stdev(read):.3f}" if len(read) > 1 else ""
         lines.append(f"Mean of {len(read)} of {len(samples)} samples{spread}.")
@@ -337,29 +344,13 @@ def _spellings(names: Iterable[str]) -> dict[str, str]:
 
 
 def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
-    """To be called by what a user calls: the warning points two frames up."""
+    """For functions that the user calls: the warning points two frames up."""
     generators = _spellings(sorted({answer.usage.model for answer in answers if answer.usage is not None}))
     same = generators.keys() & _spellings([llm.name]).keys()
     if same:
         warnings.warn(
             f"the judge {llm.name!r} is the model that wrote the answers ({generators[min(same)]!r}), and models "
-            "prefer their own answers; take another judge, or pass allow_same_model=True if that is what you study",
+            "prefer their own answers; use another judge, or pass allow_same_model=True to study this",
             JudgeWarning,
             stacklevel=3,
         )
-
-
-def _warn_of_failures(judgements: Sequence[Judgement]) -> None:
-    """Each judgement says what became of it; this makes sure that nobody has to look for it."""
-    count: Mapping[str, list[Judgement]] = {
-        state: [judgement for judgement in judgements if judgement.state == state]
-        for state in ("judge_failed", "unreadable")
-    }
-    for state, lost in count.items():
-        if lost:
-            warnings.warn(
-                f"{len(lost)} of {len(judgements)} judgements are unscored, {state}; the first, {lost[0].criterion} of "
-                f"query {lost[0].query_id!r}: {lost[0].explanation}",
-                DataWarning,
-                stacklevel=3,
-            )

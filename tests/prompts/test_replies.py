@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.prompts import CITED, CONCISE, NO_ANSWER, PLAIN, read_outcome, without_thoughts
+from ragbench.prompts.generation_prompts import CITED, CONCISE, PLAIN
+from ragbench.prompts.replies import NO_ANSWER, read_outcome, without_thoughts
 
 ABSTENTIONS = [
     "",

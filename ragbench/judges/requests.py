@@ -1,18 +1,19 @@
-"""What a judge is asked about one answer: the material, the criteria, the form of the reply."""
+"""The request to judge one answer: the material, the criteria, the form of the reply."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragbench.prompts import CRITERIA, REPAIR, REPLY_FORMS, fence, fence_code, numbered
+from ragbench.prompts.fences import fence, fence_code, numbered
+from ragbench.prompts.judge_prompts import CRITERIA, REPAIR, REPLY_FORMS
 
-LONGEST_ANSWER = 12_000
-"""Characters of an answer that a judge sees, some 2,000 words; beyond, claims outgrow any reply that can be read."""
+MAX_ANSWER = 12_000
+"""Characters of an answer that a judge sees, some 2,000 words; the claims of more would not fit into a reply."""
 
 MAX_CLAIMS = 30
 
-# What a criterion is judged by. No criterion sees more than it needs when it is judged alone.
+# The material of each criterion. A criterion judged alone sees nothing else.
 NEEDS = {
     "correctness": {"reference", "answer"},
     "relevance": {"answer"},
@@ -21,7 +22,7 @@ NEEDS = {
     "context_precision": {"documents", "reference"},
 }
 
-# The longest reply that each criterion can take, in tokens: 30 claims with their reasons, verdicts on 20 documents.
+# The maximum reply for each criterion in tokens: 30 claims with their reasons, judgements of 20 documents.
 REPLY_TOKENS = {
     "correctness": 300,
     "relevance": 300,
@@ -30,12 +31,12 @@ REPLY_TOKENS = {
     "context_precision": 1200,
 }
 
-_LONGEST_SHOWN_REPLY = 4000
+_MAX_SHOWN_REPLY = 4000
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """All that the verdicts on one answer may rest on; `reference` is None where there is none."""
+    """The material for the judgement of one answer; `reference` is None where there is none."""
 
     question: str
     answer: str
@@ -47,10 +48,10 @@ class Material:
 def write_request(criteria: Sequence[str], material: Material, *, problem: str = "", reply: str = "") -> str:
     """One request for these criteria; with `problem` the repair of an earlier `reply` that could not be read."""
     needed = set().union(*(NEEDS[criterion] for criterion in criteria))
-    answer = material.answer[:LONGEST_ANSWER] if "answer" in needed else ""
+    answer = material.answer[:MAX_ANSWER] if "answer" in needed else ""
     reference = (material.reference or "") if "reference" in needed else ""
     documents = material.documents if "documents" in needed else ()
-    reply = reply[-_LONGEST_SHOWN_REPLY:]
+    reply = reply[-_MAX_SHOWN_REPLY:]
     code = fence_code([material.question, answer, reference, reply, *documents])
 
     parts = [f"Question:\n{fence('question', material.question, code)}"]
@@ -59,7 +60,7 @@ def write_request(criteria: Sequence[str], material: Material, *, problem: str =
     if reference:
         parts.append(f"Reference answer:\n{fence('reference', reference, code)}")
     if "answer" in needed:
-        cut = f"\n(Only the first {LONGEST_ANSWER} characters of the answer.)" if answer != material.answer else ""
+        cut = f"\n(Only the first {MAX_ANSWER} characters of the answer.)" if answer != material.answer else ""
         parts.append(f"Answer to judge; the numbers in brackets cite documents:\n{fence('answer', answer, code)}{cut}")
     parts.append("Decide this:" if len(criteria) == 1 else f"Decide these {len(criteria)} things, each by itself:")
     for criterion in criteria:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning
 from ragbench.judges import SAMPLING_TEMPERATURE, judge
-from ragbench.judges.asking import LONGEST_ANSWER
+from ragbench.judges.requests import MAX_ANSWER
 from ragbench.llms import ScriptedLLM
-from ragbench.prompts import CRITERIA, JUDGE_SYSTEM, NO_ANSWER
+from ragbench.prompts.judge_prompts import CRITERIA, JUDGE_SYSTEM
+from ragbench.prompts.replies import NO_ANSWER
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, Judgement
 
 ALL = list(CRITERIA)
@@ -115,11 +117,13 @@ def test_each_criterion_can_be_judged_alone(criterion: str) -> None:
     assert asked_for(llm.prompts[0]) == [criterion]
 
 
-def test_apart_asks_once_per_criterion_and_together_agrees_here() -> None:
+@pytest.mark.parametrize("mode", ["per_criterion", "apart"])
+def test_one_request_per_criterion(mode: str) -> None:
     llm = ScriptedLLM(obedient)
-    apart = run(GOOD, ALL, llm, mode="apart")
+    with pytest.warns(DeprecationWarning, match="now 'per_criterion'") if mode == "apart" else nullcontext():
+        judged = run(GOOD, ALL, llm, mode=mode)
     assert [asked_for(prompt) for prompt in llm.prompts] == [[name] for name in ALL]
-    assert {name: judgement.value for name, judgement in apart.items()} == VALUES
+    assert {name: judgement.value for name, judgement in judged.items()} == VALUES
 
 
 @pytest.mark.parametrize(
@@ -177,9 +181,9 @@ def test_the_order_is_by_answer_then_by_criterion() -> None:
     [
         (Answer("q0", ""), "abstained", "the answer is empty"),
         (Answer("q0", "  \n"), "abstained", "the answer is empty"),
-        (Answer("q0", NO_ANSWER), "abstained", "the answer says that it has none"),
-        (Answer("q0", "The documents do not say when.", outcome="success"), "abstained", "says that it has none"),
-        (Answer("q0", "Keine Angabe.", outcome="no_results"), "abstained", "says that it has none"),
+        (Answer("q0", NO_ANSWER), "abstained", "the answer is an abstention"),
+        (Answer("q0", "The documents do not say when.", outcome="success"), "abstained", "is an abstention"),
+        (Answer("q0", "Keine Angabe.", outcome="no_results"), "abstained", "is an abstention"),
         (Answer("q0", "I'm sorry, but I can't help with that."), "abstained", "a refusal"),
         (Answer("q0", "Blocked by policy.", outcome="blocked"), "abstained", "a refusal"),
         (Answer("q0", "", outcome="failed", error="429"), "generation_failed", "the answer failed: 429"),
@@ -266,9 +270,9 @@ def test_an_answer_of_10000_words_is_judged_by_its_beginning_which_is_said() -> 
     assert len(text.split()) == 10_000
     llm = ScriptedLLM(obedient)
     found = run(Answer("q0", text, ("rail#0", "tea#0")), ALL, llm)
-    assert text[:LONGEST_ANSWER] in llm.prompts[0]
-    assert text[: LONGEST_ANSWER + 1] not in llm.prompts[0]
-    assert f"(Only the first {LONGEST_ANSWER} characters of the answer.)" in llm.prompts[0]
+    assert text[:MAX_ANSWER] in llm.prompts[0]
+    assert text[: MAX_ANSWER + 1] not in llm.prompts[0]
+    assert f"(Only the first {MAX_ANSWER} characters of the answer.)" in llm.prompts[0]
     for name, judgement in found.items():
         said = f"Judged by the first 12000 of {len(text)} characters." in judgement.explanation
         assert said == (not name.startswith("context_"))
@@ -424,7 +428,7 @@ def test_another_model_or_none_gives_no_warning(usage: Completion | None) -> Non
         ([], {}, "no criterion is given"),
         ("relevance", {"n_samples": 0}, "n_samples is 0; expected 1 or more"),
         ("relevance", {"concurrency": 0}, "concurrency is 0"),
-        ("relevance", {"mode": "together "}, "unknown mode 'together '; did you mean 'together'"),
+        ("relevance", {"mode": "combine"}, "unknown mode 'combine'; did you mean 'combined'"),
     ],
 )
 def test_bad_options_are_refused(criterion: str | list[str], options: dict[str, Any], message: str) -> None:
@@ -435,8 +439,8 @@ def test_bad_options_are_refused(criterion: str | list[str], options: dict[str, 
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (Answer("q9", "x"), "'q9', which is none of the 2 of .*; pass the dataset that was answered"),
-        (Answer("q0", "x", ("rail#7",)), "context 'rail#7', which is no id among the 2 chunks; .*Pass the chunks"),
+        (Answer("q9", "x"), "'q9', which is not among the 2 of .*; pass the dataset that was answered"),
+        (Answer("q0", "x", ("rail#7",)), "context 'rail#7', which is not among the 2 chunks; .*Pass the chunks"),
     ],
 )
 def test_answers_to_other_questions_or_from_other_chunks_are_refused(answer: Answer, message: str) -> None:
@@ -457,7 +461,7 @@ def test_each_request_is_counted_once_whatever_it_asks_for() -> None:
     [request] = found[ALL[0]].usage
     words = len(f"{JUDGE_SYSTEM} {llm.prompts[0]}".split())
     assert (request.model, request.input_tokens, request.text) == ("scripted:test", words, "")
-    apart = run(GOOD, ALL, ScriptedLLM(obedient), mode="apart")
+    apart = run(GOOD, ALL, ScriptedLLM(obedient), mode="per_criterion")
     assert [len(apart[name].usage) for name in ALL] == [1] * 5
     repaired = run(GOOD, "correctness", ScriptedLLM(["nonsense", VERDICTS["correctness"]]))
     assert [one.output_tokens for one in repaired["correctness"].usage] == [1, 5]

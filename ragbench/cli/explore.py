@@ -1,0 +1,51 @@
+"""`ragbench explore`: every question of one result, or of two side by side, as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragbench.cli.speaking import clean_errors, shown
+
+
+def explore_command(
+    results: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS...", help="The folder of a sweep, or folders of single results.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file.")] = Path("explore.html"),
+    baseline: Annotated[str, typer.Option(help="Name of the result A; the first by name unless given.")] = "",
+    contender: Annotated[str, typer.Option(help="Name of the result B; the best of the others unless given.")] = "",
+    measure: Annotated[str, typer.Option(help="Compared by this; what ranks the leaderboard unless given.")] = "",
+    test_set: Annotated[str, typer.Option(help="The test set, where it cannot be found by its name.")] = "",
+    corpus: Annotated[str, typer.Option(help="Its documents, where the test set holds none.")] = "",
+    claims: Annotated[bool, typer.Option("--claims", help="Check claims now: some 40 s per 100 answers.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+) -> None:
+    """Look at every question: what two configurations answered, from which contexts, and what each missed.
+
+    Writes one HTML file that needs no network: a plot of A against B (a sorted one for a single result), filters by
+    category, cause, outcome and text, and for each question the contexts with gold evidence highlighted. Questions that
+    you tick there are downloaded as a test set. The file holds documents as they are: mind whom you give it to.
+    """
+    with clean_errors():
+        from ragbench.datasets import load_dataset
+        from ragbench.evaluation import Result, load_result, load_results
+        from ragbench.evaluation.folder import FILES
+        from ragbench.report.evaluation import check_output
+        from ragbench.report.explorer import explore
+
+        check_output(output, force=force)
+        found: list[Result] = []
+        for place in results:
+            single = place.is_file() or any((place / name).exists() for name in (*FILES, "report.json"))
+            found += [load_result(place)] if single else load_results(place)
+        if len(results) > 1 and len(found) == len(results):  # in the order that they are named
+            baseline, contender = baseline or found[0].name, contender or found[1].name
+        dataset = load_dataset(test_set, corpus=corpus) if test_set else None
+        explorer = explore(found, baseline, contender, measure=measure, dataset=dataset, claims=claims)
+        explorer.write(output, force=force)
+        for sentence in (explorer.conclusion, *explorer.data["notes"]):
+            typer.echo(sentence)
+        typer.echo(f"Written to {shown(output)}")

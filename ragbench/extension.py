@@ -1,0 +1,95 @@
+"""Objects of a user that are named "package.module:attribute": a retriever, a chunker, a language model, ...
+
+Wherever ragbench takes the name of one of its own, it takes such a name too, in grids, notebooks and commands. The
+module is imported when it is named, and never otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import ConfigError
+
+FORM = "package.module:attribute"
+
+_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+
+
+def is_import(name: object, own: Collection[str] = (), folder: str | Path = "") -> bool:
+    """Whether a name is "package.module:attribute", of a package that can be found; nothing is imported.
+
+    Args:
+        name: what the user wrote.
+        own: prefixes that are ragbench's own, such as "dense" of "dense:minilm".
+        folder: where modules are also looked for; "" means the working directory.
+
+    >>> is_import("json:loads"), is_import("dense:minilm", ["dense"]), is_import("no_such_module:answer")
+    (True, False, False)
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name.partition(":")[0] in own:
+        return False
+    top = name.partition(":")[0].partition(".")[0]
+    with searched(folder):
+        try:
+            return top in sys.modules or find_spec(top) is not None
+        except (ImportError, ValueError):
+            return False
+
+
+def imported(name: str, what: str, folder: str | Path = "") -> Any:
+    """What "package.module:attribute" names; `what` it is in messages.
+
+    The module is looked for where Python finds it, then in `folder` ("" means the working directory).
+
+    >>> imported("math:sqrt", "measure")(9)
+    3.0
+    >>> imported("math:root", "measure")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: measure 'math:root' could not be loaded: AttributeError: module 'math' has no ...
+
+    Raises:
+        ConfigError: the name has another form, or the module or its attribute cannot be imported.
+    """
+    module, colon, attribute = name.partition(":")
+    if not (colon and module and attribute):
+        raise ConfigError(f"{what} {name!r} names no attribute; write '{FORM}'")
+    with searched(folder):
+        try:
+            found: Any = import_module(module)
+            for part in attribute.split("."):
+                found = getattr(found, part)
+        except Exception as exc:  # a user's module may fail in any way
+            raise ConfigError(f"{what} {name!r} could not be loaded: {type(exc).__name__}: {exc}") from exc
+    return found
+
+
+@contextmanager
+def searched(folder: str | Path = "") -> Iterator[None]:
+    """Modules are also looked for in this folder, after all other places; "" means the working directory."""
+    place = os.path.abspath(folder or os.getcwd())
+    sys.path.append(place)
+    try:
+        yield
+    finally:
+        for index in range(len(sys.path) - 1, -1, -1):  # the last one, which is ours unless an import changed the list
+            if sys.path[index] == place:
+                del sys.path[index]
+                break
+
+
+def object_name(given: object) -> str:
+    """The name of a user's object: its `name`, its own name as a function or class, or that of its type.
+
+    >>> object_name(len), object_name(3)
+    ('len', 'int')
+    """
+    name = getattr(given, "name", None)
+    return name if isinstance(name, str) else str(getattr(given, "__name__", type(given).__name__))

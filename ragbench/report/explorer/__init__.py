@@ -1,0 +1,200 @@
+"""The explorer of questions: one result, or one against another, as a widget in JupyterLab and as one HTML file.
+
+Both run the same script and style (`explorer.js`, `explorer.css`) on the same data. Statistics are computed here by
+`Results.compare` and `summarise`; the script counts nothing but what it shows.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench.datasets.lines import json_line
+from ragbench.datasets.testsets.single_file import own_record
+from ragbench.diagnosis import CAUSES
+from ragbench.errors import ConfigError, DataError
+from ragbench.evaluation import Result, Results
+from ragbench.evaluation.results import baseline_name, check_comparable, configurations, ranking_measure
+from ragbench.files import write_durably
+from ragbench.report.evaluation import check_output
+from ragbench.report.explorer.contents import Texts, data_of, doubtful_of, measures_of, scores_of, side_of
+from ragbench.types import Dataset
+
+if TYPE_CHECKING:
+    from ragbench.report.explorer.widget import ExplorerWidget
+
+__all__ = ["Explorer", "explore"]
+
+
+def explore(
+    results: Result | Sequence[Result],
+    baseline: str = "",
+    contender: str = "",
+    *,
+    measure: str = "",
+    dataset: Dataset | None = None,
+    claims: bool = False,
+) -> Explorer:
+    """Look at every question: of one result, or of two side by side. The last line of a cell shows the explorer.
+
+    Answers are masked as in every report; documents are shown as they are, so share the file only with people who may
+    read them.
+
+    Args:
+        results: one result; or several on the same data, as from `load_results`, of which two are shown.
+        baseline: name of the first (A); "" is the first by name, as in `Results.compare`.
+        contender: name of the second (B); "" is the best of the others by `measure`.
+        measure: what the two are compared by first; "" is the one that ranks the leaderboard.
+        dataset: the questions with their labels, and the documents. None loads what the result names, if it is here
+            and its fingerprint is the same; without it there are no texts of chunks and no gold evidence, and the
+            explorer says so.
+        claims: check the claims of every answer now where the evaluation kept none, as `claim_table` does; with the
+            embedder minilm that takes about 40 seconds of CPU for 100 answers.
+
+    >>> explorer = explore(load_results("results/quickstart"))  # doctest: +SKIP
+    >>> explorer.write("explore.html")  # doctest: +SKIP
+    >>> explorer.test_set()  # the questions that are selected in the widget  # doctest: +SKIP
+
+    Raises:
+        ConfigError: an unknown name or measure.
+        ComparisonError: the results are of different data.
+        DataError: no question is scored.
+    """
+    own = Results([results] if isinstance(results, Result) else results)
+    check_comparable(own)
+    main = ranking_measure(own, measure)
+    sides = own
+    if len(own) > 1:
+        first = baseline_name(own, baseline)
+        ranked = own.leaderboard(main)["name"] if len(own) > 2 and not contender else [one.name for one in own]
+        sides = Results([own[first], own[contender or next(name for name in ranked if name != first)]])
+    data, notes = data_of(sides[0], dataset)
+    texts = Texts(data)
+    found = [doubtful_of(result, data, claims) for result in sides]
+    given = [side_of(result, texts, doubtful or {}) for result, doubtful in zip(sides, found, strict=True)]
+    cases = {case.query_id: case for case in data.cases}
+    categories = {case.query_id: case.category for case in sides[0].report.cases}
+    questions = [
+        {
+            "id": query_id,
+            "text": text,
+            "category": cases[query_id].category or categories.get(query_id, ""),
+            "reference": cases[query_id].reference_answer or "",
+            "case": json_line(own_record(cases[query_id], data.qrels.get(query_id, {}), data.corpus)),
+            "evidence": [texts.place(s.doc_id, s.start, s.end) for s in cases[query_id].evidence],
+            "sides": [answers.get(query_id, {}) for answers in given],
+        }
+        for query_id, text in sides[0].queries.items()
+    ]
+    label = configurations(own).set_index("name")["label"]
+    head: dict[str, Any] = {"testset": f"{data.name} selection", "split": data.split}
+    if data.name == "pydoc" and data.corpus:
+        head["corpus"] = "pydoc"  # the only one whose documents are found from any folder
+    shown = {
+        "sides": [
+            {"name": result.name, "label": label[result.name], "checked": doubtful is not None}
+            for result, doubtful in zip(sides, found, strict=True)
+        ],
+        "measures": measures_of(own, sides, main),
+        "scores": scores_of(sides),
+        "questions": questions,
+        "documents": texts.pieces(),
+        "causes": CAUSES,
+        "head": json_line(head),
+        "notes": notes,
+    }
+    return Explorer(shown, data)
+
+
+@dataclass(frozen=True, eq=False)
+class Explorer:
+    """What `explore` gives: a widget in JupyterLab, `write` for one HTML file. `dataset` holds the questions."""
+
+    data: Mapping[str, Any]
+    dataset: Dataset
+
+    @property
+    def conclusion(self) -> str:
+        """How the two differ, or how the one did, in words."""
+        return str(self.data["measures"][0]["conclusion"])
+
+    @cached_property
+    def widget(self) -> ExplorerWidget:
+        """The widget, as JupyterLab shows it."""
+        from ragbench.report.explorer.widget import ExplorerWidget
+
+        return ExplorerWidget(data=json.dumps(self.data))
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """Ids of the questions that are selected in the widget, in the order of the questions."""
+        chosen = set(self.widget.selected)
+        return tuple(one["id"] for one in self.data["questions"] if one["id"] in chosen)
+
+    def test_set(self) -> Dataset:
+        """The selected questions as a dataset, for `evaluate` or `save_testset`.
+
+        Raises:
+            DataError: none is selected.
+        """
+        if not self.selected:
+            raise DataError("no question is selected; tick some in the explorer first")
+        return self.dataset.select(self.selected)
+
+    def html(self) -> str:
+        """The explorer as one HTML page that needs no network; its policy allows its own script and style only."""
+        script = _asset("explorer.js") + "\nstart(document);\n"
+        style = _asset("explorer.css")
+        # No text of a question can end the block: JSON writes < as an escape, and all but ASCII too.
+        data = json.dumps(self.data, separators=(",", ":")).replace("<", "\\u003c")
+        policy = (
+            f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
+            "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+        )
+        title = html.escape(" against ".join(side["label"] for side in reversed(self.data["sides"])))
+        return (
+            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="ragbench">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{title}</title>\n'
+            f'<style>{style}</style></head>\n<body><main id="explorer" class="rb-explorer rb-page"></main>\n'
+            f"<noscript>{html.escape(self.conclusion)} The questions are shown by a script.</noscript>\n"
+            f'<script type="application/json" id="data">{data}</script>\n<script type="module">{script}</script>\n'
+            "</body></html>\n"
+        )
+
+    def write(self, path: str | Path, *, force: bool = False) -> Path:
+        """Write the HTML file, replacing an older one only with `force`.
+
+        Raises:
+            ConfigError: the name does not end in .html, the place is taken, or it cannot be written.
+        """
+        place = Path(path)
+        if place.suffix.lower() != ".html":
+            raise ConfigError(f"{place} is not a page by its name; end it in .html")
+        check_output(place, force=force)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        staging = place.with_name(f".running-{place.name}-{os.getpid()}")
+        write_durably(staging, self.html())
+        staging.replace(place)
+        return place
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        shown = self.widget._repr_mimebundle_(**options)  # the text is for places that show no widget
+        return shown and ({**shown[0], "text/plain": self.conclusion}, shown[1])
+
+
+def _asset(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

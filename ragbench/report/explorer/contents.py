@@ -1,0 +1,230 @@
+"""What the explorer shows of each question: scores, answers, causes, claims, and the characters of documents."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragbench.datasets.safety import load_safety_samples
+from ragbench.errors import DataError, DataWarning, RagbenchError
+from ragbench.evaluation import Result, Results
+from ragbench.evaluation.formats import short
+from ragbench.evaluation.masking import masked, masked_id
+from ragbench.evaluation.records import MeasureResult
+from ragbench.evaluation.suites import select_suite
+from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
+from ragbench.report.evaluation import doubtful_claims, interval, number, plural
+from ragbench.report.sweep import tested
+from ragbench.scoring import claim_table
+from ragbench.types import Answer, Case, Chunk, Dataset, Passage
+
+_CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
+
+
+def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
+    """The questions of a result with labels and documents as far as they can be had, and what a reader must know."""
+    about, notes = result.config.get("dataset", {}), []
+    name = str(about.get("name") or "questions")
+    if dataset is not None and not _same(dataset, result):
+        notes.append("These documents are not those of the evaluation: texts and evidence may be shifted.")
+        warnings.warn(f"{dataset!r} is not what {result.name!r} was measured on", DataWarning, stacklevel=3)
+    elif dataset is None:
+        try:
+            dataset = _named(result)
+        except (RagbenchError, OSError):
+            dataset = None
+        if dataset is None or not _same(dataset, result):
+            what = "is not at hand" if dataset is None else "has changed since the evaluation"
+            notes.append(
+                f"The test set {name!r} {what}. The folder of a result holds ids of chunks, not their texts: they and "
+                "the gold evidence are shown with rb.explore(results, dataset=...), or --test-set and --corpus."
+            )
+            dataset = Dataset(name, str(about.get("split") or "test"), {}, (), {})
+    known = {case.query_id: case for case in dataset.cases}
+    cases = tuple(known.get(query_id) or Case(query_id, text) for query_id, text in result.queries.items())
+    qrels = {query_id: dataset.qrels.get(query_id, {}) for query_id in result.queries}
+    return Dataset(dataset.name, dataset.split, dataset.corpus, cases, qrels, source=dataset.source), notes
+
+
+def _named(result: Result) -> Dataset | None:
+    """The dataset that the result was measured on, where loading it takes no download."""
+    from ragbench.datasets import load_dataset
+
+    name = str(result.parameters.get("dataset") or result.config.get("dataset", {}).get("name", ""))
+    if not name or (name != "pydoc" and not Path(name).exists()):
+        return None
+    split = str(result.config.get("dataset", {}).get("split") or "test")
+    return load_dataset(name, split, corpus=str(result.parameters.get("corpus") or ""))
+
+
+def _same(dataset: Dataset, result: Result) -> bool:
+    """Whether the result was measured on this dataset: on all of it, on its smoke suite, or on these questions."""
+    fingerprint = result.config.get("dataset", {}).get("fingerprint")
+    bases = [dataset]
+    if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
+        inputs, outputs = load_safety_samples()
+        bases.append(replace(dataset, safety_inputs=inputs, safety_outputs=outputs))
+    return any(
+        part.fingerprint == fingerprint
+        for base in bases
+        for part in (base, select_suite(base, "smoke"), base.select(result.queries))
+    )
+
+
+class Texts:
+    """The characters of documents that are shown: a place is [document, start, end]; each text is kept once."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._full = {doc_id: document.full_text for doc_id, document in dataset.corpus.items()}
+        self._numbers: dict[str, int] = {}
+        self._wanted: list[list[tuple[int, int]]] = []
+        self._text: list[str] = []
+
+    def place(self, doc_id: str, start: int, end: int) -> list[int]:
+        """The place of these characters; of a document that is not at hand it has no text."""
+        return self._add(doc_id, self._full.get(doc_id, ""), start, end)
+
+    def context(self, context_id: str, passage: Passage | None) -> dict[str, Any]:
+        """The id of a context and, where its text is known, its place."""
+        shown: dict[str, Any] = {"id": masked_id(context_id)}
+        if passage is not None:
+            start = self._full.get(passage.doc_id, "").find(passage.text)
+            if passage.text and start >= 0:
+                return {**shown, "place": self.place(passage.doc_id, start, start + len(passage.text))}
+            # Not word for word in a document: shown, but nothing can be highlighted in it.
+            own = self._add(f"{context_id}\0{passage.text}", masked(passage.text), 0, len(masked(passage.text)))
+            return {**shown, "place": own, "unplaced": True}
+        match = _CHUNK_ID.fullmatch(context_id)
+        if match and match[1] in self._full:
+            return {**shown, "place": self.place(match[1], int(match[2]), int(match[3]))}
+        return {**shown, "unplaced": True}
+
+    def pieces(self) -> list[dict[str, Any]]:
+        """For each document its [start, text], in order and without overlap: all that `place` was asked for."""
+        found: list[dict[str, Any]] = []
+        for key, text, wanted in zip(self._numbers, self._text, self._wanted, strict=True):
+            merged: list[list[int]] = []
+            for start, end in sorted(wanted):
+                if merged and start <= merged[-1][1]:
+                    merged[-1][1] = max(end, merged[-1][1])
+                else:
+                    merged.append([start, end])
+            own = [[start, text[start:end]] for start, end in merged]
+            found.append({"id": masked_id(key.partition("\0")[0]), "pieces": own})
+        return found
+
+    def _add(self, key: str, text: str, start: int, end: int) -> list[int]:
+        number = self._numbers.setdefault(key, len(self._numbers))
+        if number == len(self._wanted):
+            self._wanted.append([])
+            self._text.append(text)
+        self._wanted[number].append((start, end))
+        return [number, start, end]
+
+
+def side_of(result: Result, texts: Texts, doubtful: Mapping[str, list[list[str]]]) -> dict[str, dict[str, Any]]:
+    """query_id -> what one result has on it; what is empty is left out."""
+    given = {answer.query_id: answer for answer in result.answers}
+    diagnosis = {} if result.diagnosis is None else result.diagnosis.set_index("query_id").to_dict("index")
+    sides = {}
+    for case in result.report.cases:
+        answer = given.get(case.query_id) or Answer(case.query_id, "", outcome="failed", error="no answer")
+        passages = {one.passage_id: one for one in answer.passages}
+        why = diagnosis.get(case.query_id, {})
+        fields: dict[str, Any] = {
+            "answer": case.answer,
+            "outcome": case.outcome,
+            "error": masked(answer.error or ""),
+            "passed": case.passed,
+            "reasons": [masked(reason) for reason in case.reasons],
+            "cause": why.get("cause", ""),
+            "why": why.get("evidence", ""),
+            "contexts": [texts.context(one, passages.get(one)) for one in answer.contexts or passages],
+            "cut": [masked_id(one) for one in answer.cut],
+            "claims": doubtful.get(case.query_id, []),
+        }
+        sides[case.query_id] = {name: value for name, value in fields.items() if value not in ("", None, [])}
+    return sides
+
+
+def doubtful_of(result: Result, dataset: Dataset, claims: bool) -> dict[str, list[list[str]]] | None:
+    """query_id -> [claim, who doubts it]: what the evaluation or the judge kept, or what is checked now; None where
+    no claims were checked."""
+    found: dict[str, dict[str, str]] = {}
+    for case, by, text in doubtful_claims(result.report):
+        found.setdefault(case.query_id, {})[text] = by
+    for judgement in result.judgements:
+        for text in judgement.unsupported:
+            found.setdefault(judgement.query_id, {}).setdefault(masked(text), "judge")
+    checked = any(one.name in ("groundedness", "judge") and one.measured for one in result.report.perspectives)
+    if claims and not found and not checked and dataset.corpus:
+        ids = {one for answer in result.answers for one in answer.contexts}
+        matches = [match for one in ids if (match := _CHUNK_ID.fullmatch(one)) and match[1] in dataset.corpus]
+        chunks = [Chunk.cut(m[1], dataset.corpus[m[1]].full_text, int(m[2]), int(m[3])) for m in matches]
+        model = str(result.parameters.get("support_model") or "minilm")
+        table, checked = claim_table(dataset, result.answers, chunks, model=model), True
+        for row in table[table["supported"].eq(False)].to_dict("records"):
+            found.setdefault(row["query_id"], {})[masked(row["claim"])] = "wording"
+    checked = checked or any(one.criterion == "faithfulness" for one in result.judgements)
+    return {query_id: [list(pair) for pair in own.items()] for query_id, own in found.items()} if checked else None
+
+
+def measures_of(results: Results, sides: Results, main: str) -> list[dict[str, Any]]:
+    """The measures of the axes, `main` first, each with what the library finds: nothing is tested in the script.
+
+    `main` is compared as the leaderboard compares it, adjusted over all `results`; the others as one family.
+
+    Raises:
+        DataError: nothing is scored.
+    """
+    scored = [set(side.scores.dropna(subset=["value"])["measure"]) for side in sides]
+    names = [
+        name
+        for name in dict.fromkeys([main, *LEADERBOARD, *BRIEF, *sides[0].scores["measure"]])
+        if all(name in own for own in scored)
+        and (name in (main, *LEADERBOARD, *BRIEF) or perspective_of(name) in ("own", "judge"))
+    ]
+    if not names:
+        raise DataError(f"{', '.join(side.name for side in sides)}: no measure scores a question of each")
+    if len(sides) == 1:
+        means = {one.measure: one for one in sides[0].report.measures}
+        return [_measure(name, [], _mean_sentence(means[name])) for name in names]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # it is in the column `note`, and from there in the sentence
+        tables = [results.compare(sides[0].name, measures=names[:1])]
+        tables += [sides.compare(sides[0].name, measures=names[1:])] if names[1:] else []
+    rows = [row for table in tables for row in table[table["name"] == sides[1].name].to_dict("records")]
+    return [_measure(row["measure"], [row[one] for one in ("wins", "losses", "ties")], _sentence(row)) for row in rows]
+
+
+def _measure(name: str, counts: list[int], conclusion: str) -> dict[str, Any]:
+    higher, meaning = higher_is_better(name), meaning_of(name)
+    return {"name": name, "meaning": meaning, "higher": higher, "conclusion": conclusion, "counts": counts}
+
+
+def _mean_sentence(row: MeasureResult) -> str:
+    mean = " ".join([number(row.value), interval(row.ci_low, row.ci_high)]).strip()
+    return f"Mean {row.measure} {mean} over {row.n_scored} of {plural(row.n, 'question')}."
+
+
+def _sentence(row: Mapping[Hashable, Any]) -> str:
+    adjusted = f"p (Holm, {plural(row['n_tests'], 'test')})"
+    return (
+        f"By {row['measure']}, B is better on {plural(row['wins'], 'question')}, worse on {row['losses']} and equal on "
+        f"{row['ties']}. Difference B - A with its 95\u00a0% interval: {tested(row, 'p_adjusted', adjusted)}."
+    )
+
+
+def scores_of(sides: Results) -> dict[str, list[list[float | None]]]:
+    """Measure -> for each side the values in the order of its questions; None = unscored."""
+    wide = [side.scores.pivot(index="query_id", columns="measure", values="value") for side in sides]
+    names = list(dict.fromkeys(name for side in sides for name in side.scores["measure"]))
+    tables = [table.reindex(index=list(sides[0].queries), columns=names) for table in wide]
+    return {
+        name: [[None if value != value else float(short(value)) for value in table[name]] for table in tables]
+        for name in names
+    }

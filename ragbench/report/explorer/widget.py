@@ -1,0 +1,19 @@
+"""The explorer as a widget: the same script as in the HTML file, with the selection kept in step with Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anywidget
+import traitlets
+
+_FOLDER = Path(__file__).parent
+
+
+class ExplorerWidget(anywidget.AnyWidget):
+    """What `Explorer.widget` shows: `data` is JSON, `selected` holds ids of questions."""
+
+    _esm = _FOLDER / "explorer.js"
+    _css = _FOLDER / "explorer.css"
+    data = traitlets.Unicode().tag(sync=True)
+    selected = traitlets.List(traitlets.Unicode()).tag(sync=True)

@@ -1,0 +1,211 @@
+"""The explorer's data and page: complete, honest about what is missing, and safe with any text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from ragbench.cli import app
+from ragbench.datasets import load_dataset
+from ragbench.datasets.testsets import load_testset, save_testset
+from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.evaluation import Results, save
+from ragbench.report.explorer import explore
+from ragbench.types import Answer, Dataset, Passage
+from tests.report.explorer.conftest import HOSTILE, TOWER, made
+
+
+def embedded(page: str) -> dict[str, Any]:
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert match is not None
+    data: dict[str, Any] = json.loads(match[1])
+    return data
+
+
+def test_two_results_are_compared_as_the_library_compares_them(results: Results, dataset: Dataset) -> None:
+    explorer = explore(results, dataset=dataset)
+    [row] = results.compare("a").to_dict("records")
+    [measure] = explorer.data["measures"]
+    assert measure["counts"] == [row["wins"], row["losses"], row["ties"]] == [1, 1, 1]
+    assert "B is better on 1 question, worse on 1 and equal on 1" in explorer.conclusion
+    assert f"{row['difference']:+.3f} [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]" in explorer.conclusion
+
+
+def test_a_question_has_all_there_is_to_see(results: Results, dataset: Dataset) -> None:
+    data = explore(results, dataset=dataset).data
+    question = data["questions"][1]
+    first, second = question["sides"]
+    assert (first["cause"], first["why"], first["claims"]) == (
+        "not_retrieved", "0% of the evidence", [["It is 400 m high.", "judge"]],
+    )  # fmt: skip
+    assert [side["checked"] for side in data["sides"]] == [True, False]
+    assert question["evidence"] == [[0, TOWER.index("330"), TOWER.index("330") + 10], [0, 12, 26]]
+    assert first["contexts"] == [{"id": "tower#0-28", "place": [0, 0, 28]}]
+    assert second["contexts"][1] == {"id": "elsewhere", "unplaced": True}
+    assert data["documents"] == [{"id": "tower", "pieces": [[0, TOWER]]}]
+    assert data["scores"]["nDCG@10"] == [[1.0, 0.0, 0.5], [1.0, 1.0, 0.25]]
+
+
+def test_only_the_characters_that_are_shown_are_kept(dataset: Dataset) -> None:
+    answers = [Answer("q3", "?", contexts=("tower#50-55", "tower#2-6", "tower#4-9"))]
+    one = made("a", dataset, [1, 1, 1], answers)
+    [document] = explore(one, dataset=dataset).data["documents"]
+    assert all(TOWER[start : start + len(text)] == text for start, text in document["pieces"])
+    assert [start for start, _ in document["pieces"]] == [2, 12, TOWER.index("330"), 50]
+
+
+def test_passages_of_a_service_are_placed_in_the_documents_where_they_are_found(dataset: Dataset) -> None:
+    passages = (Passage("p1", "opened in 1889. It", "tower"), Passage("p2", "Another text, ana.ruiz@firm.com", "tower"))
+    one = made("a", dataset, [1, 1, 1], [Answer("q1", "?", passages=passages)])
+    data = explore(one, dataset=dataset).data
+    placed, other = data["questions"][0]["sides"][0]["contexts"]
+    assert placed == {"id": "p1", "place": [0, 12, 30]}
+    assert other["unplaced"]
+    assert data["documents"][other["place"][0]] == {"id": "p2", "pieces": [[0, "Another text, an***"]]}
+
+
+def test_answers_are_masked(dataset: Dataset) -> None:
+    one = made(
+        "a", dataset, [1, 1, 1], [Answer("q1", "Write to ana.ruiz@firm.com.", contexts=("ana.ruiz@firm.com#1",))]
+    )
+    assert "ana.ruiz" not in explore(one, dataset=dataset).html()
+
+
+def test_without_the_documents_it_says_so(results: Results) -> None:
+    explorer = explore(results)
+    [note] = explorer.data["notes"]
+    assert "'tower' is not at hand" in note
+    assert explorer.data["questions"][1]["sides"][0]["contexts"] == [{"id": "tower#0-28", "unplaced": True}]
+    assert explorer.dataset.queries == dict(results[0].queries)
+
+
+def test_other_documents_are_announced(results: Results, dataset: Dataset) -> None:
+    other = Dataset("tower", "test", {}, dataset.cases, dataset.qrels)
+    with pytest.warns(DataWarning, match="not what 'a' was measured on"):
+        explorer = explore(results, dataset=other)
+    assert "may be shifted" in explorer.data["notes"][0]
+
+
+def test_the_dataset_is_found_by_its_name() -> None:
+    data = load_dataset("pydoc").select(["p001", "p002"])
+    one = made("a", data, [1.0, 0.5], [Answer("p001", "?")])
+    assert one.parameters == {"retriever": "a"}
+    explorer = explore(one)
+    assert explorer.data["notes"] == []
+    assert explorer.data["questions"][0]["evidence"]
+    assert json.loads(explorer.data["head"])["corpus"] == "pydoc"
+
+
+def test_claims_are_checked_on_request(dataset: Dataset) -> None:
+    one = made(
+        "a",
+        dataset,
+        [1, 1, 1],
+        [Answer("q1", "It opened in 1889. It is 990 m high.", contexts=(f"tower#0-{len(TOWER)}",))],
+    )
+    lexical = Results([one])[0]
+    lexical.config["parameters"]["support_model"] = "lexical"
+    assert explore(lexical, dataset=dataset).data["sides"][0]["checked"] is False
+    data = explore(lexical, dataset=dataset, claims=True).data
+    assert data["sides"][0]["checked"] is True
+    assert data["questions"][0]["sides"][0]["claims"] == [["It is 990 m high.", "wording"]]
+
+
+def test_one_result_has_a_mean(results: Results, dataset: Dataset) -> None:
+    explorer = explore(results["a"], dataset=dataset)
+    assert explorer.conclusion.startswith("Mean nDCG@10 0.500 [")
+    assert len(explorer.data["questions"][0]["sides"]) == 1
+
+
+def test_names_are_checked(results: Results, dataset: Dataset) -> None:
+    with pytest.raises(ConfigError, match="unknown baseline 'nosuch'"):
+        explore(results, "nosuch", dataset=dataset)
+    with pytest.raises(ConfigError, match="unknown result 'nosuch'"):
+        explore(results, contender="nosuch", dataset=dataset)
+    with pytest.raises(DataError, match="no measure scores"):
+        explore(made("a", dataset, [None, None, None], []), dataset=dataset)
+
+
+def test_the_page_allows_its_own_script_and_style_only(results: Results, dataset: Dataset) -> None:
+    page = explore(results, dataset=dataset).html()
+    [policy] = re.findall(r'Content-Security-Policy" content="(.*?)"', page)
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    for tag, directive in (('script type="module"', "script-src"), ("style", "style-src")):
+        [content] = re.findall(rf"<{tag}>(.*?)</{tag.split()[0]}>", page, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy
+    assert "innerHTML" not in page
+    assert not re.search(r'(?:src|href)="?(?:https?:)?//', page)
+
+
+def test_hostile_texts_stay_inside_the_data(many: tuple[Dataset, Results]) -> None:
+    dataset, _ = many
+    data = dataset.select([f"q{i:04}" for i in range(4)])
+    one = made(HOSTILE[1], data, [1, 1, 1, 1], [Answer("q0000", HOSTILE[1])])
+    page = explore(one, dataset=data).html()
+    assert page.count("</script>") == 2
+    assert page.count("<script") == 2
+    assert page.isascii() or "\u2028" not in page
+    assert embedded(page)["questions"][1]["text"].startswith(HOSTILE[1])
+
+
+def test_a_page_is_replaced_on_request_only(results: Results, dataset: Dataset, tmp_path: Path) -> None:
+    explorer = explore(results, dataset=dataset)
+    place = explorer.write(tmp_path / "new" / "explore.html")
+    with pytest.raises(ConfigError, match="force"):
+        explorer.write(place)
+    assert explorer.write(place, force=True).read_text(encoding="utf-8") == explorer.html()
+    with pytest.raises(ConfigError, match=r"end it in \.html"):
+        explorer.write(tmp_path / "explore.txt")
+    assert sorted(path.name for path in place.parent.iterdir()) == ["explore.html"]
+
+
+def test_the_widget_selects_a_test_set(results: Results, dataset: Dataset, tmp_path: Path) -> None:
+    explorer = explore(results, dataset=dataset)
+    with pytest.raises(DataError, match="no question is selected"):
+        explorer.test_set()
+    explorer.widget.selected = ["q2", "q1"]
+    assert explorer.selected == ("q1", "q2")
+    place = save_testset(explorer.test_set(), tmp_path / "mine.jsonl", "jsonl")
+    assert list(load_testset(place).cases) == list(dataset.cases[:2])
+    bundle, _ = explorer._repr_mimebundle_()
+    assert "application/vnd.jupyter.widget-view+json" in bundle
+    assert bundle["text/plain"] == explorer.conclusion
+
+
+def test_the_lines_of_the_download_are_a_test_set(results: Results, dataset: Dataset, tmp_path: Path) -> None:
+    data = explore(results, dataset=dataset).data
+    place = tmp_path / "selection.jsonl"
+    place.write_text(data["head"] + data["questions"][1]["case"], encoding="utf-8")
+    loaded = load_testset(place, corpus=dataset.corpus)
+    assert list(loaded.cases) == [dataset.cases[1]]
+    assert loaded.name == "tower selection"
+
+
+def test_the_command(results: Results, dataset: Dataset, tmp_path: Path) -> None:
+    for result in results:
+        save(result, tmp_path / "sweep" / result.name)
+    save_testset(dataset, tmp_path / "tower.jsonl", "jsonl")
+    run = CliRunner()
+    output = str(tmp_path / "e.html")
+    done = run.invoke(app, ["explore", str(tmp_path / "sweep"), "-o", output])
+    assert done.exit_code == 0, done.output
+    assert "B is better on 1 question," in done.output
+    assert "is not at hand" in done.output
+    again = run.invoke(app, ["explore", str(tmp_path / "sweep"), "-o", output])
+    assert again.exit_code == 2
+    pair = [str(tmp_path / "sweep" / name) for name in ("b", "a")]
+    more = ["--test-set", str(tmp_path / "tower.jsonl"), "--force", "-o", output]
+    assert run.invoke(app, ["explore", *pair, *more]).exit_code == 0
+    data = embedded(Path(output).read_text(encoding="utf-8"))
+    assert [side["name"] for side in data["sides"]] == ["b", "a"]
+    assert data["notes"] == []
+    assert "Example: ragbench explore" in run.invoke(app, ["explore", "--help"]).output
