@@ -22,6 +22,7 @@ import socket
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,17 +38,21 @@ _PATIENCE = 10.0  # seconds for a request to arrive whole
 def main() -> int:
     """Import what the command line names, and serve; in a fork, do what was asked for."""
     listening, *modules = sys.argv[1:]
+    before = dict(os.environ)
     gc.disable()  # a collection writes to, and so copies, the memory that forks share
-    worker.load_papermill()
     for name in modules:
         with suppress(Exception):  # where a notebook needs it, its cell says so
             _load(name)
+    filters = warnings.filters[:]
+    worker.load_papermill()
+    warnings.filters[:] = filters  # of no concern to notebooks
     sys.stdout.flush()
     if os.fork() == 0:  # OpenBLAS ends its threads before a fork and starts them again where they are needed
         os._exit(0)
     os.wait()
     gc.freeze()
-    return _Server(socket.socket(fileno=int(listening))).serve()()
+    imported = {name: value for name, value in os.environ.items() if name not in before}
+    return _Server(socket.socket(fileno=int(listening)), imported).serve()()
 
 
 def _load(name: str) -> None:
@@ -63,7 +68,8 @@ class _Child(NamedTuple):
 
 
 class _Server:
-    def __init__(self, listener: socket.socket) -> None:
+    def __init__(self, listener: socket.socket, environment: Mapping[str, str]) -> None:
+        self.environment = environment  # variables that modules set when they were imported
         self.children: list[_Child] = []
         self.files = selectors.PollSelector()
         self.files.register(listener, selectors.EVENT_READ, partial(self.fork, listener))
@@ -90,7 +96,7 @@ class _Server:
             for key in list(self.files.get_map().values()):
                 key.fileobj.close() if isinstance(key.fileobj, socket.socket) else os.close(key.fd)
             connection.close()
-            return partial(_become, request, given)
+            return partial(_become, request, given, self.environment)
         for descriptor in given:
             os.close(descriptor)
         if refusal:
@@ -166,7 +172,7 @@ def _refusal() -> str:
     return ""
 
 
-def _become(request: Mapping[str, Any], given: Sequence[int]) -> NoReturn:
+def _become(request: Mapping[str, Any], given: Sequence[int], imported: Mapping[str, str]) -> NoReturn:
     """Turn a fork into the process that was asked for, as if it were freshly started, until its end."""
     os.setsid()
     for own, descriptor in enumerate(given[:3]):
@@ -174,7 +180,7 @@ def _become(request: Mapping[str, Any], given: Sequence[int]) -> NoReturn:
         os.close(descriptor)
     gc.enable()
     os.environ.clear()
-    os.environ.update(request["environment"])
+    os.environ.update({**imported, **request["environment"]})
     os.chdir(request["cwd"])
     if "numpy.random" in sys.modules:  # the standard library's `random` does this by itself
         sys.modules["numpy.random"].seed()
