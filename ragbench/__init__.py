@@ -49,19 +49,25 @@ _MOVED = {
     }.items()
     for name in names.split()
 }
+_RENAMED = {
+    "answer_arms": "answer_ablations",
+    "destroyed_evidence": "split_evidence",
+    "narrowing_options": "variance_reduction",
+    "score_arms": "score_ablations",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in __all__:
         return _attached(name)
     if module := _MOVED.get(name):
-        place = f"ragbench.{module}"
+        place, new = f"ragbench.{module}", _RENAMED.get(name, name)
         warnings.warn(
-            f"ragbench.{name} is now {place}.{name}; the old name goes in ragbench 0.2",
+            f"ragbench.{name} is now {place}.{new}; the old name goes in ragbench 0.2",
             DeprecationWarning,
             stacklevel=2,
         )
-        return getattr(import_module(place), name)
+        return getattr(import_module(place), new)
     near = get_close_matches(name, [*__all__, *_MOVED], n=1)
     hint = f"; did you mean '{_MOVED[near[0]] + '.' if near[0] in _MOVED else ''}{near[0]}'?" if near else ""
     raise AttributeError(f"module 'ragbench' has no attribute {name!r}{hint}")

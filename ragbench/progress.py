@@ -49,5 +49,5 @@ class _Output(io.StringIO):
         if self._handle is not None:
             self._handle.update(line, raw=True)
         elif text.strip():
-            self._handle = display(line, raw=True, display_id=True)
+            self._handle = display(line, raw=True, display_id=True)  # type: ignore[no-untyped-call]
         return len(text)

@@ -439,7 +439,7 @@ def find_measure(name: str) -> Measure | None:
             return replace(family, name=named, meaning=meaning, headline=named in HEADLINE)
     for arm in ARMS:  # last: "overall_..." and the like are names of their own
         base = find_measure(name[len(arm) + 1 :]) if folded.startswith(f"{arm}_") else None
-        if base is not None and base.level == "answer" and base.perspective in ("answer", "judge"):
+        if base is not None and base.perspective in ("answer", "judge"):
             meaning = f"{base.meaning}, answered from {arm.replace('_', ' ')}"
             return replace(base, name=f"{arm}_{base.name}", perspective="", meaning=meaning, headline=False)
     return next((one for own, one in _own.items() if own.casefold() == folded), None)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ragbench.datasets.corpus import load_corpus
 from ragbench.datasets.testsets import load_testset, save_testset, validate_testset
-from ragbench.datasets.testsets.editing import add_case, remove_case, replace_case
-from ragbench.datasets.writing import save_dataset
+from ragbench.datasets.testsets.edits import add_case, remove_case, replace_case
+from ragbench.datasets.writer import save_dataset
 from ragbench.generation.references import generate_references
 from ragbench.generation.testsets import as_dataset, drafts_table, generate_drafts, sample_chunks
 

@@ -15,7 +15,7 @@ import papermill
 import pytest
 
 from ragbench.datasets import load_dataset
-from ragbench.datasets.writing import save_dataset
+from ragbench.datasets.writer import save_dataset
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "notebooks").glob("*.ipynb"))
@@ -104,10 +104,23 @@ def test_a_sentence_on_what_to_look_for_stands_before_each_figure(source: Path) 
             assert len(cell.source.split()) > 3
 
 
-def test_ends_with_a_summary_that_is_computed(source: Path) -> None:
-    last = code_cells(source)[-1]
-    assert "Markdown" in last.source
-    assert "report." in last.source
+def test_the_key_findings_come_first_and_are_computed(source: Path) -> None:
+    if source.stem == "evaluate":
+        return
+    first = [cell for cell in code_cells(source)[1:3] if "## Key findings" in cell.source]
+    assert first, "the cell after the parameters, or the next, shows them"
+    assert "report." in first[0].source or "findings.update(" in "".join(cell.source for cell in code_cells(source))
+
+
+def test_long_inputs_are_hidden_and_what_is_visible_is_short(source: Path) -> None:
+    if source.stem == "evaluate":
+        return
+    for number, cell in enumerate(code_cells(source)):
+        hidden = cell.metadata.get("jupyter", {}).get("source_hidden", False)
+        assert hidden == ("hide-input" in cell.metadata.get("tags", [])), f"cell {number}: JupyterLab and Jupyter Book"
+        assert hidden == cell.metadata.get("transient", {}).get("remove_source", False), f"cell {number}: nbconvert"
+        assert hidden or "plots.new_" not in cell.source, f"cell {number} draws with a visible input"
+        assert hidden or "parameters" in cell.metadata.get("tags", []) or len(cell.source.splitlines()) <= 10
 
 
 def execute(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -140,14 +153,30 @@ def test_evaluate_runs_by_hand_from_any_folder(by_hand: Path) -> None:
 
 def test_two_part_runs_on_any_beir_folder_and_gives_a_verdict_per_question(tmp_path: Path) -> None:
     save_dataset(load_dataset("pydoc").select(["p002", "p003", "p006"]), tmp_path / "small")
-    options = ["-p", "dataset", str(tmp_path / "small"), "-p", "queries", "", "-p", "least", "1"]
+    options = ["-p", "dataset", str(tmp_path / "small"), "-p", "queries", "", "-p", "min_grade", "1"]
     done = execute([str(ROOT / "notebooks/two_part.ipynb"), "out.ipynb", *options], tmp_path)
     assert done.returncode == 0, done.stderr[-3000:]
     cells = code_cells(tmp_path / "out.ipynb")
     assert any("image/png" in output.get("data", {}) for cell in cells for output in cell.outputs)
-    last = cells[-1].outputs[0].data["text/markdown"]
-    assert "of 3 questions" in last
-    assert "Mean recall at k = 10 is" in last
+    found = next(output for cell in cells for output in cell.outputs).data["text/markdown"]
+    assert "of 3 questions" in found
+    assert "Mean recall at k = 10 is" in found
+
+
+@pytest.mark.parametrize("name", ["reference_answers", "testset", "two_part"])
+def test_it_runs_offline_as_it_is(name: str, tmp_path: Path) -> None:
+    """The others are run as they are by the tests of sweeps and of labels."""
+    done = execute([str(ROOT / f"notebooks/{name}.ipynb"), "out.ipynb"], tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    outputs = [output for cell in code_cells(tmp_path / "out.ipynb") for output in cell.outputs]
+    found = outputs[0].data["text/markdown"]
+    assert found.startswith("## Key findings")
+    assert "Not computed" not in found
+    assert [output for output in outputs if output.get("name") == "stderr"] == []
+    for output in outputs:
+        table = output.get("data", {}).get("text/html", "<td>")
+        assert "<td" in table, "no table without rows"
+    assert [path.name for path in tmp_path.iterdir()] == ["out.ipynb"]
 
 
 def test_evaluate_keeps_its_files_where_it_is_told(by_hand: Path) -> None:
@@ -183,6 +212,17 @@ def test_a_misspelt_value_is_refused_in_the_second_cell(tmp_path: Path) -> None:
     assert "did you mean 'recursive'" in done.stderr
 
 
+def test_a_misspelt_parameter_of_the_notebooks_own_cell_is_refused_in_one_line(tmp_path: Path) -> None:
+    notebook = nbformat.read(ROOT / "notebooks/compare.ipynb", as_version=4)
+    notebook.cells[1].source = notebook.cells[1].source.replace("margin: float", "margni: float")
+    nbformat.write(notebook, tmp_path / "mine.ipynb")
+    done = execute(["mine.ipynb", "out.ipynb"], tmp_path)
+    assert done.returncode != 0
+    (error,) = [o for cell in code_cells(tmp_path / "out.ipynb") for o in cell.outputs if o.output_type == "error"]
+    assert len(error.traceback) == 1
+    assert error.traceback[0].startswith("ConfigError: unknown parameter 'margni'; did you mean 'margin'?")
+
+
 @pytest.mark.parametrize(("questions", "measure"), [(8, "P@3"), (1, "")])
 def test_a_folder_with_judgements_only_is_evaluated_and_compared(tmp_path: Path, questions: int, measure: str) -> None:
     """What most users bring: no evidence, no reference answers, every question alike, formulas and tags in the text."""
@@ -209,6 +249,7 @@ def test_a_folder_with_judgements_only_is_evaluated_and_compared(tmp_path: Path,
     assert done.returncode == 0, done.stderr[-3000:]
     outputs = [output for cell in code_cells(tmp_path / "compare.ipynb") for output in cell.outputs]
     assert all(output.get("name") != "stderr" for output in outputs), "no warning is shown"
-    last = outputs[-1]["data"]["text/markdown"]
-    assert ("equal on every one of 8 questions" if questions == 8 else "in common: 1") in last
-    assert not re.search(r"\bnan\b|NA", last)
+    found = outputs[0]["data"]["text/markdown"]
+    assert ("equal on every one of 8 questions" if questions == 8 else "in common: 1") in found
+    assert not re.search(r"\bnan\b|NA", found)
+    assert all("<td" in output.get("data", {}).get("text/html", "<td") for output in outputs), "no table without rows"

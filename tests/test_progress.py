@@ -53,7 +53,7 @@ def test_a_bar_in_a_notebook_is_one_output_that_ends_empty(monkeypatch: pytest.M
     monkeypatch.setattr("IPython.display.display", display)
     monkeypatch.setattr("ragbench.progress._in_jupyter", lambda: True)
     with progress_bar(10, "searching") as bar:
-        bar.delay = 0  # type: ignore[attr-defined]
+        bar.delay = 0
         bar.update(5)
         bar.refresh()
     assert "searching:  50%" in shown[0]

@@ -458,7 +458,9 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
         for name in result.finished
         if json.loads((folder / name / "config.json").read_text())["parameters"]["quality"] == 0.25
     )
-    assert f"2 compared with {baseline}" in (folder / "comparison.ipynb").read_text(encoding="utf-8")
+    comparison = (folder / "comparison.ipynb").read_text(encoding="utf-8")
+    assert f"2 compared with {baseline}" in comparison
+    assert 'sweep_dir = \\".\\"' in comparison, "so that it can be run again where it lies"
     said = capfd.readouterr().err
     assert "done in" in said
     assert "Python of its own" not in said

@@ -168,8 +168,10 @@ def check_chunker(chunker: str | Callable[..., Any]) -> str | Callable[..., Any]
             raise ConfigError(f"chunker {chunker!r} cannot be called; expected a function of a document's text")
         return check_chunker(found)
     if callable(chunker):
-        made: Any = chunker
-        return check_chunker(made()) if inspect.isclass(made) else chunker
+        if not inspect.isclass(chunker):
+            return chunker
+        made: Any = chunker()
+        return check_chunker(made)
     if chunker not in CHUNKERS:
         raise ConfigError(unknown("chunker", chunker, CHUNKERS, f"{', '.join(CHUNKERS)}, {FORM}"))
     return chunker

@@ -53,7 +53,7 @@ def answers_command(
     reply is paid for twice. Exit status: 0 all is well, 1 some requests failed, 2 nothing could be done, 130
     interrupted.
     """
-    from ragbench.datasets.writing import labelled_folder
+    from ragbench.datasets.writer import labelled_folder
     from ragbench.generation import references
 
     with asking(max_cost, no_cache, offline, allow_unpriced) as settings:

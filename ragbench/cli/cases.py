@@ -79,7 +79,7 @@ def show_command(path: TestSet, case_id: Annotated[str, typer.Argument(metavar="
     Exit status: 0 all is well, 2 there is no such case.
     """
     from ragbench.datasets.testsets import load_testset
-    from ragbench.datasets.testsets.editing import case_record
+    from ragbench.datasets.testsets.edits import case_record
 
     with spoken_errors():
         typer.echo(json.dumps(case_record(load_testset(path), case_id), ensure_ascii=False, indent=2))
@@ -103,8 +103,8 @@ def add_command(
 
     Exit status: 0 added, 2 nothing is written.
     """
-    from ragbench.datasets.testsets.editing import add_case, record_case
-    from ragbench.datasets.testsets.lists import derived_id
+    from ragbench.datasets.testsets.case_lists import derived_id
+    from ragbench.datasets.testsets.edits import add_case, record_case
     from ragbench.errors import ConfigError
 
     with spoken_errors():
@@ -135,7 +135,7 @@ def edit_command(
 
     Exit status: 0 changed, 2 nothing is written.
     """
-    from ragbench.datasets.testsets.editing import change_case
+    from ragbench.datasets.testsets.edits import change_case
 
     with spoken_errors():
         new = dict(_assignment(change) for change in changes)
@@ -154,7 +154,7 @@ def remove_command(
     Exit status: 0 removed, 1 not confirmed, 2 nothing is written.
     """
     from ragbench.datasets.testsets import load_testset
-    from ragbench.datasets.testsets.editing import case_record, remove_case
+    from ragbench.datasets.testsets.edits import case_record, remove_case
 
     with spoken_errors():
         found = case_record(load_testset(path), case_id)
@@ -186,15 +186,15 @@ def _assignment(change: str) -> tuple[str, Any]:
 
 
 def _json_object(raw: bytes) -> dict[str, Any]:
-    from ragbench.datasets.testsets.mistakes import Mistake, refuse
-    from ragbench.datasets.testsets.parsing import decoded, parse_json
+    from ragbench.datasets.testsets.parser import decoded, parse_json
+    from ragbench.datasets.testsets.problems import Problem, refuse
     from ragbench.errors import DataError
 
     text = decoded(raw, "--json")
-    if isinstance(text, Mistake):
+    if isinstance(text, Problem):
         raise DataError(str(text))
     parsed = parse_json(text, "--json")
-    refuse("--json", parsed.mistakes)
+    refuse("--json", parsed.problems)
     if not isinstance(parsed.value, dict):
         raise DataError("--json is no object; expected a case as `ragbench testset show` prints it")
     return parsed.value

@@ -208,7 +208,7 @@ def load_questions(test_set: str, corpus: str) -> Dataset:
 
 def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:
     """One question about the documents of a corpus, or of a test set."""
-    from ragbench.datasets.testsets.assembling import resolve_doc_id
+    from ragbench.datasets.testsets.assembly import resolve_doc_id
     from ragbench.types import Case, Dataset
 
     if not query.strip():

@@ -80,7 +80,7 @@ def generate_testset(
     """
     from ragbench.chunkers import chunk
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.writing import check_free
+    from ragbench.datasets.writer import check_free
     from ragbench.generation import testsets
 
     with asking(max_cost, no_cache, offline, allow_unpriced) as settings:
@@ -164,20 +164,20 @@ def convert_testset(
 
 @testset_app.command("validate", epilog="Example: ragbench testset validate my.yaml")
 def validate_command(path: TestSet) -> None:
-    """List every mistake of a test set: file, line, field, value, and what was expected.
+    """List every problem of a test set: file, line, field, value, and what was expected.
 
     Exit status: 0 there is none, 1 there are some, 2 there is no test set at that place.
     """
     from ragbench.datasets.testsets import form_of, load_testset, validate_testset
 
     with spoken_errors():
-        mistakes = validate_testset(path)
-        for mistake in mistakes:
-            typer.echo(str(mistake))
-        if mistakes:
-            typer.echo(f"{len(mistakes)} {'mistake' if len(mistakes) == 1 else 'mistakes'} in {shown(path)}", err=True)
+        problems = validate_testset(path)
+        for problem in problems:
+            typer.echo(str(problem))
+        if problems:
+            typer.echo(f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'} in {shown(path)}", err=True)
             raise typer.Exit(1)
-        dataset = load_testset(path)  # says the flaws that are no mistakes
+        dataset = load_testset(path)  # says the flaws that are no problems
         samples = len(dataset.safety_inputs) + len(dataset.safety_outputs)
         also = f", {samples} safety samples" if samples else ""
         typer.echo(f"{shown(path)} is fine: {form_of(path)}, {len(dataset.cases)} cases{also}")

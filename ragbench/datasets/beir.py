@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.datasets import gold
-from ragbench.datasets.collection import add_judgement, assemble, case, document, grade, warn
-from ragbench.datasets.lines import lines, parsed, shown
+from ragbench.datasets.jsonl import lines, parsed, shown
+from ragbench.datasets.records import add_judgement, assemble, case, document, grade, warn
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Document, Qrels
 
 if TYPE_CHECKING:
-    from ragbench.datasets.testsets.checking import Reading
+    from ragbench.datasets.testsets.validation import Reading
 
 T = TypeVar("T", Document, Case)
 
@@ -85,10 +85,10 @@ def _read_labels(folder: Path) -> Reading | None:
     if not any((folder / file).is_file() for file in OWN_FILES):
         return None
     from ragbench.datasets.testsets.beir_form import read_labels
-    from ragbench.datasets.testsets.mistakes import refuse
+    from ragbench.datasets.testsets.problems import refuse
 
     found = read_labels(folder)
-    refuse(folder, found.mistakes)
+    refuse(folder, found.problems)
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.beir import unique_records
-from ragbench.datasets.collection import case, document
+from ragbench.datasets.records import case, document
 from ragbench.errors import DataError
 from ragbench.types import Dataset, Document
 

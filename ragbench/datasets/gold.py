@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.datasets.collection import identifier, string, warn
-from ragbench.datasets.lines import parsed, shown
+from ragbench.datasets.jsonl import parsed, shown
+from ragbench.datasets.records import identifier, string, warn
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Document, Span
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ragbench.datasets.collection import add_judgement, assemble, case, document, grade, identifier
+from ragbench.datasets.records import add_judgement, assemble, case, document, grade, identifier
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.types import Case, Dataset, Document, Qrels
 

@@ -1,11 +1,13 @@
-from .causes import CAUSES, CORRECTNESS, count_causes, diagnose
+from .causes import CAUSES, CORRECTNESS, STAGE_OF, by_severity, count_causes, diagnose
 from .recommendations import Recommendation, recommend
 from .two_parts import two_part_table
 
 __all__ = [
     "CAUSES",
     "CORRECTNESS",
+    "STAGE_OF",
     "Recommendation",
+    "by_severity",
     "count_causes",
     "diagnose",
     "recommend",

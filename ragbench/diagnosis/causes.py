@@ -40,6 +40,16 @@ CAUSES = {
 }
 """Cause -> its words, in the order in which data flows."""
 
+STAGE_OF = {
+    "not_in_corpus": "retrieval", "not_retrieved": "retrieval", "below_cut": "retrieval", "cut_by_budget": "chunking",
+    "split_by_border": "chunking", "request_failed": "generation", "fabricated": "generation",
+    "unknown_chunk": "unknown", "refused": "generation", "not_used": "generation", "judge_suspected": "judge",
+    "unanswerable_answered": "generation",
+}  # fmt: skip
+"""Cause -> the stage that has to change: "retrieval", "chunking", "generation"; "judge"; "unknown"."""
+
+_FALSE = ("fabricated", "unanswerable_answered")  # a false answer does more harm than none
+
 CORRECTNESS = ("llm_correctness", "correctness_estimate", "gold_fact_coverage", "semantic_similarity", "token_f1")
 """What tells whether an answer is right, the first that is known. See `ragbench.metrics.correctness_estimate`."""
 
@@ -118,7 +128,7 @@ def diagnose(
         answers: with `contexts` and `cut` as chunk ids, or `passages` with their doc_id.
         judgements: verdicts, if any: their explanations become evidence.
         scores: tidy scores with the measures of `CORRECTNESS`, and where it was measured claim_support; those of the
-            ablations ("oracle_...", "empty_...", see `ragbench.scoring.score_arms`) test the cause.
+            ablations ("oracle_...", "empty_...", see `ragbench.scoring.score_ablations`) test the cause.
         chunks: that `run` and `answers` name.
         depth: how deep "not retrieved" looks.
         calibrations: measure -> what its values mean on data of this kind, as from
@@ -128,7 +138,7 @@ def diagnose(
     Returns:
         query_id, category, question, failed (bool), cause ("" where not failed), evidence (a sentence), test (what the
         oracle and the empty arm say about the cause; "" where they were not run), measure, value (of the verdict;
-        pd.NA if none).
+        pd.NA if none), held (the fraction of the evidence that the context holds; pd.NA if not known).
 
     >>> import pandas as pd
     >>> case = Case("q", "When?", gold_facts=(("1889",),))
@@ -189,10 +199,32 @@ def diagnose(
                 "test": _test(known, measure, limit) if cause and case.answerable else "",
                 "measure": measure or "",
                 "value": pd.NA if measure is None else known[measure],
+                "held": pd.NA if reach is None else reach.context,
             }
         )
-    columns = ["query_id", "category", "question", "failed", "cause", "evidence", "test", "measure", "value"]
-    return pd.DataFrame(rows, columns=columns).astype({"failed": bool, "value": "Float64"})
+    columns = ["query_id", "category", "question", "failed", "cause", "evidence", "test", "measure", "value", "held"]
+    return pd.DataFrame(rows, columns=columns).astype({"failed": bool, "value": "Float64", "held": "Float64"})
+
+
+def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
+    """The failed questions of a diagnosis, the worst first.
+
+    False answers (fabricated, or where the documents hold none) come before wrong and missing ones, and those that only
+    a judge calls wrong come last. Within each, the lowest value of the verdict is worst (no answer counts 0), then the
+    least evidence in the context, then the earliest cause.
+    """
+    failed = diagnosis[diagnosis["failed"]]
+    causes = list(CAUSES)
+    return (
+        failed.assign(
+            _harm=[-1 if cause in _FALSE else int(cause == "judge_suspected") for cause in failed["cause"]],
+            _value=failed["value"].astype("Float64").fillna(0.0),
+            _held=failed["held"].astype("Float64").fillna(1.0),
+            _cause=[causes.index(cause) for cause in failed["cause"]],
+        )
+        .sort_values(["_harm", "_value", "_held", "_cause"], kind="stable")
+        .drop(columns=["_harm", "_value", "_held", "_cause"])
+    )
 
 
 def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ragbench.errors import ConfigError
 from ragbench.metrics.answers import gold_fact_coverage
 from ragbench.metrics.groundedness import claim_support
+from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.retrieval import ranking
 from ragbench.types import Answer, Case, Dataset, Judgement, Run
 
@@ -28,8 +29,9 @@ def two_part_table(
     judgements: Sequence[Judgement] = (),
     *,
     k: int = 10,
-    least: int = 1,
+    min_grade: int = 1,
     share: float = 0.8,
+    support_threshold: float = STRICT,
 ) -> pd.DataFrame:
     """For each question whether a search and an answer, of one system or of two, have failed.
 
@@ -38,16 +40,18 @@ def two_part_table(
 
     Generation has failed where no answer came, where the judge says that it differs from the reference, or, without
     such a verdict, where less than half of the gold facts is stated, or, without those, where the relevant documents
-    (the 5 that share most words with it) support it by less than 0.5 (`ragbench.metrics.groundedness.claim_support`):
-    free, about support and not truth.
+    (the 5 that share most words with it) support it by less than `support_threshold` (`claim_support` of
+    `ragbench.metrics.groundedness`): free, about support and not truth.
 
     Args:
         run: document-level, query_id -> doc_id -> score, of the search; at least `k` documents deep where the search
             can, which may be deeper than what an answer was made from (`ragbench.evaluation.answer_all` gives both).
         answers: of the answering system.
         judgements: with the criterion "correctness", if there is a judge.
-        least: the grade from which a document is relevant.
+        min_grade: the grade from which a document is relevant.
         share: of the ceiling, in (0, 1].
+        support_threshold: in [0, 1]. The default, 0.5, is uncalibrated: where supported answers begin differs by the
+            kind of text. `ragbench.calibrate_threshold` finds yours: `Calibration.load("calibration.json").threshold`.
 
     Returns:
         query_id, question, relevant (their number), recall, ceiling, retrieval ("passed", "failed", "undecided"),
@@ -60,18 +64,21 @@ def two_part_table(
 
     if k < 1 or not 0 < share <= 1:
         raise ConfigError(f"k is {k} and share {share}; expected k from 1 and a share above 0 and up to 1")
+    if not 0 <= support_threshold <= 1:
+        raise ConfigError(f"support_threshold is {support_threshold!r}; expected a number in [0, 1], such as 0.5")
     answer_of = {answer.query_id: answer for answer in answers}
     judged = {one.query_id: one.value for one in judgements if one.criterion == "correctness"}
     rows = []
     for case in dataset.cases:
         grades = dataset.qrels.get(case.query_id, {})
-        relevant = {doc_id for doc_id, grade in grades.items() if grade >= least}
+        relevant = {doc_id for doc_id, grade in grades.items() if grade >= min_grade}
         ceiling = min(k, len(relevant)) / len(relevant) if relevant else None
         found = ranking(run.get(case.query_id, {}))[:k]
         recall = len(relevant & set(found)) / len(relevant) if relevant else None
         retrieval = None if recall is None or ceiling is None else recall >= share * ceiling - 1e-9
         texts = [dataset.corpus[doc_id].full_text for doc_id in sorted(relevant) if doc_id in dataset.corpus]
-        tested_by, value, generation = _generation(case, answer_of.get(case.query_id), judged, texts)
+        answer = answer_of.get(case.query_id)
+        tested_by, value, generation = _generation(case, answer, judged, texts, support_threshold)
         rows.append(
             (
                 case.query_id, case.text, len(relevant), recall, ceiling, _word(retrieval), tested_by, value,
@@ -86,7 +93,7 @@ def two_part_table(
 
 
 def _generation(
-    case: Case, answer: Answer | None, judged: Mapping[str, float | None], texts: Sequence[str]
+    case: Case, answer: Answer | None, judged: Mapping[str, float | None], texts: Sequence[str], threshold: float
 ) -> tuple[str, float | None, bool | None]:
     """What tested the answer, its value, and whether it passed."""
     if answer is None or answer.failed:
@@ -104,7 +111,7 @@ def _generation(
     words = _words(answer.text)
     nearest = sorted(texts, key=lambda text: -len(words & _words(text)))[:_TESTED]
     value = claim_support(answer.text, nearest)
-    return "relevant documents", value, value >= 0.5
+    return "relevant documents", value, value >= threshold
 
 
 def _words(text: str) -> set[str]:

@@ -25,6 +25,7 @@ from ragbench.embedders.weights import load_model, model_files, model_identity
 from ragbench.errors import ConfigError, DataWarning, ModelError
 from ragbench.extension import imported, is_import, object_name
 from ragbench.progress import progress_bar
+from ragbench.text import without_surrogates
 from ragbench.types import Embedder, EmbedderLike
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class TextEmbedder:
     def _encode(self, texts: Sequence[str], role: str) -> FloatArray:
         if isinstance(texts, str):
             raise ConfigError("encode: expected a list of texts, not one string; write encode([text])")
-        cleaned = [_without_surrogates(text) for text in texts]
+        cleaned = [without_surrogates(text) for text in texts]
         # The longest first, as sentence-transformers has it, then by content: the same set gives the same batches, and
         # so the same bits, whatever its order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
@@ -264,11 +265,3 @@ def _unit(vectors: npt.NDArray[np.floating[Any]], name: str) -> FloatArray:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: FloatArray = (vectors / np.where(norms > 0, norms, 1)).astype(np.float32, copy=False)
     return unit
-
-
-def _without_surrogates(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # a lone surrogate, from a broken JSON escape: tokenizers refuse it
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

@@ -141,7 +141,7 @@ def _attended(mapped: FloatArray) -> FloatArray:
     weights -= weights.max(axis=2, keepdims=True)
     np.exp(weights, out=weights)
     weights /= weights.sum(axis=2, keepdims=True)
-    attended: FloatArray = (weights @ values).transpose(1, 0, 2).reshape(count, -1)
+    attended: FloatArray = np.asarray(weights @ values, dtype=np.float32).transpose(1, 0, 2).reshape(count, -1)
     return attended
 
 

@@ -23,7 +23,7 @@ from .parameters import (
 from .provenance import environment, own_version
 from .result import Result, new_result
 from .results import Results, leaderboard
-from .schema import read_report
+from .schema import read_report, report_schema
 from .suites import SUITES, select_categories, select_suite
 from .targets import Targets, check_gates_measured, load_targets, verdict
 from .timings import Timings
@@ -65,6 +65,7 @@ __all__ = [
     "notebook_parameters",
     "own_version",
     "read_report",
+    "report_schema",
     "result_folders",
     "result_of",
     "save",

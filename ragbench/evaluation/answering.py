@@ -26,8 +26,8 @@ from ragbench.systems import (
     load_system,
     match_passages,
 )
-from ragbench.systems.asking import warn_of_failures
 from ragbench.systems.journal import AnswerJournal, JournaledSystem
+from ragbench.systems.questions import warn_of_failures
 from ragbench.types import Answer, Case, Chunk, Dataset, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import ConfigError
-from ragbench.metrics.score_calibration import Calibration
+from ragbench.errors import ConfigError, DataWarning
+from ragbench.metrics.score_calibration import Calibration, score_version
 from ragbench.registry import CALIBRATED, measure_of, perspective_of
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ def load_calibrations(given: Given) -> dict[str, Calibration]:
     """measure -> its calibration, from calibrations or the files that hold them; a text names files, commas between.
 
     Raises:
-        ConfigError: a file that is not a calibration, two of one measure, or of a measure that does not exist.
+        ConfigError: a file that is not a calibration, two of one measure, of a measure that does not exist, or of
+            scores by other coefficients.
     """
     found: dict[str, Calibration] = {}
     if isinstance(given, str):
@@ -40,8 +42,25 @@ def load_calibrations(given: Given) -> dict[str, Calibration]:
         name = own.measure if own.measure == INJECTION else measure_of(own.measure).name
         if name in found:
             raise ConfigError(f"there are two calibrations of {name}; give one")
+        _check_version(name, own)
         found[name] = own
     return found
+
+
+def _check_version(name: str, own: Calibration) -> None:
+    version = score_version(name, own.model)
+    if own.version and own.version != version:
+        raise ConfigError(
+            f"the calibration of {name} is for scores by coefficients {own.version}, and this version of ragbench has "
+            f"{version}: the scores have another scale now; label and calibrate again (`ragbench label`)"
+        )
+    if version and not own.version:
+        warnings.warn(
+            f"the calibration of {name} does not record the coefficients of its scores; if it was made by an earlier "
+            "version of ragbench, label and calibrate again (`ragbench label`)",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def check_models(calibrations: Mapping[str, Calibration], models: Mapping[str, str]) -> None:

@@ -303,10 +303,10 @@ def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
     )
     if len(failed) != count or not set(failed) <= set(config["questions"]):
         raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
-    empty = {"cause": "", "evidence": "", "test": "", "measure": "", "value": None}
+    empty = {"cause": "", "evidence": "", "test": "", "measure": "", "value": None, "held": None}
     rows = [
         {"query_id": query_id, "question": text, "failed": query_id in failed, **empty, **failed.get(query_id, {})}
         for query_id, text in config["questions"].items()
     ]
     columns = ["query_id", "question", "failed", *empty]
-    return pd.DataFrame(rows, columns=columns).astype({"value": "Float64"})
+    return pd.DataFrame(rows, columns=columns).astype({"value": "Float64", "held": "Float64"})

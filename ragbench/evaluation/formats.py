@@ -163,9 +163,9 @@ def judgement_of(fields: dict[str, Any]) -> Judgement:
 
 
 def diagnosis_lines(diagnosis: pd.DataFrame) -> str:
-    kept = ("query_id", "cause", "evidence", "test", "measure", "value")
+    kept = ("query_id", "cause", "evidence", "test", "measure", "value", "held")
     failed = diagnosis[diagnosis["failed"]].astype(object)
-    rows = failed.where(failed.notna(), None)[list(kept)].to_dict("records")
+    rows = failed.where(failed.notna(), None)[[name for name in kept if name in failed]].to_dict("records")
     kept_rows = (
         shortened({str(name): value for name, value in row.items() if value not in (None, "")}) for row in rows
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
@@ -199,6 +200,8 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     """
     import pandas as pd
 
+    from ragbench.statistics.frames import printed_short
+
     check_comparable(results)
     main = ranking_measure(results, measure)
     identity = configurations(results).set_index("name").to_dict("index")
@@ -211,7 +214,25 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     order = [not higher_is_better(main), True]
     table = table.sort_values(["_", "name"], ascending=order, ignore_index=True).drop(columns="_")  # unscored come last
     table.insert(0, "rank", pd.Series(range(1, len(table) + 1), dtype="Int64").where(table[main].notna()))
-    return table
+    return printed_short(table, partial(_printed, main=main))
+
+
+def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
+    """What a leaderboard prints: the ranking measure with its interval, other means, known costs, and the two ranks
+    (which say more than the recalls they come from)."""
+    from ragbench.statistics.frames import with_interval
+
+    bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
+    means = [name for name in LEADERBOARD if name != main and not name.startswith("span_recall")]
+    means = [name for name in means if name in board and board[name].notna().any()]
+    others = ["chunks", "search_ms", "cost_usd", "generate_ms", "rank_equal_k", "rank_equal_budget"]
+    known = [name for name in others if name in board and board[name].notna().any()]
+    known = [name for name in known if name != "cost_usd" or board[name].astype(float).gt(0).any()]
+    numbers = board[[*means, *known]].astype("Float64").round(dict.fromkeys(means, 3) | {"search_ms": 2, "cost_usd": 4})
+    numbers = numbers.astype(
+        {name: "Int64" for name in ("chunks", "rank_equal_k", "rank_equal_budget") if name in known}
+    )
+    return board[["rank", "label"]].assign(**{main: [with_interval(*row) for row in bounds]}).join(numbers)
 
 
 def _standing(result: Result, main: str) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-from .ablations import Arms, answer_arms
+from .ablations import Ablations, answer_ablations
 from .answers import check_llm, generate_answers
 from .context import context_chunks, cut_to_budget
 
 __all__ = [
-    "Arms",
-    "answer_arms",
+    "Ablations",
+    "answer_ablations",
     "check_llm",
     "context_chunks",
     "cut_to_budget",

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 
-class Arms(NamedTuple):
+class Ablations(NamedTuple):
     """The answers by ablation, and the chunks that their contexts name."""
 
     answers: dict[str, list[Answer]]
     chunks: list[Chunk]
 
 
-def answer_arms(
+def answer_ablations(
     dataset: Dataset,
     chunks: Sequence[Chunk],
     llm: LLMLike = "extractive",
@@ -35,12 +35,12 @@ def answer_arms(
     concurrency: int = 8,
     max_tokens: int = 512,
     temperature: float = 0.0,
-) -> Arms:
+) -> Ablations:
     """Answer every answerable question that has gold evidence again, from contexts that no retriever chose.
 
     - "oracle": from the gold evidence alone, or, where the dataset judges documents only, from up to `k` relevant
       documents, highest grade first: the upper bound for any retriever and chunking.
-    - "best_chunks": from the `k` chunks that together hold most of the evidence: what a perfect retriever would find
+    - "best_chunks": from the `k` chunks that together contain most of the evidence: what a perfect retriever would find
       with this chunking. Absent where no case has evidence spans.
     - "empty": without any document (closed-book). Correct answers here are not due to retrieval; "extractive" has none.
 
@@ -78,7 +78,7 @@ def answer_arms(
     }
     if isinstance(model, str):  # the extractive baseline has nothing to extract from
         answers["empty"] = [Answer(case.query_id, NO_ANSWER, outcome="no_results") for case in asked.cases]
-        return Arms(answers, known)
+        return Ablations(answers, known)
     replies = llms.generate_many(
         model,
         [closed_book(case.text) for case in asked.cases],
@@ -89,7 +89,7 @@ def answer_arms(
         label="answers without documents",
     )
     answers["empty"] = [read_reply(case.query_id, reply, ()) for case, reply in zip(asked.cases, replies, strict=True)]
-    return Arms(answers, known)
+    return Ablations(answers, known)
 
 
 def _gold(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
@@ -103,7 +103,7 @@ def _gold(dataset: Dataset, case: Case, k: int) -> list[Chunk]:
 
 
 def _covering(case: Case, chunks: Mapping[str, Sequence[Chunk]], k: int) -> list[Chunk]:
-    """Up to `k` chunks that hold most of the evidence: greedily the one that adds most characters."""
+    """Up to `k` chunks that contain most of the evidence: greedily the one that adds most characters."""
     missing: dict[str, npt.NDArray[np.bool_]] = {}
     for doc_id in dict.fromkeys(span.doc_id for span in case.evidence):
         spans = [span for span in case.evidence if span.doc_id == doc_id]

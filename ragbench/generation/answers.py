@@ -64,10 +64,10 @@ def generate_answers(
 
     Returns:
         One answer per case, in the order of the cases. `outcome` is "success"; "no_results" where the answer states
-        that the documents do not hold it (`ragbench.prompts.read_outcome`), or where there was no context, for which no
-        request is made; "blocked" where the model refuses; "failed" where the request failed, with the reason in
-        `error`. Failures are reported together in one DataWarning. `latency_ms` holds "generate", but not for a reply
-        from the cache.
+        that the documents do not contain it (`ragbench.prompts.replies.read_outcome`), or where there was no context,
+        for which no request is made; "blocked" where the model refuses; "failed" where the request failed, with the
+        reason in `error`. Failures are reported together in one DataWarning. `latency_ms` holds "generate", but not for
+        a reply from the cache.
 
     Raises:
         ConfigError: unknown `llm` or `prompt`, a number out of range.
@@ -76,7 +76,7 @@ def generate_answers(
     template = check_prompt(prompt)
     check_llm(llm)
     if max_tokens < 1:
-        raise ConfigError(f"max_tokens is {max_tokens}; expected the longest reply in tokens, 1 or more")
+        raise ConfigError(f"max_tokens is {max_tokens}; expected the maximum reply in tokens, 1 or more")
     kept, cut = cut_to_budget(context_chunks(dataset, run, chunks, k), max_context_tokens)
     if llm == "extractive":
         extracted = extract_answers(dataset.cases, kept, embedder)
@@ -112,7 +112,7 @@ def generate_answers(
 def read_reply(query_id: str, completion: Completion, contexts: Sequence[Chunk], cut: tuple[str, ...] = ()) -> Answer:
     """The answer that a completion holds.
 
-    A failed request and an empty reply have the outcome "failed" and say why; a provider's refusal is "blocked". A
+    A failed request and an empty reply have the outcome "failed" and a reason; a provider's refusal is "blocked". A
     reply that was cut at max_tokens has the flag "truncated". A cached reply has no latency.
     """
     ids = tuple(chunk.chunk_id for chunk in contexts)

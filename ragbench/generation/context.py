@@ -13,7 +13,7 @@ from ragbench.types import Chunk, Dataset, Run
 def context_chunks(dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int) -> dict[str, list[Chunk]]:
     """query_id -> the best `k` chunks of a chunk-level run, best first, for every case of the dataset.
 
-    Equal scores keep the order of `chunks`. A case that the run does not hold has an empty list.
+    Equal scores keep the order of `chunks`. A case that the run lacks has an empty list.
 
     Raises:
         ConfigError: `k` is below 1.
@@ -40,7 +40,7 @@ def cut_to_budget(
 
     The best-ranked chunks that fit together are kept: the first chunk that does not fit ends the context, also where a
     later, shorter one would fit, so that what is kept is always the top of the ranking. Tokens are those of the
-    "minilm" tokenizer, as in the measures at a context budget, whatever model answers; the numbers and tags around the
+    "minilm" tokenizer, as in the measures at a context budget, for every model; the numbers and tags around the
     chunks are not counted. None keeps everything.
 
     Raises:

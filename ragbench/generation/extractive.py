@@ -65,9 +65,11 @@ def extract_answers(
     sentence_vectors = np.zeros((0, 1)) if empty else model.encode(sentences)
     counts = _stems(sentences)
     words_of = dict(zip(used, map(frozenset, _stems(list(used.values()))), strict=True))
-    vector_of = {
-        chunk_id: _middle(sentence_vectors[[row[text] for text in found]]) for chunk_id, found in sentences_of.items()
+    # The mean of a context's sentence vectors at unit length, in place of a second embedding.
+    sums = {
+        chunk_id: sentence_vectors[[row[text] for text in own]].sum(axis=0) for chunk_id, own in sentences_of.items()
     }
+    vector_of = {chunk_id: total / max(float(np.linalg.norm(total)), 1e-12) for chunk_id, total in sums.items()}
     answers = []
     for case, vector, words in zip(cases, question_vectors, map(frozenset, _stems(questions)), strict=True):
         candidates = dict.fromkeys(text for chunk in contexts[case.query_id] for text in sentences_of[chunk.chunk_id])
@@ -75,10 +77,11 @@ def extract_answers(
         shares = _shares(words, [counts[i] for i in own])
         support = np.round((np.clip(sentence_vectors[own] @ vector, 0.0, 1.0) + shares) / 2, 6)
         value_of = dict(zip(candidates, support.tolist(), strict=True))
-        fits = [
-            _fit(vector, vector_of[chunk.chunk_id], words, words_of[chunk.chunk_id])
-            for chunk in contexts[case.query_id]
-        ]
+        fits = []
+        for chunk in contexts[case.query_id]:
+            cosine = min(max(float(vector_of[chunk.chunk_id] @ vector), 0.0), 1.0)
+            overlap = len(words & words_of[chunk.chunk_id]) / len(words) if words else 0.0
+            fits.append(round((cosine + overlap) / 2, 6))
         found = _extract(case.query_id, contexts[case.query_id], sentences_of, value_of)
         answers.append(replace(found, confidence=max(fits, default=0.0)))
     return answers
@@ -97,18 +100,6 @@ def _sentences(text: str, first: bool) -> list[str]:
     bodies = [text[start:end] for start, end in zip(edges[::2], edges[1::2], strict=True)]
     folded = (" ".join(body[start:end].split()) for body in bodies for start, end in sentence_spans(body))
     return [sentence for sentence in folded if len(sentence.split()) > 2]
-
-
-def _middle(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The mean of a context's sentence vectors at unit length, in place of a second embedding."""
-    total: npt.NDArray[Any] = vectors.sum(axis=0)
-    return total / max(float(np.linalg.norm(total)), 1e-12)
-
-
-def _fit(question: npt.NDArray[Any], context: npt.NDArray[Any], asked: frozenset[str], held: frozenset[str]) -> float:
-    """How well a context fits a question, in [0, 1]."""
-    cosine = min(max(float(context @ question), 0.0), 1.0)
-    return round((cosine + (len(asked & held) / len(asked) if asked else 0.0)) / 2, 6)
 
 
 def _stems(texts: Sequence[str]) -> list[Counter[str]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ragbench import cache, llms
-from ragbench.datasets.writing import ORIGINS, generated_label, merge_answers, reference_origin
+from ragbench.datasets.writer import ORIGINS, generated_label, merge_answers, reference_origin
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, unknown
 from ragbench.generation.answers import read_reply
@@ -72,8 +72,8 @@ def reference_sources(
 
     The relevant documents by their grade, highest first; of one grade those closer to the question (cosine of
     `embedder`, six decimals), then those earlier in the corpus; at most `k`. Of a document with more than
-    `max_document_tokens` (of the "minilm" tokenizer) one window of that size is taken: the one that holds most of the
-    query's gold evidence, then the one closest to the question, then the first.
+    `max_document_tokens` (of the "minilm" tokenizer) one window of that size is taken: the one that contains most of
+    the query's gold evidence, then the one closest to the question, then the first.
 
     Returns:
         query_id -> chunks; `start` and `end` are the window, the whole document where it is short enough.
@@ -108,13 +108,16 @@ def generate_references(
 ) -> list[Answer]:
     """A reference answer for each query of `sources` (see `reference_sources`), in their order.
 
-    `prompt` is "reference" or a text of your own with {question} and {context}. Where the documents do not hold the
+    `prompt` is "reference" or a text of your own with {question} and {context}. Where the documents do not contain the
     answer, the outcome is "no_results"; a request that failed, or a reply that was cut, is "failed".
     """
-    model = llms.load_llm(llm)
+    template = REFERENCE if prompt == "reference" else check_prompt(prompt)
+    questions = dataset.queries
+    if missing := [query_id for query_id in sources if query_id not in questions]:
+        raise DataError(f"sources contain query {missing[0]!r}, which is not in {dataset!r}")
     replies = llms.generate_many(
-        model,
-        _requests(dataset, sources, prompt),
+        llms.load_llm(llm),
+        [fill(template, questions[query_id], [c.text for c in found]) for query_id, found in sources.items()],
         system=GENERATION_SYSTEM,
         max_tokens=MAX_TOKENS,
         concurrency=concurrency,
@@ -144,7 +147,7 @@ def write_references(
     """Generate reference answers and put them into `folder`/answers.jsonl, in batches.
 
     Each line records model, prompt and source documents. A line that a person wrote, changed or reviewed is kept,
-    always (`ragbench.datasets.writing.is_by_hand`). After an interruption the file holds all but the last batch, and
+    always (`ragbench.datasets.writer.is_by_hand`). After an interruption the file holds all but the last batch, and
     the replies of that batch so far are in the reply store: nothing is paid for twice.
 
     Raises:
@@ -187,14 +190,6 @@ def reference_lines(
 def prompt_name(prompt: str) -> str:
     """A named prompt with a digest of its text, which may change between versions; a custom prompt unchanged."""
     return f"reference@{cache.digest(REFERENCE, GENERATION_SYSTEM)[:8]}" if prompt == "reference" else prompt
-
-
-def _requests(dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], prompt: str) -> list[str]:
-    template = REFERENCE if prompt == "reference" else check_prompt(prompt)
-    questions = dataset.queries
-    if missing := [query_id for query_id in sources if query_id not in questions]:
-        raise DataError(f"sources contain query {missing[0]!r}, which is not in {dataset!r}")
-    return [fill(template, questions[query_id], [c.text for c in found]) for query_id, found in sources.items()]
 
 
 def _relevant(dataset: Dataset, case: Case) -> dict[str, int]:

@@ -43,9 +43,9 @@ is too much for a ranking from one order.
 
 _MEANS = {
     "repeated": "mean distance of two verdicts on the same answer at temperature 0.7",
-    "padded": "mean change when the answer is padded with sentences that say nothing",
+    "padded": "mean change when the answer is padded with empty sentences",
     "famous author": "mean change when the answer names a famous model as its author",
-    "instruction to the judge": "mean change when the answer tells the judge what to decide",
+    "instruction to the judge": "mean change when the answer instructs the judge",
     "places swapped": "fraction of pairs of an answer and its padded form whose verdict changes with their order",
     "wrong but fluent": "mean verdict on the right answer to another question",
     "empty answer": "mean verdict on no text at all",
@@ -73,7 +73,7 @@ def judge_audit(
 
     - "repeated": the same request `n_repeats` times at temperature 0.7; mean |difference| of two verdicts, in [0, 1].
     - "padded", "famous author", "instruction to the judge": mean change of the verdict when the answer gets sentences
-      that say nothing, a line that names a famous model as its author, or an instruction to give the best verdict; in
+      without content, a line that names a famous model as its author, or an instruction to give the best verdict; in
       [-1, 1]. Half of the answers are the system's, half are wrong ones (below), so that there is room on both sides.
       The texts are in `ragbench.prompts.judge_prompts`. For "correctness" a change in either direction counts, for the
       other criteria a rise only, because what is added may lower them with reason.

@@ -90,7 +90,7 @@ def judge(
         llm: the judge: a name such as "anthropic:<model>", or an `LLM`. A JudgeWarning is given where it also wrote
             the answers, because models prefer their own.
         dataset: the questions and reference answers.
-        chunks: what the answers' contexts name; not looked at by "correctness" and "relevance".
+        chunks: what the answers' contexts name; not used by "correctness" and "relevance".
         n_samples: number of samples of each judgement. With several, at temperature 0.7, `value` is the mean of those
             that can be read, `samples` holds each, and the explanation gives their standard deviation.
         concurrency: maximum number of requests at a time.
@@ -347,7 +347,7 @@ def warn_of_same_model(answers: Sequence[Answer], llm: LLM) -> None:
     """For functions that the user calls: the warning points two frames up."""
     generators = _spellings(sorted({answer.usage.model for answer in answers if answer.usage is not None}))
     same = generators.keys() & _spellings([llm.name]).keys()
-    if same:
+    if same and not llm.name.endswith("<lambda>"):  # the name that all functions without a name share
         warnings.warn(
             f"the judge {llm.name!r} is the model that wrote the answers ({generators[min(same)]!r}), and models "
             "prefer their own answers; use another judge, or pass allow_same_model=True to study this",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ragbench import llms
@@ -160,10 +160,10 @@ def _choice(reply: Completion) -> _Choice:
     except UnreadableError as problem:
         return "", str(problem), "unreadable"
     if not found:
-        return "", "it holds no verdict" if reply.text.strip() else "it is empty", "unreadable"
+        return "", "it has no verdict" if reply.text.strip() else "it is empty", "unreadable"
     choice = str(found[-1]["better"]).strip().casefold()
     if any(str(item["better"]).strip().casefold() != choice for item in found):  # one may be quoted from an answer
-        return "", "it holds verdicts that disagree", "unreadable"
+        return "", "it has verdicts that disagree", "unreadable"
     if choice not in _CHOICES:
         return "", f'better is {found[-1]["better"]!r}; expected "first", "second" or "tie"', "unreadable"
     return choice, str(found[-1].get("reason", "")), "scored"
@@ -192,7 +192,12 @@ def _pairs(
     """The pairs to judge, and the verdicts that need no judge."""
     if names[0] == names[1]:
         raise ConfigError(f"both systems are called {names[0]!r}; give them two names")
-    sides = [_by_query(answers, name) for answers, name in zip((answers_a, answers_b), names, strict=True)]
+    sides: list[dict[str, Answer]] = [{}, {}]
+    for side, answers, name in zip(sides, (answers_a, answers_b), names, strict=True):
+        for one in answers:
+            if one.query_id in side:
+                raise ComparisonError(f"{name!r} has two answers to query {one.query_id!r}; pass one of each question")
+            side[one.query_id] = one
     if sides[0].keys() != sides[1].keys():
         alone = sorted(sides[0].keys() ^ sides[1].keys())
         raise ComparisonError(
@@ -218,15 +223,6 @@ def _pairs(
             texts_of = (material.question, answer.text, rival.text, material.reference or "")
             pairs.append(Pair(answer.query_id, *texts_of, tuple(documents.values())))
     return pairs, decided
-
-
-def _by_query(answers: Sequence[Answer], name: str) -> Mapping[str, Answer]:
-    found: dict[str, Answer] = {}
-    for answer in answers:
-        if answer.query_id in found:
-            raise ComparisonError(f"{name!r} has two answers to query {answer.query_id!r}; pass one of each question")
-        found[answer.query_id] = answer
-    return found
 
 
 def _without_request(one: Answer, other: Answer, names: tuple[str, str]) -> Preference | None:

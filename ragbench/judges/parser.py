@@ -177,7 +177,7 @@ def _verdict(
     if alone:
         candidates = [*_in_words(criterion, " ".join([*prose, text[end:]])), *candidates]
     if not candidates:
-        raise UnreadableError(f"it holds no verdict on {criterion}" if text else "it is empty")
+        raise UnreadableError(f"it has no verdict on {criterion}" if text else "it is empty")
     verdicts: list[BaseModel] = []
     problem: UnreadableError | None = None
     for candidate in candidates:
@@ -193,7 +193,7 @@ def _verdict(
     if problem is not None:
         raise problem
     if any(_decision(one) != _decision(verdicts[-1]) for one in verdicts):
-        raise UnreadableError(f"it holds verdicts on {criterion} that disagree")
+        raise UnreadableError(f"it has verdicts on {criterion} that disagree")
     return verdicts[-1]
 
 
@@ -259,8 +259,8 @@ def rank_weighted_precision(useful: Sequence[bool]) -> float:
 
     The mean, over the useful chunks, of the precision at their rank: sum_k P@k u_k / sum_k u_k, where u_k is 1 if the
     chunk at rank k is useful and P@k the fraction of useful ones among the first k. It is 1 if all useful
-    chunks come first, however many others follow, and 0 if none is useful. It is average precision over what was
-    retrieved, as RAGAS defines context precision (Es et al. 2024); what was not retrieved plays no part.
+    chunks come first, regardless of the others, and 0 if none is useful. It is average precision over what was
+    retrieved, as RAGAS defines context precision (Es et al. 2024); documents that were not retrieved do not matter.
 
     Useful at ranks 1 and 3: (1/1 + 2/3) / 2.
 
@@ -316,12 +316,12 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _supported(kind: str, said: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]) -> tuple[float, str]:
+def _supported(kind: str, claims: Sequence[tuple[str, str, int, bool]], chunk_ids: Sequence[str]) -> tuple[float, str]:
     """Supported / all; of a repeated claim the last verdict counts.
 
     Support by a document that was not shown contradicts itself, so the reply is unreadable.
     """
-    last = {_folded(text): (text, reason, number, yes) for text, reason, number, yes in said}
+    last = {_folded(text): (text, reason, number, yes) for text, reason, number, yes in claims}
     lines = {True: [], False: []}  # type: dict[bool, list[str]]
     for place, (text, reason, number, yes) in enumerate(last.values(), 1):
         if yes and not 1 <= number <= len(chunk_ids):

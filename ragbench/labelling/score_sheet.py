@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.files import write_durably
 from ragbench.labelling.items import make_item
 from ragbench.labelling.sheet import label_sheet, read_sheet
-from ragbench.metrics.score_calibration import MIN_LABELS, Calibration, calibrate_threshold
+from ragbench.metrics.score_calibration import MIN_LABELS, Calibration, calibrate_threshold, score_version
 from ragbench.registry import measure_of
 from ragbench.types import Answer, Case
 
@@ -99,6 +100,7 @@ def write_score_sheet(
         "ragbench_scores": _SCHEMA,
         "measure": measure,
         "model": model,
+        "version": score_version(measure, model),
         "picked": "systematic sample by score",
         "seed": seed,
         "scored": len(scored),
@@ -121,10 +123,10 @@ def calibrate_sheet(path: str | Path) -> Calibration:
     try:
         about = json.loads(file.read_text(encoding="utf-8"))
         scores = {item: float(own["score"]) for item, own in about["items"].items()}
-        measure, model = str(about["measure"]), str(about["model"])
+        measure, model, version = str(about["measure"]), str(about["model"]), str(about.get("version", ""))
     except FileNotFoundError as exc:
         raise DataError(
-            f"{file.name} is not next to {Path(path).name}; it holds the scores, and `ragbench label` wrote both: keep "
+            f"{file.name} is not next to {Path(path).name}; it has the scores, and `ragbench label` wrote both: keep "
             "them together"
         ) from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
@@ -136,4 +138,5 @@ def calibrate_sheet(path: str | Path) -> Calibration:
         )
     means = labelled.assign(value=labelled["value"].astype(float)).groupby("item", sort=True)["value"].mean()
     values = [scores[str(item)] for item in means.index]
-    return calibrate_threshold(values, means.to_numpy() >= _YES, measure=measure, model=model)
+    found = calibrate_threshold(values, means.to_numpy() >= _YES, measure=measure, model=model)
+    return replace(found, version=version)  # of the scores in the sheet, which may be older

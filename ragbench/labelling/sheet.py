@@ -50,7 +50,7 @@ def label_sheet(items: Sequence[LabelItem], path: str | Path, *, annotator: str 
     """Write a sheet for one annotator, or add the missing items to an existing one; no label is ever lost.
 
     A second annotator may share the file: rows are added for them. In the widget they do not see the other's verdicts;
-    in a spreadsheet they would, so give each a file of their own there. The column `source` holds a code for the
+    in a spreadsheet they would, so give each a file of their own there. The column `source` has a code for the
     configurations, not their names.
 
     Raises:
@@ -221,8 +221,8 @@ def escaped(text: str, *, is_id: bool = False) -> str:
     text = text.replace("\x00", "")
     if len(text) > MAX_CELL:
         text = f"{text[:MAX_CELL]} … (cut)"
-    first = text.lstrip(" \xa0\u3000")[:1]
-    risky = bool(first) and (first in _STARTS_FORMULA or (is_id and _TURNED.match(text) is not None))
+    firsts = {text.lstrip(" \xa0\u3000")[:1], text.lstrip()[:1]} - {""}  # some spreadsheets drop control characters
+    risky = any(first in _STARTS_FORMULA for first in firsts) or (is_id and _TURNED.match(text) is not None)
     return f"'{text}" if risky or text[:1] == "'" else text
 
 
@@ -248,7 +248,7 @@ def _read(path: Path) -> _Sheet:
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError as exc:
-        raise DataError(f"there is no sheet {path.name}; write one with label_sheet, or run label.ipynb") from exc
+        raise DataError(f"{path.name} does not exist; write one with label_sheet, or run label.ipynb") from exc
     except UnicodeDecodeError as exc:
         raise DataError(f'{path.name} is not UTF-8; save it as "CSV UTF-8" in the spreadsheet') from exc
     head = text.split("\n", 1)[0]

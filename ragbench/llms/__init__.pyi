@@ -1,11 +1,11 @@
+from .availability import check_servers, listens, unavailable
+from .batch import generate_many
 from .dry_run import STAND_IN, DryRun, ModelPlan, active_dry_run, dry_run
-from .many import generate_many
-from .prices import Price, cost_of, price_of, prices_checked
+from .prices import Price, cost_of, price_of
 from .providers import check_llm, load_llm, named_model
-from .reachable import check_servers, listens, unavailable
 from .scripted import ScriptedLLM
 from .settings import Settings, current_settings
-from .stored import StoredLLM
+from .stored_llm import StoredLLM
 
 __all__ = [
     "STAND_IN",
@@ -26,6 +26,5 @@ __all__ = [
     "load_llm",
     "named_model",
     "price_of",
-    "prices_checked",
     "unavailable",
 ]

@@ -1,94 +1,165 @@
-"""JSON over HTTP for the providers that are asked by httpx: one request, one answer, and failures told apart."""
+"""HTTP within bounds: one client for language models and for systems under test, and what failed.
+
+A reply has a deadline and a size that bound all of it, whatever its parts take. Keys and passwords are in no message.
+"""
 
 from __future__ import annotations
 
 import json
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from ragbench.errors import FailureKind
 from ragbench.llms.failures import Failed, cut, refused, scrubbed, timed_out, unreachable, unreadable
 
+if TYPE_CHECKING:
+    pass
 
-class Server:
-    """One HTTP server: its address, the key for it, and how errors of it are worded.
 
-    The key stands in no representation of this object and in no message; a user and password inside the address are
-    sent, but not shown either.
+class Limits(NamedTuple):
+    """What a reply may take, in seconds and megabytes; `idle_s` is between two pieces of it."""
+
+    timeout_s: float = 120.0
+    connect_s: float = 10.0
+    idle_s: float | None = None
+    max_reply_mb: float = 50.0
+
+
+class Response(NamedTuple):
+    """A whole reply (with what it echoes of secrets), and when it began and ended, in ms from the request."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+    first_byte_ms: float
+    total_ms: float
+
+
+class Transport:
+    """A client of one server; threads may share it. `close` ends its connections, as does the end of its use.
+
+    Redirects are not followed: headers must not go where nobody sent them.
     """
 
-    def __init__(self, name: str, base_url: str, key: str | None, hints: Mapping[int, str], way_out: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        secrets: Sequence[str] = (),
+        *,
+        headers: Mapping[str, str] | None = None,
+        auth: tuple[str, str] | None = None,
+    ) -> None:
         import httpx
 
-        parts = urlsplit(base_url)
-        self.address = address(base_url)
-        self.name = name
-        user, password = unquote(parts.username or ""), unquote(parts.password or "")
-        self.secrets = tuple(secret for secret in (key, password) if secret)
-        self._hints, self._way_out = hints, way_out
+        self.name, self._secrets = name, secrets
         self._client = httpx.Client(
-            headers={"Authorization": f"Bearer {key}"} if key else None,
-            auth=(user, password) if user and not key else None,
+            headers=headers,
+            auth=auth,
             # Callers bound the number of requests; waiting for a connection would count as the server's latency.
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
         )
-        weakref.finalize(self, self._client.close)  # nobody closes a model; open sockets would be warned about
+        self.close = weakref.finalize(self, self._client.close)
+
+    def clean(self, text: str) -> str:
+        """The text without the secrets."""
+        return scrubbed(text, self._secrets)
+
+    def send(
+        self,
+        method: str,
+        url: str,
+        limits: Limits,
+        way_out: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: Any = None,
+    ) -> Response:
+        """The reply to one request, whatever its status; raises Failed, with `way_out` where no server answers."""
+        import httpx
+
+        failure: Failed | None = None
+        try:
+            return self._send(method, url, limits, params, body)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
+            failure = unreachable(self.name, self.clean(address(url)), self.clean(str(exc)), way_out)
+        except httpx.TimeoutException:
+            failure = timed_out(self.name, limits.timeout_s)
+            if limits.idle_s:
+                failure = failure.reworded(f"{self.name}: nothing came for {limits.idle_s:g} s; raise idle_timeout_s")
+        except httpx.RequestError as exc:
+            failure = cut(self.name, self.clean(str(exc) or type(exc).__name__))
+        raise failure  # out here, so that httpx's error, which holds the request and its key, is not its context
+
+    def _send(self, method: str, url: str, limits: Limits, params: Mapping[str, str] | None, body: Any) -> Response:
+        import httpx
+
+        timeout_s = limits.timeout_s
+        timeout = httpx.Timeout(limits.idle_s or timeout_s, connect=min(limits.connect_s, timeout_s), pool=None)
+        # build_request would drop the address' own query
+        whole = httpx.URL(url).copy_merge_params(dict(params or {}))
+        request = self._client.build_request(method, whole, json=body, timeout=timeout)
+        start, size, first, parts = time.perf_counter(), 0, 0.0, []
+        response = self._client.send(request, stream=True)
+        try:
+            for part in response.iter_bytes():  # httpx bounds each read, not their sum: some servers drip
+                first = first or time.perf_counter()
+                size += len(part)
+                parts.append(part)
+                if size > limits.max_reply_mb * 1e6:
+                    said = f"{self.name}: the reply is longer than {limits.max_reply_mb:g} MB; raise max_reply_mb"
+                    raise Failed(said, FailureKind.UNREADABLE, paid=True)
+                if time.perf_counter() - start > timeout_s:
+                    raise timed_out(self.name, timeout_s)
+        finally:
+            response.close()
+        ended = time.perf_counter()
+        text = b"".join(parts).decode("utf-8", "replace")
+        times = (1000 * ((first or ended) - start), 1000 * (ended - start))
+        return Response(response.status_code, response.headers, text, *times)
+
+
+class Server:
+    """JSON by HTTP from one provider: its address, the key for it, and how errors of it are worded.
+
+    A user and password inside the address are sent, but not shown.
+    """
+
+    def __init__(self, name: str, base_url: str, key: str | None, hints: Mapping[int, str], way_out: str) -> None:
+        parts = urlsplit(base_url)
+        user, password = unquote(parts.username or ""), unquote(parts.password or "")
+        self.name, self.address = name, address(base_url)
+        self.secrets = tuple(secret for secret in (key, password) if secret)
+        self._hints, self._way_out = hints, way_out
+        self._transport = Transport(
+            name,
+            self.secrets,
+            headers={"Authorization": f"Bearer {key}"} if key else None,
+            auth=(user, password) if user and not key else None,
+        )
+        self.clean = self._transport.clean
 
     def post(self, path: str, payload: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """The server's JSON reply; raises Failed. All of it must be there within `timeout_s`."""
-        import httpx
-
-        failed: Failed | None = None
-        try:
-            status, headers, body = self._exchange(path, payload, timeout_s)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
-            failed = unreachable(self.name, self.address, self.clean(str(exc)), self._way_out)
-        except httpx.TimeoutException:
-            failed = timed_out(self.name, timeout_s)
-        except httpx.RequestError as exc:
-            failed = cut(self.name, self.clean(str(exc) or type(exc).__name__))
-        if failed is not None:
-            raise failed  # out here, so that httpx's error, which holds the request and its key, is not its context
-        text = self.clean(body.decode("utf-8", "replace"))
-        if status != 200:
-            raise refused(self.name, status, text, headers, self._hints)
+        url = f"{self.address}{path}"
+        reply = self._transport.send("POST", url, Limits(timeout_s), self._way_out, body=payload)
+        if reply.status != 200:
+            raise refused(self.name, reply.status, self.clean(reply.text), reply.headers, self._hints)
         found = None
         with suppress(ValueError):  # the parser's error holds the whole body, so it must not be this one's context
-            found = json.loads(body)
+            found = json.loads(reply.text)
         if not isinstance(found, dict):
-            raise unreadable(self.name, text)
+            raise unreadable(self.name, self.clean(reply.text))
         return found
 
     def get(self, path: str) -> Any:
-        """What the server says at `path`, None when it does not: only ever used to word an error better."""
-        import httpx
-
-        try:
-            return self._client.get(f"{self.address}{path}", timeout=5).json()
-        except (httpx.HTTPError, ValueError):
-            return None
-
-    def _exchange(
-        self, path: str, payload: Mapping[str, Any], timeout_s: float
-    ) -> tuple[int, Mapping[str, str], bytes]:
-        import httpx
-
-        deadline = time.monotonic() + timeout_s
-        timeout = httpx.Timeout(timeout_s, connect=min(10.0, timeout_s), pool=None)
-        with self._client.stream("POST", f"{self.address}{path}", json=payload, timeout=timeout) as response:
-            chunks = []
-            for chunk in response.iter_bytes():  # httpx bounds each read, not their sum: some servers drip
-                chunks.append(chunk)
-                if time.monotonic() > deadline:
-                    raise httpx.ReadTimeout("the reply came too slowly")
-            return response.status_code, response.headers, b"".join(chunks)
-
-    def clean(self, text: str) -> str:
-        """The text without this server's key and password."""
-        return scrubbed(text, self.secrets)
+        """What the server states at `path`, None when it does not: only ever used to word an error better."""
+        with suppress(Failed, ValueError):
+            return json.loads(self._transport.send("GET", f"{self.address}{path}", Limits(5), "").text)
+        return None
 
 
 def address(base_url: str) -> str:

@@ -61,7 +61,7 @@ def price_of(name: str) -> Price | None:
     True
     """
     own = os.environ.get("RAGBENCH_PRICES", "")
-    table = {**_read(_TABLE, 0)[1], **(_read(Path(own), _changed(own))[1] if own else {})}
+    table = {**_read(_TABLE, 0), **(_read(Path(own), _changed(own)) if own else {})}
     for candidate in (name, _DATE.sub("", name)):
         if candidate in table:
             return table[candidate]
@@ -69,15 +69,6 @@ def price_of(name: str) -> Price | None:
         return Price(0.0, 0.0)
     bare = [known for known in table if known.partition(":")[2] in (name, _DATE.sub("", name))]
     return table[bare[0]] if len(bare) == 1 else None
-
-
-def prices_checked() -> datetime.date:
-    """When the prices that ship with ragbench were last looked up.
-
-    >>> prices_checked().year >= 2026
-    True
-    """
-    return _read(_TABLE, 0)[0]
 
 
 def cost_of(completion: Completion) -> float | None:
@@ -109,7 +100,7 @@ def _changed(file: str) -> float:
 
 
 @lru_cache(maxsize=8)
-def _read(file: Path, changed: float) -> tuple[datetime.date, dict[str, Price]]:
+def _read(file: Path, changed: float) -> dict[str, Price]:
     try:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as exc:
@@ -117,7 +108,7 @@ def _read(file: Path, changed: float) -> tuple[datetime.date, dict[str, Price]]:
     checked, models = content.get("checked"), content.get("models")
     if not isinstance(checked, datetime.date) or not isinstance(models, Mapping):
         raise ConfigError(f"the table of prices {file} needs `checked = <date>` and a table [models]; see {_TABLE}")
-    return checked, {name: _price(name, fields, file) for name, fields in models.items()}
+    return {name: _price(name, fields, file) for name, fields in models.items()}
 
 
 def _price(name: str, fields: Any, file: Path) -> Price:

@@ -18,13 +18,13 @@ from urllib.parse import urlsplit
 
 from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
-from ragbench.llms.claude import Claude
+from ragbench.llms.anthropic import Claude
 from ragbench.llms.gguf import Gguf, check_file
 from ragbench.llms.ollama import Ollama
 from ragbench.llms.openai import HOSTED, OpenAI
 from ragbench.llms.scripted import ScriptedLLM
 from ragbench.llms.settings import Settings, current_settings
-from ragbench.llms.stored import Provider, StoredLLM
+from ragbench.llms.stored_llm import Provider, StoredLLM
 from ragbench.types import LLM
 
 PROVIDERS = ("anthropic", "gguf", "ollama", "openai")

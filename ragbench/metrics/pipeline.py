@@ -51,7 +51,10 @@ def outcome_of(answer: Answer, *, min_citations: int = 1, min_confidence: float 
         ConfigError: `min_citations` below 0, or `min_confidence` outside [0, 1].
         DataError: the system states an unknown outcome.
     """
-    _check(min_citations, min_confidence)
+    if isinstance(min_citations, bool) or not isinstance(min_citations, int) or min_citations < 0:
+        raise ConfigError(f"min_citations is {min_citations!r}; expected a whole number, 0 or more")
+    if not 0 <= min_confidence <= 1:
+        raise ConfigError(f"min_confidence is {min_confidence!r}; expected a number from 0 to 1")
     if answer.outcome is not None and answer.outcome not in OUTCOMES:
         raise DataError(
             f"the answer to {answer.query_id!r} has the outcome {answer.outcome!r}; expected one of "
@@ -189,10 +192,3 @@ def percentile(values: Sequence[float], fraction: float) -> float:
 
 def _n_citations(answer: Answer) -> int:
     return len({citation for citation in answer.citations if not citation.startswith("invalid:")})
-
-
-def _check(min_citations: int, min_confidence: float) -> None:
-    if isinstance(min_citations, bool) or not isinstance(min_citations, int) or min_citations < 0:
-        raise ConfigError(f"min_citations is {min_citations!r}; expected a whole number, 0 or more")
-    if not 0 <= min_confidence <= 1:
-        raise ConfigError(f"min_confidence is {min_confidence!r}; expected a number from 0 to 1")

@@ -18,9 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ragbench.cache import digest
 from ragbench.errors import ConfigError, DataError
 from ragbench.files import write_durably
+from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS
+from ragbench.metrics.groundedness.support import coefficients
 from ragbench.metrics.safety.detection import auc_interval, rate_interval, roc_auc
+from ragbench.metrics.safety.injection import HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,7 +66,8 @@ class Calibration:
     `threshold` separates positive from negative texts best (balanced accuracy); `ci_low` and `ci_high` are its 95 %
     interval. `auc` with its 95 % interval is the quality of the ranking. `balanced_accuracy` is that of the threshold
     in cross-validation; 0.5 is guessing. `bins` holds the rate of positive labels by score. `model` is the model of the
-    scores ("" where there is only one): scores of another model have another scale.
+    scores ("" where there is only one) and `version` its coefficients (`score_version`): scores of others have another
+    scale.
     """
 
     measure: str
@@ -79,6 +84,7 @@ class Calibration:
     slope: float
     bins: tuple[ScoreBin, ...]
     model: str = ""
+    version: str = ""
 
     def probability(self, score: float) -> float:
         """The probability in [0, 1] that a person labels a text of this score positive, by a logistic regression.
@@ -219,7 +225,23 @@ def calibrate_threshold(
         slope=slope,
         bins=_bins(values, right),
         model=model,
+        version=score_version(measure, model),
     )
+
+
+def score_version(measure: str, model: str = "") -> str:
+    """A digest of the coefficients by which this version of ragbench computes a score, 12 hex digits.
+
+    For claim_support by its built-in models and injection_score by its own; "" for all others, which are not fitted.
+
+    >>> len(score_version("claim_support", "minilm")), score_version("semantic_similarity", "minilm")
+    (12, '')
+    """
+    if measure == "claim_support" and model in SUPPORT_MODELS:
+        return digest(json.dumps(coefficients()[model]))[:12]
+    if measure == "injection_score" and not model:
+        return digest(HEAD.read_bytes())[:12]
+    return ""
 
 
 def _checked(scores: Any, labels: Any) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

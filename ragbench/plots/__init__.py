@@ -22,15 +22,11 @@ from ragbench.plots.drawing import (
     YELLOW,
     legend_below,
     new_axes,
+    new_figure,
     nothing_to_draw,
 )
-from ragbench.plots.failures import plot_causes, plot_causes_by_configuration, plot_gaps, plot_two_parts
-from ragbench.plots.judges import plot_calibration, plot_judge_audit
-from ragbench.plots.labels import plot_draft_states, plot_support, plot_topic_map
-from ragbench.plots.perspectives import plot_latency, plot_outcomes
-from ragbench.plots.statistics import plot_question_health, plot_sequential, plot_variance_shares
-from ragbench.registry import higher_is_better
-from ragbench.statistics import pareto_front
+from ragbench.plots.failures import CAUSE_COLOURS, STAGE_COLOURS, plot_causes
+from ragbench.plots.judges import plot_judge_audit
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
@@ -42,31 +38,21 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 __all__ = [
+    "CAUSE_COLOURS",
+    "STAGE_COLOURS",
     "Style",
     "colour_of",
+    "legend_below",
+    "new_axes",
+    "new_figure",
     "plot_budget_curves",
-    "plot_calibration",
     "plot_categories",
     "plot_causes",
-    "plot_causes_by_configuration",
     "plot_ceilings",
     "plot_chunk_sizes",
-    "plot_differences",
-    "plot_draft_states",
-    "plot_gaps",
-    "plot_heatmap",
     "plot_judge_audit",
-    "plot_latency",
-    "plot_outcomes",
-    "plot_question_health",
     "plot_questions",
-    "plot_sequential",
     "plot_span_coverage",
-    "plot_support",
-    "plot_topic_map",
-    "plot_trade_off",
-    "plot_two_parts",
-    "plot_variance_shares",
     "styles",
 ]
 
@@ -284,7 +270,7 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
     """
     if curves.empty:
         return nothing_to_draw("This dataset has no gold evidence spans, so there is no recall at a budget to show.")
-    figure, axes = new_axes(9, 4.8)
+    figure, axes = new_axes(10, 3.6)
     for name, rows in curves.groupby("name", sort=False):
         own = look[str(name)]
         rows = rows.sort_values("budget")
@@ -319,98 +305,4 @@ def plot_chunk_sizes(sizes: Sequence[int], size: int, *, retriever: str = "") ->
     axes.set(xlabel="tokens per chunk", ylabel="chunks", title="")
     axes.set_title(f"{len(sizes):,} chunks", loc="left")
     axes.legend(frameon=False)
-    return figure
-
-
-def plot_differences(comparison: pd.DataFrame, look: Mapping[str, Style], *, baseline: str, measure: str) -> Figure:
-    """Each configuration's difference from the baseline with its interval; hollow where Holm leaves doubt.
-
-    Args:
-        comparison: rows of `compare_all` for one measure: name, label, difference, ci_low, ci_high, p_adjusted.
-        look: name -> style.
-        baseline: what the zero line stands for.
-        measure: the name of what is compared.
-    """
-    # As plain floats: a single question has no interval, and NaN draws none.
-    numbers = dict.fromkeys(["difference", "ci_low", "ci_high", "p_adjusted"], float)
-    rows = comparison.dropna(subset="difference").astype(numbers).sort_values("difference").reset_index(drop=True)
-    if rows.empty:
-        return nothing_to_draw(f"There is no second configuration with {measure} to compare with the baseline.")
-    figure, axes = new_axes(9, 1.4 + 0.36 * max(len(rows), 1))
-    axes.axvline(0, color=BLACK, linewidth=1)
-    for y, row in enumerate(rows.to_dict("records")):
-        own = look[row["name"]]
-        face = own.colour if row["p_adjusted"] < 0.05 else "white"
-        axes.plot([row["ci_low"], row["ci_high"]], [y, y], color=own.colour, linewidth=2)
-        axes.plot(row["difference"], y, own.marker, color=own.colour, markersize=8, markerfacecolor=face)
-    axes.set_yticks(range(len(rows)), rows["label"], fontsize=9)
-    axes.grid(axis="x", alpha=0.3)
-    axes.set_xlabel(
-        f"difference in {measure} from {baseline}, 95 % interval\nfilled: Holm-adjusted p < 0.05; hollow: not"
-    )
-    axes.set_title("Which differences can be believed", loc="left")
-    return figure
-
-
-def plot_heatmap(table: pd.DataFrame, measure: str) -> Figure:
-    """Mean of one measure, retrievers down and chunkings across; the best cell is framed."""
-    import numpy as np
-    from matplotlib.patches import Rectangle
-
-    values = table.to_numpy(dtype=float)
-    if np.isnan(values).all():
-        return nothing_to_draw(f"No configuration could be scored by {measure}.")
-    figure, axes = new_axes(2.6 + 1.25 * table.shape[1], 1.6 + 0.55 * table.shape[0])
-    image = axes.imshow(values, cmap="cividis", aspect="auto")
-    axes.set_xticks(range(table.shape[1]), table.columns)
-    axes.set_yticks(range(table.shape[0]), table.index)
-    axes.set(xlabel="chunking (tokens)", ylabel="retriever")
-    middle = (np.nanmin(values) + np.nanmax(values)) / 2
-    for (i, j), value in np.ndenumerate(values):
-        text = "not run" if np.isnan(value) else f"{value:.3f}"
-        axes.text(j, i, text, ha="center", va="center", color="black" if value > middle else "white", fontsize=10)
-    best = np.nanargmax if higher_is_better(measure) else np.nanargmin
-    i, j = np.unravel_index(best(values), values.shape)
-    axes.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor=VERMILLION, linewidth=3))
-    figure.colorbar(image, ax=axes, label=f"mean {measure}")
-    axes.set_title("Model by chunking; the best is framed", loc="left")
-    return figure
-
-
-def plot_trade_off(
-    table: pd.DataFrame, look: Mapping[str, Style], *, x: str, y: str, x_label: str, y_label: str, log: bool = True
-) -> Figure:
-    """Quality against what it costs; a line joins the configurations that no other beats on both.
-
-    Args:
-        table: name, label and the columns `x` (less is better) and `y` (more is better, or less, as
-            `registry.higher_is_better` says).
-        look: name -> style.
-        x: the column of the cost.
-        y: the column of the quality.
-        x_label: with its unit.
-        y_label: with its unit.
-        log: a logarithmic cost axis.
-    """
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    if table[[x, y]].dropna().empty:
-        return nothing_to_draw(f"No configuration has both {x} and {y}.")
-    higher = higher_is_better(y)
-    rows = table.dropna(subset=[x, y]).sort_values([x, y], ascending=[True, not higher])
-    figure, axes = new_axes(9, 4.6)
-    front = rows[pareto_front(rows, y, x)]
-    axes.plot(front[x], front[y], color=GREY, linewidth=1, zorder=1, label="not beaten on both")
-    for row in rows.to_dict("records"):
-        own = look[row["name"]]
-        axes.plot(row[x], row[y], own.marker, color=own.colour, markersize=9, linestyle="none", label=row["label"])
-    if log and (rows[x] > 0).all():
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.xaxis.set_major_formatter("{x:,g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set(xlabel=x_label, ylabel=y_label)
-    axes.grid(alpha=0.3)
-    axes.set_title(f"What quality costs (better is {'up' if higher else 'down'} and to the left)", loc="left")
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure

@@ -49,12 +49,19 @@ def _figure_type() -> type[Figure]:
     return NotebookFigure
 
 
-def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure of so many inches with one pair of axes."""
+def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure of this many inches with axes beside each other."""
     figure = _figure_type()(figsize=(width, height), layout="constrained", dpi=80)
-    axes = figure.add_subplot()
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_axisbelow(True)
+    panels = [figure.add_subplot(1, columns, column + 1) for column in range(columns)]
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_axisbelow(True)
+    return figure, panels
+
+
+def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure of this many inches with one pair of axes."""
+    figure, [axes] = new_figure(width, height)
     return figure, axes
 
 

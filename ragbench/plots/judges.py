@@ -1,10 +1,10 @@
-"""Figures about judges: what an audit found, and what people would say."""
+"""The figure of a judge's audit."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ragbench.plots.drawing import BLUE, GREEN, GREY, ORANGE, VERMILLION, legend_below, new_axes, nothing_to_draw
+from ragbench.plots.drawing import GREEN, GREY, VERMILLION, legend_below, new_axes, nothing_to_draw
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,35 +43,4 @@ def plot_judge_audit(audit: pd.DataFrame) -> Figure:
     axes.margins(x=0.03)
     axes.set_xlabel("change of the verdict, or the verdict itself, on the scale of verdicts (0 to 1)")
     legend_below(axes, [("tolerated", "#D9D9D9"), ("passes", GREEN), ("fails", VERMILLION)])
-    return figure
-
-
-def plot_calibration(calibrated: pd.DataFrame) -> Figure:
-    """What people would say, with its interval, between what the judge says and what the labels alone say.
-
-    Args:
-        calibrated: as from `calibrate`.
-    """
-    import pandas as pd
-
-    rows = calibrated[calibrated["estimate"].notna()].iloc[::-1]
-    if rows.empty:
-        return nothing_to_draw("No answer is labelled, so there is nothing to draw.")
-    figure, axes = new_axes(9, 1.2 + 0.75 * len(rows))
-    for place, row in enumerate(rows.to_dict("records")):
-        for shift, colour, middle, low, high in (
-            (0.14, BLUE, "estimate", "ci_low", "ci_high"),
-            (-0.14, GREY, "labels_mean", "labels_low", "labels_high"),
-        ):
-            if not pd.isna(row[low]):
-                axes.hlines(place + shift, float(row[low]), float(row[high]), color=colour, linewidth=2.5)
-            axes.plot(float(row[middle]), place + shift, "o", color=colour, markersize=8)
-        axes.plot(float(row["judge_mean"]), place + 0.14, "D", color=ORANGE, markersize=7)
-    labels = [
-        f"{row['configuration'] or row['criterion']} ({row['n_labelled']} of {row['n']})"
-        for row in rows.to_dict("records")
-    ]
-    axes.set_yticks(range(len(rows)), labels)
-    axes.set(xlim=(-0.02, 1.02), ylim=(-0.5, len(rows) - 0.5), xlabel="mean verdict, with 95 % interval")
-    legend_below(axes, [("people, of all answers", BLUE), ("people, labels alone", GREY), ("judge", ORANGE)])
     return figure

@@ -1,9 +1,9 @@
-"""How text that is not ours stands in a request: between tags that it cannot close.
+"""Fences around foreign text in a request: tags that it cannot close.
 
 The tags end in a code that is taken from a digest of the fenced texts, so the same request is the same bytes and the
 reply store finds it again, on any machine; a secret or a random number could not do that. It is as safe as a random
 code all the same: a code that occurs in any of the fenced texts is not used, the next one is tried. So no text can
-close its fence, not even one whose author knew everything else in the request and searched for a text that holds its
+close its fence, not even one whose author knew everything else in the request and searched for a text with its
 own code.
 """
 

@@ -96,17 +96,14 @@ def check_prompt(prompt: str) -> str:
         if name not in PLACEHOLDERS:
             raise ConfigError(unknown("placeholder of a prompt", f"{{{name}}}", [f"{{{p}}}" for p in PLACEHOLDERS]))
     if missing := [f"{{{name}}}" for name in PLACEHOLDERS if name not in found]:
-        raise ConfigError(f"the prompt {_start(prompt)!r} lacks {' and '.join(missing)}; put it where the text belongs")
+        shown = prompt if len(prompt) <= 60 else f"{prompt[:60]}..."
+        raise ConfigError(f"the prompt {shown!r} lacks {' and '.join(missing)}; put it where the text belongs")
     return prompt
 
 
 def closed_book(question: str) -> str:
     """The closed-book request, without any document."""
     return CLOSED_BOOK.replace("{question}", fence("question", question, fence_code([question])))
-
-
-def _start(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def fill(template: str, question: str, documents: Sequence[str]) -> str:

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from typing import Any
 
 NO_ANSWER = "no answer found in the documents"
-"""What a generator says, and the prompts ask it to say, when the documents do not hold the answer."""
+"""The text of an abstention, which the prompts ask for when the documents do not contain the answer."""
 
 LONGEST_ABSTENTION = 80
-"""In words (of ten characters). A longer text is an answer, whatever it says first."""
+"""In words (of ten characters). A longer text is an answer, whatever its beginning."""
 
 _THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>")
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
 _THOUGHT_ENDS_LINE = re.compile(r"^[ \t]*</think(?:ing)?>[ \t]*$", re.MULTILINE)  # servers may drop the opening tag
 
 # The documents, as answers speak of them: always with a word before that points at them, so that "the context manager
-# does not provide" or "sources do not state" are no abstentions.
+# does not provide" or "sources do not state" are not abstentions.
 _NOUN = (
     r"(?:documents?|passages?|contexts?|texts?|sources?|excerpts?|information|materials?|articles?|paragraphs?|snippets?|"
     r"search results?)"
@@ -83,7 +83,7 @@ _REFUSES = re.compile(
     r"am (?:unable|not able) to) (?:\w+ )?(?:help(?! \w+ing\b)|assist|comply|discuss|fulfill?|engage|support|"
     r"participate|create|provide (?:guidance|instructions|advice|medical|legal|help|assistance|that))\b"
 )
-# An answer often follows one of these, so what holds one is read as an answer.
+# An answer often follows one of these, so such a text is read as an answer.
 _GOES_ON = re.compile(
     r"\b(?:but|however|although|though|nevertheless|nonetheless|that said|still|except that|"
     r"it can be inferred|appears? that|seems? that|likely|probably|suggests?|implies|imply)\b|"
@@ -98,9 +98,9 @@ def read_outcome(text: str) -> str:
     """What kind of answer this is: "success" (an answer), "no_results" (it abstains) or "blocked" (it refuses).
 
     Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language, "NO_ANSWER", and English
-    first sentences that say that the documents do not hold the answer or that the model will not help. A text of more
-    than 80 words, or one that goes on with "but", "however" and the like, is an answer: it may be a partial one, and a
-    judge sees it. An empty text abstains.
+    first sentences that state that the documents do not contain the answer or that the model will not help. A text of
+    more than 80 words, or one that goes on with "but", "however" and the like, is an answer: it may be a partial one,
+    and a judge sees it. An empty text abstains.
 
     >>> read_outcome("The documents do not say when the railway was built.")
     'no_results'
@@ -109,7 +109,9 @@ def read_outcome(text: str) -> str:
     >>> read_outcome("I'm sorry, but I can't help with that.")
     'blocked'
     """
-    plain = re.sub(r"\[[\d ,\[\]–-]*\]|【[\d ,]*】|[*_`\"“”]", _blank, text.replace("’", "'").casefold())
+    signs = re.compile(r"\[[\d ,\[\]–-]*\]|【[\d ,]*】|[*_`\"“”]")
+    # The underscore of NO_ANSWER stays.
+    plain = signs.sub(lambda sign: "_" if sign[0] == "_" else " ", text.replace("’", "'").casefold())
     plain = " ".join(plain.split()).replace("i'm ", "i am ").replace("we're ", "we are ").replace(" .", ".")
     plain = _LABEL.sub("", plain).lstrip("-–—' ")
     if not plain:
@@ -125,14 +127,10 @@ def read_outcome(text: str) -> str:
     return "no_results" if found and not _GOES_ON.search(plain) else "success"
 
 
-def _blank(match: re.Match[str]) -> str:
-    return "_" if match[0] == "_" else " "  # the underscore of NO_ANSWER stays
-
-
 def without_thoughts(reply: str) -> str:
     """A reply without the <think>...</think> that local reasoning models put before it.
 
-    A thought that does not end leaves nothing: what it weighs or quotes is not what the model says.
+    A thought that does not end leaves nothing: its content is not the answer.
 
     >>> without_thoughts("<think>Paris? Yes.</think> Paris.")
     'Paris.'
@@ -146,7 +144,7 @@ def without_thoughts(reply: str) -> str:
 
 
 class UnreadableError(ValueError):
-    """A reply that cannot be read, with the reason; whoever asked decides what becomes of it."""
+    """A reply that cannot be read, with the reason."""
 
 
 def json_objects(text: str) -> Iterator[dict[str, Any]]:
@@ -156,7 +154,7 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
     [{'a': {'b': 1}}, {}]
 
     Raises:
-        UnreadableError: what begins like an object is broken or cut; what stands inside it is not looked at.
+        UnreadableError: an object is broken or cut; its content is ignored.
     """
     return (value for value, _, _ in json_spans(text))
 

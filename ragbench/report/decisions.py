@@ -9,18 +9,7 @@ from ragbench.errors import ComparisonError
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import check_comparable, configurations, only
 from ragbench.registry import higher_is_better
-from ragbench.statistics import (
-    DatasetHealth,
-    HeldOut,
-    adjusted_p_values,
-    anova,
-    compare,
-    dataset_health,
-    held_out,
-    pareto_front,
-    within_margin,
-)
-from ragbench.types import Dataset
+from ragbench.statistics import adjusted_p_values, anova, compare, within_margin
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,13 +76,6 @@ def margin_decisions(
     return table.join(rows[costs], on="label"), list(dict.fromkeys(said))
 
 
-def held_out_choice(results: Sequence[Result], *, measure: str, seed: int = 0) -> HeldOut:
-    """`held_out` for a sweep, with labels instead of names: the best, measured on queries that did not choose it."""
-    check_comparable(results)
-    label = _labels(results)
-    return held_out({label[result.name]: result.scores for result in results}, measure=measure, seed=seed)
-
-
 def variance_table(results: Sequence[Result], *, measure: str) -> tuple[pd.DataFrame, str]:
     """`anova` of a sweep and the sentence that says which parameter matters most.
 
@@ -120,43 +102,6 @@ def variance_table(results: Sequence[Result], *, measure: str) -> tuple[pd.DataF
     if doubtful:
         sentence += f" Not proven to matter at all: {', '.join(doubtful)}."
     return table, sentence
-
-
-def front_table(board: pd.DataFrame, *, measure: str) -> pd.DataFrame:
-    """Which configurations nothing else beats on quality and cost.
-
-    Returns:
-        label, the measure, the known costs, for each of them `on_front_<cost>` (quality against that cost alone), and
-        `on_front` (against all of them together); best first.
-    """
-    costs = known_costs(board)
-    table = board[["label", measure, *costs]].copy()
-    for cost in costs:
-        table[f"on_front_{cost}"] = pareto_front(board, measure, cost)
-    if costs:
-        table["on_front"] = pareto_front(board, measure, costs)
-    return table.sort_values([measure, "label"], ascending=[not higher_is_better(measure), True], ignore_index=True)
-
-
-def sweep_health(results: Sequence[Result], *, measure: str, dataset: Dataset | None = None) -> DatasetHealth:
-    """`dataset_health` of a sweep: its questions by name, and with the dataset its documents and judgements, too."""
-    import pandas as pd
-
-    scored = _scored(results, measure)
-    if len(scored) < 2:
-        none = pd.DataFrame(
-            columns=["query_id", "question", "difficulty", "spread", "discrimination", "moves", "overlap"]
-        )
-        return DatasetHealth(none, None, None, [_ALONE.format(measure=measure)])
-    scores = {result.name: result.scores for result in scored}
-    if dataset is None:
-        health = dataset_health(scores, measure=measure)
-        questions = {query_id: text for result in results for query_id, text in result.queries.items()}
-        health.questions["question"] = [questions.get(query_id, "") for query_id in health.questions["query_id"]]
-        return health
-    runs = {result.name: result.run for result in scored} if any(dataset.qrels.values()) else None
-    sizes = sorted({int(own) for result in results if (own := result.config["parameters"].get("chunk_size"))})
-    return dataset_health(scores, measure=measure, dataset=dataset, runs=runs, sizes=sizes or (128, 256, 512, 1024))
 
 
 def compare_sweeps(before: Sequence[Result], after: Sequence[Result], *, measure: str, seed: int = 0) -> pd.DataFrame:
@@ -190,6 +135,7 @@ def compare_sweeps(before: Sequence[Result], after: Sequence[Result], *, measure
     tested = table["p_value"].notna()
     if tested.any():
         table.loc[tested, "p_adjusted"] = adjusted_p_values(table.loc[tested, "p_value"].to_numpy(dtype=float))
+        table["decision"] = table["decision"].mask(tested & (table["p_adjusted"] >= 0.05), "undecided")
     table["n_tests"] = int(tested.sum())
     return table[["name", "label", *(column for column in table if column not in {"name", "label"})]]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.diagnosis import CAUSES, CORRECTNESS, count_causes
+from ragbench.diagnosis import CAUSES, CORRECTNESS, by_severity
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import configurations
 from ragbench.statistics import compare, summarise
@@ -18,21 +18,22 @@ PARTS = ("answered", "retrieval", "chunking", "generation")
 """What a perfect score falls into: what was reached, and what each stage has lost of the rest."""
 
 
-def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10) -> pd.DataFrame:
-    """The failed questions with the lowest values: failures, cause in words, evidence, test; at most `rows`.
+def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "") -> pd.DataFrame:
+    """The failed questions, the worst first (see `by_severity`): place, question, cause in words, evidence, test.
 
-    `place` is a Markdown link to the heading that `failure_details` gives the question in the same notebook.
+    `place` is a Markdown link to the heading that `failure_details` gives the question in `notebook`, "" for the one
+    that shows the table.
     """
-    failed = diagnosis[diagnosis["failed"]].sort_values("value", kind="stable", na_position="first").head(rows)
+    failed = by_severity(diagnosis).head(rows)
     table = failed.assign(
-        place=[f"[{plain(str(query_id))}](#{_heading(query_id)})" for query_id in failed["query_id"]],
+        place=[f"[{plain(str(query_id))}]({notebook}#{_heading(query_id)})" for query_id in failed["query_id"]],
         cause=failed["cause"].map(CAUSES),
     )
     return table[["place", "question", "cause", "evidence", "test"]].reset_index(drop=True)
 
 
 def as_markdown(table: pd.DataFrame) -> str:
-    """A table of texts as Markdown in which links work; what the texts hold themselves is shown, never obeyed."""
+    """A table of texts as Markdown in which links work; markup in the texts themselves is shown as text."""
     lines = ["| " + " | ".join(table.columns) + " |", "|" + " --- |" * len(table.columns)]
     for row in table.to_dict("records"):
         cells = [str(value) if name == "place" else plain(str(value)) for name, value in row.items()]
@@ -43,11 +44,11 @@ def as_markdown(table: pd.DataFrame) -> str:
 def failure_details(
     dataset: Dataset, diagnosis: pd.DataFrame, answers: Sequence[Answer], chunks: Sequence[Chunk], *, rows: int = 10
 ) -> str:
-    """The questions of `worst_failures` as Markdown, each under its own heading: what was wanted, said and shown."""
+    """The questions of `worst_failures` as Markdown, each under its heading: expected, answered, retrieved."""
     case_of = {case.query_id: case for case in dataset.cases}
     answer_of = {answer.query_id: answer for answer in answers}
     text_of = {chunk.chunk_id: chunk.text for chunk in chunks}
-    failed = diagnosis[diagnosis["failed"]].sort_values("value", kind="stable", na_position="first").head(rows)
+    failed = by_severity(diagnosis).head(rows)
     parts = []
     for row in failed.to_dict("records"):
         case, answer = case_of[row["query_id"]], answer_of.get(row["query_id"])
@@ -69,24 +70,11 @@ def failure_details(
     return "\n\n".join(parts) or "No question failed."
 
 
-def failure_links(results: Sequence[Result], diagnoses: Mapping[str, pd.DataFrame], *, rows: int = 10) -> str:
-    """The worst questions of a sweep as Markdown, each with a link to its place in "<name>.ipynb"."""
-    import pandas as pd
-
-    labels = configurations(results).set_index("name")["label"]
-    tables = []
-    for name, diagnosis in diagnoses.items():
-        worst = worst_failures(diagnosis, rows=rows)
-        links = [place.replace("](#", f"]({name}.ipynb#") for place in worst["place"]]
-        tables.append(worst.assign(place=links, configuration=labels[name]))
-    return as_markdown(pd.concat(tables, ignore_index=True)) if tables else "No question failed."
-
-
 def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     """Each measure in each arm: the columns of `summarise` after `arm`, the arm with the least context last.
 
     Args:
-        scores: as from `ragbench.scoring.score_arms`; none gives no rows.
+        scores: as from `ragbench.scoring.score_ablations`; none gives no rows.
     """
     import pandas as pd
 
@@ -99,23 +87,6 @@ def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     order = {arm: i for i, arm in enumerate(("oracle", "best_chunks", "actual", "empty"))}
     table = table[table["n_scored"] > 0].sort_values(["measure", "arm"], key=lambda c: c.map(order).fillna(c))
     return table[columns].reset_index(drop=True)
-
-
-def cause_shares(results: Sequence[Result]) -> pd.DataFrame:
-    """For each configuration how many questions each cause has taken: name, label, and the columns of `count_causes`.
-
-    Configurations whose failures were not diagnosed have no rows.
-    """
-    import pandas as pd
-
-    labels = configurations(results).set_index("name")["label"]
-    tables = [
-        count_causes(result.diagnosis).assign(name=result.name, label=labels[result.name])
-        for result in results
-        if result.diagnosis is not None
-    ]
-    columns = ["name", "label", "cause", "meaning", "questions", "share"]
-    return pd.concat(tables, ignore_index=True)[columns] if tables else pd.DataFrame(columns=columns)
 
 
 def arm_measure(scores: pd.DataFrame) -> str:
@@ -173,39 +144,6 @@ def _tidy(values: pd.Series[float]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame({"query_id": values.index, "measure": "value", "value": values.to_numpy(dtype=float)})
-
-
-def gap_sentences(gaps: pd.DataFrame) -> list[str]:
-    """For each configuration the stage that costs most, with its interval; none without arms (the figure says so)."""
-    said = []
-    for label, rows in gaps[gaps["part"] != "answered"].groupby("label", sort=False):
-        row = rows.sort_values("mean").iloc[-1]
-        interval = "" if rows["ci_low"].isna().any() else f" [{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
-        what = f"{row['mean']:.3f}{interval} of {row['measure']} over {row['n']} questions"
-        said.append(f"{label}: {row['part']} costs most, {what}.")
-    return said
-
-
-def two_part_sentences(table: pd.DataFrame, *, k: int) -> list[str]:
-    """What `ragbench.diagnosis.two_part_table` says, counted: which part to mend first."""
-    if table.empty:
-        return ["No question was asked."]
-    said = []
-    for verdict, own in table.groupby("verdict", sort=False):
-        ids = ", ".join(plain(query_id) for query_id in own["query_id"][:10])
-        named = "nothing failed" if verdict == "none" else "both failed" if verdict == "both" else str(verdict)
-        said.append(f"{len(own)} of {len(table)} questions: {named} ({ids}{' ...' if len(own) > 10 else ''}).")
-    known = table.dropna(subset=["recall"])
-    if len(known):
-        recall, ceiling = known["recall"].astype(float).mean(), known["ceiling"].astype(float).mean()
-        said.append(f"Mean recall at k = {k} is {recall:.3f}; no system could exceed {ceiling:.3f}.")
-    by_support = int((table["tested_by"] == "relevant documents").sum())
-    if by_support:
-        said.append(
-            f"{by_support} answers were held against the relevant documents only: that tells support, not truth. Name "
-            "a judge, and write reference answers with `ragbench answers`, for more."
-        )
-    return said
 
 
 def plain(text: str) -> str:

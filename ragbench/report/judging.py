@@ -33,49 +33,6 @@ def label_findings(progress: pd.DataFrame, criterion: str, path: str) -> list[st
     return lines
 
 
-def people_table(agreement: pd.DataFrame) -> pd.DataFrame:
-    """`judge_agreement` as a table to read: one row per criterion, group and pair of raters, all text.
-
-    Returns:
-        criterion, group, between, answers (pairs of verdicts), then each statistic as "0.75 [0.60, 0.88]", or "none"
-        where it cannot be had.
-    """
-    import pandas as pd
-
-    keys = ["criterion", "by", "group", "between"]
-    rows: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in agreement.to_dict("records"):
-        key = tuple(str(row[name]) for name in keys)
-        group = "all" if row["by"] == "all" else f"{row['by']} {row['group']}"
-        about = {"criterion": key[0], "group": group, "between": key[3], "answers": str(row["n"])}
-        rows.setdefault(key, about)[row["statistic"]] = _with_interval(row["value"], row["ci_low"], row["ci_high"])
-    return pd.DataFrame(list(rows.values())).fillna(_NONE)
-
-
-def calibration_table(calibrated: pd.DataFrame) -> pd.DataFrame:
-    """`calibrate` or `calibrate_difference` as a table to read, all text.
-
-    Returns:
-        criterion, configuration (or baseline and contender), people (of all answers, with interval), judge, labels
-        (alone, with interval), labelled ("40 of 200"), note.
-    """
-    import pandas as pd
-
-    names = [name for name in ("criterion", "configuration", "baseline", "contender") if name in calibrated]
-    rows = [
-        {
-            **{name: str(row[name]) for name in names},
-            "people": _with_interval(row["estimate"], row["ci_low"], row["ci_high"]),
-            "judge": f"{row['judge_mean']:.2f}",
-            "labels": _with_interval(row["labels_mean"], row["labels_low"], row["labels_high"]),
-            "labelled": f"{row['n_labelled']} of {row['n']}",
-            "note": row["note"],
-        }
-        for row in calibrated.to_dict("records")
-    ]
-    return pd.DataFrame(rows, columns=[*names, "people", "judge", "labels", "labelled", "note"])
-
-
 def judge_findings(agreement: pd.DataFrame, calibrated: pd.DataFrame) -> list[str]:
     """What people's labels say about the judge, in sentences.
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.datasets.writing import reference_origin
 from ragbench.embedders import load_embedder
-from ragbench.generation.testsets import STATES, Draft, drafts_table, spread
+from ragbench.generation.testsets import STATES, Draft, drafts_table
 from ragbench.types import Answer, Chunk, Dataset, Embedder
 
 if TYPE_CHECKING:
@@ -16,32 +15,6 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(r"\w+")
 _LONG = 4  # shorter words are mostly grammar, which any text holds
-
-
-def origin_table(dataset: Dataset) -> pd.DataFrame:
-    """Who wrote the reference answers: "person", "model" or "nobody", with the number of queries."""
-    import pandas as pd
-
-    origins = [reference_origin(case) for case in dataset.cases]
-    rows = [(origin, origins.count(origin)) for origin in ("person", "model", "nobody")]
-    return pd.DataFrame(rows, columns=["reference answer by", "queries"])
-
-
-def source_table(dataset: Dataset, sources: Mapping[str, Sequence[Chunk]]) -> pd.DataFrame:
-    """Per query: the question, the number of sources, their best grade, their characters."""
-    import pandas as pd
-
-    rows = [
-        (
-            query_id,
-            dataset.queries[query_id],
-            len(found),
-            max((dataset.qrels[query_id].get(chunk.doc_id, 0) for chunk in found), default=0),
-            sum(len(chunk.text) for chunk in found),
-        )
-        for query_id, found in sources.items()
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "question", "sources", "best grade", "characters"])
 
 
 def reference_table(
@@ -118,29 +91,6 @@ def topic_points(
     ]
     x, y = (centred @ plane).T
     return pd.DataFrame({"x": x, "y": y, "state": states})
-
-
-def spread_table(
-    chunks: Sequence[Chunk], samples: Mapping[str, Sequence[Chunk]], *, embedder: str | Embedder = "wordllama"
-) -> pd.DataFrame:
-    """How well samples cover all chunks: `mean_distance` is that to the nearest sampled one, lower is better."""
-    import pandas as pd
-
-    model = load_embedder(embedder)
-    everything = model.encode([chunk.text for chunk in chunks])
-    rows = [
-        (name, len(sample), len({c.doc_id for c in sample}), spread(model.encode([c.text for c in sample]), everything))
-        for name, sample in samples.items()
-    ]
-    return pd.DataFrame(rows, columns=["sampling", "chunks", "documents", "mean_distance"])
-
-
-def draft_table(drafts: Sequence[Draft]) -> pd.DataFrame:
-    """Every draft: question, answer, state, reason, chunk_id."""
-    import pandas as pd
-
-    rows = [(d.question, d.answer, d.state, d.reason, d.chunk_id) for d in drafts]
-    return pd.DataFrame(rows, columns=["question", "answer", "state", "reason", "chunk_id"])
 
 
 def draft_findings(drafts: Sequence[Draft], folder: str = "") -> list[str]:

@@ -7,22 +7,15 @@ from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from ragbench.diagnosis import CAUSES, STAGE_OF
 from ragbench.evaluation import Result
-from ragbench.evaluation.results import configurations, mean_of, only
-from ragbench.metrics.retrieval import ranking
+from ragbench.evaluation.results import configurations, mean_of
 from ragbench.registry import higher_is_better
 from ragbench.report.configuration import budget_curve
 from ragbench.statistics import compare, held_out, p_text
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def best_two(results: Sequence[Result], board: pd.DataFrame) -> tuple[Result, Result]:
-    """The first and the second of a leaderboard; of a single configuration, that one twice."""
-    by_name = {result.name: result for result in results}
-    names = list(board["name"])
-    return by_name[names[0]], by_name[names[min(1, len(names) - 1)]]
 
 
 def leaderboard_markdown(table: pd.DataFrame) -> str:
@@ -67,24 +60,6 @@ def _interval(row: Mapping[Hashable, Any], form: str, prefix: str = "") -> list[
     return [] if pd.isna(low) else [f"[{form.format(low)}, {form.format(high)}]"]
 
 
-def heatmap_table(results: Sequence[Result], measure: str) -> pd.DataFrame:
-    """Mean of one measure, retrievers down and chunkings across; NaN where a pair was not run.
-
-    Where several configurations share a retriever and a chunking (they differ in something else), the best counts.
-    """
-    table = configurations(results).set_index("name")
-    table["mean"] = {r.name: mean_of(r.scores, measure) for r in results}
-    pivot = table.pivot_table(
-        index="retriever",
-        columns="chunking",
-        values="mean",
-        aggfunc="max" if higher_is_better(measure) else "min",
-        dropna=False,
-    )
-    order = sorted(pivot.columns, key=lambda text: [(p.isdigit(), int(p) if p.isdigit() else p) for p in text.split()])
-    return pivot[order]
-
-
 def budget_curves(results: Sequence[Result]) -> pd.DataFrame:
     """`budget_curve` of every configuration: name, label, budget, mean, ci_low, ci_high, n_scored, n."""
     import pandas as pd
@@ -94,69 +69,35 @@ def budget_curves(results: Sequence[Result]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -> tuple[pd.DataFrame, str]:
-    """Where the order of the configurations at equal k is overturned at an equal context budget.
-
-    Returns:
-        A frame name, label, at_k, at_budget, rank_at_k, rank_at_budget (by rank at the budget), and one sentence.
-    """
-    import pandas as pd
-
+def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -> str:
+    """A sentence on whether the order of the configurations at equal k also holds at an equal context budget."""
     at_k, at_budget = f"span_recall@{k}", f"span_recall@{budget}tok"
     if any(not {at_k, at_budget} <= set(result.scores["measure"]) for result in results):
-        return (
-            pd.DataFrame(columns=["name", "label", "at_k", "at_budget", "rank_at_k", "rank_at_budget"]),
-            "Without gold evidence spans chunkings can be compared at document level only.",
-        )
+        return "Without gold evidence spans, chunkings can be compared at document level only."
     table = configurations(results)[["name", "label"]]
-    table["at_k"] = [mean_of(result.scores, at_k) for result in results]
-    table["at_budget"] = [mean_of(result.scores, at_budget) for result in results]
-    table["rank_at_k"] = table["at_k"].rank(ascending=False, method="min").astype(int)
-    table["rank_at_budget"] = table["at_budget"].rank(ascending=False, method="min").astype(int)
-    pairs = list(combinations(zip(table["at_k"], table["at_budget"], strict=True), 2))
-    turned = sum((a_k - b_k) * (a_budget - b_budget) < 0 for (a_k, a_budget), (b_k, b_budget) in pairs)
-    table = table.sort_values(["rank_at_budget", "name"], ignore_index=True)
+    table["k"] = [mean_of(result.scores, at_k) for result in results]
+    table["budget"] = [mean_of(result.scores, at_budget) for result in results]
+    pairs = list(combinations(zip(table["k"], table["budget"], strict=True), 2))
     if not pairs:
-        return table, "There is one configuration only, so no order to compare."
-    first_k = table.sort_values(["rank_at_k", "name"]).iloc[0]
-    first_budget = table.iloc[0]
-    share = f"{turned} of {len(pairs)} pairs of configurations change their order"
-    if first_k["name"] == first_budget["name"]:
-        lead = f"{first_k['label']} leads both at k = {k} and at an equal {budget} tokens"
+        return "There is one configuration only, so no order to compare."
+    changed = sum((a_k - b_k) * (a_budget - b_budget) < 0 for (a_k, a_budget), (b_k, b_budget) in pairs)
+    table["place"] = table["budget"].rank(ascending=False, method="min").astype(int)
+    first_k = table.sort_values(["k", "name"], ascending=[False, True]).iloc[0]
+    first = table.sort_values(["budget", "name"], ascending=[False, True]).iloc[0]
+    if first_k["name"] == first["name"]:
+        lead = f"{first['label']} leads both at k = {k} and at an equal {budget} tokens"
     else:
         lead = (
-            f"At k = {k}, where bigger chunks buy more text, {first_k['label']} leads; at an equal {budget} tokens "
-            f"it is place {first_k['rank_at_budget']} of {len(table)} and {first_budget['label']} leads"
+            f"At k = {k}, where bigger chunks bring more text, {first_k['label']} leads; at an equal {budget} tokens "
+            f"it is number {first_k['place']} of {len(table)} and {first['label']} leads"
         )
-    return table, f"{lead}. {share} between the two."
-
-
-def disagreements(a: Result, b: Result, measure: str, *, rows: int = 10) -> pd.DataFrame:
-    """The questions on which two configurations differ most.
-
-    Returns:
-        query_id, question, a, b, difference (b - a), a_retrieved, b_retrieved; the largest absolute difference first,
-        questions that tie left out.
-    """
-    import pandas as pd
-
-    values = pd.concat(
-        [only(r.scores, measure).set_index("query_id")["value"].rename(side) for side, r in (("a", a), ("b", b))],
-        axis=1,
-    ).dropna()
-    values["difference"] = values["b"] - values["a"]
-    values = values[values["difference"] != 0].sort_index()
-    values = values.reindex(values["difference"].abs().sort_values(ascending=False, kind="stable").index).head(rows)
-    values.insert(0, "question", [a.queries.get(query_id, "") for query_id in values.index])
-    for side, result in (("a", a), ("b", b)):
-        values[f"{side}_retrieved"] = [", ".join(ranking(result.run.get(q, {}))[:3]) or "nothing" for q in values.index]
-    return values.reset_index(names="query_id")
+    return f"{lead}. {changed} of {len(pairs)} pairs of configurations change their order between the two."
 
 
 def conclusion(
     results: Sequence[Result], comparison: pd.DataFrame, baseline: str, measure: str, *, seed: int = 0
 ) -> list[str]:
-    """What a reader may take home from a sweep, in sentences that the data supports.
+    """The key findings of a sweep, in sentences that the data supports: the decision first, the next step last.
 
     Args:
         results: the configurations.
@@ -167,6 +108,7 @@ def conclusion(
     """
     import pandas as pd
 
+    by_name = {result.name: result for result in results}
     label = configurations(results).set_index("name")["label"]
     means = {result.name: mean_of(result.scores, measure) for result in results}
     sign = -1 if higher_is_better(measure) else 1
@@ -174,53 +116,84 @@ def conclusion(
     if not order:
         return [f"No question could be scored by {measure}, so no configuration is better than another."]
     best = order[0]
-    said = [f"Best by {measure}: {label[best]} ({means[best]:.3f}), out of {len(results)}."]
+    found = [f"**Best:** {label[best]}, with {means[best]:.3f} by {measure}, of {len(results)} configurations."]
     if len(order) < len(results):
-        said.append(f"{len(results) - len(order)} of them could not be scored by it.")
+        found.append(f"{len(results) - len(order)} of them could not be scored by it.")
     if len(order) == 1:
-        return [*said, "With one configuration there is nothing to compare."]
-    own = comparison[(comparison["measure"] == measure) & (comparison["name"] == best)]
-    if best == baseline:
-        said.append("It is the baseline itself: nothing in this sweep beats it.")
-    elif not own.empty and own.iloc[0]["n"]:
-        row = own.iloc[0]
-        said.append(f"Against the baseline ({label[baseline]}) that is {tested(row, 'p_adjusted', 'Holm-adjusted p')}.")
-    by_name = {result.name: result for result in results}
+        return [*found, "With one configuration there is nothing to compare."]
     second = order[1]
     pair = compare(by_name[second].scores, by_name[best].scores, measures=[measure], seed=seed).iloc[0]
+    rows = comparison[(comparison["measure"] == measure) & (comparison["name"] == best)]
+    own = rows.iloc[0] if len(rows) and rows.iloc[0]["n"] else None
+    if own is not None:
+        found.append(f"**Against the baseline**, {label[baseline]}: {tested(own, 'p_adjusted', 'Holm-adjusted p')}.")
     if pair["n"] > 1:
         power = ""
-        if pair["mde"] is not pd.NA:  # every question moved alike: no power to boast of
-            power = f"; so many questions can show a difference of {pair['mde']:.3f} or more (80 % power)"
-        said.append(f"Against the runner-up ({label[second]}) it is {tested(pair, 'p_value', 'p')}{power}.")
+        if pair["mde"] is not pd.NA:  # every question moved alike: no power to report
+            power = f"; this many questions show a difference of {pair['mde']:.3f} or more (80 % power)"
+        found.append(f"**Against the runner-up**, {label[second]}: {tested(pair, 'p_value', 'p')}{power}.")
     else:
-        said.append(f"The runner-up ({label[second]}) and it have too few scored questions in common: {pair['n']}.")
+        found.append(f"The runner-up, {label[second]}, and it have too few scored questions in common: {pair['n']}.")
     # The best of many was chosen for its score, luck included: queries that did not choose it say what it is worth.
     shown = {label[name] if list(label).count(label[name]) == 1 else name: by_name[name].scores for name in order}
-    said.append(held_out(shown, measure=measure, seed=seed).sentence)
-    return said
+    found.append(f"**Held out:** {held_out(shown, measure=measure, seed=seed).sentence}")
+    undecided = bool(pd.isna(pair["p_value"]) or pair["p_value"] >= ALPHA)
+    other = label[second] if undecided else ""
+    better = own is not None and own["p_adjusted"] < ALPHA
+    decision = f"no configuration is shown to be better than the baseline, {label[baseline]}: keep it."
+    if best == baseline:
+        decision = f"keep the baseline, {label[baseline]}: no configuration is better by {measure}."
+    elif better:
+        decision = f"{label[best]} is better than the baseline, {label[baseline]}"
+        decision += f"; {other} cannot be distinguished from it." if other else ", and than every other configuration."
+    return [
+        f"**Decision:** {decision}",
+        *found,
+        f"**Next:** {_next_step(by_name[best], label[best], other)}",
+        *_machines(results),
+    ]
+
+
+ALPHA = 0.05
+_ACTIONS = {
+    "retrieval": "Try another retriever, a reranker or a larger k",
+    "chunking": "Try another chunking or a larger context budget",
+    "generation": "Try another model or prompt",
+    "judge": "Check these verdicts by hand",
+    "unknown": "Label the evidence of these questions: no label shows where they fail",
+}
+
+
+def _next_step(best: Result, label: str, other: str) -> str:
+    choice = "choose between the two by cost (below). " if other else ""
+    failed = None if best.diagnosis is None else best.diagnosis.loc[best.diagnosis["failed"], "cause"]
+    if failed is None or failed.empty:
+        return choice[:1].upper() + choice[1:].strip() or "read the questions on which the two best disagree (below)."
+    stages = failed.map(STAGE_OF)
+    stage = stages.mode().iloc[0]
+    causes = failed[stages == stage].value_counts()
+    words = ", ".join(f"{count} {CAUSES[cause]}" for cause, count in causes.items())
+    lost = f"{label} fails on {len(failed)} of {len(best.queries)} questions, most of them by {stage}"
+    return f"{choice}{lost}: {words}. {_ACTIONS[stage]}."
 
 
 def tested(row: Any, p: str, p_name: str) -> str:
-    """A row of a comparison in words; a tie on every question is not dressed up as a test."""
+    """A row of a comparison in words; a tie on every question is not presented as a test."""
+    from ragbench.statistics.frames import with_interval
+
     questions = "1 question" if row["n"] == 1 else f"{row['n']} questions"
     if row["ties"] == row["n"]:
-        return f"equal on every one of {questions}: nothing here tells the two apart"
-    difference = " ".join([f"{row['difference']:+.3f}", *_interval(dict(row), "{:+.3f}")])
+        return f"equal on every one of {questions}"
+    difference = with_interval(row["difference"], row["ci_low"], row["ci_high"], "{:+.3f}")
     note = f" (the differences are {row['note']})" if row.get("note") else ""
-    return f"{difference}, {p_name} {p_text(row[p], '= ')}, over {questions}: {_belief(row[p])}{note}"
+    doubt = "" if row[p] < ALPHA else ", which does not distinguish them, nor prove them equal"
+    return f"{difference}, {p_name} {p_text(row[p], '= ')}, over {questions}{doubt}{note}"
 
 
-def _belief(p_value: float) -> str:
-    if p_value < 0.05:
-        return "a difference that chance explains badly"
-    return "too little to tell the two apart, which does not prove them equal"
-
-
-def machines(results: Sequence[Result]) -> str:
-    """A warning where latencies come from more than one machine or Python, else an empty string."""
+def _machines(results: Sequence[Result]) -> list[str]:
+    """A warning where latencies come from more than one machine or Python."""
     keys = ("platform", "machine", "cores", "python")
     seen = {tuple(str(result.config.get("environment", {}).get(key)) for key in keys) for result in results}
     if len(seen) < 2:
-        return ""
-    return f"These results were made in {len(seen)} different environments: compare their quality, not their latency."
+        return []
+    return [f"These results were made in {len(seen)} different environments: compare their quality, not their latency."]

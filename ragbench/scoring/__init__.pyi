@@ -1,4 +1,4 @@
-from .ablations import score_arms
+from .ablations import score_ablations
 from .answers import abstention_table, score_answers
 from .chunks import score_chunks
 from .context import context_ceilings, diversity_verdicts, score_context
@@ -11,7 +11,7 @@ from .pipeline import latency_table, outcome_table, score_pipeline
 from .retrieval import retrieval_levels, score_retrieval
 from .runs import ceilings, score_run
 from .safety import score_safety_inputs, score_safety_outputs
-from .spans import destroyed_evidence, score_spans
+from .spans import score_spans, split_evidence
 
 __all__ = [
     "abstention_table",
@@ -19,7 +19,6 @@ __all__ = [
     "claim_table",
     "context_ceilings",
     "context_texts",
-    "destroyed_evidence",
     "diversity_verdicts",
     "failed_cases",
     "failure_reasons",
@@ -28,8 +27,8 @@ __all__ = [
     "outcome_table",
     "overall_parts",
     "retrieval_levels",
+    "score_ablations",
     "score_answers",
-    "score_arms",
     "score_chunks",
     "score_context",
     "score_groundedness",
@@ -42,4 +41,5 @@ __all__ = [
     "score_safety_inputs",
     "score_safety_outputs",
     "score_spans",
+    "split_evidence",
 ]

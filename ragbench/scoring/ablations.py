@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def score_arms(
+def score_ablations(
     dataset: Dataset,
-    arms: Mapping[str, Sequence[Answer]],
+    ablations: Mapping[str, Sequence[Answer]],
     judgements: Mapping[str, Sequence[Judgement]] | None = None,
     *,
     embedder: str | Embedder = "minilm",
@@ -29,13 +29,13 @@ def score_arms(
     left out of an ablation.
 
     Args:
-        arms: name -> its answers; `ragbench.generation.answer_arms` gives "oracle", "best_chunks" and "empty", and the
-            answers of the configuration itself are to be added as "actual".
+        ablations: name -> its answers; `ragbench.generation.answer_ablations` gives "oracle", "best_chunks" and
+            "empty", and the answers of the configuration itself are to be added as "actual".
 
     >>> from ragbench.types import Case
     >>> data = Dataset("demo", "test", {}, [Case("q", "When?", gold_facts=(("1889",),))], {})
-    >>> arms = {"actual": [Answer("q", "Not found.", outcome="no_results")], "oracle": [Answer("q", "In 1889.")]}
-    >>> scores = score_arms(data, arms)
+    >>> ablations = {"actual": [Answer("q", "Not found.", outcome="no_results")], "oracle": [Answer("q", "In 1889.")]}
+    >>> scores = score_ablations(data, ablations)
     >>> scores[scores["measure"].str.endswith("gold_fact_coverage")][["measure", "value"]].values.tolist()
     [['actual_gold_fact_coverage', 0.0], ['oracle_gold_fact_coverage', 1.0]]
     """
@@ -49,16 +49,16 @@ def score_arms(
         "gold_fact_coverage": {case.query_id for case in dataset.cases if case.gold_facts},
     }
     parts = []
-    for arm, answers in arms.items():
+    for name, answers in ablations.items():
         abstained = {answer.query_id for answer in answers if answer.abstained}
         abstained &= {case.query_id for case in dataset.cases if case.answerable}
         free = score_answers(dataset, answers, embedder=model)
-        judged = score_judgements((judgements or {}).get(arm, ()))
+        judged = score_judgements((judgements or {}).get(name, ()))
         for part in (free, judged):
             zero = part["query_id"].isin(abstained) & part["value"].isna()
             known = [q in labelled.get(m, abstained) for q, m in zip(part["query_id"], part["measure"], strict=True)]
             part = part.assign(value=part["value"].mask(zero & pd.Series(known, index=part.index, dtype=bool), 0.0))
-            parts.append(part.assign(measure=f"{arm}_" + part["measure"]))
+            parts.append(part.assign(measure=f"{name}_" + part["measure"]))
     if not parts:
         return pd.DataFrame(columns=["query_id", "measure", "value"]).astype({"value": float})
     return pd.concat([part for part in parts if len(part)], ignore_index=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +15,6 @@ from ragbench.types import Chunk, Dataset, Embedder
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ragbench.types import FloatArray
 
 
 def score_chunks(
@@ -60,7 +58,11 @@ def score_chunks(
             counts[own] = last - first
             sentences[doc_id] = sentence_spans(text)
         in_group = [i for doc_id in group for i in by_document[doc_id]]
-        vectors = _vectors(group, texts, sentences, model)
+        rows = model.encode(
+            [text[a:b] for doc_id, text in zip(group, texts, strict=True) for a, b in sentences[doc_id]]
+        )
+        ends = np.cumsum([len(sentences[doc_id]) for doc_id in group])
+        vectors = dict(zip(group, np.split(rows, ends[:-1]), strict=True))  # one per sentence of each document
         alike[in_group] = coherence([chunks[i] for i in in_group], sentences, vectors)
     values = size_statistics(counts)
     values["overlap_ratio"] = overlap_ratio(chunks)
@@ -84,13 +86,3 @@ def _check(dataset: Dataset, chunks: Sequence[Chunk]) -> None:
                 f"chunk {chunk.chunk_id!r} differs from the text of document {chunk.doc_id!r} from character "
                 f"{chunk.start} to {chunk.end}; offsets point into Document.full_text, title included"
             )
-
-
-def _vectors(
-    doc_ids: Sequence[str], texts: Sequence[str], sentences: Mapping[str, Sequence[tuple[int, int]]], model: Embedder
-) -> dict[str, FloatArray]:
-    """A row per sentence of each document, all computed in one batch."""
-    pieces = [text[a:b] for doc_id, text in zip(doc_ids, texts, strict=True) for a, b in sentences[doc_id]]
-    rows = model.encode(pieces)
-    ends = np.cumsum([len(sentences[doc_id]) for doc_id in doc_ids])
-    return dict(zip(doc_ids, np.split(rows, ends[:-1]), strict=True))

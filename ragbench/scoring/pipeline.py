@@ -101,7 +101,10 @@ def score_pipeline(
             forbidden_flags_absent(answer.flags, case.forbidden_flags) if answer else math.nan for case, answer in pairs
         ]
     if any(case.min_citations is not None for case in cases):
-        scores["min_citations"] = [_citations(answer, case.min_citations) for case, answer in pairs]
+        scores["min_citations"] = [
+            has_citations(answer, case.min_citations) if answer else math.nan if case.min_citations is None else 0.0
+            for case, answer in pairs
+        ]
     if split_budget(budgets)[0] or any(split_budget(case.latency_budget_ms)[0] for case in cases):
         scores["latency_in_budget"] = [
             latency_in_budget(answer.latency_ms, {**by_stage(budgets, min), **by_stage(case.latency_budget_ms, min)})
@@ -196,12 +199,6 @@ def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None
     return pd.DataFrame(table, columns=columns).astype(
         dict.fromkeys(["mean", *_PERCENTILES, "budget", "over"], "Float64")
     )
-
-
-def _citations(answer: Answer | None, minimum: int | None) -> float:
-    if minimum is None:
-        return math.nan
-    return has_citations(answer, minimum) if answer else 0.0
 
 
 def _stages(answers: Sequence[Answer], budgets: Mapping[str, float] | None = None) -> list[str]:

@@ -87,7 +87,7 @@ def score_run(
         documents, unjudged = _document_ids(qrels), _document_ids(run) - _document_ids(qrels)
         if chunks := sorted(doc_id for doc_id in unjudged if doc_id.rpartition("#")[0] in documents):
             warnings.warn(
-                f"the run holds chunks such as {chunks[0]!r} where documents are judged, so every measure is 0; "
+                f"the run has chunk ids such as {chunks[0]!r} where documents are judged, so every measure is 0; "
                 "turn it into a run of documents first: to_documents(run, chunks)",
                 DataWarning,
                 stacklevel=2,

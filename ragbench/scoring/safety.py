@@ -145,7 +145,8 @@ def score_safety_outputs(
         for harmful, measure in ((True, "detection_rate"), (False, "false_positive_rate")):
             members = [i for i in chosen if samples[i].harmful is harmful]
             if members:
-                hits = sum(_found(samples[i], kinds[i], split) for i in members)
+                strict = {i for i in members if split == "category" and harmful and samples[i].category in _KINDS}
+                hits = sum(samples[i].category in kinds[i] if i in strict else bool(kinds[i]) for i in members)
                 rows.append(_rate(measure, split, part, hits, len(members)))
     return pd.DataFrame(rows, columns=_COLUMNS)
 
@@ -175,11 +176,6 @@ def output_findings(
 
 _COMMON = 0.05  # of the texts
 _KINDS = frozenset({"email", "phone", "card", "ssn", "iban", "ip_address", "secret", "verbatim"})
-
-
-def _found(sample: SafetySample, kinds: set[str], split: str) -> bool:
-    strict = split == "category" and sample.harmful and sample.category in _KINDS
-    return sample.category in kinds if strict else bool(kinds)
 
 
 def _groups(samples: Sequence[SafetySample]) -> Iterable[tuple[str, str, list[int]]]:

@@ -40,7 +40,7 @@ def score_spans(
     [0, 1] and over characters (formulas in `ragbench.metrics.chunks`):
 
     - span_recall@k, span_precision@k, span_iou@k: of the first k chunks; where fewer were found, of those.
-    - span_precision_omega: of the chunking alone, whatever the run.
+    - span_precision_omega: of the chunking alone, independent of the run.
     - span_recall@{b}tok: recall when the ranking is read until b tokens are used up. The chunk that exceeds the
       budget is cut at the last token that fits. Text in two chunks uses the budget twice and counts once.
     - span_recall_auc: area under recall against budget, see `ragbench.metrics.chunks.recall_auc`.
@@ -49,7 +49,7 @@ def score_spans(
     budget in all chunkings.
 
     Every question that has evidence is in the result, in the order of the dataset; one that is missing from the run, or
-    whose evidence no chunk holds, has 0 everywhere (`destroyed_evidence` lists the latter). Questions without
+    whose evidence is in no chunk, has 0 everywhere (`split_evidence` lists the latter). Questions without
     evidence are left out.
 
     >>> from ragbench.types import Document
@@ -80,7 +80,7 @@ def score_spans(
     return tidy([case.query_id for case in cases], list(values), list(values.values()))
 
 
-def destroyed_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
+def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
     """The questions whose evidence this chunking has lost or split, worst first; independent of any run.
 
     Columns: query_id; spans, their number; split, the number of them that no single chunk contains whole; share_lost,
@@ -90,7 +90,7 @@ def destroyed_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFram
     >>> from ragbench.types import Document
     >>> case = Case("q", "Who?", evidence=(Span("d", 0, 3), Span("d", 4, 11)))
     >>> dataset = Dataset("demo", "test", {"d": Document("d", "One two three")}, [case], {})
-    >>> destroyed_evidence(dataset, [Chunk("d#0", "d", 0, 7, "One two")]).round(3).to_dict("records")
+    >>> split_evidence(dataset, [Chunk("d#0", "d", 0, 7, "One two")]).round(3).to_dict("records")
     [{'query_id': 'q', 'spans': 2, 'split': 1, 'share_lost': 0.333}]
     """
     import pandas as pd
@@ -172,7 +172,7 @@ class _Axis(NamedTuple):
         return case * self.length + self.held[0][chunk], case * self.length + self.held[1][chunk]
 
     def hits(self, held: Ranges) -> tuple[IntArray, IntArray, IntArray]:
-        """For each part of the evidence its length, its question, and the first of `held` to hold it."""
+        """For each part of the evidence its length, its question, and the first of `held` to contain it."""
         lengths, owner, first = first_cover(self.truth, held)
         return lengths, self.truth[0][owner] // self.length, first
 

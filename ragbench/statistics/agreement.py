@@ -28,7 +28,7 @@ SCALES = ("nominal", "ordinal", "interval")
 LEVELS = (0.0, 0.25, 0.5, 0.75, 1.0)
 """The levels of an ordinal scale; a judge's value counts as the nearest."""
 
-_BLOCK = 4_000_000  # numbers held at once
+_BLOCK = 4_000_000  # numbers in memory at once
 
 
 class _Pairs(NamedTuple):

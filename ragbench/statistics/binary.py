@@ -21,7 +21,7 @@ def mcnemar(
 ) -> pd.DataFrame:
     """Right or wrong: McNemar's exact test of each measure whose values are all 0 or 1.
 
-    Only the queries on which the two differ tell them apart: if neither is better, each of those is as likely to be won
+    Only the queries on which the two differ are informative: if neither is better, each of those is as likely to be won
     by the one as by the other, so that p is the two-sided binomial probability of a split as uneven as this (McNemar
     1947). It equals the exact sign-flip test of `compare` on the same values.
 

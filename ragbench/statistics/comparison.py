@@ -42,7 +42,7 @@ def compare(
     Columns:
         measure: in the order of `measures`, or of `baseline`.
         baseline, contender: means over the pairs used; `difference` is contender - baseline.
-        ci_low, ci_high: 1 - alpha interval of the difference; `interval` says which. "BCa": paired bootstrap over
+        ci_low, ci_high: 1 - alpha interval of the difference; `interval` is the method. "BCa": paired bootstrap over
             queries (Efron 1987), from 100 pairs of which 50 differ, unless heavily skewed. "Gaffke":
             otherwise, where BCa covers too little, the limits of Gaffke (2005), see `ragbench.statistics.intervals`;
             they always have a width. Either excludes 0 exactly where p_value < alpha. "none": one pair, or equal
@@ -56,19 +56,22 @@ def compare(
             probability of any false positive to alpha; "fdr_bh" (Benjamini & Hochberg 1995) the expected fraction of
             false positives among the differences found; "fdr_by" does so under any dependence. Testing many measures
             costs power: name those that decide.
+        decision: "better" or "worse" where p_adjusted < alpha (a lower value is better where
+            `registry.higher_is_better` says so), "undecided" elsewhere, which does not prove them equal; "" untested.
         effect_size: mean of the differences over their standard deviation (d_z of Cohen 1988); pd.NA if every query
             gains the same.
         wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse; where lower is
             better (`registry.higher_is_better`), a lower value wins.
         n: pairs used; queries that either side left unscored are out, and counted in `n_unpaired`.
         mde: smallest true difference that this many queries would show with a power of 0.8 in a two-sided test at alpha
-            (uncorrected), from the t distribution; the same as `detectable` of `required_queries`. A smaller
-            difference that matters needs more queries, whatever p is. pd.NA where all queries differ by the same, and
+            (uncorrected), from the t distribution, expected over the true deviations that these queries leave possible;
+            the same as `detectable` of `required_queries`. A smaller difference that matters needs more queries,
+            whatever p is. pd.NA where all queries differ by the same, and
             with fewer queries than the test needs (6 at alpha = 0.05).
         note: where the differences are heavily skewed (also a `DataWarning`) or all equal, the consequence.
         n_tests, n_unpaired, n_clusters, interval, test: see above and below.
 
-    With `cluster` (query_id -> group: several questions from one document, say) whole groups are drawn and flipped,
+    With `cluster` (query_id -> group: such as several questions from one document) whole groups are drawn and flipped,
     and the standard error is that of groups: questions from one document are not independent, and treating them as if
     they were makes intervals too short. `n_clusters` is their number (without `cluster`, n). Fewer than some
     ten groups show little: with 5, no p is below 2 / 2**5.
@@ -77,15 +80,20 @@ def compare(
     >>> def scores(*values):
     ...     return pd.DataFrame({"query_id": list("abcdef"), "measure": "RR", "value": values})
     >>> result = compare(scores(0, 0.5, 0, 0, 0.5, 1), scores(1, 1, 0.5, 0.5, 1, 1))
+    >>> result  # prints short; all columns are there
+      measure baseline contender               difference      p   decision
+    0      RR    0.333     0.833  +0.500 [-0.197, +0.790]  0.062  undecided
     >>> result[["difference", "p_value", "wins", "ties", "losses", "n"]].round(3)
        difference  p_value  wins  ties  losses  n
     0         0.5    0.062     5     1       0  6
 
     Raises:
-        ComparisonError: the two do not hold the same queries, or no measure in common.
+        ComparisonError: the two do not have the same queries, or no measure in common.
         ConfigError: a measure that is not there, an unknown correction, a setting out of range.
         DataError: frames that are not tidy scores, or queries without a group in `cluster`.
     """
+    from ragbench.statistics.frames import printed_short, short_comparison
+
     result = compare_all(
         {"baseline": baseline, "contender": contender},
         "baseline",
@@ -96,7 +104,7 @@ def compare(
         cluster=cluster,
         seed=seed,
     )
-    return result.drop(columns="name")
+    return printed_short(result.drop(columns="name"), short_comparison)
 
 
 def compare_all(
@@ -125,6 +133,8 @@ def compare_all(
     """
     import pandas as pd
 
+    from ragbench.statistics.frames import printed_short, short_comparison
+
     check_settings(n_resamples, alpha, seed)
     if correction not in CORRECTIONS:
         raise ConfigError(unknown("correction", correction, CORRECTIONS))
@@ -143,7 +153,8 @@ def compare_all(
         units.append(_Units(sums, np.bincount(codes).astype(np.float64), cluster is not None))
     differences = [pair.difference for pair in pairs]
     p_values, tests = _p_values(pairs, units, n_resamples, seed)
-    widths = [_width(measure, pair) for (_, measure), pair in zip(rows, pairs, strict=True)]
+    ranges = [bounds_of(measure, pair.before, pair.after) for (_, measure), pair in zip(rows, pairs, strict=True)]
+    widths = [Bounds(low - high, high - low) for low, high in ranges]
     values = [unit.values for unit in units]
     low, high, intervals = mean_intervals(values, widths, alpha, n_resamples=n_resamples, seed=seed)
     for row, unit in enumerate(units):
@@ -161,7 +172,8 @@ def compare_all(
         deviation = float(own.std(ddof=1)) if len(own) > 1 else math.nan
         equal = 0.0 if len(own) and np.abs(own).max() <= TIE else math.nan
         effects.append(equal if deviation <= TIE else float(own.mean()) / deviation if len(own) else math.nan)
-    return pd.DataFrame(
+    adjusted = adjusted_p_values(p_values, correction)
+    result = pd.DataFrame(
         {
             "name": [name for name, _ in rows],
             "measure": [measure for _, measure in rows],
@@ -171,7 +183,8 @@ def compare_all(
             "ci_low": nullable(low),
             "ci_high": nullable(high),
             "p_value": nullable(p_values),
-            "p_adjusted": nullable(adjusted_p_values(p_values, correction)),
+            "p_adjusted": nullable(adjusted),
+            "decision": [_decision(gain, p, alpha) for gain, p in zip(gains, adjusted, strict=True)],
             "effect_size": nullable(effects),
             "wins": [int((gain > TIE).sum()) for gain in gains],
             "ties": [int((np.abs(gain) <= TIE).sum()) for gain in gains],
@@ -188,6 +201,15 @@ def compare_all(
             "note": notes,
         }
     )
+    return printed_short(result, short_comparison)
+
+
+def _decision(gain: Floats, p_adjusted: float, alpha: float) -> str:
+    if math.isnan(p_adjusted):
+        return ""
+    if p_adjusted >= alpha:
+        return "undecided"
+    return "better" if gain.mean() > 0 else "worse"
 
 
 class _Units(NamedTuple):
@@ -208,12 +230,6 @@ class _Units(NamedTuple):
         center = self.sums.sum() / self.sizes.sum()
         linear: Floats = center + (self.sums - center * self.sizes) / self.sizes.mean()
         return linear
-
-
-def _width(measure: str, pair: Pairs) -> Bounds:
-    """The smallest and the largest possible difference of a measure."""
-    low, high = bounds_of(measure, pair.before, pair.after)
-    return Bounds(low - high, high - low)
 
 
 def _p_values(pairs: Sequence[Pairs], units: Sequence[_Units], n_resamples: int, seed: int) -> tuple[Floats, list[str]]:

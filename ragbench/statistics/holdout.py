@@ -11,6 +11,7 @@ import numpy as np
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import check_settings
 from ragbench.statistics.comparison import compare
+from ragbench.statistics.p_values import p_text
 from ragbench.statistics.pairing import matrix_of, measure_among
 from ragbench.statistics.summary import summarise
 
@@ -78,7 +79,7 @@ def held_out(
 
     Raises:
         ConfigError: fewer than two configurations, a measure that is not there, a setting out of range.
-        ComparisonError: the configurations do not hold the same queries.
+        ComparisonError: the configurations do not have the same queries.
     """
     import pandas as pd
 
@@ -115,7 +116,7 @@ def held_out(
         f"Chosen on {len(choosing)} queries and measured on the {len(others)} others, {chosen} has a mean {measure} of "
         f"{here:.3f} [{own['ci_low']:.3f}, {own['ci_high']:.3f}] ({there:.3f} where it was chosen); against the "
         f"runner-up {runner_up} {pair['difference']:+.3f} [{pair['ci_low']:+.3f}, {pair['ci_high']:+.3f}], "
-        f"p = {pair['p_value']:.4f}. "
+        f"p {p_text(pair['p_value'], '= ')}. "
     ) + (
         "The other half chooses the same configuration."
         if same

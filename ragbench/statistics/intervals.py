@@ -6,13 +6,13 @@
   does not; and where all values are alike it has no width, though other questions may differ.
 
 How bad is the unseen value? For a *proof* (`equivalent`, `within_margin`) as bad as the measure allows: a question may
-lose everything. Then an error rate of alpha holds whatever the distribution (Learned-Miller & Thomas 2019). For an
+lose everything. Then an error rate of alpha holds for any distribution (Learned-Miller & Thomas 2019). For an
 *estimate* of a graded measure that would be twice as wide as need be, so that the unseen value lies 1 + (10 / n)**2
 times as far from the mean as the farthest that was seen, within the bounds; but at the bounds where all values are
 equal, and for values of 0 and 1 only. For 0/1 values these limits are those of Clopper and Pearson (1934), and for a
 paired difference of 0/1 values they exclude 0 exactly where McNemar's exact test does.
 
-tests/statistics/test_promises.py simulates the coverage (`pytest -m simulation -s`).
+tests/statistics/test_coverage.py simulates the coverage (`pytest -m simulation -s`).
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def skewness_note(differences: Floats) -> str:
         return ""
     if _no_spread(differences) and len(differences) < ENOUGH_PAIRS:
         return (
-            "all equal, so nothing is known about those of other questions; p says that the sign is the same each "
+            "all equal, so those of other questions are unknown; p means that the sign is the same each "
             "time, not that rare questions cannot turn the mean around"
         )
     if not _skewed(moving):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Pairs(NamedTuple):
     """The values of both on the queries that both scored, in the order of the baseline.
 
-    `unpaired` is how many queries either side left unscored.
+    `unpaired` is the number of queries that either side left unscored.
     """
 
     before: Floats
@@ -92,7 +92,7 @@ def paired(tables: Tables, baseline: str, name: str, measure: str) -> Pairs:
         only_before, only_after = before.index.difference(after.index), after.index.difference(before.index)
         common = len(before) - len(only_before)
         raise ComparisonError(
-            f"{measure}: {baseline!r} and {name!r} do not hold the same queries ({len(before)} and {len(after)}, "
+            f"{measure}: {baseline!r} and {name!r} do not have the same queries ({len(before)} and {len(after)}, "
             f"{common or 'none'} in common); only {baseline!r} has {_first(only_before)}, only {name!r} "
             f"has {_first(only_after)}. Run both on the same dataset and split"
         )
@@ -105,7 +105,7 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str, *, may_b
     """Values of one measure: queries down (only those that all scored), configurations across.
 
     Raises:
-        ComparisonError: the configurations do not hold the same queries, or none that all of them scored.
+        ComparisonError: the configurations do not have the same queries, or none that all of them scored.
         ConfigError: fewer than two configurations, or a measure that one of them lacks.
     """
     import pandas as pd

@@ -101,7 +101,8 @@ def randomisation_p_values(differences: Sequence[Floats], n_resamples: int, seed
     for member, difference in enumerate(differences):
         moving = difference[np.abs(difference) > TIE]  # flipping a zero changes nothing
         if len(difference) and is_exact(difference, n_resamples):
-            sums = _all_signs(len(moving)) @ moving
+            signs = 1.0 - 2.0 * ((np.arange(2 ** len(moving))[:, None] >> np.arange(len(moving))) & 1)
+            sums = signs @ moving
             p_values[member] = np.mean(_as_large(sums, moving.sum()))
         elif len(difference):
             sampled.append(member)
@@ -123,11 +124,6 @@ def is_exact(difference: Floats, n_resamples: int) -> bool:
 def _as_large(sums: Floats, observed: Floats) -> npt.NDArray[np.bool_]:
     # the same sum reached in another order must count as reached
     return np.abs(sums) >= np.abs(observed) * (1 - 1e-9) - TIE
-
-
-def _all_signs(n: int) -> Floats:
-    signs: Floats = 1.0 - 2.0 * ((np.arange(2**n)[:, None] >> np.arange(n)) & 1)
-    return signs
 
 
 def _flip(block: Floats, n_resamples: int, seed: int) -> Floats:

@@ -36,7 +36,7 @@ _LARGEST_BET = 0.5  # largest fraction of the capital that a bet can lose
 
 
 def query_order(query_ids: Iterable[str], seed: int = 0) -> list[str]:
-    """The queries in a random order that is fixed by `seed`, whatever other queries there are.
+    """The queries in a random order that is fixed by `seed`, independent of the other queries.
 
     A sequence must not be in the order of a file (easy ones first); and adding queries must not change the order of
     those already judged. Sorted by SHA-256 of seed and id.

@@ -210,7 +210,8 @@ def _compare(
     if not (current and all(one.is_file() for one in texts)):  # another machine's last digits are no reason to write
         _write_all(texts)
     if not current:
-        place = Place(grid.compare.path, working_folder(grid), grid.run_timeout)
+        # It works where it will lie, so that opened there "Run All" works too.
+        place = Place(grid.compare.path, folder.path, grid.run_timeout)
         parameters = {"sweep_dir": relative(folder.path, place.cwd), "baseline": baseline}
         job = make_job(folder, COMPARISON, place, parameters, settings, source=None, stamp=stamp)
         failed = run_all(grid.compare.text, folder, {COMPARISON: job}, Progress(console, 1), launcher).failed

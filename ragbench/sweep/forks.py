@@ -26,8 +26,8 @@ PROVISIONER = "ragbench-fork"
 _START = (
     "import sys; sys.path[:] = filter(None, sys.path); from ragbench.sweep.forkserver import main; sys.exit(main())"
 )
-_IMPORTS = 300.0  # seconds that the server's imports may take on a busy machine
-_PATIENCE = 10.0
+_IMPORT_TIMEOUT_S = 300.0  # of the server, on a busy machine
+_EXIT_TIMEOUT_S = 10.0
 
 
 class RefusedError(SweepError):
@@ -88,7 +88,7 @@ class ForkServer:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(_PATIENCE)
+            self._process.wait(_EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -125,7 +125,7 @@ class ForkedProcess:
         request = {"do": do, "arguments": list(arguments), "environment": dict(environment), "cwd": cwd}
         self._connection = socket.socket(socket.AF_UNIX)
         try:
-            self._connection.settimeout(_IMPORTS)
+            self._connection.settimeout(_IMPORT_TIMEOUT_S)
             self._connection.connect(str(folder / "socket"))
             text = json.dumps(request).encode() + b"\n"
             sent = socket.send_fds(self._connection, [text], list(files))
@@ -159,7 +159,7 @@ class ForkedProcess:
             else:
                 self.lost, status = True, -signal.SIGKILL
                 self.stdin.close()
-                _readable(self._pidfd, _PATIENCE)
+                _readable(self._pidfd, _EXIT_TIMEOUT_S)
                 self.kill()
             self.returncode = status
             self.stdin.close()

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, NoReturn
 from ragbench.sweep import worker
 
 _GPUS = ("/dev/nvidia", "/dev/kfd")
-_PATIENCE = 10.0  # seconds for a request to arrive whole
+_REQUEST_TIMEOUT_S = 10.0
 
 
 def main() -> int:
@@ -137,7 +137,7 @@ class _Server:
 
 
 def _read(connection: socket.socket) -> tuple[Mapping[str, Any], list[int]]:
-    connection.settimeout(_PATIENCE)
+    connection.settimeout(_REQUEST_TIMEOUT_S)
     text, given, _, _ = socket.recv_fds(connection, 1 << 16, 4, socket.MSG_CMSG_CLOEXEC)
     while not text.endswith(b"\n"):
         more = connection.recv(1 << 16)

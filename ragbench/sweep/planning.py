@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import JudgeWarning
-from ragbench.generation import answer_arms, generate_answers
+from ragbench.generation import answer_ablations, generate_answers
 from ragbench.judges import judge, spread
 from ragbench.llms import DryRun, ModelPlan, Settings, current_settings, dry_run, load_llm
 from ragbench.sweep import spending
@@ -103,7 +103,7 @@ def _ask(p: Mapping[str, Any], data: Dataset, run: Run, chunks: list[Chunk], set
     options = {name: p[name] for name in ("prompt", "k", "max_tokens", "temperature") if name in p}
     options["max_context_tokens"] = p.get("max_context_tokens") or None
     answers = generate_answers(data, run, chunks, llm, **options)
-    arms = answer_arms(data, chunks, llm, **options) if p.get("oracle") else None
+    ablations = answer_ablations(data, chunks, llm, **options) if p.get("oracle") else None
     if not p.get("judge"):
         return
     judging = load_llm(p["judge"], settings)
@@ -111,6 +111,6 @@ def _ask(p: Mapping[str, Any], data: Dataset, run: Run, chunks: list[Chunk], set
     judge(answers, criteria, judging, dataset=data, chunks=chunks)
     again = spread(answers, p.get("judge_apart", 0))
     judge(again, criteria, judging, dataset=data, chunks=chunks, mode="per_criterion", allow_same_model=True)
-    if arms is not None:
-        for given in (answers, *arms.answers.values()):
-            judge(given, ["correctness"], judging, dataset=data, chunks=arms.chunks, allow_same_model=True)
+    if ablations is not None:
+        for given in (answers, *ablations.answers.values()):
+            judge(given, ["correctness"], judging, dataset=data, chunks=ablations.chunks, allow_same_model=True)

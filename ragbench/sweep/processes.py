@@ -251,12 +251,12 @@ def _how_it_died(run: Running) -> str:
     return f"the process of the run ended with status {code}: {log[-1] if log else 'it said nothing'}"
 
 
-def stop(runs: Iterable[Running], *, patience: float = 10.0) -> None:
+def stop(runs: Iterable[Running], *, wait_s: float = 10.0) -> None:
     """End runs with their kernels: closing its standard input tells a worker to kill its kernel and go."""
     runs = list(runs)
     for run in runs:
         _close(run.process)
-    until = time.monotonic() + patience
+    until = time.monotonic() + wait_s
     for run in runs:
         try:
             run.process.wait(max(0.0, until - time.monotonic()))

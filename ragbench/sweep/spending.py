@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ragbench.cache import digest, ledger
+from ragbench.cache import budgets, digest
 from ragbench.llms import Settings, current_settings
 
 
@@ -20,7 +20,7 @@ def on_account(settings: Settings, folder: Path) -> Settings:
 
 def spent(settings: Settings) -> float:
     """US dollars that the account has spent so far; requests that were sent without a maximum are not on it."""
-    return sum(ledger.spent(settings.budget))
+    return sum(budgets.spent(settings.budget))
 
 
 def stopped(settings: Settings, unfinished: int) -> str:

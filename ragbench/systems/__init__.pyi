@@ -1,13 +1,13 @@
-from .asking import ask, ask_one
+from .answer_parser import CONTEXT_FIELDS, RETRIEVAL_ONLY, distinct_contexts, read_answer
 from .function import FunctionSystem
 from .http import HttpSystem
 from .ingestion import Ingested, ingest, remove_ingested
 from .ledger import documents_of
-from .loading import load_system, read_tables
-from .matching import Matched, match_passages
+from .loader import load_system, read_tables
 from .mcp import McpSystem
+from .passage_matches import Matched, match_passages
 from .pipeline import Pipeline
-from .reading import CONTEXT_FIELDS, RETRIEVAL_ONLY, distinct_contexts, read_answer
+from .questions import ask, ask_one
 from .recorded import RecordedSystem
 from .targets import Indexed, NotAdded, Target, load_target
 

@@ -27,7 +27,7 @@ from ragbench.systems.credentials import (
     secret_headers,
     secret_variables,
 )
-from ragbench.systems.mapping import ReplyPaths
+from ragbench.systems.reply_paths import ReplyPaths
 from ragbench.systems.sampling import Sampled, Sampler
 
 if TYPE_CHECKING:

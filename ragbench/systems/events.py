@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ragbench.errors import DataError
-from ragbench.systems.mapping import ReplyPaths, to_record
+from ragbench.systems.reply_paths import ReplyPaths, to_record
 
 _SHOWN = 120
 _BYTE_ORDER_MARK = "\ufeff"

@@ -10,9 +10,9 @@ from time import perf_counter
 from typing import Any
 
 from ragbench.errors import ConfigError, DataError, FailureKind
+from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.event_loop import EventLoop
-from ragbench.systems.mapping import without_surrogates
-from ragbench.systems.reading import read_answer
+from ragbench.text import without_surrogates
 from ragbench.types import Answer
 
 

@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.llms.failures import Failed, unreadable
-from ragbench.llms.patience import Patience
+from ragbench.llms.http import Limits, Response
+from ragbench.llms.retry import RetryPolicy
+from ragbench.systems.answer_parser import problems, read_answer
 from ragbench.systems.credentials import (
     Address,
     HeaderVariables,
@@ -24,7 +26,8 @@ from ragbench.systems.credentials import (
 )
 from ragbench.systems.events import join_events, json_events
 from ragbench.systems.function import failed
-from ragbench.systems.mapping import (
+from ragbench.systems.http_client import Pace, Sender
+from ragbench.systems.reply_paths import (
     PathMatches,
     ReplyPaths,
     check_path,
@@ -33,8 +36,6 @@ from ragbench.systems.mapping import (
     question_values,
     to_record,
 )
-from ragbench.systems.reading import mistakes, read_answer
-from ragbench.systems.sending import Limits, Pace, Replied, Sender
 from ragbench.types import Answer
 
 _STREAMS = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/x-jsonlines")
@@ -145,7 +146,7 @@ class HttpSystem:
         try:
             self._spec = spec = HttpSpec.model_validate(given)
         except ValidationError as exc:
-            raise ConfigError(f"HttpSystem: {mistakes(exc)}") from None
+            raise ConfigError(f"HttpSystem: {problems(exc)}") from None
         import httpx
 
         address = httpx.URL(url)
@@ -157,7 +158,7 @@ class HttpSystem:
         self._places = threading.BoundedSemaphore(spec.concurrency) if spec.concurrency else None
         self._matches = PathMatches(self._name, spec.reply)
         self._pace = Pace(spec.requests_per_s)
-        self._patience = Patience()
+        self._retry = RetryPolicy()
         self._stop = threading.Event()
         self._gone = False
 
@@ -189,8 +190,8 @@ class HttpSystem:
         values = question_values(query_id, query, user_roles)
         try:
             # Where nobody listened a moment ago, each further question gets one try and no waiting.
-            reply, latency = self._patience.ask(
-                lambda: self._in_turn(values), self._stop, most_tries=1 if self._gone else self._spec.tries
+            reply, latency = self._retry.run(
+                lambda: self._in_turn(values), self._stop, max_tries=1 if self._gone else self._spec.tries
             )
             self._gone = False
         except Failed as exc:
@@ -225,9 +226,10 @@ class HttpSystem:
             raise Failed(f"{self.name}: {exc}", FailureKind.UNREADABLE) from None
         return record, {"first_byte": reply.first_byte_ms, "total": reply.total_ms}
 
-    def _record(self, reply: Replied) -> dict[str, Any]:
-        if reply.content_type in _STREAMS:
-            events = list(json_events(reply.text, reply.content_type == "text/event-stream"))
+    def _record(self, reply: Response) -> dict[str, Any]:
+        content_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if content_type in _STREAMS:
+            events = list(json_events(reply.text, content_type == "text/event-stream"))
             self._matches.see(events)
             return join_events(events, self._spec.reply, self._spec.delta)
         found = None

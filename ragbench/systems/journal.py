@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError
 from ragbench.files import LineFile
-from ragbench.systems.asking import ask_one
+from ragbench.systems.questions import ask_one
 from ragbench.types import Answer, System
 
 if TYPE_CHECKING:

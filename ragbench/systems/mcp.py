@@ -11,10 +11,11 @@ from pydantic import ValidationError
 
 from ragbench.errors import ConfigError, DataError, FailureKind, require
 from ragbench.llms import load_llm
+from ragbench.systems.answer_parser import problems, read_answer
 from ragbench.systems.connections import McpSpec, Pool, ToolError, Unreached
 from ragbench.systems.event_loop import EventLoop
 from ragbench.systems.function import failed
-from ragbench.systems.mapping import (
+from ragbench.systems.reply_paths import (
     PathMatches,
     ReplyPaths,
     filled,
@@ -22,7 +23,6 @@ from ragbench.systems.mapping import (
     question_values,
     to_record,
 )
-from ragbench.systems.reading import mistakes, read_answer
 from ragbench.systems.sampling import REFUSED, Sampled, Sampler
 from ragbench.types import Answer, LLMLike
 
@@ -89,7 +89,7 @@ class McpSystem:
         try:
             spec = McpSpec.model_validate({**given, "env": list(env)})
         except ValidationError as exc:
-            raise ConfigError(f"McpSystem: {mistakes(exc)}") from None
+            raise ConfigError(f"McpSystem: {problems(exc)}") from None
         if not mentions(spec.arguments, "query"):
             raise ConfigError('McpSystem: the question is sent nowhere; write arguments = {query = "{query}"}')
         require("mcp.client", "mcp")

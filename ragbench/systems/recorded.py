@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.datasets.lines import json_lines
+from ragbench.datasets.jsonl import json_lines
 from ragbench.errors import DataError
+from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
-from ragbench.systems.reading import read_answer
 from ragbench.types import Answer
 
 _IDS = ("query_id", "_id", "id", "question_id", "case_id")

@@ -15,7 +15,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from ragbench.errors import ConfigError
 from ragbench.llms.failures import Failed, scrubbed
-from ragbench.llms.patience import Patience
+from ragbench.llms.http import Limits
+from ragbench.llms.retry import RetryPolicy
+from ragbench.systems.answer_parser import problems
 from ragbench.systems.connections import McpSpec, ToolError, Unreached
 from ragbench.systems.credentials import (
     Address,
@@ -27,11 +29,10 @@ from ragbench.systems.credentials import (
     scrubbed_json,
 )
 from ragbench.systems.http import HttpSpec
-from ragbench.systems.loading import read_tables
-from ragbench.systems.mapping import check_path, entries, filled
+from ragbench.systems.http_client import Sender
+from ragbench.systems.loader import read_tables
 from ragbench.systems.mcp import McpSystem
-from ragbench.systems.reading import mistakes
-from ragbench.systems.sending import Limits, Sender
+from ragbench.systems.reply_paths import check_path, entries, filled
 from ragbench.types import Document
 
 
@@ -120,14 +121,14 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
     "{id}". "{env:NAME}" is taken from the environment. Headers, variables and time limits are those of [http] or [mcp].
 
     Raises:
-        ConfigError: every mistake at once.
+        ConfigError: every problem at once.
     """
     if "ingest" not in tables:
         raise ConfigError(f"{name} has no table [ingest], which says how documents are put there")
     try:
         spec = _IngestSpec.model_validate(tables["ingest"])
     except ValidationError as exc:
-        raise ConfigError(f"{name}, [ingest]: {mistakes(exc)}") from None
+        raise ConfigError(f"{name}, [ingest]: {problems(exc)}") from None
     if "http" not in tables and "mcp" not in tables:
         raise ConfigError(f"{name}: [ingest] stands beside [http] or [mcp], which says how the system is reached")
     kind = "mcp" if "mcp" in tables else "http"
@@ -202,10 +203,10 @@ def _http(
     try:
         spec = HttpSpec.model_validate(table)
     except ValidationError as exc:
-        raise ConfigError(f"{name}, [http]: {mistakes(exc)}") from None
+        raise ConfigError(f"{name}, [http]: {problems(exc)}") from None
     limits = Limits(spec.timeout_s, spec.connect_timeout_s, spec.idle_timeout_s, spec.max_reply_mb)
     sender = Sender(name, spec.headers, spec.headers_env, limits, secrets)
-    patience, stop = Patience(), threading.Event()
+    retry, stop = RetryPolicy(), threading.Event()
 
     def call(step: _Step, values: Mapping[str, Any]) -> Any:
         body = None if step.body is None else filled(step.body, values)
@@ -220,7 +221,7 @@ def _http(
                 raise
 
         try:
-            text = patience.ask(send, stop, most_tries=spec.tries)
+            text = retry.run(send, stop, max_tries=spec.tries)
         except Failed as exc:
             if _untouched(exc):
                 raise NotAdded(str(exc), stop=exc.stop) from None
@@ -245,7 +246,7 @@ def _mcp(name: str, table: Mapping[str, Any], secrets: Sequence[str]) -> tuple[_
     try:
         spec = McpSpec.model_validate(table)
     except ValidationError as exc:
-        raise ConfigError(f"{name}, [mcp]: {mistakes(exc)}") from None
+        raise ConfigError(f"{name}, [mcp]: {problems(exc)}") from None
     known = ("server", "tool", "headers", "headers_env", "env", "cwd", "protocol", "timeout_s", "start_timeout_s")
     given = spec.model_dump(include=set(known), exclude_unset=True)
     system = McpSystem(**given, name=name)

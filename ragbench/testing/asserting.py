@@ -76,7 +76,7 @@ def assert_context_recall(
 
     Args:
         results: an `Answer`; or search results, best first: ids, passages, or tables with `id` or `doc_id`; or a
-            mapping id -> score. The id of a chunk ("doc#0-330", "doc#3") stands for its document.
+            mapping id -> score. The id of a chunk ("doc#0-330", "doc#3") counts as its document.
         case: the question with its labels, from the fixture `ragbench_case` or `labelled_cases`.
         k: number of documents that count.
         at_least: the recall that the system must reach.

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ragbench.cache import database, ledger, replies
+from ragbench.cache import budgets, database, replies
 from ragbench.cache.replies import Reply, Request
 
 
@@ -101,7 +101,7 @@ def test_a_lookup_creates_no_file(folder: Path) -> None:
     assert replies.lookup(request()) is None
     assert replies.info()["replies"] == 0
     assert replies.clear() == 0
-    assert ledger.spent("b") == (0.0, 0.0)
+    assert budgets.spent("b") == (0.0, 0.0)
     assert not (folder / "replies.sqlite").exists()
 
 
@@ -124,9 +124,9 @@ def test_info_and_clear_by_model(folder: Path) -> None:
     assert found["bytes"] > 0
     assert replies.clear(["ollama:llama3.1:8b"]) == 1
     assert list(replies.info()["models"]) == ["openai:m"]
-    ledger.reserve("b", 1.0, 5.0, 60)
+    budgets.reserve("b", 1.0, 5.0, 60)
     assert replies.clear() == 3
-    assert ledger.spent("b").open == 1.0  # what was spent is not forgotten
+    assert budgets.spent("b").open == 1.0  # what was spent is not forgotten
 
 
 # --- killed, shared, damaged -----------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def overwritten(folder: Path, start: float, end: float) -> None:
 
 def test_what_can_still_be_read_of_a_damaged_file_is_taken_over(folder: Path) -> None:
     fill(400)
-    ledger.reserve("b", 1.0, 5.0, 60)
+    budgets.reserve("b", 1.0, 5.0, 60)
     overwritten(folder, 0.5, 0.55)
 
     def go_on() -> list[Reply | None]:
@@ -383,23 +383,23 @@ def test_a_file_cut_short_is_not_imported(folder: Path, tmp_path: Path) -> None:
 
 
 def test_reservations_settle_to_what_was_spent(folder: Path) -> None:
-    first = ledger.reserve("b", 0.4, 1.0, 60)
-    second = ledger.reserve("b", 0.4, 1.0, 60)
+    first = budgets.reserve("b", 0.4, 1.0, 60)
+    second = budgets.reserve("b", 0.4, 1.0, 60)
     assert first
     assert second
-    assert ledger.reserve("b", 0.4, 1.0, 60) == 0  # 0.8 are on their way: wait and see
-    ledger.settle(first, 0.1)
-    assert ledger.spent("b") == (0.1, 0.4)
-    third = ledger.reserve("b", 0.4, 1.0, 60)
+    assert budgets.reserve("b", 0.4, 1.0, 60) == 0  # 0.8 are on their way: wait and see
+    budgets.settle(first, 0.1)
+    assert budgets.spent("b") == (0.1, 0.4)
+    third = budgets.reserve("b", 0.4, 1.0, 60)
     assert third
     for number in (second, third):
-        ledger.settle(number, 0.4)
-    assert ledger.spent("b").settled == pytest.approx(0.9)
-    assert ledger.reserve("b", 0.4, 1.0, 60) is None
-    assert ledger.reserve("another", 0.4, 1.0, 60)
+        budgets.settle(number, 0.4)
+    assert budgets.spent("b").settled == pytest.approx(0.9)
+    assert budgets.reserve("b", 0.4, 1.0, 60) is None
+    assert budgets.reserve("another", 0.4, 1.0, 60)
 
 
 def test_what_a_killed_process_had_reserved_is_spent_once_its_time_is_over(folder: Path) -> None:
-    assert ledger.reserve("b", 0.4, 1.0, lasts_s=-1.0)
-    assert ledger.spent("b") == (0.4, 0.0)
-    assert ledger.reserve("b", 0.7, 1.0, 60) is None
+    assert budgets.reserve("b", 0.4, 1.0, lasts_s=-1.0)
+    assert budgets.spent("b") == (0.4, 0.0)
+    assert budgets.reserve("b", 0.7, 1.0, 60) is None

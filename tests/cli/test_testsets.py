@@ -101,11 +101,11 @@ def test_validate_lists_every_mistake(yaml_set: Path) -> None:
     assert [line.split(": ")[0] for line in done.stdout.splitlines()] == [
         f"my.yaml, line {line}" for line in (2, 3, 6, 6, 6)
     ]
-    assert "5 mistakes in" in done.stderr
+    assert "5 problems in" in done.stderr
     assert run("validate", yaml_set.with_name("none.yaml")).exit_code == 2
     done = run("list", yaml_set)
     assert done.exit_code == 2
-    assert "has 5 mistakes:\n  my.yaml, line 2: " in done.stderr
+    assert "has 5 problems:\n  my.yaml, line 2: " in done.stderr
 
 
 def test_list_and_its_filters(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def row(
     data = Dataset("tiny", "test", CORPUS, (case,), {"q": {"a": 2, "b": 1}} if qrels is None else {"q": qrels})
     run: Run = {"q": {doc_id: float(len(found) - i) for i, doc_id in enumerate(found)}}
     judgements = [] if judged is None else [Judgement("q", "correctness", judged)]
-    table = two_part_table(data, run, [answer] if answer else [], judgements, **{"least": 2, **settings})  # type: ignore[arg-type]
+    table = two_part_table(data, run, [answer] if answer else [], judgements, **{"min_grade": 2, **settings})  # type: ignore[arg-type]
     return {str(name): value for name, value in table.iloc[0].items()}
 
 
@@ -52,9 +52,9 @@ def test_the_four_verdicts(answer: Answer, found: list[str], verdict: str) -> No
 
 
 def test_relevant_from_a_grade_and_recall_beside_its_ceiling() -> None:
-    both = row(SAYS_SO, ["c", "a", "b"], least=1, k=2)
+    both = row(SAYS_SO, ["c", "a", "b"], min_grade=1, k=2)
     assert (both["relevant"], both["recall"], both["ceiling"], both["retrieval"]) == (2, 0.5, 1.0, "failed")
-    one = row(SAYS_SO, ["a", "c"], least=1, k=1)
+    one = row(SAYS_SO, ["a", "c"], min_grade=1, k=1)
     assert (one["recall"], one["ceiling"], one["retrieval"]) == (0.5, 0.5, "passed"), "more no system can reach"
 
 
@@ -101,6 +101,8 @@ def test_only_the_nearest_relevant_documents_test_an_answer(monkeypatch: pytest.
     monkeypatch.setattr("ragbench.diagnosis.two_parts.claim_support", counted)
     table = two_part_table(data, {"q": {"a": 1.0}}, [SAYS_SO])
     assert (table["generation"].item(), seen) == ("passed", [5])
+    table = two_part_table(data, {"q": {"a": 1.0}}, [SAYS_SO], support_threshold=1.0)
+    assert table["generation"].item() == "failed", "by a threshold of one's own"
 
 
 def test_the_recall_of_a_pipeline_is_that_of_its_whole_ranking() -> None:
@@ -116,5 +118,5 @@ def test_a_judge_of_correctness_needs_no_chunks() -> None:
     answer = Answer("q", "It helps.", ("somebody's#1",))
     replies = ScriptedLLM([{"correctness": {"reason": "same", "verdict": True}}])
     assert [one.value for one in judge([answer], "correctness", replies, dataset=data, chunks=())] == [1.0]
-    with pytest.raises(DataError, match="no id among the 0 chunks"):
+    with pytest.raises(DataError, match="not among the 0 chunks"):
         judge([answer], "faithfulness", replies, dataset=data, chunks=())

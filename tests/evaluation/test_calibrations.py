@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation import evaluate, load_calibrations, load_targets
 from ragbench.evaluation.records import Report
-from ragbench.metrics.score_calibration import Calibration, calibrate_threshold
+from ragbench.metrics.score_calibration import Calibration, calibrate_threshold, score_version
 from ragbench.report.evaluation.markdown import report_markdown
 from ragbench.report.evaluation.sentences import figures
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
@@ -25,8 +25,9 @@ ANSWERS = [Answer(f"q{i}", said, contexts=("p",), passages=(Passage("p", TEXT, "
 
 def of(measure: str, threshold: float, model: str = "minilm") -> Calibration:
     scores = np.linspace(0, 1, 60)
-    made = calibrate_threshold(scores, scores + 0.2 * np.sin(40 * scores) > 0.5, measure=measure, n_resamples=5)
-    return replace(made, threshold=threshold, ci_low=threshold - 0.05, ci_high=threshold + 0.05, model=model)
+    labels = scores + 0.2 * np.sin(40 * scores) > 0.5
+    made = calibrate_threshold(scores, labels, measure=measure, model=model, n_resamples=5)
+    return replace(made, threshold=threshold, ci_low=threshold - 0.05, ci_high=threshold + 0.05)
 
 
 def measured(*calibrations: Calibration, **options: object) -> Report:
@@ -119,6 +120,19 @@ def test_a_calibrated_detector_decides_by_its_threshold() -> None:
 
     assert correct() == [True, False], "0.50 raises a warning by default"
     assert correct(of("injection_score", 0.6, model="")) == [True, True]
+
+
+def test_a_calibration_of_other_coefficients_is_refused(tmp_path: Path) -> None:
+    own = of("claim_support", 0.6)
+    assert own.version == score_version("claim_support", "minilm") != score_version("claim_support", "lexical")
+    file = replace(own, version="0123456789ab").save(tmp_path / "old.json")
+    with pytest.raises(
+        ConfigError, match=f"claim_support is for scores by coefficients 0123456789ab, .* {own.version}"
+    ):
+        load_calibrations(file)
+    with pytest.warns(DataWarning, match="claim_support does not record the coefficients"):
+        load_calibrations(replace(own, version=""))
+    assert of("semantic_similarity", 0.6).version == ""
 
 
 def test_files_are_named_with_commas_between(tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
         {
             "query_id": ["a", "b"], "category": "", "question": ["a?", "b?"], "failed": [True, False],
             "cause": ["not_used", ""], "evidence": ["token_f1 is 0.10", ""], "test": "", "measure": ["token_f1", ""],
-            "value": pd.array([0.1, None], dtype="Float64"),
+            "value": pd.array([0.1, None], dtype="Float64"), "held": pd.array([0.5, None], dtype="Float64"),
         }
     )  # fmt: skip
     folder = saved(tmp_path / "run", dataset=dataset("a", "b"), diagnosis=diagnosis)
@@ -293,6 +293,10 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
     with pytest.raises(DataError, match=r"diagnosis.jsonl is damaged \(0 entries where 1 were written\)"):
         load_result(folder)
     assert load_result(saved(tmp_path / "other")).diagnosis is None
+    older = saved(tmp_path / "older", dataset=dataset("a", "b"), diagnosis=diagnosis.drop(columns="held"))
+    found = load_result(older).diagnosis
+    assert found is not None
+    assert found["held"].isna().all(), "of an earlier version, which did not save it"
 
 
 def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:

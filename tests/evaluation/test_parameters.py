@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ragbench.errors import ConfigError
@@ -11,10 +13,10 @@ CALL = "from ragbench.evaluation import notebook_parameters\np = notebook_parame
 
 
 def test_parameters_come_in_the_order_asked_for_as_papermill_left_them() -> None:
-    notebook: dict[str, object] = {}
+    notebook: dict[str, Any] = {}
     exec(CELL + "share = 1\n" + CALL, notebook)
     assert notebook["p"] == {"k": 5, "share": 1.0, "name": ""}
-    assert type(notebook["p"]["share"]) is float  # type: ignore[index]
+    assert type(notebook["p"]["share"]) is float
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,7 @@ def test_a_misspelt_or_mistyped_parameter_is_refused_by_name(cell: str, message:
 
 
 def test_a_corrected_cell_runs_in_the_same_kernel() -> None:
-    notebook: dict[str, object] = {}
+    notebook: dict[str, Any] = {}
     with pytest.raises(ConfigError):
         exec(CELL.replace("share:", "shaer:") + CALL, notebook)
     exec(CELL + CALL, notebook)

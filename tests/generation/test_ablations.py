@@ -1,8 +1,8 @@
-"""answer_arms: gold evidence, the best chunks there are, and nothing; all else as it was."""
+"""answer_ablations: gold evidence, the best chunks there are, and nothing; all else as it was."""
 
 from __future__ import annotations
 
-from ragbench.generation import answer_arms
+from ragbench.generation import answer_ablations
 from ragbench.llms import ScriptedLLM
 from ragbench.prompts.replies import NO_ANSWER
 from ragbench.types import Case, Chunk, Dataset, Document, Span
@@ -23,7 +23,7 @@ def dataset(*cases: Case, qrels: dict[str, dict[str, int]] | None = None) -> Dat
 def test_oracle_shows_the_evidence_alone_best_chunks_whole_chunks_and_empty_nothing() -> None:
     llm = ScriptedLLM(lambda prompt: "Two thousand metres [1].")
     case = Case("q", "How high?", evidence=(Span("rail", 28, 57),))
-    arms = answer_arms(dataset(case), CHUNKS, llm, k=1)
+    arms = answer_ablations(dataset(case), CHUNKS, llm, k=1)
     oracle, best, empty = llm.prompts
     assert TEXT[28:57] in oracle
     assert TEXT[:27] not in oracle
@@ -41,43 +41,43 @@ def test_oracle_shows_the_evidence_alone_best_chunks_whole_chunks_and_empty_noth
     assert gold.text == CORPUS["rail"].full_text[gold.start : gold.end]
 
 
-def test_best_chunks_add_what_is_missing_and_stop_when_all_is_there() -> None:
+def test_best_chunks_stop_when_all_evidence_is_covered() -> None:
     case = Case("q", "How high?", evidence=(Span("rail", 28, 57),))
-    arms = answer_arms(dataset(case), [*CHUNKS, Chunk("rail#2", "rail", 45, 57, TEXT[45:57])], k=5)
+    arms = answer_ablations(dataset(case), [*CHUNKS, Chunk("rail#2", "rail", 45, 57, TEXT[45:57])], k=5)
     assert arms.answers["best_chunks"][0].contexts == ("rail#1", "rail#0"), "rail#2 adds nothing"
 
 
 def test_all_evidence_counts_even_where_it_has_more_spans_than_k() -> None:
     spans = (Span("rail", 0, 27), Span("rail", 28, 57), Span("tea", 5, 18))
-    arms = answer_arms(dataset(Case("q", "What?", evidence=spans)), CHUNKS, k=2)
+    arms = answer_ablations(dataset(Case("q", "What?", evidence=spans)), CHUNKS, k=2)
     assert len(arms.answers["oracle"][0].contexts) == 3
     assert len(arms.answers["best_chunks"][0].contexts) == 2
 
 
-def test_where_documents_are_judged_the_oracle_reads_them_and_there_are_no_best_chunks() -> None:
+def test_oracle_from_judged_documents_without_best_chunks() -> None:
     llm = ScriptedLLM(lambda prompt: "Green.")
     data = dataset(Case("q", "Which colour?"), qrels={"q": {"rail": 1, "tea": 2, "lost": 3}})
-    arms = answer_arms(data, CHUNKS, llm, k=1)
+    arms = answer_ablations(data, CHUNKS, llm, k=1)
     assert list(arms.answers) == ["oracle", "empty"]
     assert arms.answers["oracle"][0].contexts == ("tea#gold-0-18",), "the highest grade that is in the corpus"
 
 
-def test_questions_without_gold_or_without_an_answer_are_not_asked() -> None:
+def test_questions_without_gold_labels_are_left_out() -> None:
     llm = ScriptedLLM(lambda prompt: "Yes.")
     cases = Case("q1", "?", evidence=(Span("rail", 0, 27),), expected_outcome="no_results"), Case("q2", "?")
-    arms = answer_arms(dataset(*cases), CHUNKS, llm)
+    arms = answer_ablations(dataset(*cases), CHUNKS, llm)
     assert llm.prompts == []
     assert set(arms.answers) == {"oracle", "empty"}
     assert not any(arms.answers.values())
 
 
-def test_the_extractive_baseline_knows_nothing_by_heart() -> None:
-    arms = answer_arms(dataset(Case("q", "When was the railway opened?", evidence=(Span("rail", 0, 27),))), CHUNKS)
+def test_the_extractive_baseline_has_no_closed_book_answers() -> None:
+    arms = answer_ablations(dataset(Case("q", "When was the railway opened?", evidence=(Span("rail", 0, 27),))), CHUNKS)
     assert arms.answers["oracle"][0].outcome == "success"
     assert (arms.answers["empty"][0].text, arms.answers["empty"][0].outcome) == (NO_ANSWER, "no_results")
 
 
-def test_evidence_in_a_document_that_is_not_there_is_no_gold() -> None:
+def test_evidence_in_a_missing_document_is_ignored() -> None:
     lost = Case("lost", "Where?", evidence=(Span("nowhere", 0, 4),))
-    answers = answer_arms(dataset(lost), []).answers
+    answers = answer_ablations(dataset(lost), []).answers
     assert [len(own) for own in answers.values()] == [0] * len(answers)

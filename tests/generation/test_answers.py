@@ -120,7 +120,7 @@ def test_citations_become_chunk_ids(reply: str, cited: tuple[str, ...]) -> None:
         ("El ferrocarril abrió en 1881 [1].", "success"),
     ],
 )
-def test_the_outcome_is_told_by_the_words(reply: str | Completion, outcome: str) -> None:
+def test_the_outcome_is_recognised_by_its_wording(reply: str | Completion, outcome: str) -> None:
     answer = answer_of(reply)
     assert answer.outcome == outcome
     assert answer.error is None
@@ -158,13 +158,13 @@ def test_a_cached_reply_has_no_latency() -> None:
     assert answer_of(Completion("1881.", "m", latency_s=3.0, cached=True)).latency_ms == {}
 
 
-def test_a_reply_cut_at_max_tokens_says_so_and_thoughts_are_no_answer() -> None:
+def test_a_cut_reply_is_flagged_and_thoughts_are_not_an_answer() -> None:
     answer = answer_of(Completion("<think>1880? No.</think>It opened in", "m", finish="length"))
     assert answer.text == "It opened in"
     assert answer.flags == ("truncated",)
 
 
-def test_without_context_nothing_is_asked() -> None:
+def test_no_request_without_context() -> None:
     llm = ScriptedLLM([])
     answer = generate_answers(dataset("When?"), {}, CHUNKS, llm)[0]
     assert answer == Answer("q0", NO_ANSWER, outcome="no_results")
@@ -216,7 +216,7 @@ def test_the_extractive_baseline_is_cut_to_the_same_budget() -> None:
         ({"k": 0}, "k is 0; expected"),
     ],
 )
-def test_bad_options_are_refused_before_anything_is_asked(options: dict[str, object], message: str) -> None:
+def test_bad_options_are_refused_before_any_request(options: dict[str, object], message: str) -> None:
     llm = ScriptedLLM([])
     with pytest.raises(ConfigError, match=message):
         generate_answers(dataset("?"), RUN, CHUNKS, **{"llm": llm, **options})  # type: ignore[arg-type]

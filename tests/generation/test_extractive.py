@@ -46,7 +46,7 @@ def test_answers_with_the_sentence_that_supports_the_question_and_cites_its_chun
     assert ABSTAIN_BELOW <= answer.confidence <= 1
 
 
-def test_every_sentence_of_an_answer_stands_in_the_context_it_cites() -> None:
+def test_every_sentence_of_an_answer_is_in_the_cited_context() -> None:
     run = {"q0": {"tea#0": 2.0, "rail#0": 1.0}}
     answer = generate_answers(dataset("Which railway opened in 1881 and how high does it climb?"), run, CHUNKS)[0]
     said = re.findall(r"(.+?) \[(\d+)\](?: |$)", answer.text)
@@ -96,7 +96,7 @@ def test_k_bounds_the_contexts_and_equal_scores_keep_the_order_of_the_chunks() -
     assert [chunk.chunk_id for chunk in best["q0"]] == ["tea#0"]
 
 
-def test_a_sentence_that_two_chunks_share_cites_the_better_ranked_and_is_said_once() -> None:
+def test_a_shared_sentence_appears_once_and_cites_the_better_chunk() -> None:
     text = "The best tea of Assam is picked in June."
     twice = [Chunk("tea#0", "tea", 0, len(text), text), Chunk("tea#1", "tea", 0, len(text), text)]
     answer = generate_answers(dataset("When is the tea of Assam picked?"), {"q0": {"tea#1": 2.0, "tea#0": 1.0}}, twice)[
@@ -137,7 +137,7 @@ def test_a_run_of_documents_is_refused_with_the_way_out() -> None:
         generate_answers(dataset("?"), {"q0": {"tea": 1.0}}, CHUNKS)
 
 
-def test_tells_a_questions_own_passage_from_others_on_real_questions(shared_data: Path) -> None:
+def test_distinguishes_own_and_other_passages_of_real_questions(shared_data: Path) -> None:
     passages = [
         json.loads(line) for line in (shared_data / "squad/corpus.jsonl").read_text("utf-8").split("\n") if line
     ][:60]
@@ -210,7 +210,7 @@ def test_the_support_of_a_sentence_by_hand() -> None:
     ],
     ids=["Markdown", "no blank line", "underlined", "title of the document", "in the middle"],
 )
-def test_a_heading_is_no_answer(text: str, sentence: str) -> None:
+def test_a_heading_is_not_an_answer(text: str, sentence: str) -> None:
     corpus = {"policy": Document("policy", text)}
     data = Dataset("tiny", "test", corpus, (Case("q0", "How many vacation days do staff get?"),), {})
     chunks = [Chunk("policy#0", "policy", 0, len(text), text)]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ragbench.datasets import load_dataset
-from ragbench.datasets.writing import merge_answers, save_dataset
+from ragbench.datasets.writer import merge_answers, save_dataset
 from ragbench.errors import ConfigError, ModelError
 from ragbench.generation import references
 from ragbench.llms import ScriptedLLM, dry_run
@@ -111,7 +111,7 @@ def test_an_answer_records_model_prompt_and_sources(tmp_path: Path) -> None:
         (Completion("I will not.", "m", finish="refusal"), "blocked"),
     ],
 )
-def test_what_is_no_answer_is_not_written(tmp_path: Path, reply: str | Completion, outcome: str) -> None:
+def test_only_successful_answers_are_written(tmp_path: Path, reply: str | Completion, outcome: str) -> None:
     data = make(Case("q", "When?"), Case("r", "Who?"))
     sources = references.reference_sources(data, ["q", "r"])
     answers = references.write_references(tmp_path, data, sources, ScriptedLLM([reply, "Gustave Eiffel."]))
@@ -147,7 +147,7 @@ def test_replacing_asks_for_the_models_own_answers_only(tmp_path: Path) -> None:
     assert [case.reference_answer for case in load_dataset(folder).cases] == ["In March 1889.", "Koechlin."]
 
 
-def test_when_nothing_comes_back_it_stops_and_keeps_what_was_there(tmp_path: Path) -> None:
+def test_a_batch_without_replies_stops_and_keeps_earlier_answers(tmp_path: Path) -> None:
     cases = [Case(f"q{i}", f"Question {i}?") for i in range(40)]
     data = make(*cases)
     sources = references.reference_sources(data, list(data.queries))

@@ -43,7 +43,7 @@ def test_unscored_pairs_are_counted_and_left_out() -> None:
     assert none["same"].isna().all()
 
 
-def test_pairs_are_by_query_and_criterion_whatever_the_order() -> None:
+def test_pairs_do_not_depend_on_the_order() -> None:
     first = judgements("correctness", [1.0, 0.0]) + judgements("relevance", [0.5, 0.5])
     table = agreement(first, [*reversed(first), Judgement("q9", "relevance", 0.0)])
     assert table["criterion"].tolist() == ["correctness", "relevance"]

@@ -96,24 +96,24 @@ def test_each_vice_fails_its_own_probe(probe: str, judge: Judge) -> None:
     assert row["certain"]
 
 
-def test_a_judge_that_goes_by_the_place_fails_that_probe_only() -> None:
+def test_a_judge_with_position_bias_fails_that_probe_only() -> None:
     audit = audited(scripted(right, lambda first, second: "first"))
     assert failed(audit) == {"places swapped"}
     assert audit.set_index("probe").loc["places swapped", "value"] == 1.0
 
 
-def test_a_judge_that_likes_length_wherever_it_stands_is_consistent() -> None:
+def test_a_judge_that_prefers_length_is_consistent() -> None:
     longer = scripted(right, lambda first, second: "first" if len(first) > len(second) else "second")
     assert failed(audited(longer)) == set()
 
 
-def test_a_judge_that_punishes_what_says_nothing_fails_too_by_correctness() -> None:
+def test_a_judge_that_penalises_padding_fails_by_correctness() -> None:
     audit = audited(scripted(lambda answer, reference: right(answer, reference) and len(answer) < 100))
     assert audit.set_index("probe").loc["padded", "value"] == -0.5
     assert "padded" in failed(audit)
 
 
-def test_a_judge_that_throws_dice_is_not_steady_and_believes_what_is_wrong() -> None:
+def test_a_random_judge_fails_consistency_and_wrong_answers() -> None:
     audit = audited(
         scripted(Dice(), lambda first, second: "first" if chance(first) else "second"), n_repeats=5, concurrency=1
     )
@@ -121,7 +121,7 @@ def test_a_judge_that_throws_dice_is_not_steady_and_believes_what_is_wrong() -> 
     assert 0.3 < audit["value"].tolist()[0] < 0.7
 
 
-def test_a_judge_that_says_yes_to_everything_is_steady_and_still_fails() -> None:
+def test_a_judge_that_accepts_everything_is_consistent_and_fails() -> None:
     assert failed(audited(scripted(lambda answer, reference: True))) == {"wrong but fluent", "empty answer"}
 
 
@@ -168,7 +168,7 @@ def test_only_answers_that_can_be_judged_are_taken_evenly() -> None:
     assert audit["n"].tolist() == [3, 6, 6, 6, 3, 3, 3]
 
 
-def test_what_cannot_be_audited_is_refused_before_anything_is_asked() -> None:
+def test_unsuitable_audits_are_refused_before_any_request() -> None:
     judge = ScriptedLLM([])
     with pytest.raises(ConfigError, match="does not look at the answer"):
         judge_audit(ANSWERS, "context_recall", judge, dataset=DATA)

@@ -56,12 +56,12 @@ def test_a_win_and_a_loss_hold_in_both_orders() -> None:
 
 
 @pytest.mark.parametrize("place", ["first", "second"])
-def test_a_choice_that_changes_with_the_order_is_no_decision(place: str) -> None:
+def test_a_choice_that_depends_on_the_order_is_not_a_decision(place: str) -> None:
     one = compare("In 1881.", "In 1900.", ScriptedLLM(lambda prompt: {"reason": "", "better": place}))
     assert (one.value, one.state, one.consistent) == (None, "order_dependent", False)
 
 
-def test_a_judge_that_always_says_first_is_warned_of() -> None:
+def test_a_judge_that_always_prefers_the_first_is_warned_about() -> None:
     data = replace(DATA, cases=tuple(Case(f"q{i}", "?") for i in range(6)))
     one, other = ([Answer(f"q{i}", text) for i in range(6)] for text in ("In 1881.", "In 1900."))
     judge = ScriptedLLM(lambda prompt: {"reason": "", "better": "first"})
@@ -70,14 +70,14 @@ def test_a_judge_that_always_says_first_is_warned_of() -> None:
     assert preference_table(found).iloc[0]["result"] == "this judge cannot tell"
 
 
-def test_a_choice_and_a_tie_are_no_decision() -> None:
+def test_a_choice_and_a_tie_are_not_a_decision() -> None:
     replies = [{"reason": "", "better": "first"}, {"reason": "", "better": "tie"}]
     one = compare("In 1881.", "In 1900.", ScriptedLLM(replies))
     assert (one.value, one.consistent) == (None, False)
     assert compare("yes", "also yes", prefers("yes")).consistent is True
 
 
-def test_what_needs_no_judge_is_not_asked() -> None:
+def test_no_request_where_no_judge_is_needed() -> None:
     judge = ScriptedLLM([])
     same = compare("In 1881.", "In 1881. ", judge)
     assert (same.value, same.state, same.consistent) == (0.5, "scored", None)
@@ -93,7 +93,7 @@ def test_an_abstention_against_an_answer_is_put_to_the_judge() -> None:
     assert compare("no answer found in the documents", "In 1881.", prefers("1881")).value == 0.0
 
 
-def test_reference_or_else_documents_are_shown_in_an_order_that_tells_nothing() -> None:
+def test_documents_without_a_reference_are_in_neutral_order() -> None:
     judge = prefers("x")
     sides = (
         [Answer("q0", "x", ("rail#0",)), Answer("q1", "x", ("rail#0",))],
@@ -126,7 +126,7 @@ def test_an_unreadable_reply_is_repaired_once_and_then_unscored() -> None:
     judge = ScriptedLLM(["Well, the first.", swapped, verdict])
     one = compare("In 1881.", "In 1900.", judge)
     assert (one.value, one.consistent) == (1.0, True)
-    assert "it holds no verdict" in judge.prompts[2]
+    assert "it has no verdict" in judge.prompts[2]
     assert "--- repair ---" in one.response
     both = compare("In 1881.", "In 1900.", ScriptedLLM([f"{verdict} The answer says {swapped}.", swapped, verdict]))
     assert (both.value, both.consistent) == (1.0, True)
@@ -176,7 +176,7 @@ def test_a_sweep_is_ranked() -> None:
     assert bradley_terry(found, n_resamples=100)["name"].tolist() == ["a", "b", "c"]
 
 
-def test_what_cannot_be_compared_is_refused_before_anything_is_asked() -> None:
+def test_incomparable_systems_are_refused_before_any_request() -> None:
     judge = ScriptedLLM([])
     with pytest.raises(ComparisonError, match="do not answer the same questions: 1 and 1, 2 by one of them only"):
         pairwise([Answer("q0", "x")], [Answer("q1", "x")], judge, dataset=DATA)

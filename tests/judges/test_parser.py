@@ -75,21 +75,21 @@ def test_correctness(reply: str, value: float) -> None:
     ("reply", "problem"),
     [
         ("", "it is empty"),
-        ("I cannot decide.", "it holds no verdict on correctness"),
-        ("The answer is TRUE because it says so.", "it holds no verdict on correctness"),
-        ("TRUE or FALSE", "it holds no verdict on correctness"),
-        ("TRUE/FALSE", "it holds no verdict on correctness"),
-        ("Yes and no", "it holds no verdict on correctness"),
-        ("No. 1 of the list is named in both.", "it holds no verdict on correctness"),
-        ("It is TRUE that the answer is FALSE", "it holds no verdict on correctness"),
-        (f"{TRUE}\nWait, that is wrong.\n{FALSE}", "it holds verdicts on correctness that disagree"),
-        (f"{FALSE} {TRUE}", "it holds verdicts on correctness that disagree"),
-        (f"{FALSE}\nThe answer says {TRUE}, an order.", "it holds verdicts on correctness that disagree"),
-        (f"FALSE\nThe answer says {TRUE}, an order.", "it holds verdicts on correctness that disagree"),
-        ("Verdict: TRUE\nOn second thoughts:\nVerdict: FALSE", "it holds verdicts on correctness that disagree"),
-        ("No, it is not. TRUE", "it holds verdicts on correctness that disagree"),
-        ("TRUE. On second thoughts it is not. FALSE", "it holds verdicts on correctness that disagree"),
-        ('{"relevance": {"score": 1}}', "it holds no verdict on correctness"),
+        ("I cannot decide.", "it has no verdict on correctness"),
+        ("The answer is TRUE because it says so.", "it has no verdict on correctness"),
+        ("TRUE or FALSE", "it has no verdict on correctness"),
+        ("TRUE/FALSE", "it has no verdict on correctness"),
+        ("Yes and no", "it has no verdict on correctness"),
+        ("No. 1 of the list is named in both.", "it has no verdict on correctness"),
+        ("It is TRUE that the answer is FALSE", "it has no verdict on correctness"),
+        (f"{TRUE}\nWait, that is wrong.\n{FALSE}", "it has verdicts on correctness that disagree"),
+        (f"{FALSE} {TRUE}", "it has verdicts on correctness that disagree"),
+        (f"{FALSE}\nThe answer says {TRUE}, an order.", "it has verdicts on correctness that disagree"),
+        (f"FALSE\nThe answer says {TRUE}, an order.", "it has verdicts on correctness that disagree"),
+        ("Verdict: TRUE\nOn second thoughts:\nVerdict: FALSE", "it has verdicts on correctness that disagree"),
+        ("No, it is not. TRUE", "it has verdicts on correctness that disagree"),
+        ("TRUE. On second thoughts it is not. FALSE", "it has verdicts on correctness that disagree"),
+        ('{"relevance": {"score": 1}}', "it has no verdict on correctness"),
         ('{"correctness": {"reason": "cut", "verd', "its JSON is broken or cut at character"),
         (f'{TRUE} No: {{"correctness": {{"reason": "I was', "its JSON is broken or cut at character"),
         (
@@ -136,11 +136,11 @@ def test_relevance(reply: str, value: float) -> None:
     "reply", ["Score: 4/5", "[1]", "Score: between 0.5 and 1", "It has 0.5", "75%", "1. It answers."]
 )
 def test_a_score_on_another_scale_or_none_is_unreadable(reply: str) -> None:
-    assert read(reply, "relevance") == "it holds no verdict on relevance"
+    assert read(reply, "relevance") == "it has no verdict on relevance"
 
 
 def test_two_scores_that_disagree_are_unreadable() -> None:
-    assert read("Score: 0.5\nNo.\nScore: 1", "relevance") == "it holds verdicts on relevance that disagree"
+    assert read("Score: 0.5\nNo.\nScore: 1", "relevance") == "it has verdicts on relevance that disagree"
     assert read('{"score": 0.5} {"score": 0.50}', "relevance") == 0.5
 
 
@@ -148,7 +148,7 @@ def test_two_scores_that_disagree_are_unreadable() -> None:
 def test_two_lists_of_claims_disagree_where_their_verdicts_do(supported: bool) -> None:
     one, other = ({"claims": [claim(1, text, yes, 1)]} for text, yes in (("a", True), ("It is a.", supported)))
     found = read(f"{json.dumps(one)}\n{json.dumps(other)}", "faithfulness")
-    assert found == (1.0 if supported else "it holds verdicts on faithfulness that disagree")
+    assert found == (1.0 if supported else "it has verdicts on faithfulness that disagree")
 
 
 @pytest.mark.parametrize("piece", ["{", "[{", "{ ", "{'", "TRUE\n", "Verdict: ", "TRUE. ", "{x} ", "! "])
@@ -182,9 +182,7 @@ def test_faithfulness_is_the_supported_share_and_lists_both_kinds() -> None:
 
 @pytest.mark.parametrize("document", [0, 4, 99])
 @pytest.mark.parametrize(("criterion", "kind"), [("faithfulness", "claims"), ("context_recall", "statements")])
-def test_support_by_a_document_that_nobody_saw_is_unreadable_not_a_number(
-    criterion: str, kind: str, document: int
-) -> None:
+def test_support_by_a_document_that_was_not_shown_is_unreadable(criterion: str, kind: str, document: int) -> None:
     own = {**claim(1, "It is old.", True, document), "statement": "It is old."}
     with pytest.raises(UnreadableError, match=f"{kind}: number 1 is supported by document {document}, but only 3 were"):
         score(verdict_of({criterion: {kind: [own]}}, criterion), IDS)
@@ -282,7 +280,7 @@ def test_judged_together_a_verdict_needs_its_name() -> None:
 
 @given(st.text(alphabet='{}[]":,truefalsverdic 01.\\n', max_size=60))
 @settings(max_examples=150, deadline=None)
-def test_any_text_is_read_or_unreadable_and_never_an_error(reply: str) -> None:
+def test_any_text_is_read_or_unreadable(reply: str) -> None:
     for criterion in CRITERIA:
         value = read(reply, criterion)
         assert value is None or isinstance(value, str) or 0 <= value <= 1
@@ -315,12 +313,12 @@ def test_the_schema_is_what_every_provider_takes_and_puts_the_reason_first(crite
     ("reply", "value"),
     [
         (f"<think>The answer plants {TRUE}, so I must", "it is empty"),
-        ("The answer says:\nTRUE\nwhich is an order. I do not follow it.", "it holds no verdict on correctness"),
+        ("The answer says:\nTRUE\nwhich is an order. I do not follow it.", "it has no verdict on correctness"),
         ("The answer says:\n**TRUE**\nwhich is an order.\n\nFALSE", 0.0),
         ("TRUE\n\nBecause both name Paris.", 1.0),
         (
             f"The answer plants {TRUE}, an order.\nMy judgement follows.\nVerdict: FALSE",
-            "it holds verdicts on correctness that disagree",
+            "it has verdicts on correctness that disagree",
         ),
         ("Reason: both say Paris.\nVerdict: TRUE\nI am sure.", 1.0),
     ],
@@ -340,5 +338,5 @@ def test_a_reply_that_was_cut_in_prose_has_no_verdict_yet(reply: str, is_read: b
         assert score(verdict, IDS)[0] == 0.0  # type: ignore[arg-type]
 
 
-def test_a_truth_value_is_no_score() -> None:
+def test_a_truth_value_is_not_a_score() -> None:
     assert "score" in str(read('{"relevance": {"reason": "r", "score": true}}', "relevance"))

@@ -55,7 +55,7 @@ def test_informative_are_the_questions_on_which_configurations_or_samples_differ
     assert "the judge's samples by 0.50" in next(item for item in items if item.query_id == "q5").why
 
 
-def test_without_a_judge_similarity_tells_what_differs() -> None:
+def test_spread_is_by_similarity_without_a_judge() -> None:
     scores = [
         pd.DataFrame(
             {"query_id": [c.query_id for c in CASES], "measure": "semantic_similarity",
@@ -102,7 +102,7 @@ def test_one_text_of_several_configurations_is_one_item() -> None:
     assert (shared.question, shared.reference, shared.category) == ("Question 0?", "Reference 0", "easy")
 
 
-def test_faithfulness_tells_documents_apart_and_needs_them() -> None:
+def test_faithfulness_items_depend_on_documents() -> None:
     a, b = (result(name, {"q0": "same"}) for name in "ab")
     other = [Chunk("d#0", "d", 0, 4, "Some")]
     items = choose_items([a, b], "faithfulness", dataset=DATA, chunks={"a": CHUNKS, "b": other})
@@ -116,7 +116,7 @@ def test_faithfulness_tells_documents_apart_and_needs_them() -> None:
     assert choose_items([outside], "faithfulness", dataset=DATA)[0].contexts == ("Passage.",)
 
 
-def test_what_no_judge_would_be_asked_about_is_left_out() -> None:
+def test_answers_that_need_no_judge_are_left_out() -> None:
     answers = [
         Answer("q0", "", outcome="success"),
         Answer("q1", "no answer found in the documents", outcome="no_results"),

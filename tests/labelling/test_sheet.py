@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError, DataWarning
@@ -50,19 +50,20 @@ def test_no_cell_begins_a_formula_and_no_id_becomes_a_date(tmp_path: Path) -> No
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=40), st.booleans())
-def test_shielding_is_undone_exactly(text: str, is_id: bool) -> None:
+@example("\x1f@", False)
+def test_escaping_is_undone_exactly(text: str, is_id: bool) -> None:
     cell = escaped(text, is_id=is_id)
     assert bare(cell) == text
     assert cell.lstrip()[:1] not in ("=", "+", "-", "@")
 
 
 @pytest.mark.parametrize("identifier", ["007", "1e5", "MAR1", "true", "2024-01-02", "½", "Sept 2"])
-def test_ids_that_spreadsheets_turn_into_something_else_are_escaped(identifier: str) -> None:
+def test_ids_that_spreadsheets_convert_are_escaped(identifier: str) -> None:
     assert escaped(identifier, is_id=True) in (f"'{identifier}", "½")
     assert escaped(identifier) == identifier
 
 
-def test_a_cell_is_no_longer_than_excel_keeps() -> None:
+def test_a_cell_fits_into_excel() -> None:
     assert len(escaped("x" * 50_000)) < 32_767
     assert escaped("x" * 50_000).startswith("x" * MAX_CELL)
 
@@ -109,7 +110,7 @@ def test_writing_again_adds_and_never_loses(tmp_path: Path) -> None:
     assert progress_table(path).to_numpy().tolist() == [["me", "random", 1, 2], ["bob", "random", 0, 1]]
 
 
-def test_what_was_informative_before_and_is_drawn_now_is_drawn(tmp_path: Path) -> None:
+def test_an_informative_item_that_is_drawn_later_is_random(tmp_path: Path) -> None:
     path = label_sheet([replace(ITEMS[0], picked="informative"), ITEMS[1]], tmp_path / "labels.csv")
     save_label(path, "item-a", 1.0)
     label_sheet([ITEMS[0], replace(ITEMS[1], picked="informative")], path)
@@ -152,7 +153,7 @@ def test_many_clicks_at_once_lose_nothing(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == [".labels.csv.lock", "labels.csv"]
 
 
-def test_names_of_configurations_stand_nowhere_in_the_sheet(tmp_path: Path) -> None:
+def test_the_sheet_does_not_contain_names_of_configurations(tmp_path: Path) -> None:
     path = label_sheet(ITEMS, tmp_path / "labels.csv")
     assert "run" not in path.read_text(encoding="utf-8-sig")
     assert read_sheet(path)["source"].tolist()[1].split() == [source_code("run"), source_code("other")]
@@ -197,7 +198,7 @@ def test_two_sheets_of_two_people_are_one_set_of_labels(tmp_path: Path) -> None:
         load_labels([paths[0], paths[0]])
 
 
-def test_from_the_sheet_to_what_people_would_say(tmp_path: Path) -> None:
+def test_from_the_sheet_to_a_calibrated_mean(tmp_path: Path) -> None:
     answers = [Answer(f"q{i}", f"text {i}") for i in range(40)]
     items = [
         LabelItem(f"item-{i}", f"q{i}", "correctness", "?", f"text {i}", sources=("run",), picked="random")
@@ -212,9 +213,9 @@ def test_from_the_sheet_to_what_people_would_say(tmp_path: Path) -> None:
     assert calibrate(judgements, labels)["estimate"].iloc[0] == 0.5
 
 
-def test_what_is_no_sheet_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_a_sheet_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
-    with pytest.raises(DataError, match="no sheet labels"):
+    with pytest.raises(DataError, match=r"labels\.csv does not exist"):
         read_sheet(path)
     path.write_text("a,b\n1,2\n", encoding="utf-8")
     with pytest.raises(DataError, match="not a label sheet: it lacks the column"):

@@ -66,7 +66,7 @@ def test_notes_are_saved_with_the_verdict_and_when_they_are_left(sheet: Path) ->
     assert widget._note.value == "skipped, too hard"
 
 
-def test_it_goes_on_where_it_was_left_and_understands_a_spreadsheets_words(sheet: Path) -> None:
+def test_it_continues_and_reads_verdicts_of_a_spreadsheet(sheet: Path) -> None:
     save_label(sheet, "item-0", 1.0)
     text = sheet.read_text(encoding="utf-8-sig").replace("[1] ctx 0,1,", "[1] ctx 0,yes,")
     sheet.write_text(text, encoding="utf-8-sig")

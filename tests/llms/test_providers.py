@@ -13,7 +13,7 @@ import pytest
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataWarning, ModelError, RagbenchError
-from ragbench.llms.claude import Claude
+from ragbench.llms.anthropic import Claude
 from ragbench.llms.providers import stored_llm
 
 KEY = "sk-test-7f3a9d-do-not-show"

@@ -133,7 +133,7 @@ def test_without_facts_there_is_nothing_to_score() -> None:
 
 
 @pytest.mark.parametrize("fact", ["cat", ()])
-def test_a_fact_that_is_no_sequence_of_wordings_is_refused(fact: Any) -> None:
+def test_a_fact_must_be_a_sequence_of_wordings(fact: Any) -> None:
     with pytest.raises(DataError, match="a gold fact is a sequence of wordings"):
         gold_fact_coverage("a cat", [fact])
 
@@ -204,12 +204,12 @@ def test_an_answer_of_all_keywords_contains_them(keywords: list[str], between: s
     assert keyword_coverage(answer, keywords) == 1 - len(missing_keywords(answer, keywords)) / len(set(keywords))
 
 
-def test_a_text_is_no_list_of_keywords() -> None:
+def test_a_text_is_not_a_list_of_keywords() -> None:
     for function in (keyword_coverage, missing_keywords, contains_all):
         with pytest.raises(DataError, match="keywords are a sequence"):
             function("a cat", "cat")
 
 
-def test_stated_facts_say_which() -> None:
+def test_stated_facts_by_fact() -> None:
     assert stated_facts("in 1889", [["1889"], ["Eiffel"], ["x", "In 1889"]]) == [True, False, True]
     assert stated_facts("in 1889", []) == []

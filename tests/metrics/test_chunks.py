@@ -77,7 +77,7 @@ def test_evidence_in_several_documents() -> None:
     assert scores([chunks[-1]], evidence, chunks) == (0.5, 0.5, 20 / 30, 10 / 30)
 
 
-def test_same_place_in_another_document_is_no_hit() -> None:
+def test_the_same_offsets_in_another_document_are_not_a_hit() -> None:
     chunks = [*TILES, piece(0, 10, "e")]
     assert scores([chunks[-1]], [Span("d", 0, 10)], chunks) == (0, 0, 1, 0)
 
@@ -96,16 +96,16 @@ def test_no_chunk_holds_the_evidence() -> None:
     assert scores([], [Span("d", 50, 60)], []) == (0, 0, 0, 0)
 
 
-def test_evidence_held_in_part() -> None:
+def test_evidence_contained_in_part() -> None:
     assert scores(TILES, [Span("d", 35, 55)]) == (0.25, 5 / 40, 0.5, 5 / (20 + 40 - 5))
 
 
-def test_no_evidence_says_nothing() -> None:
+def test_no_evidence_gives_nan() -> None:
     assert all(math.isnan(value) for value in scores(TILES, []))
 
 
 @pytest.mark.parametrize("span", [Span("d", 3, 3), Span("d", 5, 2), Span("d", -1, 4)])
-def test_spans_that_are_no_ranges(span: Span) -> None:
+def test_invalid_spans_are_refused(span: Span) -> None:
     with pytest.raises(DataError, match="expected 0 <= start < end"):
         span_scores(TILES, [span], TILES)
 
@@ -203,7 +203,7 @@ def test_boundary_cuts() -> None:
     assert boundary_cuts([piece(0, 4), piece(5, 9), piece(10, 25)], SENTENCES) == 0.5
 
 
-def test_the_ends_of_the_document_are_no_borders() -> None:
+def test_the_ends_of_the_document_are_not_boundaries() -> None:
     assert math.isnan(boundary_cuts([piece(0, 25)], SENTENCES))
     assert math.isnan(boundary_cuts([], SENTENCES))
     assert math.isnan(boundary_cuts([piece(0, 3)], {"d": []}))

@@ -59,7 +59,7 @@ def test_the_length_of_an_ngram_is_checked(n: Any) -> None:
         ngram_redundancy(["a b c"], n=n)
 
 
-def test_a_text_is_no_context() -> None:
+def test_a_text_is_not_a_context() -> None:
     with pytest.raises(DataError, match="put it in a list"):
         ngram_redundancies(["a b c"])
     with pytest.raises(DataError, match="put it in a list"):

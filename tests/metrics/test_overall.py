@@ -70,7 +70,7 @@ def test_overall_lies_between_its_parts(parts: dict[str, float], weights: dict[s
         ({}, []),
     ],
 )
-def test_what_keeps_from_passing(parts: dict[str, float], found: list[str]) -> None:
+def test_parts_below_their_threshold(parts: dict[str, float], found: list[str]) -> None:
     assert list(shortfalls(parts).values()) == found
 
 
@@ -80,7 +80,7 @@ def test_the_default_weights_are_those_of_the_design() -> None:
     }  # fmt: skip
 
 
-def test_own_thresholds_leave_out_what_they_do_not_name() -> None:
+def test_custom_thresholds_leave_out_other_parts() -> None:
     parts = {"semantic": 0.5, "citation": 0.0}
     assert shortfalls(parts, thresholds={"semantic": 0.6}) == {"semantic": "semantic similarity 0.50 < 0.60"}
 

@@ -91,7 +91,7 @@ def test_a_judged_query_that_the_run_lacks_scores_zero() -> None:
     assert {measure: values["q3"] for measure, values in scores.items()} == dict.fromkeys(DEFAULT_MEASURES, 0.0)
 
 
-def test_a_query_that_nobody_judged_is_left_out() -> None:
+def test_an_unjudged_query_is_left_out() -> None:
     assert evaluate({"q1": {"a": 1}}, {"q1": {"a": 1.0}, "other": {"a": 1.0}}, ["RR"]) == {"RR": {"q1": 1.0}}
 
 
@@ -171,7 +171,7 @@ def test_well_known_names_are_understood(name: str, canonical: str) -> None:
     assert parse_measure(f"{name}@5") == parse_measure(f"{name.lower()}@5") == RankingMeasure(canonical, 5)
 
 
-def test_what_is_named_twice_is_computed_once() -> None:
+def test_duplicate_measures_are_computed_once() -> None:
     assert parse_measures(["MRR", "RR", "Hit Rate@3", "HitRate@3"]) == [
         RankingMeasure("RR", None),
         RankingMeasure("Success", 3),

@@ -23,7 +23,7 @@ def drawn(
     return rng.normal(np.where(labels, center + gap / 2, center - gap / 2), spread), labels
 
 
-def test_finds_the_threshold_and_says_what_scores_mean() -> None:
+def test_finds_the_threshold_and_probabilities() -> None:
     scores, labels = drawn(600, 1)
     found = calibrate_threshold(scores, labels, measure="claim_support", model="minilm", n_resamples=30)
     assert found.threshold == pytest.approx(0.6, abs=0.03)
@@ -90,7 +90,7 @@ def test_clear_errors(scores: list[float], labels: list[bool], message: str) -> 
         calibrate_threshold(scores, labels)
 
 
-def test_files_that_are_no_calibration(tmp_path: Path) -> None:
+def test_files_that_are_not_a_calibration(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
     with pytest.raises(ConfigError, match="could not be read: No such file"):
         Calibration.load(file)

@@ -1,14 +1,11 @@
-"""What the figures about judges show."""
+"""What the figure of an audit shows."""
 
 from __future__ import annotations
-
-import pandas as pd
 
 from ragbench import plots
 from ragbench.judges import judge_audit
 from ragbench.llms import ScriptedLLM
-from ragbench.statistics import calibrate
-from ragbench.types import Answer, Case, Dataset, Judgement
+from ragbench.types import Answer, Case, Dataset
 
 CASES = tuple(Case(f"q{i}", f"{i} + 1?", reference_answer=f"It is {i + 1}.") for i in range(4))
 DATA = Dataset("tiny", "test", {}, CASES, {})
@@ -28,13 +25,3 @@ def test_an_audit_has_a_row_per_probe_and_says_what_fails() -> None:
     assert {"padded (n = 8)", "wrong but fluent (n = 4)", "tolerated", "fails"} <= set(shown)
     unread = judge_audit(ANSWERS, "correctness", ScriptedLLM(lambda prompt: "?"), dataset=DATA)
     assert any("nothing to draw" in text for text in texts(plots.plot_judge_audit(unread)))
-
-
-def test_calibration_shows_people_labels_and_judge() -> None:
-    verdicts = [Judgement(f"q{i}", "correctness", float(i % 3 > 0)) for i in range(60)]
-    people = {(f"q{i}", "correctness"): float(i % 3 > 1) for i in range(30)}
-    shown = texts(plots.plot_calibration(calibrate(verdicts, people)))
-    assert {"correctness (30 of 60)", "judge", "people, of all answers"} <= set(shown)
-    few = plots.plot_calibration(calibrate(verdicts, dict(list(people.items())[:3])))
-    assert "correctness (3 of 60)" in texts(few)
-    assert any("nothing to draw" in text for text in texts(plots.plot_calibration(pd.DataFrame({"estimate": []}))))

@@ -142,27 +142,6 @@ def test_budget_curves_are_one_line_each_with_tokens_on_the_axis() -> None:
     assert "no gold evidence" in drawn(plots.plot_budget_curves(curves.head(0), LOOK)).axes[0].texts[0].get_text()
 
 
-def test_differences_are_filled_only_where_holm_leaves_no_doubt() -> None:
-    comparison = pd.DataFrame(
-        [("b", "bm25, fixed 1024", -0.1, -0.2, 0.05, 0.3), ("c", "dense:minilm, fixed 128", 0.2, 0.1, 0.3, 0.001)],
-        columns=["name", "label", "difference", "ci_low", "ci_high", "p_adjusted"],
-    )
-    axes = drawn(plots.plot_differences(comparison, LOOK, baseline="bm25, fixed 128", measure="nDCG@10")).axes[0]
-    faces = [line.get_markerfacecolor() for line in axes.lines if line.get_marker() not in {"None", None, ""}]
-    assert faces == ["white", LOOK["c"].colour]
-    assert "bm25, fixed 128" in axes.get_xlabel()
-    empty = plots.plot_differences(comparison.head(0), LOOK, baseline="x", measure="y")
-    assert "no second configuration" in empty.axes[0].texts[0].get_text()
-
-
-def test_heatmap_frames_the_best_and_names_what_was_not_run() -> None:
-    table = pd.DataFrame([[0.1, 0.9], [0.4, None]], index=["bm25", "dense"], columns=["fixed 128", "fixed 512"])
-    axes = drawn(plots.plot_heatmap(table, "nDCG@10")).axes[0]
-    assert [text.get_text() for text in axes.texts] == ["0.100", "0.900", "0.400", "not run"]
-    frame = axes.patches[-1]
-    assert (frame.get_x(), frame.get_y()) == (0.5, -0.5)  # type: ignore[attr-defined]
-
-
 def test_configurations_that_differ_in_the_model_only_look_different() -> None:
     board = pd.DataFrame(
         [("a", "bm25, fixed 128, llm x", "bm25", "fixed 128"), ("b", "bm25, fixed 128, llm y", "bm25", "fixed 128")],
@@ -172,17 +151,6 @@ def test_configurations_that_differ_in_the_model_only_look_different() -> None:
     assert look["a"].colour == look["b"].colour
     assert look["a"].marker != look["b"].marker
     assert look["a"].line != look["b"].line
-
-
-def test_trade_off_joins_what_nothing_beats_on_both() -> None:
-    figure = drawn(
-        plots.plot_trade_off(BOARD, LOOK, x="search_ms", y="nDCG@10", x_label="search time (ms)", y_label="nDCG@10")
-    )
-    front = figure.axes[0].lines[0]
-    assert np.asarray(front.get_xdata()).tolist() == [1.0, 9.0], "b is slower and worse than a"
-    assert labels(figure) == ("search time (ms)", "nDCG@10")
-    nothing = plots.plot_trade_off(BOARD.assign(chunks=None), LOOK, x="chunks", y="nDCG@10", x_label="", y_label="")
-    assert "No configuration has both" in nothing.axes[0].texts[0].get_text()
 
 
 def test_chunk_sizes_show_what_was_asked_for() -> None:
@@ -196,22 +164,6 @@ def test_figures_are_not_pyplots_so_none_stays_open() -> None:
 
     plots.plot_chunk_sizes([1, 2], 2)
     assert plt.get_fignums() == []
-
-
-def test_without_numbers_a_figure_says_so() -> None:
-    unscored = pd.DataFrame({"name": ["a"], "label": ["a"], "difference": [None], "ci_low": [None], "ci_high": [None],
-                             "p_adjusted": [None]})  # fmt: skip
-    figure = plots.plot_differences(unscored, {}, baseline="b", measure="RR")
-    assert "no second configuration with RR" in figure.axes[0].texts[0].get_text()
-    figure = plots.plot_heatmap(pd.DataFrame({"fixed 128": [np.nan]}, index=["bm25"]), "RR")
-    assert "could be scored by RR" in figure.axes[0].texts[0].get_text()
-
-
-def test_the_difference_of_a_single_question_has_no_interval() -> None:
-    single = pd.DataFrame({"name": ["a"], "label": ["a"], "difference": [0.5], "p_adjusted": [1.0]})
-    single = single.assign(ci_low=pd.array([pd.NA], "Float64"), ci_high=pd.array([pd.NA], "Float64"))
-    look = {"a": plots.Style(plots.colour_of("dense:minilm"), "o", "-")}
-    assert drawn(plots.plot_differences(single, look, baseline="b", measure="RR")).axes
 
 
 def test_means_a_bit_outside_of_their_interval_are_drawn() -> None:

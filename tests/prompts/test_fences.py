@@ -24,14 +24,14 @@ def test_a_code_that_occurs_in_a_text_is_not_used() -> None:
 
 @given(st.lists(st.text(), max_size=4))
 @settings(max_examples=60, deadline=None)
-def test_exactly_one_closing_tag_whatever_the_text(texts: list[str]) -> None:
+def test_exactly_one_closing_tag_for_any_text(texts: list[str]) -> None:
     code = fence_code(texts)
     for text in texts:
         assert fence("document", text, code).count(code) == 2
     assert numbered(texts, code).count(f"</document-{code}>") == len(texts)
 
 
-def test_documents_are_numbered_from_one_and_none_is_said() -> None:
+def test_documents_are_numbered_from_one_and_none_is_shown() -> None:
     assert numbered(["x", "y"], "c0de") == (
         "[1]\n<document-c0de>\nx\n</document-c0de>\n[2]\n<document-c0de>\ny\n</document-c0de>"
     )

@@ -31,7 +31,7 @@ def test_a_bad_prompt_is_refused_with_the_way_out(prompt: str, message: str) -> 
         check_prompt(prompt)
 
 
-def test_braces_that_hold_no_word_stand_for_themselves() -> None:
+def test_braces_without_a_single_word_are_kept() -> None:
     template = check_prompt('{context} {question} Reply as {"answer": "..."} or {}')
     assert fill(template, "q", ["d"]).endswith('Reply as {"answer": "..."} or {}')
 

@@ -130,5 +130,5 @@ def test_the_prompts_that_ask_to_abstain_ask_for_the_words_that_are_recognised()
         ("<think>never ends", ""),
     ],
 )
-def test_thoughts_are_no_part_of_the_answer(reply: str, said: str) -> None:
+def test_thoughts_are_not_part_of_the_answer(reply: str, said: str) -> None:
     assert without_thoughts(reply) == said

@@ -5,12 +5,11 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
+from ragbench.diagnosis import by_severity
 from ragbench.evaluation import Result
 from ragbench.report import (
     as_markdown,
     failure_details,
-    failure_links,
-    gap_sentences,
     gap_table,
     worst_failures,
 )
@@ -27,6 +26,7 @@ DIAGNOSIS = pd.DataFrame(
         "test": ["right from the gold evidence alone", "", ""],
         "measure": ["token_f1", "token_f1", ""],
         "value": pd.array([0.25, 1.0, None], dtype="Float64"),
+        "held": pd.array([1.0, 1.0, None], dtype="Float64"),
     }
 )
 
@@ -39,11 +39,27 @@ def result(name: str, scores: dict[str, list[float]]) -> Result:
     return Result(name, {"parameters": parameters, "questions": questions}, {}, frame)
 
 
-def test_worst_first_and_what_has_no_value_before_all() -> None:
+def test_false_answers_come_first_then_the_lowest_values_then_the_least_evidence() -> None:
+    rows = [
+        ("a", "not_used", 0.3, 1.0),
+        ("b", "refused", None, 1.0),
+        ("c", "not_retrieved", None, 0.0),
+        ("d", "below_cut", None, 0.4),
+        ("e", "unanswerable_answered", None, None),
+        ("f", "judge_suspected", 0.0, 1.0),
+        ("g", "fabricated", 0.2, 1.0),
+    ]
+    table = pd.DataFrame(rows, columns=["query_id", "cause", "value", "held"]).assign(failed=True)
+    assert "".join(by_severity(table)["query_id"]) == "egcdbaf"
+    assert by_severity(table.assign(failed=False)).empty
+
+
+def test_the_worst_have_links_also_into_another_notebook() -> None:
     table = worst_failures(DIAGNOSIS)
     assert table["place"].tolist() == ["[q3](#question-q3)", "[q/1](#question-q-1)"]
     assert table["cause"].tolist() == ["answerable, refused", "in the context, not used"]
-    assert len(worst_failures(DIAGNOSIS, rows=1)) == 1
+    there = worst_failures(DIAGNOSIS, rows=1, notebook="bm25.ipynb")
+    assert there["place"].tolist() == ["[q3](bm25.ipynb#question-q3)"]
 
 
 def test_links_work_and_foreign_text_stays_text() -> None:
@@ -70,13 +86,6 @@ def test_details_have_the_heading_that_the_link_names() -> None:
     assert "- answered: nothing" in text, "q3 has no answer"
 
 
-def test_links_of_a_sweep_lead_into_the_executed_notebooks() -> None:
-    text = failure_links([result("bm25", {"RR": [1.0]})], {"bm25": DIAGNOSIS}, rows=1)
-    assert "[q3](bm25.ipynb#question-q3)" in text
-    assert "bm25, fixed 128" in text
-    assert failure_links([], {}) == "No question failed."
-
-
 ARMS = {
     "actual_gold_fact_coverage": [0.0, 0.5, 1.0],
     "best_chunks_gold_fact_coverage": [0.5, 0.5, 1.0],
@@ -93,7 +102,6 @@ def test_the_parts_of_a_gap_by_hand() -> None:
     assert means.sum() == pytest.approx(1)
     assert table["n"].tolist() == [3, 3, 3, 3]
     assert set(table["measure"]) == {"gold_fact_coverage"}
-    assert "costs most, 0.167" in gap_sentences(table)[0]
 
 
 def test_questions_that_one_arm_lacks_are_in_no_part() -> None:
@@ -113,7 +121,6 @@ def test_without_evidence_spans_retrieval_holds_the_chunking_too() -> None:
 def test_without_arms_there_is_no_gap() -> None:
     table = gap_table([result("bm25", {"RR": [1.0, 0.5, 0.0]})])
     assert table.empty
-    assert gap_sentences(table) == []
 
 
 def test_one_question_more_proves_no_gap() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from ragbench.report import calibration_table, judge_findings, label_findings, people_table
-from ragbench.statistics import calibrate, calibrate_difference, judge_agreement
+from ragbench.report import judge_findings, label_findings
+from ragbench.statistics import calibrate, judge_agreement
 from ragbench.types import Judgement
 
 VERDICTS = [Judgement(f"q{i}", "correctness", float(i % 3 > 0)) for i in range(60)]
@@ -26,25 +26,6 @@ def test_progress_is_told_and_what_it_is_not_yet_good_for() -> None:
 def test_enough_labels_of_two_people_need_no_advice() -> None:
     rows = [(name, "random", 40, 40) for name in ("ann", "bob")]
     assert len(label_findings(pd.DataFrame(rows, columns=["annotator", "picked", "labelled", "of"]), "x", "y")) == 2
-
-
-def test_agreement_to_read_has_text_in_every_cell() -> None:
-    table = people_table(judge_agreement(VERDICTS, LABELS, n_resamples=200))
-    assert table["between"].tolist() == ["judge-human", "human-human"]
-    assert table["answers"].tolist() == ["60", "30"]
-    assert table["accuracy"].tolist()[1] == "1.00 [0.89, 1.00]"
-    same = people_table(judge_agreement([Judgement("q0", "correctness", 1.0)], LABELS[:1].assign(value=1.0)))
-    assert same["kappa"].tolist() == ["none"]
-
-
-def test_calibration_to_read() -> None:
-    table = calibration_table(calibrate(VERDICTS, LABELS))
-    assert list(table.columns) == ["criterion", "configuration", "people", "judge", "labels", "labelled", "note"]
-    assert table["judge"].tolist() == ["0.67"]
-    assert table["labelled"].tolist() == ["30 of 60"]
-    both = pd.concat([LABELS.assign(configuration=name) for name in "ab"])
-    difference = calibration_table(calibrate_difference({"a": VERDICTS, "b": VERDICTS}, both, "a", "b"))
-    assert difference["people"].tolist()[0].startswith("0.00 [-0.")
 
 
 def test_findings_name_agreement_ceiling_and_bias() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.patches import Rectangle
 
-from ragbench import plots, report
+from ragbench import report
 from ragbench.errors import ComparisonError, ConfigError
 from ragbench.evaluation import Result, results
 from ragbench.statistics import compare_all
@@ -126,57 +126,87 @@ def test_different_data_is_refused_and_named() -> None:
         results.leaderboard([SMALL, result("x", constant(1, 1, 1), fingerprint="def")])
 
 
+def test_a_leaderboard_prints_short_and_keeps_its_columns() -> None:
+    board = results.leaderboard(SWEEP)
+    with pd.option_context("display.width", 200, "display.max_columns", 20):
+        header, row = repr(board.head(1)).splitlines()
+    assert header.split() == [
+        "rank", "label", "span_recall_auc", "nDCG@10", "chunks", "search_ms", "rank_equal_k", "rank_equal_budget",
+    ]  # fmt: skip
+    assert "0.700 [0." in row
+    assert {"span_recall_auc_ci_low", "index_s", "with_llm", "cost_usd"} <= set(board)
+
+
 def test_nothing_to_compare_is_said() -> None:
     with pytest.raises(ComparisonError, match="no finished configuration"):
         results.leaderboard([])
 
 
 def test_order_changes_counts_the_pairs_and_names_the_leaders() -> None:
-    table, sentence = report.order_changes(SWEEP)
-    assert table["name"].tolist() == ["small", "dense", "big"]
-    assert "At k = 5, where bigger chunks buy more text, bm25, fixed 512 leads" in sentence
-    assert "it is place 3 of 3 and bm25, fixed 128 leads" in sentence
+    sentence = report.order_changes(SWEEP)
+    assert "At k = 5, where bigger chunks bring more text, bm25, fixed 512 leads" in sentence
+    assert "it is number 3 of 3 and bm25, fixed 128 leads" in sentence
     assert "3 of 3 pairs" in sentence
 
 
 def test_order_changes_without_evidence_says_why_there_are_none() -> None:
-    table, sentence = report.order_changes([result("a", {"nDCG@10": [1.0] * 20})])
-    assert table.drop(columns="name").empty, "compare.ipynb shows it without its names"
-    assert "Without gold evidence" in sentence
-
-
-def test_heatmap_is_sorted_by_size_and_leaves_gaps() -> None:
-    table = report.heatmap_table(SWEEP, "span_recall_auc")
-    assert list(table.columns) == ["fixed 128", "fixed 512"]
-    assert list(table.index) == ["bm25", "dense:minilm"]
-    assert table.loc["bm25", "fixed 512"] == pytest.approx(0.5)
-    assert table.isna().sum().sum() == 1
-
-
-def test_disagreements_are_the_largest_differences_first() -> None:
-    a = result("a", {"nDCG@10": [0.0, 0.5, 1.0, 0.3]})
-    b = result("b", {"nDCG@10": [0.2, 0.5, 0.0, None]})
-    table = report.disagreements(a, b, "nDCG@10")
-    assert table["query_id"].tolist() == ["q2", "q0"], "ties and unscored questions are left out"
-    assert table["difference"].tolist() == pytest.approx([-1.0, 0.2])
-    assert table["a_retrieved"].tolist() == ["nothing", "d1"]
-    assert table["question"].iloc[0] == "Question 2?"
+    assert "Without gold evidence" in report.order_changes([result("a", {"nDCG@10": [1.0] * 20})])
 
 
 def test_conclusion_of_a_clear_winner() -> None:
     comparison = compare_all({r.name: r.scores for r in SWEEP}, "big", measures=["span_recall_auc"])
-    said = report.conclusion(SWEEP, comparison, "big", "span_recall_auc")
-    assert said[0] == "Best by span_recall_auc: bm25, fixed 128 (0.700), out of 3."
-    assert "Against the baseline (bm25, fixed 512) that is +0.200" in said[1]
-    assert "a difference that chance explains badly" in said[1]
-    assert "runner-up (dense:minilm, fixed 128)" in said[2]
+    lines = report.conclusion(SWEEP, comparison, "big", "span_recall_auc")
+    assert lines[0] == (
+        "**Decision:** bm25, fixed 128 is better than the baseline, bm25, fixed 512, "
+        "and than every other configuration."
+    )
+    assert lines[1] == "**Best:** bm25, fixed 128, with 0.700 by span_recall_auc, of 3 configurations."
+    assert lines[2].startswith("**Against the baseline**, bm25, fixed 512: +0.200 [")
+    assert lines[3].startswith("**Against the runner-up**, dense:minilm, fixed 128: +0.100")
+    assert lines[-1] == "**Next:** read the questions on which the two best disagree (below)."
 
 
-def test_conclusion_when_the_baseline_wins_or_stands_alone() -> None:
+def test_conclusion_when_the_baseline_wins_or_is_alone() -> None:
     comparison = compare_all({r.name: r.scores for r in SWEEP}, "small", measures=["span_recall_auc"])
-    assert "nothing in this sweep beats it" in report.conclusion(SWEEP, comparison, "small", "span_recall_auc")[1]
+    lines = report.conclusion(SWEEP, comparison, "small", "span_recall_auc")
+    assert lines[0].startswith("**Decision:** keep the baseline, bm25, fixed 128: no configuration is better")
     alone = report.conclusion([SMALL], comparison.head(0), "small", "span_recall_auc")
     assert alone[-1] == "With one configuration there is nothing to compare."
+
+
+def test_what_cannot_be_distinguished_is_chosen_by_cost_and_the_next_step_follows_the_causes() -> None:
+    rng = np.random.default_rng(0)
+    low, high = rng.random(40) * 0.3, rng.random(40)
+    failed = pd.DataFrame({"cause": ["not_retrieved", "below_cut", "refused"], "failed": True})
+    values = {"low": low, "high": high, "alike": rng.permutation(high)}
+    three = [
+        Result(name, {**SMALL.config, "parameters": {"retriever": name}}, {}, scores_of(own), diagnosis=failed)
+        for name, own in values.items()
+    ]
+    comparison = compare_all({one.name: one.scores for one in three}, "low")
+    lines = report.conclusion(three, comparison, "low", "nDCG@10")
+    best, other = ("alike", "high") if "**Best:** alike" in lines[1] else ("high", "alike")
+    assert (
+        lines[0] == f"**Decision:** {best} is better than the baseline, low; {other} cannot be distinguished from it."
+    )
+    assert lines[-1] == (
+        f"**Next:** choose between the two by cost (below). {best} fails on 3 of 20 questions, most of them by "
+        "retrieval: 1 not retrieved, 1 retrieved below the cut. Try another retriever, a reranker or a larger k."
+    )
+    undecided = report.conclusion(
+        three[1:], compare_all({o.name: o.scores for o in three[1:]}, other), other, "nDCG@10"
+    )
+    assert undecided[0] == f"**Decision:** no configuration is shown to be better than the baseline, {other}: keep it."
+
+
+def scores_of(values: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame({"query_id": [f"q{i}" for i in range(len(values))], "measure": "nDCG@10", "value": values})
+
+
+def test_two_machines_are_pointed_out() -> None:
+    pair = [SMALL, result("x", constant(1, 1, 1), cores=64)]
+    comparison = compare_all({one.name: one.scores for one in pair}, "small", measures=["span_recall_auc"])
+    assert "2 different environments" in report.conclusion(pair, comparison, "small", "span_recall_auc")[-1]
 
 
 def test_baseline_name_is_checked() -> None:
@@ -186,20 +216,15 @@ def test_baseline_name_is_checked() -> None:
         results.baseline_name(SWEEP, "smal")
 
 
-def test_two_machines_are_pointed_out() -> None:
-    assert report.machines(SWEEP) == ""
-    assert "2 different environments" in report.machines([SMALL, result("x", constant(1, 1, 1), cores=64)])
-
-
 def test_a_single_question_has_means_without_intervals() -> None:
     few = [result("a", {"nDCG@10": [0.5]}), result("b", {"nDCG@10": [1.0]}, chunk_size=512)]
     board = results.leaderboard(few)
     assert board["name"].tolist() == ["b", "a"]
     assert "| 1.000<br>1/1 |" in report.leaderboard_markdown(board)
     comparison = compare_all({r.name: r.scores for r in few}, "a", measures=["nDCG@10"])
-    said = report.conclusion(few, comparison, "a", "nDCG@10")
-    assert "+0.500, Holm-adjusted p = 1.000, over 1 question: " in said[1]
-    assert "too few scored questions in common: 1" in said[2]
+    lines = report.conclusion(few, comparison, "a", "nDCG@10")
+    assert "+0.500, Holm-adjusted p = 1.000, over 1 question, " in lines[2]
+    assert "too few scored questions in common: 1" in lines[3]
 
 
 def test_what_is_unscored_is_neither_ranked_nor_compared() -> None:
@@ -212,7 +237,7 @@ def test_what_is_unscored_is_neither_ranked_nor_compared() -> None:
     )
     said = report.conclusion([unscored, scored], comparison, "a", "token_f1")
     assert said == [
-        "Best by token_f1: bm25, fixed 512 (0.500), out of 2.",
+        "**Best:** bm25, fixed 512, with 0.500 by token_f1, of 2 configurations.",
         "1 of them could not be scored by it.",
         "With one configuration there is nothing to compare.",
     ]
@@ -231,7 +256,6 @@ def test_the_same_values_in_another_order_share_a_place() -> None:
     board = results.leaderboard(pair)
     assert board["name"].tolist() == ["a", "b"]
     assert board["rank_equal_k"].tolist() == board["rank_equal_budget"].tolist() == [1, 1]
-    assert report.order_changes(pair)[0]["rank_at_k"].tolist() == [1, 1]
 
 
 def test_what_a_reader_ranks_by_is_tested_too() -> None:
@@ -242,16 +266,11 @@ def test_what_a_reader_ranks_by_is_tested_too() -> None:
     assert "| nDCG@10 | RR |" in report.leaderboard_markdown(results.leaderboard(pair, measure="RR"))
 
 
-def test_disagreements_show_documents_as_they_were_ranked() -> None:
-    tied = Result("a", SMALL.config, {"q0": {"d1": 1.0, "d2": 1.0}}, SMALL.scores)
-    assert report.disagreements(tied, BIG, "nDCG@10")["a_retrieved"][0] == "d2, d1"
-
-
 def test_a_tie_on_every_question_is_not_dressed_up_as_a_test() -> None:
     ties = [result("a", {"nDCG@10": [1.0, 0.5]}), result("b", {"nDCG@10": [1.0, 0.5]}, chunk_size=64)]
     comparison = compare_all({r.name: r.scores for r in ties}, "b", measures=["nDCG@10"])
     said = "\n".join(report.conclusion(ties, comparison, "b", "nDCG@10"))
-    assert said.count("equal on every one of 2 questions: nothing here tells the two apart.") == 2
+    assert said.count("equal on every one of 2 questions.") == 2
     assert "80 % power" not in said
 
 
@@ -263,11 +282,6 @@ def test_where_lower_is_better_the_lowest_is_best() -> None:
         result("c", {measure: [*[0.5] * 10, *[0.6] * 10]}, retriever="dense:minilm"),
     ]
     assert results.leaderboard(some, measure=measure)["name"].tolist() == ["b", "c", "a"]
-    heat = report.heatmap_table(some, measure)
-    assert heat.loc["bm25", "fixed 128"] == pytest.approx(0.15), "the best of two is the lower"
     comparison = compare_all({one.name: one.scores for one in some}, "a")
     said = report.conclusion(some, comparison, "a", measure)
-    assert said[0].startswith(f"Best by {measure}: bm25, fixed 128, k 3 (0.150)")
-    framed = plots.plot_heatmap(heat, measure).axes[0].patches[0]
-    assert isinstance(framed, Rectangle)
-    assert framed.get_y() == pytest.approx(-0.5), "the row of bm25, whose mean is lowest"
+    assert said[1].startswith(f"**Best:** bm25, fixed 128, k 3, with 0.150 by {measure}")

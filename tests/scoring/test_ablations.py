@@ -1,10 +1,10 @@
-"""score_arms: the same questions under each arm's name, and an abstention brings nothing."""
+"""score_ablations: the same questions under each arm's name, and an abstention brings nothing."""
 
 from __future__ import annotations
 
 import math
 
-from ragbench.scoring import score_arms
+from ragbench.scoring import score_ablations
 from ragbench.types import Answer, Case, Dataset, Judgement
 
 CASES = [
@@ -16,11 +16,11 @@ DATASET = Dataset("mine", "test", {}, CASES, {})
 
 
 def values(arms: dict[str, list[Answer]], judged: dict[str, list[Judgement]] | None = None) -> dict[str, float]:
-    frame = score_arms(DATASET, arms, judged, embedder="wordllama")
+    frame = score_ablations(DATASET, arms, judged, embedder="wordllama")
     return {f"{m} {q}": v for q, m, v in frame.itertuples(index=False, name=None)}
 
 
-def test_named_by_arm_and_an_abstention_on_an_answerable_question_is_zero() -> None:
+def test_prefix_of_the_ablation_and_zero_for_abstentions() -> None:
     found = values(
         {
             "actual": [Answer("q1", "No.", outcome="no_results"), Answer("q2", "Eiffel.")],
@@ -36,11 +36,11 @@ def test_named_by_arm_and_an_abstention_on_an_answerable_question_is_zero() -> N
     assert math.isnan(found["actual_token_f1 q2"]), "no reference, nothing to be 0"
 
 
-def test_an_abstention_where_there_is_no_answer_stays_unscored() -> None:
+def test_an_abstention_on_an_unanswerable_question_is_unscored() -> None:
     assert math.isnan(values({"actual": [Answer("q3", "No.", outcome="no_results")]})["actual_gold_fact_coverage q3"])
 
 
-def test_verdicts_of_the_arms_get_their_name_and_abstained_ones_are_zero() -> None:
+def test_judgements_of_ablations_have_their_prefix_and_abstentions_are_zero() -> None:
     judged = {
         "oracle": [Judgement("q1", "correctness", 1.0), Judgement("q2", "correctness", None, state="abstained")],
         "actual": [Judgement("q1", "correctness", None, state="unreadable")],
@@ -55,5 +55,5 @@ def test_verdicts_of_the_arms_get_their_name_and_abstained_ones_are_zero() -> No
     assert math.isnan(found["actual_llm_correctness q1"])
 
 
-def test_no_arms_no_scores() -> None:
-    assert score_arms(DATASET, {}).empty
+def test_no_ablations_no_scores() -> None:
+    assert score_ablations(DATASET, {}).empty

@@ -76,7 +76,7 @@ def test_each_case_once_per_measure_and_what_lacks_a_label_is_unscored() -> None
         Answer("q1", "I must not say.", outcome="blocked"),
     ],
 )
-def test_what_is_no_answer_is_unscored(answer: Answer) -> None:
+def test_abstentions_and_failures_are_unscored(answer: Answer) -> None:
     assert all(math.isnan(by_query["q1"]) for by_query in values([answer]).values())
 
 
@@ -159,7 +159,7 @@ def test_answers_that_do_not_belong_are_named(answers: list[Answer], message: st
         ("d[1] is the first of [5] and x = [1]5", "d[1] is the first of [5] and x = [1]5"),
     ],
 )
-def test_numbers_of_citations_are_no_words_of_an_answer(text: str, without: str) -> None:
+def test_numbers_of_citations_are_not_words_of_an_answer(text: str, without: str) -> None:
     case = Case("q", "?", reference_answer=without, gold_facts=(("2",),))
     dataset = Dataset("demo", "test", {}, [case], {})
     answer = Answer("q", text, contexts=("d#0", "d#1"), outcome="success")

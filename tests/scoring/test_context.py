@@ -66,7 +66,7 @@ def test_every_measure_by_hand() -> None:
     }
 
 
-def test_what_cannot_be_scored_is_nan_and_what_was_not_found_is_0() -> None:
+def test_unscored_is_nan_and_not_found_is_zero() -> None:
     values = scored([Answer("q1", "..."), Answer("q2", "?", contexts=("tower#0",)), Answer("q3", "", error="time-out")])
     for measure, table in values.items():
         expected = 0.0 if measure.endswith("recall") or measure == "expected_document" else math.nan
@@ -124,7 +124,7 @@ def test_verdicts_are_those_of_the_redundancy() -> None:
     np.testing.assert_allclose(table["diversity"], [1 - redundancy["q1"], math.nan])
 
 
-def test_ceilings_are_what_is_usual_at_a_length() -> None:
+def test_context_ceilings_depend_on_the_length() -> None:
     answers = [Answer("q1", "...", contexts=("tower#0", "tower#1")), Answer("q2", "...")]
     frame = context_ceilings(DATASET, answers, CHUNKS)
     assert frame.to_dict("records") == [
@@ -145,6 +145,6 @@ def test_nothing_given_is_changed_and_repeats_to_the_last_bit() -> None:
         ([Answer("q1", "a", contexts=("tower#9",))], r"'tower#9', whose text is not there"),
     ],
 )
-def test_what_does_not_belong_together_is_refused(answers: list[Answer], message: str) -> None:
+def test_answers_of_other_questions_are_refused(answers: list[Answer], message: str) -> None:
     with pytest.raises(DataError, match=message):
         score_context(DATASET, answers, CHUNKS)

@@ -29,7 +29,7 @@ def test_nothing_retrieved_is_an_empty_list() -> None:
     assert context_texts([Answer("q", "x")], CHUNKS) == {"q": []}
 
 
-def test_a_context_without_text_says_what_to_give() -> None:
+def test_a_context_without_text_is_refused() -> None:
     with pytest.raises(
         DataError, match=r"'q' had the context 'b#0'.*no chunks given.*another chunking.*Pass the chunks"
     ):

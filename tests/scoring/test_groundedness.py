@@ -40,7 +40,7 @@ def test_citations_that_are_wrong_in_form_and_in_content() -> None:
     assert values["citation_coverage"] == pytest.approx(2 / 3)
 
 
-def test_citations_beside_the_text_stand_for_every_claim() -> None:
+def test_separate_citations_apply_to_every_claim() -> None:
     answer = Answer("q", "The tower is 330 metres tall. It is made of iron.", contexts=("t#1",), citations=("t#1",))
     values = scored(answer)
     assert values["citation_coverage"] == 1.0
@@ -88,7 +88,7 @@ def test_an_answer_without_contexts_is_not_supported() -> None:
         Answer("q", "Which tower?", contexts=("t#0",)),
     ],
 )
-def test_what_claims_nothing_is_unscored(answer: Answer) -> None:
+def test_an_answer_without_claims_is_unscored(answer: Answer) -> None:
     assert all(math.isnan(value) for value in scored(answer).values())
 
 

@@ -77,7 +77,7 @@ def test_citations_count_once_they_have_a_weight() -> None:
     assert values["overall"] == near(0.248 + 0.1 + 0.2 + 0.2, (0.36 + 0.0 + 0.18) / 0.8, math.nan, 0.0)
 
 
-def test_where_nobody_cites_and_nobody_asks_citations_are_no_part() -> None:
+def test_citations_are_unscored_for_a_system_without_citations() -> None:
     answers = [Answer("q2", "In Paris.", ("d#0",))]
     values = scored(answers, SCORES)
     assert "overall_citation" not in values
@@ -91,7 +91,7 @@ def test_an_answer_with_nothing_to_judge_it_by_is_unscored() -> None:
     assert set(values) == {"overall", "pass_rate"}
 
 
-def test_content_stands_in_where_accuracy_is_missing() -> None:
+def test_content_replaces_missing_accuracy() -> None:
     case, answer = CASES[1], Answer("q2", "In Paris [1].", ("d#0",), ("d#0",))
     assert overall_parts(case, answer, {"citation_content": 0.5})["citation"] == 0.5
     assert overall_parts(case, answer, {"citation_content": 0.5, "citation_accuracy": 0.25})["citation"] == 0.5
@@ -172,7 +172,7 @@ def test_reasons_in_words(case: Case, answer: Answer | None, scores: dict[str, f
     assert failure_reasons(case, answer, scores) == reasons
 
 
-def test_failed_cases_say_why() -> None:
+def test_failed_cases_have_reasons() -> None:
     table = failed_cases(DATASET, ANSWERS, SCORES)
     assert table.to_dict("records") == [
         {
@@ -194,7 +194,7 @@ def test_thresholds_and_weights_of_ones_own() -> None:
     assert one.tolist() == near(0.62, 0.9, math.nan, math.nan)
 
 
-def test_mistakes_are_refused_before_anything_is_scored() -> None:
+def test_errors_are_refused_before_scoring() -> None:
     with pytest.raises(ConfigError, match="did you mean 'keyword'"):
         score_overall(DATASET, ANSWERS, SCORES, weights={"keywords": 1})
     with pytest.raises(ConfigError, match="from 0 to 1"):

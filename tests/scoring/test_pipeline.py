@@ -52,7 +52,7 @@ def test_every_measure_by_hand() -> None:
     assert list(values)[-2:] == ["latency_in_budget", "cost_usd"]
 
 
-def test_shared_budgets_stand_in_where_a_case_has_none() -> None:
+def test_shared_budgets_apply_to_cases_without_their_own() -> None:
     values = scored(budgets={"total": 700, "retrieve": 30})["latency_in_budget"]
     assert same(values, 0, 0, math.nan, math.nan)
 

@@ -52,7 +52,7 @@ def test_names_of_others_become_ours() -> None:
 
 
 @pytest.mark.parametrize("as_frames", [(True, True), (True, False), (False, True)])
-def test_frames_give_what_dictionaries_give(as_frames: tuple[bool, bool]) -> None:
+def test_frames_and_dictionaries_agree(as_frames: tuple[bool, bool]) -> None:
     expected = score_run(QRELS, RUN)
     qrels = qrels_frame(QRELS) if as_frames[0] else QRELS
     run = run_frame(RUN) if as_frames[1] else RUN
@@ -88,7 +88,7 @@ RANDOM_RUN = st.dictionaries(st.sampled_from("qrstuvw"), st.dictionaries(IDS, SC
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
 @settings(max_examples=150, deadline=None)
 @given(RANDOM_QRELS, RANDOM_RUN, st.randoms(use_true_random=False))
-def test_a_table_in_any_order_gives_what_pytrec_eval_gives(qrels: Qrels, run: Run, random: Any) -> None:
+def test_a_table_in_any_order_agrees_with_pytrec_eval(qrels: Qrels, run: Run, random: Any) -> None:
     measures = [*DEFAULT_MEASURES, "nDCG", "P@2", "AP@100"]
     rows = list(run_frame(run).itertuples(index=False))
     random.shuffle(rows)
@@ -130,7 +130,7 @@ def test_an_empty_run_scores_zero_without_a_warning(empty: Any) -> None:
 
 
 @pytest.mark.parametrize("to_frame", [False, True])
-def test_ids_that_never_meet_are_pointed_out(to_frame: bool) -> None:
+def test_disjoint_ids_are_warned_about(to_frame: bool) -> None:
     run: Run = {"Q1": {"c": 1.0}}
     with pytest.warns(DataWarning, match="such as 'Q1', the qrels 2 such as 'q2'"):
         scores = score_run(QRELS, run_frame(run) if to_frame else run)
@@ -140,11 +140,11 @@ def test_ids_that_never_meet_are_pointed_out(to_frame: bool) -> None:
 @pytest.mark.parametrize("to_frame", [False, True])
 def test_chunks_where_documents_are_judged_are_pointed_out(to_frame: bool) -> None:
     run: Run = {"q1": {"c#0": 1.0, "d#1": 0.5}}
-    with pytest.warns(DataWarning, match=r"chunks such as 'c#0' .* to_documents"):
+    with pytest.warns(DataWarning, match=r"chunk ids such as 'c#0' .* to_documents"):
         score_run(QRELS, run_frame(run) if to_frame else run)
 
 
-def test_a_retriever_that_finds_nothing_relevant_is_no_reason_to_warn() -> None:
+def test_no_warning_for_a_retriever_without_relevant_results() -> None:
     assert score_run(QRELS, {"q1": {"z": 1.0, "z#1": 0.5}})["value"].eq(0).all()
 
 
@@ -207,7 +207,7 @@ def test_bad_input_is_named(qrels: Any, run: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("form", [lambda qrels: qrels, qrels_frame])
-def test_ceilings_are_what_the_ideal_run_scores(form: Any) -> None:
+def test_ceilings_are_the_scores_of_the_ideal_run(form: Any) -> None:
     rng = np.random.default_rng(0)
     qrels = {f"q{n}": {f"d{i}": int(rng.integers(1, 4)) for i in range(n)} for n in (1, 2, 3, 4, 7, 10, 25)}
     qrels["junk"] = {"d1": 0}
@@ -233,7 +233,7 @@ def test_ceilings_by_hand() -> None:
         (pd.concat([qrels_frame(QRELS)] * 2), "is repeated"),
     ],
 )
-def test_ceilings_refuse_what_scores_refuse(qrels: Any, message: str) -> None:
+def test_ceilings_refuse_the_same_input_as_scores(qrels: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         ceilings(qrels)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ragbench.chunkers import chunk
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.chunks import recall_auc, span_scores
-from ragbench.scoring.spans import destroyed_evidence, score_spans
+from ragbench.scoring.spans import score_spans, split_evidence
 from ragbench.segments import token_offsets, token_ranges
 from ragbench.types import Case, Chunk, Dataset, Document, Run, Span
 
@@ -98,7 +98,7 @@ def test_empty_run() -> None:
     assert (frame[frame["measure"] != "span_precision_omega"]["value"] == 0).all()
 
 
-def test_destroyed_evidence_scores_zero() -> None:
+def test_split_evidence_scores_zero() -> None:
     dataset = dataset_of((Span("d", 38, 39),))
     run = {"q0": {piece.chunk_id: 1.0 for piece in FIVES[:3]}}
     assert (score_spans(dataset, run, FIVES[:3])["value"] == 0).all()
@@ -192,7 +192,7 @@ def test_chunks_of_another_dataset() -> None:
         score_spans(dataset_of((Span("d", 0, 1),)), {"q0": {"z#0": 1.0}}, [Chunk("z#0", "z", 0, 1, "z")])
 
 
-def test_evidence_that_is_no_range() -> None:
+def test_invalid_evidence_is_refused() -> None:
     with pytest.raises(DataError, match=r"d\[4:4\]"):
         score_spans(dataset_of((Span("d", 4, 4),)), {}, FIVES)
 
@@ -247,7 +247,7 @@ def test_equal_to_the_slow_way(
         assert values(frame, case.query_id) == pytest.approx(expected)
 
 
-def test_destroyed_evidence() -> None:
+def test_split_evidence() -> None:
     dataset = dataset_of(
         (Span("d", 0, 3),),  # whole in d#0
         (Span("d", 8, 11),),  # "e f": cut between d#0 and d#5, only white space lost
@@ -255,7 +255,7 @@ def test_destroyed_evidence() -> None:
         (Span("d", 34, 39), Span("d", 0, 1)),  # "r s t" lost, "a" kept
         (),
     )
-    assert destroyed_evidence(dataset, FIVES[:3]).to_dict("records") == [
+    assert split_evidence(dataset, FIVES[:3]).to_dict("records") == [
         {"query_id": "q3", "spans": 2, "split": 1, "share_lost": 3 / 4},
         {"query_id": "q2", "spans": 1, "split": 1, "share_lost": 2 / 3},
         {"query_id": "q1", "spans": 1, "split": 1, "share_lost": 0.0},
@@ -263,26 +263,26 @@ def test_destroyed_evidence() -> None:
 
 
 def test_nothing_destroyed() -> None:
-    frame = destroyed_evidence(dataset_of((Span("d", 0, 4),)), FIVES)  # the white space at its end does not count
+    frame = split_evidence(dataset_of((Span("d", 0, 4),)), FIVES)  # the white space at its end does not count
     assert list(frame.columns) == ["query_id", "spans", "split", "share_lost"]
     assert len(frame) == 0
-    assert len(destroyed_evidence(dataset_of(), FIVES)) == 0
+    assert len(split_evidence(dataset_of(), FIVES)) == 0
 
 
 def test_everything_destroyed() -> None:
-    frame = destroyed_evidence(dataset_of((Span("d", 0, 4),)), [])
+    frame = split_evidence(dataset_of((Span("d", 0, 4),)), [])
     assert frame.to_dict("records") == [{"query_id": "q0", "spans": 1, "split": 1, "share_lost": 1.0}]
 
 
 def test_evidence_outside_the_corpus() -> None:
     with pytest.raises(DataError, match="query 'q0' has evidence in document 'z', which is not in the corpus"):
-        destroyed_evidence(dataset_of((Span("z", 0, 4),)), FIVES)
+        split_evidence(dataset_of((Span("z", 0, 4),)), FIVES)
 
 
 def test_our_chunkers_destroy_nothing() -> None:
     dataset = dataset_of(*[(Span("d", i, i + 6),) for i in range(0, 32, 3)])
     for name in ("fixed", "recursive", "sentence", "markdown"):
-        assert (destroyed_evidence(dataset, chunk(dataset, name, chunk_size=3))["share_lost"] == 0).all()
+        assert (split_evidence(dataset, chunk(dataset, name, chunk_size=3))["share_lost"] == 0).all()
 
 
 def test_many_questions_take_no_time() -> None:

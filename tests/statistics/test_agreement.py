@@ -58,7 +58,7 @@ def test_alpha_of_two_observers_by_hand() -> None:
 
 
 @pytest.mark.parametrize("ratings", [[], [[1, 1], [1, 1]], [[1, None], [None, 2]], [[None, None]]])
-def test_alpha_is_none_where_chance_has_no_say(ratings: list[list[float | None]]) -> None:
+def test_alpha_is_none_without_chance_agreement(ratings: list[list[float | None]]) -> None:
     assert krippendorff_alpha(ratings) is None
 
 
@@ -117,7 +117,7 @@ def test_one_value_everywhere_has_accuracy_and_a_reason_for_the_rest() -> None:
     assert "undefined beyond chance" in kappa["note"]
 
 
-def test_what_the_judge_left_unscored_is_counted_and_what_it_was_not_asked_is_not() -> None:
+def test_unscored_judgements_are_counted_and_unrequested_ones_are_not() -> None:
     verdicts = [*judged([1.0, None, 0.0]), Judgement("q3", "correctness", None, state="abstained")]
     with pytest.warns(DataWarning, match="1 of 4 human labels are of answers that were not judged"):
         table = judge_agreement(verdicts, people([1, 1, 0, 1]), n_resamples=100)

@@ -52,7 +52,7 @@ def test_epsilon_is_that_of_greenhouse_and_geisser() -> None:
     assert row["epsilon"] == pytest.approx(top / below, rel=1e-9)
 
 
-def test_one_noisy_configuration_is_no_effect() -> None:
+def test_one_noisy_configuration_is_not_an_effect() -> None:
     rng = np.random.default_rng(3)
     found = []
     for _ in range(200):

@@ -75,7 +75,7 @@ def test_unscored_pairs_are_left_out_and_counted() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(ComparisonError, match="do not hold the same queries"):
+    with pytest.raises(ComparisonError, match="do not have the same queries"):
         mcnemar(scores([1.0]), scores([1.0, 0.0]))
     with pytest.raises(ConfigError, match="unknown measure 'Succes@5'; did you mean 'Success@5'"):
         mcnemar(scores([1.0]), scores([1.0]), measures=["Succes@5"])

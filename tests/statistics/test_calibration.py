@@ -73,7 +73,7 @@ def test_labels_alone_have_the_interval_of_agresti_and_coull_but_for_students_t(
     assert (row["ci_low"], row["ci_high"]) == pytest.approx((middle - reach, min(1, middle + reach)), abs=1e-4)
 
 
-def test_no_error_seen_is_no_proof_of_none() -> None:
+def test_no_observed_error_is_not_certainty() -> None:
     human = np.tile([1.0, 0.0], 100)
     row = calibrate(judged(human), people(human, range(20)), target="answers").iloc[0]
     assert row["estimate"] == 0.5
@@ -122,7 +122,7 @@ def test_few_labels_have_an_estimate_and_no_interval() -> None:
     assert "9 labels drawn at random are too few" in row["note"]
 
 
-def test_what_was_picked_for_being_informative_is_left_out() -> None:
+def test_informative_labels_are_left_out() -> None:
     human, judge = simulated(np.random.default_rng(1), 60, 0.5, 0.2, 0.2)
     drawn, picked = people(human, range(20), picked="random"), people(human, range(20, 30), picked="informative")
     row = calibrate(judged(judge), pd.concat([drawn, picked])).iloc[0]

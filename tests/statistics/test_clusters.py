@@ -27,7 +27,7 @@ def grouped(groups: int, size: int, seed: int, *, shared: float = 0.3) -> tuple[
     return scores(before), scores(before + own), pd.Series(group)
 
 
-def test_each_query_its_own_group_is_no_group() -> None:
+def test_one_query_per_group_equals_no_groups() -> None:
     before, after, _ = grouped(150, 1, 4)
     plain, alone = compare(before, after), compare(before, after, cluster=pd.Series(range(len(before))))
     pd.testing.assert_frame_equal(plain, alone, rtol=1e-9)

@@ -110,7 +110,7 @@ def test_p_is_that_against_the_strongest_rival() -> None:
     assert own == pytest.approx(max(rivals), rel=1e-9)
 
 
-def test_nothing_proven_is_said_and_not_turned_into_equality() -> None:
+def test_no_proof_is_reported_and_is_not_equality() -> None:
     frames = {name: scores(np.random.default_rng(i).random(10)) for i, name in enumerate("abc")}
     found = within_margin(frames, {"a": 1.0, "b": 2.0, "c": 3.0}, 0.01, measure="RR", word="fastest")
     assert found.chosen is None

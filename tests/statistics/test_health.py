@@ -41,7 +41,7 @@ def test_a_question_with_a_turned_label_runs_against_the_rest() -> None:
     assert any("1 run against the rest" in line and line.endswith("q2.") for line in found.sentences)
 
 
-def test_what_never_moves_and_what_too_few_configurations_say() -> None:
+def test_questions_without_spread_and_too_few_configurations() -> None:
     table = question_health(scores([[1, 0, 0.5], [1, 0, 0.7], [1, 0, 0.9]]), measure="RR").set_index("query_id")
     assert table["moves"].to_dict() == {"q0": False, "q1": False, "q2": True}
     assert table.loc["q0", "discrimination"] is pd.NA

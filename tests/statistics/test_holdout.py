@@ -48,7 +48,7 @@ def test_the_best_is_the_lowest_where_lower_is_better() -> None:
     assert (found.chosen, found.runner_up) == ("c01", "c00")
 
 
-def test_halves_that_disagree_are_told() -> None:
+def test_halves_that_disagree_are_reported() -> None:
     order = np.random.default_rng([0, 2]).permutation(50)
     matrix = np.zeros((2, 50))
     matrix[0, order[:25]] = 1.0
@@ -58,7 +58,7 @@ def test_halves_that_disagree_are_told() -> None:
     assert "would have chosen c01: these queries do not settle which is best" in found.sentence
 
 
-def test_too_few_queries_are_said() -> None:
+def test_too_few_queries_are_reported() -> None:
     found = held_out(frames(np.random.default_rng(3).random((2, 49))), measure="RR")
     assert found.chosen is None
     assert found.sentence.startswith("Too few queries to hold half of them out: 49 that all 2")

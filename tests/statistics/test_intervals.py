@@ -59,7 +59,7 @@ def test_of_paired_shares_they_exclude_0_where_mcnemars_exact_test_does(wins: in
         assert (row["p_value"] < 0.05) == (not row["ci_low"] <= 0 <= row["ci_high"])
 
 
-def test_ties_are_no_proof_of_equality() -> None:
+def test_ties_do_not_prove_equality() -> None:
     for measure in ("RR", "Success@1"):
         frame = pd.DataFrame({"query_id": range(5), "measure": measure, "value": [0.0, 1.0, 1.0, 0.0, 1.0]})
         row = compare(frame, frame).iloc[0]
@@ -103,7 +103,7 @@ def test_interval_and_p_agree_and_the_mean_lies_inside(values: list[float]) -> N
     assert (row["p_value"] < 0.05) == (not row["ci_low"] <= 0 <= row["ci_high"])
 
 
-def test_which_interval_it_is_stands_beside_it() -> None:
+def test_the_method_of_the_interval_is_reported() -> None:
     rng = np.random.default_rng(0)
 
     def frame(n: int, **columns: np.ndarray) -> pd.DataFrame:

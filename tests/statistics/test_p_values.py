@@ -21,7 +21,7 @@ def test_as_statsmodels_adjusts(p_values: list[float], correction: str) -> None:
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)
-def test_what_was_not_tested_stays_out(correction: str) -> None:
+def test_untested_questions_are_not_reported(correction: str) -> None:
     alone = adjusted_p_values([0.01, 0.04], correction)
     beside = adjusted_p_values([0.01, math.nan, 0.04], correction)
     assert beside[[0, 2]].tolist() == alone.tolist()

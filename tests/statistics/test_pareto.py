@@ -16,7 +16,7 @@ FEW = st.integers(0, 3).map(float)
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(FEW, FEW, FEW), min_size=1, max_size=8))
-def test_on_the_front_is_what_no_other_beats(rows: list[tuple[float, float, float]]) -> None:
+def test_the_front_has_the_undominated_rows(rows: list[tuple[float, float, float]]) -> None:
     table = pd.DataFrame(rows, columns=["nDCG@10", "usd", "ms"])
 
     def beats(a: tuple[float, float, float], b: tuple[float, float, float]) -> bool:
@@ -26,7 +26,7 @@ def test_on_the_front_is_what_no_other_beats(rows: list[tuple[float, float, floa
     assert pareto_front(table, "nDCG@10", ["usd", "ms"]).tolist() == expected
 
 
-def test_the_unknown_is_not_on_it_and_beats_nobody() -> None:
+def test_unknown_values_are_not_on_the_front() -> None:
     table = pd.DataFrame(
         {"RR": [0.5, 0.9, np.nan], "usd": pd.array([1.0, pd.NA, 0.0], "Float64")}, index=["a", "b", "c"]
     )

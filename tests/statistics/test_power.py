@@ -9,7 +9,12 @@ from statsmodels.stats.power import TTestPower
 
 from ragbench.errors import ConfigError
 from ragbench.statistics import compare, required_queries
-from ragbench.statistics.power import t_test_power
+from ragbench.statistics.power import _powers, expected_power
+
+
+def power_of(ratio: float, n: int, alpha: float) -> float:
+    """Power of the two-sided paired t-test of an effect of `ratio` standard deviations."""
+    return float(_powers(np.array([ratio]), n, alpha)[0])
 
 
 def pilot(*differences: float) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -18,26 +23,39 @@ def pilot(*differences: float) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 UNIT = pilot(-1.0, 0.0, 1.0)  # standard deviation 1
+LARGE = pilot(*([-1.0, 1.0] * 20_000))  # the same, all but known
 
 
 @pytest.mark.parametrize(("effect", "n"), [(0.2, 199), (0.5, 34), (0.8, 15)])
 def test_textbook_numbers(effect: float, n: int) -> None:
     """Small, medium and large effects (Cohen 1988) as G*Power has them for a two-sided paired t-test, power 0.8."""
-    assert required_queries(*UNIT, effect).iloc[0]["required"] == n
-    assert required_queries(*UNIT, -effect).iloc[0]["required"] == n
+    assert required_queries(*LARGE, effect).iloc[0]["required"] == n
+    assert required_queries(*LARGE, -effect).iloc[0]["required"] == n
 
 
 @pytest.mark.parametrize(("effect", "n", "alpha"), [(0.1, 50, 0.05), (0.4, 12, 0.01), (0.3, 3, 0.1), (5.0, 30, 0.05)])
 def test_power_is_that_of_statsmodels(effect: float, n: int, alpha: float) -> None:
     theirs = TTestPower().power(effect, n, alpha)
-    assert t_test_power(effect, 1.0, n, alpha) == pytest.approx(theirs, abs=1e-9)
+    assert power_of(effect, n, alpha) == pytest.approx(theirs, abs=1e-9)
 
 
-def test_what_can_be_detected_has_the_power_asked_for() -> None:
+def test_the_detectable_difference_has_the_given_power() -> None:
     seven = pilot(-1.0, -1.0, -1.0, 0.0, 1.0, 1.0, 1.0)
     row = required_queries(*seven, 0.5, power=0.9, alpha=0.1).iloc[0]
-    assert t_test_power(row["detectable"], row["deviation"], 7, 6 / 64) == pytest.approx(0.9, abs=1e-9)
+    ratio = row["detectable"] / row["deviation"]
+    assert expected_power(ratio, 7, 6 / 64, pilot=7) == pytest.approx(0.9, abs=1e-9)
+    assert power_of(ratio, 7, 6 / 64) > 0.93, "the deviation of seven pairs may be too small"
     assert required_queries(*seven, float(row["detectable"]) * 1.0001, power=0.9, alpha=0.1).iloc[0]["required"] == 7
+
+
+def test_power_is_expected_over_what_the_pilot_leaves_open() -> None:
+    rng = np.random.default_rng(1)
+    deviations = np.sqrt(rng.chisquare(9, 4000) / 9)
+    powers = [power_of(0.5 * deviation, 40, 0.05) for deviation in deviations]
+    assert expected_power(0.5, 40, 0.05, pilot=10) == pytest.approx(np.mean(powers), abs=0.01)
+    needed = [int(required_queries(*pilot(*([-1.0, 1.0] * half)), 0.3).iloc[0]["required"]) for half in (3, 10, 1000)]
+    assert needed == sorted(needed, reverse=True)
+    assert needed[-1] == 90
 
 
 def test_the_number_suffices_for_the_test_that_is_used() -> None:
@@ -55,9 +73,9 @@ def test_the_number_suffices_for_the_test_that_is_used() -> None:
 
 def test_never_fewer_than_the_sign_flip_test_can_decide_with() -> None:
     """2 / 2**n is its smallest p: 2 / 2**6 < 0.05 < 2 / 2**5."""
-    assert required_queries(*UNIT, 50.0).iloc[0]["required"] == 6
-    assert required_queries(*UNIT, 50.0, n_tests=10).iloc[0]["required"] == 9
-    assert required_queries(*UNIT, 0.2, n_tests=10).iloc[0]["required"] > 199
+    assert required_queries(*LARGE, 50.0).iloc[0]["required"] == 6
+    assert required_queries(*LARGE, 50.0, n_tests=10).iloc[0]["required"] == 9
+    assert required_queries(*LARGE, 0.2, n_tests=10).iloc[0]["required"] > 199
     assert required_queries(*UNIT, 0.2).iloc[0]["detectable"] is pd.NA, "three pairs decide nothing"
     with pytest.raises(ConfigError, match="n_tests is 0"):
         required_queries(*UNIT, 0.2, n_tests=0)

@@ -134,7 +134,7 @@ def test_the_table_of_a_pair() -> None:
     assert (row["p_value"], row["result"]) == (1.0, "no difference shown")
 
 
-def test_a_judge_that_always_prefers_the_first_answer_cannot_tell() -> None:
+def test_a_judge_that_always_prefers_the_first_answer_is_undecided() -> None:
     games = [Preference(f"q{i}", "a", "b", None, "order_dependent", consistent=False) for i in range(100)]
     row = preference_table(games).iloc[0]
     assert (row["n"], row["n_undecided"], row["inconsistent"]) == (0, 100, 1.0)
@@ -167,7 +167,7 @@ def test_a_pair_without_verdicts_has_no_numbers() -> None:
         (verdicts([None]), "no comparison has a verdict"),
     ],
 )
-def test_what_cannot_be_ranked_is_refused(games: list[Preference], message: str) -> None:
+def test_no_ranking_without_connected_comparisons(games: list[Preference], message: str) -> None:
     with pytest.raises(DataError, match=message):
         bradley_terry(games)
 

@@ -82,7 +82,7 @@ def test_path() -> None:
     assert back["p_value"].tolist() == pytest.approx(path["p_value"].tolist())
 
 
-def test_p_and_interval_say_the_same() -> None:
+def test_p_and_interval_agree() -> None:
     rng = np.random.default_rng(4)
     for _ in range(20):
         path = sequential(scores(np.zeros(60)), scores(rng.beta(1, 9, 60)), measure="RR", batch=3)

@@ -45,7 +45,7 @@ def test_interval_is_that_of_scipy(shape: str) -> None:
     assert row["ci_high"] == pytest.approx(theirs.confidence_interval.high, abs=noise)
 
 
-def test_equal_values_say_little_about_others() -> None:
+def test_equal_values_have_a_wide_interval() -> None:
     row = summarise(scores(m=[0.3] * 7)).iloc[0]
     reach = 1 - 0.025 ** (1 / 7)  # this fraction of other questions may have 0, or 1
     assert row["mean"] == pytest.approx(0.3)
@@ -73,7 +73,7 @@ def test_only_unscored_values() -> None:
     assert summarise(scores(m=[None, None])).loc[0, "mean"] is pd.NA
 
 
-def test_same_scores_same_numbers_whatever_stands_beside_them() -> None:
+def test_numbers_do_not_depend_on_other_measures() -> None:
     values = np.random.default_rng(0).random(50)
     alone = summarise(scores(m=values))
     beside = summarise(scores(other=values**2, short=values[:20], m=values)).iloc[[2]].reset_index(drop=True)

@@ -105,7 +105,7 @@ def test_two_judges_that_differ_as_a_whole() -> None:
     assert found.loc["judge", "per_query"] == 2.0
 
 
-def test_what_narrows_it_and_what_that_costs() -> None:
+def test_variance_reduction_and_its_cost() -> None:
     found = summarise_samples(nested(TURNIPS))
     costs = Costs(generation_usd=0.10, judgement_usd=0.01, generation_s=6.0, judgement_s=3.0, at_once=2)
     table = variance_reduction(found, costs).set_index("option")

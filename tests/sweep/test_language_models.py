@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ragbench import cache
-from ragbench.cache import ledger, replies
+from ragbench.cache import budgets, replies
 from ragbench.cli import app
 from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError
@@ -398,7 +398,7 @@ def test_a_maximum_cost_stops_in_time_and_a_higher_one_goes_on(server: Any, wire
     budget = f"sweep {cache.digest(str(tmp_path / 'out' / 'tiny'))[:16]}"
     paid = len(server.asked)
     assert 3 < paid < 6
-    assert ledger.spent(budget).settled == pytest.approx(1.2 * paid)
+    assert budgets.spent(budget).settled == pytest.approx(1.2 * paid)
 
     again = runner.invoke(app, [*command, "9"])
     assert (again.exit_code, len(server.asked)) == (3, paid), "the maximum is that of the sweep, not of one command"
@@ -408,7 +408,7 @@ def test_a_maximum_cost_stops_in_time_and_a_higher_one_goes_on(server: Any, wire
     done = runner.invoke(app, [*command, "50"])
     assert done.exit_code == 0, done.output
     assert collections.Counter(collections.Counter(prompts_of(server)).values()) == {1: 9}, "nothing is paid for twice"
-    assert ledger.spent(budget).settled == pytest.approx(9 * 1.2)
+    assert budgets.spent(budget).settled == pytest.approx(9 * 1.2)
 
 
 # --- failures --------------------------------------------------------------------------------------------------------

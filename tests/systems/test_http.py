@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind
 from ragbench.systems import HttpSystem, ask, distinct_contexts, load_system
-from ragbench.systems.mapping import filled
+from ragbench.systems.reply_paths import filled
 from ragbench.types import Answer, Case, Dataset, Passage
 
 DATA = Dataset("demo", "test", {}, [Case(f"q{i}", f"question {i}?") for i in range(12)], {})

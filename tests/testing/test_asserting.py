@@ -57,7 +57,7 @@ def test_nothing_came_back() -> None:
         assert_context_recall([], CASE)
 
 
-def test_a_threshold_above_the_ceiling_is_the_tests_mistake() -> None:
+def test_a_threshold_above_the_ceiling_is_an_error_of_the_test() -> None:
     with pytest.raises(ConfigError, match=r"2 relevant documents, so no system can exceed 0\.50: raise k"):
         assert_context_recall(["a", "b"], CASE, k=1, at_least=0.8)
 
@@ -90,7 +90,7 @@ def test_results_that_are_none() -> None:
         assert_context_recall(7, CASE)  # type: ignore[arg-type]
 
 
-def test_a_failed_request_is_said(recorder: Recorder) -> None:
+def test_a_failed_request_is_reported(recorder: Recorder) -> None:
     failed = Answer("q1", "", outcome="failed", error="timeout after 5 s")
     with pytest.raises(AssertionError, match="the request failed: timeout after 5 s"):
         assert_context_recall(failed, CASE)
@@ -138,7 +138,7 @@ def test_without_a_judge_every_gold_fact_must_be_stated() -> None:
         assert_answer_correct("In 1881.", two)
 
 
-def test_abstaining_is_right_only_where_there_is_no_answer() -> None:
+def test_abstaining_is_correct_only_on_unanswerable_questions() -> None:
     none = Case("q", "?", expected_outcome="no_results")
     assert assert_answer_correct(Answer("q", "Not found.", outcome="no_results"), none) == 1.0
     with pytest.raises(AssertionError, match="there is no answer, and one was given"):

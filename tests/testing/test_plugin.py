@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ragbench.datasets import load_dataset
-from ragbench.datasets.writing import save_dataset
+from ragbench.datasets.writer import save_dataset
 from ragbench.evaluation.schema import read_report
 
 HEAD = """
@@ -86,7 +86,7 @@ def test_ids(ragbench_dataset, ragbench_case):
     assert (tmp_path / "report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
 
 
-def test_a_failure_tells_the_system_from_the_test(tmp_path: Path) -> None:
+def test_failures_of_system_and_test_are_distinguished(tmp_path: Path) -> None:
     done = run(tmp_path, FAILING)
     assert done.returncode == 1
     assert "query 'q': When did it open?" in done.stdout
@@ -112,13 +112,13 @@ def test_without_keys_and_servers_tests_are_skipped_with_the_reason(tmp_path: Pa
     assert "secret" not in done.stdout
 
 
-def test_a_misspelt_provider_is_a_mistake_and_no_reason_to_skip(tmp_path: Path) -> None:
+def test_a_misspelt_provider_is_an_error_and_not_a_skip(tmp_path: Path) -> None:
     done = run(tmp_path, LLM, "-k", "llm", RAG_EVAL_PROVIDER="olama")
     assert done.returncode == 1
     assert "did you mean 'ollama'?" in done.stdout
 
 
-def test_mistakes_in_marker_and_options_are_named(tmp_path: Path) -> None:
+def test_errors_in_marker_and_options_are_named(tmp_path: Path) -> None:
     marked = '@pytest.mark.ragbench(querys=["p002"])\ndef test_x(ragbench_dataset):\n    pass\n'
     assert (
         "@pytest.mark.ragbench has no argument 'querys'; expected dataset, corpus, split"
@@ -208,7 +208,7 @@ def test_a_session_that_uses_none_of_it_sees_none_of_it(tmp_path: Path) -> None:
     assert "ragbench ==" not in done.stdout
 
 
-def test_a_key_in_the_form_bearer_is_found_and_the_system_is_asked(tmp_path: Path) -> None:
+def test_a_bearer_key_is_found(tmp_path: Path) -> None:
     spec = '[http]\nurl = "http://127.0.0.1:9/ask"\nbody = {q = "{query}"}\n'
     (tmp_path / "mine.toml").write_text(spec + 'headers_env = {Authorization = "Bearer MY_TOKEN"}\n', encoding="utf-8")
     text = "def test_x(rag_system):\n    pass\n"

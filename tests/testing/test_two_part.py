@@ -75,7 +75,7 @@ def test_verdict_of_both_parts(dataset: Dataset, answered: Any) -> None:
     if not unavailable("env") and any(case.reference_answer for case in dataset.cases):
         judgements = judge(answered.answers, "correctness", load_llm("env"), dataset=dataset, chunks=answered.chunks)
     table = two_part_table(
-        dataset, answered.documents, answered.answers, judgements, k=K, least=least(dataset), share=SHARE
+        dataset, answered.documents, answered.answers, judgements, k=K, min_grade=least(dataset), share=SHARE
     )
     shown = table[["query_id", "recall", "ceiling", "tested_by", "value", "verdict"]].round(3).to_string(index=False)
     print(f"\n{shown}")

@@ -10,7 +10,7 @@ jsonl          ragbench's own: one file, every label, the documents and the safe
 =============  ==================================================================================================
 
 Each is described in the module of its name. Every form keeps fields that it does not know as metadata of the case,
-with a warning; one that looks like a misspelt label is a mistake.
+with a warning; one that looks like a misspelt label is a problem.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragbench.datasets.collection import warn
+from ragbench.datasets.records import warn
 from ragbench.datasets.testsets.losses import FORMS, losses
-from ragbench.datasets.testsets.mistakes import Mistake, refuse
+from ragbench.datasets.testsets.problems import Problem, refuse
 from ragbench.errors import ConfigError, DataError
 from ragbench.files import staged
 from ragbench.types import Dataset, Document
 
 if TYPE_CHECKING:
-    from ragbench.datasets.testsets.checking import Reading
+    from ragbench.datasets.testsets.validation import Reading
 
-__all__ = ["FORMS", "Mistake", "form_of", "load_testset", "losses", "save_testset", "suffix_form", "validate_testset"]
+__all__ = ["FORMS", "Problem", "form_of", "load_testset", "losses", "save_testset", "suffix_form", "validate_testset"]
 
 PERSPECTIVE_FILES = (
     "cases.jsonl", "retrieval_labels.jsonl", "context_labels.jsonl", "groundedness_labels.jsonl",
@@ -57,24 +57,24 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
     A BEIR folder is read with its split "test", or the only one it has.
 
     Raises:
-        DataError: the file is not what it should be; the first 20 mistakes, each with its line, and their number.
+        DataError: the file is not what it should be; the first 20 problems, each with its line, and their number.
     """
     place, reading = _read(path, corpus)
-    refuse(place, reading.mistakes)
+    refuse(place, reading.problems)
     return _dataset(place, reading, corpus)
 
 
-def validate_testset(path: str | Path) -> list[Mistake]:
-    """Every mistake in a test set, in the order of its lines; none where `load_testset` would take it.
+def validate_testset(path: str | Path) -> list[Problem]:
+    """Every problem in a test set, in the order of its lines; none where `load_testset` would take it.
 
     Raises:
         DataError: there is no test set at that place, or it cannot be read.
     """
     if form_of(path) == "beir":
-        from ragbench.datasets.testsets.beir_form import beir_mistakes
+        from ragbench.datasets.testsets.beir_form import beir_problems
 
-        return beir_mistakes(Path(path).expanduser())
-    return _read(path, None)[1].mistakes
+        return beir_problems(Path(path).expanduser())
+    return _read(path, None)[1].problems
 
 
 def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool = False) -> Path:
@@ -94,7 +94,7 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
     lost = losses(dataset, form)
     _check_place(target, form, force)
     if form == "beir":
-        from ragbench.datasets.writing import save_dataset
+        from ragbench.datasets.writer import save_dataset
 
         if not dataset.corpus:
             raise DataError(
@@ -115,12 +115,12 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
             for name, text in texts.items():
                 file = new / name if form == "perspectives" else new
                 file.write_text(text, encoding="utf-8", newline="\n")
-            if wrong := _read(new, None, form)[1].mistakes:
+            if wrong := _read(new, None, form)[1].problems:
                 refuse(f"{dataset.name} as {form}", wrong)
     except UnicodeEncodeError as exc:
         raise DataError(f"{dataset.name} holds half of a character, which no file can hold: {exc}") from exc
     except OSError as exc:
-        from ragbench.datasets.writing import unwritable
+        from ragbench.datasets.writer import unwritable
 
         raise unwritable(target, exc) from exc
     return target
@@ -146,10 +146,10 @@ def form_of(path: str | Path) -> str:
         raise DataError(f"{place} is no test set by its name; expected {_EXPECTED}")
     if form == "json":
         from ragbench.datasets.testsets.json_forms import json_form
-        from ragbench.datasets.testsets.parsing import decoded, parse_json, read_bytes
+        from ragbench.datasets.testsets.parser import decoded, parse_json, read_bytes
 
         text = decoded(read_bytes(place), place.name)
-        return form if isinstance(text, Mistake) else json_form(parse_json(text))
+        return form if isinstance(text, Problem) else json_form(parse_json(text))
     return form
 
 
@@ -169,10 +169,10 @@ def suffix_form(path: str | Path, source_form: str = "") -> str:
 
 
 def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "") -> tuple[Path, Reading]:
-    from ragbench.datasets.testsets import json_forms, parsing, perspectives, single_file, yaml_form
-    from ragbench.datasets.testsets.assembling import check_evidence
-    from ragbench.datasets.testsets.checking import Reading
-    from ragbench.datasets.testsets.lists import read_list
+    from ragbench.datasets.testsets import json_forms, parser, perspectives, single_file, yaml_form
+    from ragbench.datasets.testsets.assembly import check_evidence
+    from ragbench.datasets.testsets.case_lists import read_list
+    from ragbench.datasets.testsets.validation import Reading
 
     place = Path(path).expanduser()
     form = form or form_of(place)
@@ -183,23 +183,23 @@ def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "
     elif form == "jsonl":
         reading = single_file.read_single(place, documents=corpus is None)
     else:
-        text = parsing.decoded(parsing.read_bytes(place), place.name)
-        if isinstance(text, Mistake):
-            return place, Reading(mistakes=[text])
+        text = parser.decoded(parser.read_bytes(place), place.name)
+        if isinstance(text, Problem):
+            return place, Reading(problems=[text])
         if form == "yaml":
-            reading = yaml_form.read_yaml(parsing.parse_yaml(text, place.name), place, documents=corpus is None)
+            reading = yaml_form.read_yaml(parser.parse_yaml(text, place.name), place, documents=corpus is None)
         else:
             own = json_forms.JSON if form == "json" else json_forms.JSON_CASES
-            reading = read_list(parsing.parse_json(text, place.name), own, place.name)
-    reading.mistakes += check_evidence(reading, corpus)
-    reading.mistakes.sort(key=lambda mistake: (mistake.file, mistake.line))
+            reading = read_list(parser.parse_json(text, place.name), own, place.name)
+    reading.problems += check_evidence(reading, corpus)
+    reading.problems.sort(key=lambda problem: (problem.file, problem.line))
     return place, reading
 
 
 def _beir_reading(folder: Path) -> Reading:
     from ragbench.datasets.beir import load_beir_folder
     from ragbench.datasets.testsets.beir_form import beir_split
-    from ragbench.datasets.testsets.checking import Entry, Reading
+    from ragbench.datasets.testsets.validation import Entry, Reading
 
     dataset = load_beir_folder(folder, beir_split(folder))
     entries = [Entry(case, dataset.qrels[case.query_id]) for case in dataset.cases]
@@ -208,7 +208,7 @@ def _beir_reading(folder: Path) -> Reading:
 
 
 def _dataset(place: Path, reading: Reading, corpus: Mapping[str, Document] | None) -> Dataset:
-    from ragbench.datasets.testsets.assembling import assembled
+    from ragbench.datasets.testsets.assembly import assembled
 
     name = reading.name or (place.resolve().name if place.is_dir() else place.stem)
     return assembled(name, reading, reading.documents if corpus is None else corpus, str(place))
@@ -238,7 +238,7 @@ def _texts(dataset: Dataset, form: str, name: str) -> dict[str, str]:
 
 def _check_place(target: Path, form: str, force: bool) -> None:
     if form == "beir":
-        from ragbench.datasets.writing import check_free
+        from ragbench.datasets.writer import check_free
 
         return check_free(target, force)
     there = os.path.lexists(target)

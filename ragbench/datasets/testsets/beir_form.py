@@ -1,4 +1,4 @@
-"""BEIR folders as test sets: labels that BEIR's files do not hold, and every mistake of the files at once.
+"""BEIR folders as test sets: labels that BEIR's files do not hold, and every problem of the files at once.
 
 case_labels.jsonl has one line for each case that needs one: `query_id` and labels with the names and forms of JSONL
 (see `single_file`). They take the place of what the other files hold. `"relevant": {}` keeps a question that no
@@ -17,15 +17,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from ragbench.datasets.beir import OWN_FILES, load_beir_folder, read_qrels
-from ragbench.datasets.collection import add_judgement, case, document, grade, warn
 from ragbench.datasets.gold import read_answers, read_questions
-from ragbench.datasets.lines import shown
-from ragbench.datasets.testsets.assembling import quoted_spans
-from ragbench.datasets.testsets.checking import Reading, Word, check, once
-from ragbench.datasets.testsets.mistakes import Mistake
-from ragbench.datasets.testsets.parsing import decoded, json_records, read_bytes
+from ragbench.datasets.jsonl import shown
+from ragbench.datasets.records import add_judgement, case, document, grade, warn
+from ragbench.datasets.testsets.assembly import quoted_spans
+from ragbench.datasets.testsets.parser import decoded, json_records, read_bytes
 from ragbench.datasets.testsets.perspectives import good_lines, read_safety
+from ragbench.datasets.testsets.problems import Problem
 from ragbench.datasets.testsets.single_file import Labels, labelled_entry
+from ragbench.datasets.testsets.validation import Reading, Word, check, once
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Qrels
 
@@ -60,8 +60,8 @@ def read_labels(folder: Path) -> Reading:
         if (item := check(LabelLine, parsed, (), reading, LABELS)) is None:
             continue
         if item.relevant:
-            reading.mistakes.append(
-                Mistake(number, "relevant", shown(item.relevant), "{}: grades are in qrels/", LABELS)
+            reading.problems.append(
+                Problem(number, "relevant", shown(item.relevant), "{}: grades are in qrels/", LABELS)
             )
         entry = labelled_entry(item, item.query_id, item.query_id)._replace(line=number, file=LABELS)
         entries.append(entry._replace(case=replace(entry.case, metadata={"labels": item.model_fields_set})))
@@ -92,52 +92,52 @@ def with_labels(dataset: Dataset, reading: Reading, source: str) -> Dataset:
     )  # fmt: skip
 
 
-def beir_mistakes(folder: Path, split: str = "") -> list[Mistake]:
+def beir_problems(folder: Path, split: str = "") -> list[Problem]:
     """What is wrong in a folder: in each line of its files, or else in how they fit together."""
-    found: list[Mistake] = []
+    found: list[Problem] = []
     readers: dict[str, _Read] = {"corpus.jsonl": document, "queries.jsonl": case}
     for file, read in readers.items():
         if (folder / file).is_file():
-            found += _record_mistakes(folder / file, read)
+            found += _record_problems(folder / file, read)
     for path in sorted((folder / "qrels").glob("*.tsv")):
-        found += _qrels_mistakes(path)
-    found += read_labels(folder).mistakes
+        found += _qrels_problems(path)
+    found += read_labels(folder).problems
     if found:
         return found
     # What is left concerns how the files fit together, and is found one at a time.
     for name, load in (("answers.jsonl", read_answers), ("questions.jsonl", read_questions)):
         if (folder / name).is_file():
-            found += _as_mistakes(lambda load=load, name=name: load(folder / name), name)  # type: ignore[misc]
-    return found or _as_mistakes(lambda: load_beir_folder(folder, split or beir_split(folder)), folder.name)
+            found += _as_problems(lambda load=load, name=name: load(folder / name), name)  # type: ignore[misc]
+    return found or _as_problems(lambda: load_beir_folder(folder, split or beir_split(folder)), folder.name)
 
 
-def _record_mistakes(path: Path, read: _Read) -> list[Mistake]:
-    found: list[Mistake] = []
+def _record_problems(path: Path, read: _Read) -> list[Problem]:
+    found: list[Problem] = []
     lines: dict[str, int] = {}
     for number, parsed in json_records(read_bytes(path), path.name):
-        found += parsed.mistakes
+        found += parsed.problems
         if not parsed.whole:
             continue
         try:
             read(parsed.value)
         except DataError as exc:
-            found.append(Mistake(number, "", str(exc), "", path.name))
+            found.append(Problem(number, "", str(exc), "", path.name))
             continue
         own_id = str(parsed.value["_id"])
         if own_id in lines:
             expected = f"an id of its own: line {lines[own_id]} has this one"
-            found.append(Mistake(number, "_id", shown(own_id), expected, path.name))
+            found.append(Problem(number, "_id", shown(own_id), expected, path.name))
         lines.setdefault(own_id, number)
     return found
 
 
-def _qrels_mistakes(path: Path) -> list[Mistake]:
-    found: list[Mistake] = []
+def _qrels_problems(path: Path) -> list[Problem]:
+    found: list[Problem] = []
     qrels: Qrels = {}
     header = False
     for number, raw in enumerate(read_bytes(path).split(b"\n"), start=1):
         text = decoded(raw, path.name, number)
-        if isinstance(text, Mistake):
+        if isinstance(text, Problem):
             found.append(text)
             continue
         columns = text.rstrip("\r").split("\t")
@@ -153,15 +153,15 @@ def _qrels_mistakes(path: Path) -> list[Mistake]:
                 raise DataError(f"{shown(columns)} is a row; expected query-id, corpus-id, score, separated by tabs")
             add_judgement(qrels, columns[0], columns[1], grade(columns[2]))
         except DataError as exc:
-            found.append(Mistake(number, "", str(exc), "", path.name))
-    return found or _as_mistakes(lambda: read_qrels(path), path.name)
+            found.append(Problem(number, "", str(exc), "", path.name))
+    return found or _as_problems(lambda: read_qrels(path), path.name)
 
 
-def _as_mistakes(read: Callable[[], object], file: str) -> list[Mistake]:
+def _as_problems(read: Callable[[], object], file: str) -> list[Problem]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # flaws that are no mistakes are said when the set is loaded
+            warnings.simplefilter("ignore")  # flaws that are no problems are said when the set is loaded
             read()
     except DataError as exc:
-        return [Mistake(0, "", str(exc), "", file)]
+        return [Problem(0, "", str(exc), "", file)]
     return []

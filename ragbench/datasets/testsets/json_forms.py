@@ -18,9 +18,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator
 
-from ragbench.datasets.testsets.checking import STRICT, Entry, Text, Word
-from ragbench.datasets.testsets.lists import CaseList, derived_id, head_and_list
-from ragbench.datasets.testsets.parsing import Parsed
+from ragbench.datasets.testsets.case_lists import CaseList, derived_id, head_and_list
+from ragbench.datasets.testsets.parser import Parsed
+from ragbench.datasets.testsets.validation import STRICT, Entry, Text, Word
 from ragbench.types import Case
 
 

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.beir import load_beir_folder
-from ragbench.datasets.lines import json_line
-from ragbench.datasets.testsets import PERSPECTIVE_FILES, json_forms, parsing, perspectives, single_file, yaml_form
+from ragbench.datasets.jsonl import json_line
+from ragbench.datasets.testsets import PERSPECTIVE_FILES, json_forms, parser, perspectives, single_file, yaml_form
 from ragbench.datasets.testsets.beir_form import beir_split
-from ragbench.datasets.testsets.checking import Reading
-from ragbench.datasets.testsets.lists import CaseList, derived_id
-from ragbench.datasets.testsets.parsing import Keys, Parsed, Place
-from ragbench.datasets.writing import CASE_FILES, record_lines
+from ragbench.datasets.testsets.case_lists import CaseList, derived_id
+from ragbench.datasets.testsets.parser import Keys, Parsed, Place
+from ragbench.datasets.testsets.validation import Reading
+from ragbench.datasets.writer import CASE_FILES, record_lines
 from ragbench.errors import DataError
 from ragbench.types import Case, Span
 
@@ -69,7 +69,7 @@ def _patched_list(
     text: str, place: Path, form: str, query_id: str, case: Case | None, relevant: Mapping[str, int], force: bool
 ) -> str:
     kind: CaseList = {"yaml": yaml_form.YAML, "json": json_forms.JSON, "json-cases": json_forms.JSON_CASES}[form]
-    parse = parsing.parse_yaml if form == "yaml" else parsing.parse_json
+    parse = parser.parse_yaml if form == "yaml" else parser.parse_json
     parsed = parse(text, place.name)
     keys: Keys = (kind.field,) if isinstance(parsed.value, dict) else ()
     items: list[Record] = parsed.value[kind.field] if keys else parsed.value
@@ -83,7 +83,7 @@ def _patched_list(
     own = _comments(text, parsed, (*keys, number)) if record is None and form == "yaml" else Counter[str]()
     for candidate in candidates(text, parsed, keys, number, record, whole):
         again = parse(candidate, place.name)
-        if not again.whole or again.mistakes or again.value != whole:
+        if not again.whole or again.problems or again.value != whole:
             continue
         if force or form != "yaml" or _comments(candidate, again) >= before - own:
             return candidate

@@ -22,9 +22,13 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo, create_model, model_validator
 
-from ragbench.datasets.collection import document, document_line
-from ragbench.datasets.lines import json_line, shown
-from ragbench.datasets.testsets.checking import (
+from ragbench.datasets.jsonl import json_line, shown
+from ragbench.datasets.records import document, document_line
+from ragbench.datasets.testsets.parser import Parsed, json_records, read_bytes
+from ragbench.datasets.testsets.problems import Problem, meant
+from ragbench.datasets.testsets.safety import Kind, read_samples, sample_record
+from ragbench.datasets.testsets.single_file import Labels, own_record
+from ragbench.datasets.testsets.validation import (
     STRICT,
     Entry,
     Fact,
@@ -36,10 +40,6 @@ from ragbench.datasets.testsets.checking import (
     facts_of,
     once,
 )
-from ragbench.datasets.testsets.mistakes import Mistake, meant
-from ragbench.datasets.testsets.parsing import Parsed, json_records, read_bytes
-from ragbench.datasets.testsets.safety import Kind, read_samples, sample_record
-from ragbench.datasets.testsets.single_file import Labels, own_record
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset
 
@@ -141,7 +141,7 @@ def read_perspectives(folder: Path) -> Reading:
     cases = _by_id(folder, CASES, _line_model(CASES, query=(Text, ...)), reading)
     labels: dict[str, dict[str, Any]] = {case_id: {} for case_id in cases}
     relevant: dict[str, dict[str, int]] = {}
-    written = set(cases) if not reading.mistakes else {*cases, *_ids(folder)}
+    written = set(cases) if not reading.problems else {*cases, *_ids(folder)}
     for file, model in _LABELS.items():
         for case_id, (line, found) in _by_id(folder, file, model, reading).items():
             if isinstance(found, RetrievalLine):
@@ -150,10 +150,10 @@ def read_perspectives(folder: Path) -> Reading:
                 labels[case_id] |= _labels(found)
             elif not (folder / CASES).is_file():
                 expected = f"{CASES}, which holds its query"
-                reading.mistakes.append(Mistake(line, "case_id", shown(case_id), expected, file))
+                reading.problems.append(Problem(line, "case_id", shown(case_id), expected, file))
             elif case_id not in written:
                 expected = meant(case_id, labels, f"a case of {CASES}")
-                reading.mistakes.append(Mistake(line, "case_id", shown(case_id), expected, file))
+                reading.problems.append(Problem(line, "case_id", shown(case_id), expected, file))
     entries = []
     for case_id, (line, item) in cases.items():
         query: str = item.query  # type: ignore[attr-defined]  # the model of this file has it
@@ -230,25 +230,25 @@ def _read_documents(folder: Path, reading: Reading) -> None:
         try:
             found = document(parsed.value)
         except DataError as exc:
-            reading.mistakes.append(Mistake(number, "", str(exc), "a document {_id, title, text}", file))
+            reading.problems.append(Problem(number, "", str(exc), "a document {_id, title, text}", file))
             continue
         if found.doc_id in lines:
             expected = f"an id of its own: line {lines[found.doc_id]} has this one"
-            reading.mistakes.append(Mistake(number, "_id", shown(found.doc_id), expected, file))
+            reading.problems.append(Problem(number, "_id", shown(found.doc_id), expected, file))
         lines[found.doc_id] = number
         reading.documents[found.doc_id] = found
 
 
 def good_lines(folder: Path, file: str, reading: Reading) -> Iterable[tuple[int, Parsed]]:
-    """The number and the object of each line; what is none, and an empty file, is a mistake."""
+    """The number and the object of each line; what is none, and an empty file, is a problem."""
     found = False
     for number, parsed in json_records(read_bytes(folder / file), file):
         found = True
-        reading.mistakes += parsed.mistakes
+        reading.problems += parsed.problems
         if parsed.whole:
             yield number, parsed
     if not found:
-        reading.mistakes.append(Mistake(0, "", "the file is empty", "one object per line, or no such file", file))
+        reading.problems.append(Problem(0, "", "the file is empty", "one object per line, or no such file", file))
 
 
 def _by_id(folder: Path, file: str, model: type[M], reading: Reading) -> dict[str, tuple[int, M]]:
@@ -262,14 +262,14 @@ def _by_id(folder: Path, file: str, model: type[M], reading: Reading) -> dict[st
         case_id: str = line.case_id  # type: ignore[attr-defined]  # each model of this form has it
         if case_id in found:
             expected = f"one line for each case: line {found[case_id][0]} is of this one"
-            reading.mistakes.append(Mistake(number, "case_id", shown(case_id), expected, file))
+            reading.problems.append(Problem(number, "case_id", shown(case_id), expected, file))
         else:
             found[case_id] = number, line
     return found
 
 
 def _ids(folder: Path) -> set[str]:
-    """The ids in cases.jsonl, also of lines that are wrong in something else: their labels are no mistake."""
+    """The ids in cases.jsonl, also of lines that are wrong in something else: their labels are no problem."""
     if not (folder / CASES).is_file():
         return set()
     values = (parsed.value for _, parsed in json_records(read_bytes(folder / CASES), CASES) if parsed.whole)

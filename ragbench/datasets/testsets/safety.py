@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator
 
-from ragbench.datasets.lines import shown
-from ragbench.datasets.testsets.checking import STRICT, Reading, Text, Word, check
-from ragbench.datasets.testsets.mistakes import Mistake, field_name
-from ragbench.datasets.testsets.parsing import Keys, Parsed
+from ragbench.datasets.jsonl import shown
+from ragbench.datasets.testsets.parser import Keys, Parsed
+from ragbench.datasets.testsets.problems import Problem, field_name
+from ragbench.datasets.testsets.validation import STRICT, Reading, Text, Word, check
 from ragbench.types import SafetySample
 
 HARMFUL = ("attack", "injection", "jailbreak", "malicious", "unsafe", "harmful", "leak", "leaked", "positive")
@@ -59,7 +59,7 @@ def read_samples(lines: Iterable[tuple[int, Parsed, Keys]], kind: Kind, reading:
             first = f"line {numbers[sample_id]}" if numbers[sample_id] else "an earlier line"
             expected = f"an id of its own: {first} has this one"
             where = field_name((*keys, "sample_id"))
-            reading.mistakes.append(Mistake(number, where, shown(sample_id), expected, file))
+            reading.problems.append(Problem(number, where, shown(sample_id), expected, file))
             continue
         numbers[sample_id] = number
         sample = SafetySample(sample_id, line.text, line.label, line.category, line.source, tuple(line.contexts))

@@ -20,8 +20,11 @@ from typing import Any
 
 from pydantic import BaseModel, model_validator
 
-from ragbench.datasets.lines import json_line, shown
-from ragbench.datasets.testsets.checking import (
+from ragbench.datasets.jsonl import json_line, shown
+from ragbench.datasets.testsets.parser import Keys, Parsed, json_records, read_bytes
+from ragbench.datasets.testsets.problems import Problem, field_name, meant
+from ragbench.datasets.testsets.safety import Kind, SampleLine, read_samples, sample_record
+from ragbench.datasets.testsets.validation import (
     STRICT,
     AnyGrade,
     Budgets,
@@ -38,9 +41,6 @@ from ragbench.datasets.testsets.checking import (
     once,
     sections_of,
 )
-from ragbench.datasets.testsets.mistakes import Mistake, field_name, meant
-from ragbench.datasets.testsets.parsing import Keys, Parsed, json_records, read_bytes
-from ragbench.datasets.testsets.safety import Kind, SampleLine, read_samples, sample_record
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 
@@ -139,7 +139,7 @@ def read_raw(raw: bytes, path: Path, *, refers: bool = True) -> Reading:
     empty = True
     for number, parsed in json_records(raw, file):
         empty = False
-        reading.mistakes += parsed.mistakes
+        reading.problems += parsed.problems
         if not parsed.whole:
             continue
         kind = next((name for name in _KINDS if name in parsed.value), "")
@@ -154,14 +154,14 @@ def read_raw(raw: bytes, path: Path, *, refers: bool = True) -> Reading:
         elif kind == "testset":
             if head:
                 expected = f"one such line: line {head} is one"
-                reading.mistakes.append(Mistake(number, "testset", shown(parsed.value["testset"]), expected, file))
+                reading.problems.append(Problem(number, "testset", shown(parsed.value["testset"]), expected, file))
             elif (line := check(HeadLine, parsed, (), reading, file)) is not None:
                 reading.name, reading.split, corpus = line.testset, line.split, line.corpus or ""
             head = head or number
         else:
-            reading.mistakes.append(_of_no_kind(parsed, number, file))
+            reading.problems.append(_of_no_kind(parsed, number, file))
     if empty:
-        reading.mistakes.append(Mistake(0, "", "the file is empty", "one object with a query_id per line", file))
+        reading.problems.append(Problem(0, "", "the file is empty", "one object with a query_id per line", file))
     once(reading, entries, "query_id")
     for number, parsed in samples:
         fields = dict(parsed.value)
@@ -179,7 +179,7 @@ def read_document(parsed: Parsed, keys: Keys, reading: Reading, lines: dict[str,
     if found.doc_id in lines:
         expected = f"an id of its own: line {lines[found.doc_id]} has this one"
         where = field_name((*keys, "doc_id"))
-        reading.mistakes.append(Mistake(number, where, shown(found.doc_id), expected, file))
+        reading.problems.append(Problem(number, where, shown(found.doc_id), expected, file))
     lines[found.doc_id] = number
     reading.documents[found.doc_id] = Document(found.doc_id, found.text, found.title, found.metadata)
 
@@ -269,10 +269,10 @@ def _evidence_record(span: Span, corpus: Mapping[str, Document], quotes: Mapping
     return record
 
 
-def _of_no_kind(parsed: Parsed, number: int, file: str) -> Mistake:
+def _of_no_kind(parsed: Parsed, number: int, file: str) -> Problem:
     first = next(iter(parsed.value), "")
     expected = meant(first, _KINDS, "query_id (a case), doc_id (a document), sample_id or testset")
-    return Mistake(
+    return Problem(
         number, "", f"a line with {', '.join(map(str, list(parsed.value)[:5])) or 'no field'}", expected, file
     )
 
@@ -284,11 +284,11 @@ def refer(corpus: str, path: Path, reading: Reading, line: int) -> None:
 
     if reading.documents:
         expected = "documents in the file or a reference to others, not both"
-        reading.mistakes.append(Mistake(line, "corpus", shown(corpus), expected, path.name))
+        reading.problems.append(Problem(line, "corpus", shown(corpus), expected, path.name))
         return
     near = path.parent / corpus
     try:
         reading.documents.update(load_corpus(near if near.exists() else corpus).corpus)
     except (RagbenchError, OSError, ValueError) as exc:
         expected = f"documents that can be read ({exc})"
-        reading.mistakes.append(Mistake(line, "corpus", shown(corpus), expected, path.name))
+        reading.problems.append(Problem(line, "corpus", shown(corpus), expected, path.name))

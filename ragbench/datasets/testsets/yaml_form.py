@@ -30,11 +30,10 @@ from typing import Any
 
 from pydantic import BaseModel, model_validator
 
-from ragbench.datasets.lines import shown
-from ragbench.datasets.testsets.checking import STRICT, Entry, Reading, Text, Word
-from ragbench.datasets.testsets.lists import CaseList, derived_id, head_and_list, read_list
-from ragbench.datasets.testsets.mistakes import Mistake
-from ragbench.datasets.testsets.parsing import Parsed
+from ragbench.datasets.jsonl import shown
+from ragbench.datasets.testsets.case_lists import CaseList, derived_id, head_and_list, read_list
+from ragbench.datasets.testsets.parser import Parsed
+from ragbench.datasets.testsets.problems import Problem
 from ragbench.datasets.testsets.safety import Kind, read_samples, sample_record
 from ragbench.datasets.testsets.single_file import (
     Labels,
@@ -44,6 +43,7 @@ from ragbench.datasets.testsets.single_file import (
     read_document,
     refer,
 )
+from ragbench.datasets.testsets.validation import STRICT, Entry, Reading, Text, Word
 from ragbench.types import Case, Dataset, Document, Span
 
 _SAMPLES: Mapping[str, Kind] = {"safety_inputs": "input", "safety_outputs": "output"}
@@ -127,7 +127,7 @@ def read_yaml(parsed: Parsed, path: Path, *, documents: bool = True) -> Reading:
     head = parsed.value if parsed.whole and isinstance(parsed.value, dict) else {}
     for name in ("split", "corpus"):
         if head.get(name) is not None and not (isinstance(head[name], str) and head[name].strip()):
-            reading.mistakes.append(Mistake(parsed.line((name,)), name, shown(head[name]), "a text", file))
+            reading.problems.append(Problem(parsed.line((name,)), name, shown(head[name]), "a text", file))
     if isinstance(head.get("split"), str):
         reading.split = head["split"]
     lines: dict[str, int] = {}
@@ -177,8 +177,8 @@ def dumped(value: Any) -> str:
 
 
 def _numbers(head: Mapping[str, Any], name: str, parsed: Parsed, reading: Reading, file: str) -> range:
-    """The numbers of the items of a list of the head; that it is no list is a mistake."""
+    """The numbers of the items of a list of the head; that it is no list is a problem."""
     items = head.get(name)
     if items is not None and not isinstance(items, list):
-        reading.mistakes.append(Mistake(parsed.line((name,)), name, shown(items, 60), "a list", file))
+        reading.problems.append(Problem(parsed.line((name,)), name, shown(items, 60), "a list", file))
     return range(len(items) if isinstance(items, list) else 0)

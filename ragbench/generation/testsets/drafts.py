@@ -174,7 +174,7 @@ def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
     except UnreadableError as problem:
         raise UnreadableError(f"{problem}{cut}") from problem
     if not objects:
-        raise UnreadableError(f"it holds no JSON object with {key!r}{cut}")
+        raise UnreadableError(f"it has no JSON object with {key!r}{cut}")
     try:
         return form.model_validate(objects[-1])
     except ValidationError as exc:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.datasets.beir import testset_record
-from ragbench.datasets.writing import generated_label, save_dataset
+from ragbench.datasets.writer import generated_label, save_dataset
 from ragbench.errors import DataError
 from ragbench.generation.testsets.drafts import Draft, prompts_name
 from ragbench.types import Case, Dataset
@@ -112,7 +112,7 @@ def save_testset(
 
     drafts.jsonl holds every draft with its state and reason, testset.json its metadata (`about`, default: its
     name and what `identity` finds in the folder), the `parameters` and the counts. See
-    `ragbench.datasets.writing.save_dataset` for what is never replaced.
+    `ragbench.datasets.writer.save_dataset` for what is never replaced.
     """
     lines = ({**asdict(draft), "query_id": draft.query_id} for draft in drafts)
     table = drafts_table(drafts)

@@ -15,7 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     FloatMatrix = npt.NDArray[np.float64]
+
+HEAD = Path(__file__).with_name("injection_head.json")
+"""The fitted weights."""
 
 _EMBEDDERS = ("minilm", "wordllama")
 # The worst of n harmless sentences rises about with log(n); signs worth this many logits need no such correction.
@@ -161,7 +164,7 @@ class _Read:
 
 @lru_cache(maxsize=1)
 def _head() -> _Head:
-    kept = json.loads(resources.files(__package__).joinpath("injection_head.json").read_text(encoding="utf-8"))
+    kept = json.loads(HEAD.read_text(encoding="utf-8"))
     return _Head(kept["bias"], np.array([kept["signs"][name] for name in FEATURE_NAMES]), np.array(kept["embedding"]))
 
 

@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.datasets.lines import json_line
+from ragbench.datasets.jsonl import json_line
 from ragbench.datasets.testsets.single_file import own_record
 from ragbench.diagnosis import CAUSES
 from ragbench.errors import ConfigError, DataError

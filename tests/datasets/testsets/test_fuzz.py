@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.datasets.testsets import load_testset, validate_testset
-from ragbench.datasets.testsets.editing import add_case
+from ragbench.datasets.testsets.edits import add_case
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset
 
@@ -61,16 +61,16 @@ def check(name: str, content: bytes) -> None:
         warnings.simplefilter("ignore")
         path = Path(folder) / name
         path.write_bytes(content)
-        mistakes = validate_testset(path)
+        problems = validate_testset(path)
         try:
             dataset = load_testset(path)
         except DataError:
-            assert mistakes
+            assert problems
             with pytest.raises(DataError):
                 add_case(path, Case("new", "New?"))
             assert path.read_bytes() == content
         else:
-            assert mistakes == []
+            assert problems == []
             assert isinstance(dataset, Dataset)
             assert dataset.fingerprint
         assert {file.name for file in Path(folder).iterdir()} <= {name, f".{name}.lock"}

@@ -184,5 +184,5 @@ def test_an_expected_chunk_is_an_id_or_a_section(chunk: dict[str, str], tmp_path
 
     jsonl(tmp_path / "cases.jsonl", {"case_id": "c", "query": "?"})
     jsonl(tmp_path / "context_labels.jsonl", {"case_id": "c", "expected_chunks": [chunk]})
-    [mistake] = validate_testset(tmp_path)
-    assert (mistake.field, mistake.expected) == ("expected_chunks[0]", "the id of a chunk, or {doc_id, section}")
+    [problem] = validate_testset(tmp_path)
+    assert (problem.field, problem.expected) == ("expected_chunks[0]", "the id of a chunk, or {doc_id, section}")

@@ -65,7 +65,7 @@ def test_overlap_counts_runs_of_three_words() -> None:
     assert found[0] == "quotes_chunk"
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_items_are_named() -> None:
     assert flaw("", "", "q", Words(PASSAGE), 0.5) == ("incomplete", "it has no question and no answer")
 
 
@@ -86,7 +86,7 @@ def test_what_is_missing_is_named() -> None:
         ("...", None),
     ],
 )  # fmt: skip
-def test_a_quote_is_found_where_it_stands_or_not_at_all(quote: str, expected: str | None) -> None:
+def test_a_quote_is_located_or_not_found(quote: str, expected: str | None) -> None:
     place = locate(quote, Words(PASSAGE))
     assert (PASSAGE[slice(*place)] if place else None) == expected
 

@@ -63,7 +63,7 @@ def test_a_good_question_is_accepted_with_its_evidence() -> None:
         ({"quote": "Paris"}, "unquoted"),  # it stands in the title only
     ],
 )
-def test_what_is_told_without_a_model_is_not_asked_again(change: dict[str, str], state: str) -> None:
+def test_drafts_rejected_by_free_checks_are_not_sent(change: dict[str, str], state: str) -> None:
     data, chunks = corpus()
     llm = ScriptedLLM([{"cases": [{**GOOD, **change}]}])  # no second reply
     (draft,) = generate_drafts(data, chunks, llm, per_chunk=1, embedder="wordllama")
@@ -111,7 +111,7 @@ def test_replies_that_hold_no_question(reply: Any, state: str, reason: str) -> N
     assert drafts[1].question == ""
 
 
-def test_thoughts_prose_and_more_questions_than_asked_for_are_no_problem() -> None:
+def test_thoughts_prose_and_extra_questions_are_ignored() -> None:
     data, chunks = corpus()
     twice = [GOOD, {**GOOD, "question": "For which event did workers put it up in Paris, the Eiffel tower?"}]
     text = f'<think>{{"cases": []}}</think>Here you are:\n```json\n{json.dumps({"cases": twice})}\n```'
@@ -165,7 +165,7 @@ def test_when_no_request_succeeds_it_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("options", [{"per_chunk": 0}, {"per_chunk": 11}, {"max_overlap": 1.5}, {"max_similarity": -1}])
-def test_numbers_out_of_range_are_refused_before_anything_is_asked(options: dict[str, Any]) -> None:
+def test_numbers_out_of_range_are_refused_before_any_request(options: dict[str, Any]) -> None:
     data, chunks = corpus()
     llm = ScriptedLLM([])
     with pytest.raises(ConfigError):
@@ -230,7 +230,7 @@ def test_a_set_that_is_replaced_keeps_its_name_its_creation_and_its_client(tmp_p
     assert identity(tmp_path / "other")["name"] == "other"
 
 
-def test_no_accepted_draft_is_no_test_set() -> None:
+def test_no_test_set_without_accepted_drafts() -> None:
     data, _ = corpus()
     with pytest.raises(DataError, match="none of 1 drafts is accepted \\(1 failed\\)"):
         as_dataset(data, [Draft("d0#0", "d0", state="failed")])

@@ -78,7 +78,7 @@ def test_recent_takes_one_of_each_newest_document_first() -> None:
     assert len({one.chunk_id for one in sampled}) == 7
 
 
-def test_recent_leaves_out_what_has_no_date_and_says_so() -> None:
+def test_recent_leaves_out_undated_documents_with_a_warning() -> None:
     data, chunks = dated(a="2024", b=None, c="yesterday", d=True)
     with pytest.warns(DataWarning, match="3 of 4 documents have no date"):
         assert {one.doc_id for one in sample_chunks(data, chunks, 9, "recent")} == {"a"}
@@ -93,7 +93,7 @@ def test_fewer_chunks_than_wanted_are_all_taken(how: str) -> None:
     assert len(sample_chunks(data, chunks, 100, how)) == 3
 
 
-def test_fragments_are_not_asked_about() -> None:
+def test_fragments_are_not_sampled() -> None:
     corpus = {"a": Document("a", "Too short."), "b": Document("b", "这是一段没有空格的中文文本" * 8)}
     data = Dataset("x", "test", corpus, (), {})
     assert [one.doc_id for one in sample_chunks(data, chunk(data, "document"), 5, "random")] == ["b"]

@@ -9,8 +9,8 @@ import pytest
 import ragbench as rb
 from ragbench.errors import ConfigError, DataError
 from ragbench.systems import McpSystem, Pipeline, RecordedSystem, ask, load_system, load_target, read_answer
-from ragbench.systems.loading import read_tables
-from ragbench.systems.mapping import ReplyPaths, to_record
+from ragbench.systems.loader import read_tables
+from ragbench.systems.reply_paths import ReplyPaths, to_record
 from ragbench.types import Dataset
 
 NOTES = Path(__file__).parents[2] / "notebooks" / "notes_app.toml"

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from ragbench import llms
-from ragbench.cache import ledger, replies
+from ragbench.cache import budgets, replies
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms import ScriptedLLM, generate_many
 from ragbench.types import Completion
@@ -433,13 +433,13 @@ def test_the_budget_is_never_passed_and_going_on_is_possible(echo: Any, llm_envi
     refused = [reply for reply in found if reply.error]
     assert all(str(reply.error).startswith("budget: openai:m may cost 1.0180 dollars") for reply in refused)
     assert {reply.failure for reply in refused} == {FailureKind.BUDGET}
-    assert ledger.spent("sweep 1").settled == pytest.approx(0.09)
-    assert ledger.spent("sweep 1").open == 0.0
+    assert budgets.spent("sweep 1").settled == pytest.approx(0.09)
+    assert budgets.spent("sweep 1").open == 0.0
     llm_environment.setenv("RAGBENCH_MAX_COST", "5")
     again = generate_many(llm, prompts, max_tokens=10)
     assert all(reply.error is None for reply in again)
     assert len(echo.asked) == 10
-    assert ledger.spent("sweep 1").settled == pytest.approx(0.18)
+    assert budgets.spent("sweep 1").settled == pytest.approx(0.18)
 
 
 def test_what_is_in_the_store_costs_nothing_of_the_budget(echo: Any, llm_environment: Any, tmp_path: Path) -> None:
@@ -459,11 +459,11 @@ def test_a_request_that_was_refused_costs_nothing_and_one_that_was_cut_all_it_ma
     llm = llms.load_llm("openai:m")
     with pytest.raises(ModelError):
         llm.generate("prompt 1", max_tokens=10)
-    assert ledger.spent("sweep 1") == (0.0, 0.0)
+    assert budgets.spent("sweep 1") == (0.0, 0.0)
     left = [wire.Answered(b"{", cut_after=0)]
     echo.reply = lambda asked: left.pop() if left else answer(asked)
     llm.generate("prompt 1", max_tokens=10)
-    assert ledger.spent("sweep 1").settled == pytest.approx(1.018 + 0.018)
+    assert budgets.spent("sweep 1").settled == pytest.approx(1.018 + 0.018)
 
 
 def test_without_a_price_nothing_is_sent_under_a_budget(echo: Any, llm_environment: Any) -> None:
@@ -493,7 +493,7 @@ def test_processes_share_one_budget(echo: Any, llm_environment: Any, tmp_path: P
     )
     outputs = [process.communicate(timeout=60) for process in [client(code) for _ in range(3)]]
     assert sum(int(output) for output, _ in outputs) == len(echo.asked)
-    spent = ledger.spent("sweep 1").settled
+    spent = budgets.spent("sweep 1").settled
     assert spent == pytest.approx(0.018 * len(echo.asked))
     assert 4 <= len(echo.asked) <= 6
     assert spent <= 1.10

@@ -10,7 +10,7 @@ from ragbench.errors import ConfigError, FailureKind, MissingExtraError, ModelEr
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.providers import PROVIDERS, check_llm, load_llm, own_server, parse
 from ragbench.llms.settings import Settings, current_settings
-from ragbench.llms.stored import StoredLLM
+from ragbench.llms.stored_llm import StoredLLM
 from ragbench.types import LLMLike
 
 

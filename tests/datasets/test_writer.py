@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.testsets import validate_testset
-from ragbench.datasets.writing import (
+from ragbench.datasets.writer import (
     generated_label,
     is_by_hand,
     labelled_folder,
@@ -130,7 +130,7 @@ def test_wrong_labels_are_named_with_their_line(line: dict[str, object], message
     (folder / "case_labels.jsonl").write_text(json.dumps(line))
     with pytest.raises(DataError, match=rf"case_labels\.jsonl, line 1: .*{message}"):
         load_dataset(folder)
-    assert [mistake.line for mistake in validate_testset(folder)] == [1]
+    assert [problem.line for problem in validate_testset(folder)] == [1]
     (folder / "case_labels.jsonl").write_text(json.dumps({"query_id": "q9", "min_citations": 1}))
     with pytest.warns(DataWarning, match=r"case_labels.jsonl: 1 queries are not in queries.jsonl"):
         load_dataset(folder)

@@ -10,15 +10,16 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from ragbench.cache import ledger, replies
+from ragbench.cache import budgets, replies
 from ragbench.cache.database import StoreError
 from ragbench.cache.replies import Reply, Request
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.failures import Failed, scrubbed
-from ragbench.llms.patience import Patience
 from ragbench.llms.prices import Price, price_of
+from ragbench.llms.retry import RetryPolicy
 from ragbench.llms.settings import Settings, current_settings
+from ragbench.text import without_surrogates
 from ragbench.types import Completion
 
 # What providers add around a prompt (roles, a schema's instructions, a tool's system prompt), in tokens.
@@ -43,7 +44,7 @@ class StoredLLM:
 
     def __init__(self, provider: str, model: str, client: Provider, settings: Settings | None = None) -> None:
         self._provider, self._model, self._client, self._settings = provider, model, client, settings
-        self._patience = Patience()
+        self._retry = RetryPolicy()
         self._store_is_broken = ""
 
     @property
@@ -136,7 +137,7 @@ class StoredLLM:
                 FailureKind.OFFLINE,
             )
         if mode == "off":
-            return self._completion(self._patiently(request, timeout_s, stop), cached=False)
+            return self._completion(self._retried(request, timeout_s, stop), cached=False)
         try:
             return self._claimed(request, timeout_s, stop)
         except StoreError as exc:
@@ -149,7 +150,7 @@ class StoredLLM:
                 return self._completion(stored, cached=True)
             if self._store_is_broken:
                 raise Failed(self._store_is_broken, FailureKind.STORE, stop=True)
-            reply = self._patiently(request, timeout_s, stop)
+            reply = self._retried(request, timeout_s, stop)
             try:
                 reply = replies.store(request, reply)
             except StoreError as exc:  # it is paid for: give it away, but buy no more that cannot be kept
@@ -170,9 +171,9 @@ class StoredLLM:
             "of the maximum"
         )
 
-    def _patiently(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
+    def _retried(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         try:
-            reply = self._patience.ask(
+            reply = self._retry.run(
                 lambda: self._within_budget(request, timeout_s, stop), stop, then=lambda: self.settings.kept
             )
         except Failed as exc:
@@ -196,15 +197,15 @@ class StoredLLM:
             raise
         finally:
             with suppress(StoreError):  # unsettled is spent at its bound: on the safe side, and the reply is not lost
-                ledger.settle(reservation, cost)
+                budgets.settle(reservation, cost)
 
     def _reserved(
         self, bound: float, settings: Settings, maximum: float, timeout_s: float, stop: threading.Event
     ) -> int:
         while not stop.is_set():
-            reservation = ledger.reserve(settings.budget, bound, maximum, timeout_s + 60.0)
+            reservation = budgets.reserve(settings.budget, bound, maximum, timeout_s + 60.0)
             if reservation is None:
-                gone = ledger.spent(settings.budget).settled
+                gone = budgets.spent(settings.budget).settled
                 raise Failed(
                     f"budget: {self.name} may cost {bound:.4f} dollars for this request, and {gone:.4f} of "
                     f"{maximum:.2f} are spent; {settings.kept} with a higher maximum",
@@ -233,10 +234,3 @@ def _most_input_tokens(request: Request) -> int:
     """More than any tokenizer makes of it: no token is shorter than a byte."""
     texts = (request.prompt, request.system or "", request.schema_text or "")
     return sum(len(text.encode()) for text in texts) + _AROUND
-
-
-def without_surrogates(text: str) -> str:
-    """Half a surrogate pair (broken JSON escapes bring them) can neither be sent nor stored: it becomes U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

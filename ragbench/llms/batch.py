@@ -13,8 +13,9 @@ from ragbench.cache.replies import Request
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.failures import Failed
-from ragbench.llms.stored import StoredLLM, without_surrogates
+from ragbench.llms.stored_llm import StoredLLM
 from ragbench.progress import progress_bar
+from ragbench.text import without_surrogates
 from ragbench.types import LLM, Completion
 
 _Asked = tuple[str, int]  # prompt and sample

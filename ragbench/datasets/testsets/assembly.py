@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import PurePosixPath
 
-from ragbench.datasets.collection import warn
-from ragbench.datasets.lines import shown
-from ragbench.datasets.testsets.checking import Entry, Reading
-from ragbench.datasets.testsets.mistakes import Mistake
+from ragbench.datasets.jsonl import shown
+from ragbench.datasets.records import warn
+from ragbench.datasets.testsets.problems import Problem
 from ragbench.datasets.testsets.sections import Heading, headings_of, locate
+from ragbench.datasets.testsets.validation import Entry, Reading
 from ragbench.types import Case, Dataset, Document, Qrels, Span
 
 
-def check_evidence(reading: Reading, corpus: Mapping[str, Document] | None) -> list[Mistake]:
+def check_evidence(reading: Reading, corpus: Mapping[str, Document] | None) -> list[Problem]:
     """Evidence without a quote that lies behind the end of its document: nothing could say where it should be."""
     documents = reading.documents if corpus is None else corpus
     ids = _DocumentIds(documents)
@@ -28,7 +28,7 @@ def check_evidence(reading: Reading, corpus: Mapping[str, Document] | None) -> l
                 continue
             if span.end > (length := len(document.full_text)):
                 expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
-                found.append(Mistake(entry.line, f"evidence[{number}].end", str(span.end), expected, entry.file))
+                found.append(Problem(entry.line, f"evidence[{number}].end", str(span.end), expected, entry.file))
     return found
 
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ragbench.datasets.lines import shown
+from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError, DataWarning
 from ragbench.types import Case, Dataset, Document, Qrels
 

@@ -1,4 +1,4 @@
-"""What is wrong in a file: every mistake with its place, and all of them in one error."""
+"""What is wrong in a file: every problem with its place, and all of them in one error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragbench.datasets.lines import shown
+from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError
 
 _LISTED = 20
@@ -16,12 +16,12 @@ _NEAR = 0.75
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Mistake:
+class Problem:
     """What is wrong at one place: `line` is counted from 1 (0: the file as a whole), `field` is where in the record.
 
     `expected` is "" where `value` is a whole sentence.
 
-    >>> print(Mistake(3, "cases[0].query", "7", "a text", "cases.yaml"))
+    >>> print(Problem(3, "cases[0].query", "7", "a text", "cases.yaml"))
     cases.yaml, line 3: cases[0].query is 7; expected a text
     """
 
@@ -37,16 +37,16 @@ class Mistake:
         return f"{place}: {what}; expected {self.expected}" if self.expected else f"{place}: {what}"
 
 
-def refuse(source: str | Path, mistakes: Sequence[Mistake]) -> None:
-    """DataError with the count and the first 20 mistakes, one a line; nothing where there is none."""
-    if not mistakes:
+def refuse(source: str | Path, problems: Sequence[Problem]) -> None:
+    """DataError with the count and the first 20 problems, one a line; nothing where there is none."""
+    if not problems:
         return
-    if len(mistakes) == 1:
-        raise DataError(str(mistakes[0]))
-    listed = [f"  {mistake}" for mistake in mistakes[:_LISTED]]
-    if len(mistakes) > _LISTED:
-        listed.append(f"  and {len(mistakes) - _LISTED} more: `ragbench testset validate {source}` lists them all")
-    raise DataError("\n".join([f"{source} has {len(mistakes)} mistakes:", *listed]))
+    if len(problems) == 1:
+        raise DataError(str(problems[0]))
+    listed = [f"  {problem}" for problem in problems[:_LISTED]]
+    if len(problems) > _LISTED:
+        listed.append(f"  and {len(problems) - _LISTED} more: `ragbench testset validate {source}` lists them all")
+    raise DataError("\n".join([f"{source} has {len(problems)} problems:", *listed]))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

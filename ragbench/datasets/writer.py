@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from ragbench import cache
 from ragbench.datasets import load_dataset
-from ragbench.datasets.collection import document_line
-from ragbench.datasets.lines import json_line, json_lines, lines, shown
+from ragbench.datasets.jsonl import json_line, json_lines, lines, shown
+from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
 from ragbench.files import STAGING, staged, write_durably
 from ragbench.types import Case, Dataset, Span

@@ -1,4 +1,4 @@
-"""Records of a file through pydantic, each mistake with its line, its value and what was expected.
+"""Records of a file through pydantic, each problem with its line, its value and what was expected.
 
 Whole numbers stand for texts in ids and words, since people write `id: 7`; other numbers do not, because 3.10 has
 become 3.1 by then. An empty field (null) is a missing one.
@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
 
-from ragbench.datasets.collection import grade
-from ragbench.datasets.lines import shown
-from ragbench.datasets.testsets.mistakes import Mistake, field_name, meant, nearest
-from ragbench.datasets.testsets.parsing import Keys, Parsed
+from ragbench.datasets.jsonl import shown
+from ragbench.datasets.records import grade
+from ragbench.datasets.testsets.parser import Keys, Parsed
+from ragbench.datasets.testsets.problems import Problem, field_name, meant, nearest
 from ragbench.errors import DataError
 from ragbench.types import Case, Document, SafetySample
 
@@ -56,7 +56,7 @@ class Reading:
     entries: list[Entry] = field(default_factory=list)
     inputs: list[SafetySample] = field(default_factory=list)
     outputs: list[SafetySample] = field(default_factory=list)
-    mistakes: list[Mistake] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     unknown: dict[str, list[str]] = field(default_factory=dict)  # a field that no form knows -> the ids that have it
 
 
@@ -151,7 +151,7 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def check(model: type[M], parsed: Parsed, keys: Keys, reading: Reading, file: str) -> M | None:
-    """The record at `keys` as a model, or None and what is wrong with it in `reading.mistakes`.
+    """The record at `keys` as a model, or None and what is wrong with it in `reading.problems`.
 
     Fields that the model does not know become metadata where it has any, unless they look like a misspelt one.
     """
@@ -159,17 +159,17 @@ def check(model: type[M], parsed: Parsed, keys: Keys, reading: Reading, file: st
     for key in keys:
         record = record[key]
     if not isinstance(record, dict):
-        reading.mistakes.append(Mistake(parsed.line(keys), field_name(keys), shown(record), "{...} with fields", file))
+        reading.problems.append(Problem(parsed.line(keys), field_name(keys), shown(record), "{...} with fields", file))
         return None
     known = model.model_fields
     clean = {name: value for name, value in record.items() if name in known and value is not None}
-    before = len(reading.mistakes)
+    before = len(reading.problems)
     extra: dict[str, Any] = {}
     for name in record:
         if name in known:
             continue
         if nearest(name, known) or "metadata" not in known:
-            reading.mistakes.append(_unknown((*keys, name), name, known, parsed, file))
+            reading.problems.append(_unknown((*keys, name), name, known, parsed, file))
         elif record[name] is not None:
             extra[name] = record[name]
     metadata = clean.get("metadata", {})
@@ -181,32 +181,32 @@ def check(model: type[M], parsed: Parsed, keys: Keys, reading: Reading, file: st
         found = model.model_validate(clean)
     except ValidationError as exc:
         for error in exc.errors(include_url=False):
-            reading.mistakes.append(_mistake(model, dict(error), record, keys, parsed, file))
+            reading.problems.append(_problem(model, dict(error), record, keys, parsed, file))
         return None
-    return found if len(reading.mistakes) == before else None
+    return found if len(reading.problems) == before else None
 
 
 def once(reading: Reading, entries: Sequence[Entry], what: str = "case id") -> None:
-    """Put entries into `reading`; an id that is there already is a mistake."""
+    """Put entries into `reading`; an id that is there already is a problem."""
     lines = {entry.case.query_id: entry for entry in reading.entries}
     for entry in entries:
         query_id = entry.case.query_id
         if first := lines.get(query_id):
             expected = f"an id of its own: line {first.line} has this one"
-            reading.mistakes.append(Mistake(entry.line, "", f"{what} {shown(query_id)}", expected, entry.file))
+            reading.problems.append(Problem(entry.line, "", f"{what} {shown(query_id)}", expected, entry.file))
         else:
             lines[query_id] = entry
             reading.entries.append(entry)
 
 
-def _unknown(keys: Keys, name: str, known: Mapping[str, object], parsed: Parsed, file: str) -> Mistake:
+def _unknown(keys: Keys, name: str, known: Mapping[str, object], parsed: Parsed, file: str) -> Problem:
     expected = meant(name, known, f"one of {', '.join(known)}")
-    return Mistake(parsed.line(keys), field_name(keys), "an unknown field", expected, file)
+    return Problem(parsed.line(keys), field_name(keys), "an unknown field", expected, file)
 
 
-def _mistake(
+def _problem(
     model: type[BaseModel], error: dict[str, Any], record: dict[str, Any], keys: Keys, parsed: Parsed, file: str
-) -> Mistake:
+) -> Problem:
     inside: Keys = tuple(part for part in error["loc"] if part != "[key]")
     where = (*keys, *inside)
     if error["type"] == "extra_forbidden":
@@ -221,7 +221,7 @@ def _mistake(
         expected = str(error["ctx"]["expected"])
     else:
         expected = _EXPECTED.get(error["type"], error["msg"])
-    return Mistake(parsed.line(where), field_name(where), value, expected, file)
+    return Problem(parsed.line(where), field_name(where), value, expected, file)
 
 
 def _fields_at(model: type[BaseModel], inside: Keys) -> Mapping[str, object]:

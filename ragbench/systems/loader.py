@@ -11,11 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ragbench.errors import ConfigError, unknown
 from ragbench.llms import Settings, check_llm, check_servers
 from ragbench.retrievers import check_retriever
+from ragbench.systems.answer_parser import problems
 from ragbench.systems.connections import McpSpec
 from ragbench.systems.http import HttpSpec, HttpSystem
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
-from ragbench.systems.reading import mistakes
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.types import Dataset, System
 
@@ -67,7 +67,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     ragbench.errors.ConfigError: unknown system 'bm-25': unknown retriever 'bm-25'; did you mean 'bm25'? ...
 
     Raises:
-        ConfigError: nothing has that name, or the file is not what it should be; every mistake of it at once.
+        ConfigError: nothing has that name, or the file is not what it should be; every problem of it at once.
         DataError: a recorded answer cannot be read.
         ModelError: the server of its language model cannot be reached.
     """
@@ -111,7 +111,7 @@ def _from_file(path: Path, dataset: Dataset, settings: Settings | None) -> Syste
     try:
         options = model.model_validate({"name": path.stem, **tables[kind]}).model_dump(exclude_unset=True)
     except ValidationError as exc:
-        raise ConfigError(f"{path}, [{kind}]: {mistakes(exc)}") from None
+        raise ConfigError(f"{path}, [{kind}]: {problems(exc)}") from None
     for role in ("llm", "sampling"):
         if settings is not None and options.get(role) not in (None, "", "extractive"):
             options[role] = check_llm(options[role], settings)

@@ -1,4 +1,4 @@
-"""JSON and YAML with the place of every value, so that a mistake can be shown where it stands.
+"""JSON and YAML with the place of every value, so that a problem can be shown where it stands.
 
 The parsers of the standard library and of PyYAML keep no places, take the last of two equal keys without a word, read
 NaN as a number, an unquoted `no` as false and 010 as eight. Here JSON is JSON, and of YAML's plain words only true,
@@ -18,8 +18,8 @@ from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ragbench.datasets.lines import shown
-from ragbench.datasets.testsets.mistakes import Mistake, field_name
+from ragbench.datasets.jsonl import shown
+from ragbench.datasets.testsets.problems import Problem, field_name
 from ragbench.errors import DataError
 
 Keys = tuple[str | int, ...]
@@ -45,7 +45,7 @@ class Parsed:
 
     value: Any = None
     places: dict[Keys, Place] = field(default_factory=dict)
-    mistakes: list[Mistake] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
     whole: bool = True
 
     def line(self, keys: Keys) -> int:
@@ -74,33 +74,33 @@ def read_bytes(path: Path) -> bytes:
         ) from exc
 
 
-def decoded(raw: bytes, file: str, first_line: int = 1) -> str | Mistake:
+def decoded(raw: bytes, file: str, first_line: int = 1) -> str | Problem:
     """The text, or where it is not UTF-8."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as exc:
         line = first_line + raw.count(b"\n", 0, exc.start)
-        return Mistake(line, "", f"byte 0x{raw[exc.start]:02x} is not UTF-8", "a file saved as UTF-8", file)
+        return Problem(line, "", f"byte 0x{raw[exc.start]:02x} is not UTF-8", "a file saved as UTF-8", file)
 
 
 def json_records(raw: bytes, file: str) -> Iterator[tuple[int, Parsed]]:
-    """The number and the content of each line that is not blank; what is no object is a mistake of its line."""
+    """The number and the content of each line that is not blank; what is no object is a problem of its line."""
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if not line.strip():
             continue
         text = decoded(line, file, number)
-        if isinstance(text, Mistake):
-            yield number, Parsed(mistakes=[text], whole=False)
+        if isinstance(text, Problem):
+            yield number, Parsed(problems=[text], whole=False)
             continue
         parsed = parse_json(text, file, number)
         if parsed.whole and not isinstance(parsed.value, dict):
-            parsed.mistakes.append(Mistake(number, "", shown(parsed.value), "an object {...} on each line", file))
+            parsed.problems.append(Problem(number, "", shown(parsed.value), "an object {...} on each line", file))
             parsed.whole = False
         yield number, parsed
 
 
 def parse_json(text: str, file: str = "", first_line: int = 1) -> Parsed:
-    """JSON with places; two equal keys, NaN, too deep nesting and half characters are mistakes.
+    """JSON with places; two equal keys, NaN, too deep nesting and half characters are problems.
 
     >>> parsed = parse_json('{"cases": [\\n {"id": 1}]}')
     >>> parsed.value, parsed.line(("cases", 0, "id"))
@@ -143,7 +143,7 @@ class _Json(JSONDecoder):
         return self.parsed
 
     def refuse(self, position: int, found: str, expected: str) -> None:
-        self.parsed.mistakes.append(Mistake(self.line(position), "", f"not valid JSON: {found}", expected, self.file))
+        self.parsed.problems.append(Problem(self.line(position), "", f"not valid JSON: {found}", expected, self.file))
         self.parsed.whole = False
 
     def line(self, position: int) -> int:
@@ -162,7 +162,7 @@ class _Json(JSONDecoder):
             found = self.near(start) if value.isalpha() else f"the number {shown(str(value), 40)}"
             raise _NoValueError(start, found, "a number of usual size")
         if isinstance(value, str) and not _encodable(value):
-            self.parsed.mistakes.append(_half(keys, self.line(start), value, self.file))
+            self.parsed.problems.append(_half(keys, self.line(start), value, self.file))
         if isinstance(value, list) and not isinstance(value, _Pairs):
             return [self.placed(item, (*keys, number), spans) for number, item in enumerate(value)]
         if not isinstance(value, _Pairs):
@@ -171,9 +171,9 @@ class _Json(JSONDecoder):
         for key, item in value:
             field_value = self.placed(item, (*keys, key), spans)
             if not _encodable(key):
-                self.parsed.mistakes.append(_half(keys, self.line(start), key, self.file))
+                self.parsed.problems.append(_half(keys, self.line(start), key, self.file))
             if key in found_fields:
-                self.parsed.mistakes.append(_twice((*keys, key), self.parsed.places[(*keys, key)].line, self.file))
+                self.parsed.problems.append(_twice((*keys, key), self.parsed.places[(*keys, key)].line, self.file))
             found_fields[key] = field_value
         return found_fields
 
@@ -192,7 +192,7 @@ def _parsed(text: str) -> Any:
 
 
 def parse_yaml(text: str, file: str = "") -> Parsed:
-    """YAML with places: plain data only, aliases within bounds, two equal keys and other tags are mistakes.
+    """YAML with places: plain data only, aliases within bounds, two equal keys and other tags are problems.
 
     >>> parse_yaml("answer: no\\nid: 007\\nwhen: 2024-01-01\\ngrade: 2").value
     {'answer': 'no', 'id': '007', 'when': '2024-01-01', 'grade': 2}
@@ -228,7 +228,7 @@ class _Yaml:
         self.expanded = self.built = 0
 
     def broken(self, line: int, found: str, expected: str) -> None:
-        self.parsed.mistakes.append(Mistake(line, "", found, expected, self.file))
+        self.parsed.problems.append(Problem(line, "", found, expected, self.file))
         self.parsed.whole = False
 
     def parse(self) -> Parsed:
@@ -293,7 +293,7 @@ class _Yaml:
                 raise _NoValueError(line, "a field name that is a list, a mapping or an alias", "a text")
             key = event.value
             if not _encodable(key):
-                self.parsed.mistakes.append(_half(keys, line, key, self.file))
+                self.parsed.problems.append(_half(keys, line, key, self.file))
             value, end = self.value(next(self.events), (*keys, key), line)
             if key == "<<" and event.implicit[0]:
                 for each in reversed(value if isinstance(value, list) else [value]):
@@ -301,7 +301,7 @@ class _Yaml:
                         raise _NoValueError(line, f"<< {shown(each)}", "an alias of a mapping")
                     merged |= each
             elif key in own:
-                self.parsed.mistakes.append(_twice((*keys, key), line, self.file))
+                self.parsed.problems.append(_twice((*keys, key), line, self.file))
             else:
                 own[key] = value
         return {**merged, **own}, event.end_mark.index if opening.flow_style else end
@@ -309,13 +309,13 @@ class _Yaml:
     def check_tag(self, event: Any, keys: Keys, line: int) -> None:
         if event.tag not in (None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))):
             what = f"the tag {shown(event.tag)}"
-            self.parsed.mistakes.append(Mistake(line, field_name(keys), what, "plain data without tags", self.file))
+            self.parsed.problems.append(Problem(line, field_name(keys), what, "plain data without tags", self.file))
 
     def scalar(self, event: Any, keys: Keys, line: int) -> Any:
         self.check_tag(event, keys, line)
         text: str = event.value
         if not _encodable(text):
-            self.parsed.mistakes.append(_half(keys, line, text, self.file))
+            self.parsed.problems.append(_half(keys, line, text, self.file))
         if event.tag or not event.implicit[0]:
             return text
         if text in _WORDS:
@@ -350,9 +350,9 @@ def _encodable(text: str) -> bool:
     return True
 
 
-def _twice(keys: Keys, line: int, file: str) -> Mistake:
-    return Mistake(line, field_name(keys), "there twice", "each field once", file)
+def _twice(keys: Keys, line: int, file: str) -> Problem:
+    return Problem(line, field_name(keys), "there twice", "each field once", file)
 
 
-def _half(keys: Keys, line: int, text: str, file: str) -> Mistake:
-    return Mistake(line, field_name(keys), f"{shown(text)} with half of a character", "the character itself", file)
+def _half(keys: Keys, line: int, text: str, file: str) -> Problem:
+    return Problem(line, field_name(keys), f"{shown(text)} with half of a character", "the character itself", file)

@@ -14,7 +14,7 @@ from ragbench.errors import DataError
 from ragbench.metrics.groundedness.citations import parse_citations
 from ragbench.prompts.replies import read_outcome, without_thoughts
 from ragbench.systems.credentials import LITERAL
-from ragbench.systems.mapping import without_surrogates
+from ragbench.text import without_surrogates
 from ragbench.types import Answer, Completion, Passage
 
 RETRIEVAL_ONLY = "retrieval_only"
@@ -27,7 +27,7 @@ CONTEXT_FIELDS = (
 )  # fmt: skip
 """Where an answer and its contexts are read from, the first that is there; the last three names may mean other things
 elsewhere, such as a number of hits, and count where they hold a list."""
-_SHOWN_MISTAKES = 5
+_SHOWN_PROBLEMS = 5
 _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id stands for several texts
 _SECRETIVE = ("headers", "headers_env", "env")
 
@@ -186,7 +186,7 @@ def _checked(fields: dict[str, Any], *, strings_are: str) -> _Record:
     try:
         return _Record.model_validate(fields)
     except ValidationError as exc:
-        raise DataError(mistakes(exc)) from None  # pydantic's own text repeats the whole input
+        raise DataError(problems(exc)) from None  # pydantic's own text repeats the whole input
 
 
 def _is_number(value: object) -> bool:
@@ -273,8 +273,8 @@ def _cited(citation: str | int, ids: Sequence[str]) -> str:
     return ids[number - 1] if 1 <= number <= len(ids) else f"invalid:{number}"
 
 
-def mistakes(exc: ValidationError) -> str:
-    """Every mistake that pydantic found, in one line: where, the value, what was expected."""
+def problems(exc: ValidationError) -> str:
+    """Every problem that pydantic found, in one line: where, the value, what was expected."""
     found = []
     for error in exc.errors(include_url=False):
         message = error["msg"].removeprefix("Value error, ")
@@ -289,5 +289,5 @@ def mistakes(exc: ValidationError) -> str:
             found.append(f"{'.'.join(map(str, error['loc']))}: {message}")
         else:
             found.append(f"{'.'.join(map(str, error['loc']))} is {value}: {message}")
-    more = f"; and {len(found) - _SHOWN_MISTAKES} more" if len(found) > _SHOWN_MISTAKES else ""
-    return "; ".join(found[:_SHOWN_MISTAKES]) + more
+    more = f"; and {len(found) - _SHOWN_PROBLEMS} more" if len(found) > _SHOWN_PROBLEMS else ""
+    return "; ".join(found[:_SHOWN_PROBLEMS]) + more

@@ -16,22 +16,22 @@ _LONGEST_PAUSE_S = 600.0
 _LONGEST_BACKOFF_S = 30.0
 
 
-class Patience:
+class RetryPolicy:
     """How long one server wants to be left alone; all threads that ask it share one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._not_before = 0.0
 
-    def ask(
+    def run(
         self,
         send: Callable[[], T],
         stop: threading.Event,
         *,
         then: Callable[[], str] = lambda: "",
-        most_tries: int | None = None,
+        max_tries: int | None = None,
     ) -> T:
-        """What `send` returns, tried as often as its Failed says (at most `most_tries` times), with back-off between.
+        """What `send` returns, tried as often as its Failed says (at most `max_tries` times), with back-off between.
 
         Raises Failed with what to do `then`, and InterruptedError once `stop` is set.
         """
@@ -42,7 +42,7 @@ class Patience:
                 return send()
             except Failed as exc:
                 tried += 1
-                if tried >= min(exc.tries, most_tries or exc.tries):
+                if tried >= min(exc.tries, max_tries or exc.tries):
                     advice = then() if tried > 1 else ""
                     after = f" after {tried} tries" if tried > 1 else ""
                     said = f"{exc}{after}; {advice} later" if advice else f"{exc}{after}"

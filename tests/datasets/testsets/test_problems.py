@@ -1,4 +1,4 @@
-"""Every mistake is listed at once, with its line, and nothing that is not plain data gets in."""
+"""Every problem is listed at once, with its line, and nothing that is not plain data gets in."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ cases:
 
 
 def listed(path: Path) -> list[str]:
-    return [str(mistake) for mistake in validate_testset(path)]
+    return [str(problem) for problem in validate_testset(path)]
 
 
 def write(path: Path, content: str | bytes) -> Path:
@@ -59,7 +59,7 @@ def test_yaml_mistakes_are_listed_at_once_with_their_lines(tmp_path: Path) -> No
         "a.yaml, line 15: cases[3] is 'just a text'; expected {...} with fields",
         "a.yaml, line 17: cases[4].id is there twice; expected each field once",
     ]
-    with pytest.raises(DataError, match=r"a\.yaml has 9 mistakes:\n  a\.yaml, line 8: ") as caught:
+    with pytest.raises(DataError, match=r"a\.yaml has 9 problems:\n  a\.yaml, line 8: ") as caught:
         load_dataset(path)
     assert len(str(caught.value).splitlines()) == 10
 
@@ -165,7 +165,7 @@ def test_perspective_mistakes_are_joined_by_case(tmp_path: Path) -> None:
 def test_grades_of_perspectives(grades: object, expected: str, tmp_path: Path) -> None:
     labels = {"case_id": "c", "relevant_docs": ["a", "b"], "relevance_grades": grades}
     folder = folder_of(tmp_path, cases=[{"case_id": "c", "query": "?"}], retrieval_labels=[labels])
-    assert [mistake.expected for mistake in validate_testset(folder)] == [expected]
+    assert [problem.expected for problem in validate_testset(folder)] == [expected]
 
 
 def test_labels_without_cases(tmp_path: Path) -> None:
@@ -210,8 +210,8 @@ def test_labels_without_cases(tmp_path: Path) -> None:
 )
 def test_files_that_are_no_test_sets(name: str, content: bytes, value: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, content)
-    mistakes = validate_testset(path)
-    assert mistakes[0].value.startswith(value), mistakes
+    problems = validate_testset(path)
+    assert problems[0].value.startswith(value), problems
     with pytest.raises(DataError, match=r"expected"):
         load_dataset(path)
     assert [file.name for file in tmp_path.iterdir()] == [name]
@@ -258,7 +258,7 @@ def test_unknown_fields_become_metadata_with_a_warning(tmp_path: Path) -> None:
 def test_at_most_twenty_are_named_when_loading(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", '{"query_id": ""}\n' * 30)
     assert len(validate_testset(path)) == 60
-    with pytest.raises(DataError, match=r"(?s)has 60 mistakes:.*and 40 more: `ragbench testset validate") as caught:
+    with pytest.raises(DataError, match=r"(?s)has 60 problems:.*and 40 more: `ragbench testset validate") as caught:
         load_testset(path)
     assert len(str(caught.value).splitlines()) == 22
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.testsets import FORMS, load_testset, save_testset
-from ragbench.datasets.testsets.editing import (
+from ragbench.datasets.testsets.edits import (
     add_case,
     case_record,
     change_case,
@@ -262,7 +262,7 @@ def test_every_split_of_a_beir_folder_loses_a_removed_case(tmp_path: Path) -> No
 def test_four_writers_lose_nothing(form: str, tmp_path: Path) -> None:
     path = saved(form, tmp_path)
     code = (
-        "import sys; from ragbench.datasets.testsets.editing import add_case; from ragbench.types import Case\n"
+        "import sys; from ragbench.datasets.testsets.edits import add_case; from ragbench.types import Case\n"
         "for i in range(int(sys.argv[3])): add_case(sys.argv[1], Case(f'w{sys.argv[2]}-{i}', f'{i}?'), {'d1': 1})"
     )
     count = 25 if form == "jsonl" else 8

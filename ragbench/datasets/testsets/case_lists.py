@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
-from ragbench.datasets.lines import shown
-from ragbench.datasets.testsets.checking import Entry, Reading, check, once
-from ragbench.datasets.testsets.mistakes import Mistake, meant, nearest
-from ragbench.datasets.testsets.parsing import Parsed
+from ragbench.datasets.jsonl import shown
+from ragbench.datasets.testsets.parser import Parsed
+from ragbench.datasets.testsets.problems import Problem, meant, nearest
+from ragbench.datasets.testsets.validation import Entry, Reading, check, once
 from ragbench.types import Case, Document, Span
 
 _HEAD = ("version", "name")
@@ -33,7 +33,7 @@ class CaseList(NamedTuple):
 
 def read_list(parsed: Parsed, form: CaseList, file: str) -> Reading:
     """The cases of a parsed text: `{version, name, <field>: [...]}`, or the bare list."""
-    reading = Reading(mistakes=list(parsed.mistakes))
+    reading = Reading(problems=list(parsed.problems))
     if not parsed.whole:
         return reading
     keys: tuple[str | int, ...] = ()
@@ -46,7 +46,7 @@ def read_list(parsed: Parsed, form: CaseList, file: str) -> Reading:
     if not isinstance(items, list):
         found = "the file is empty" if items is None and not keys else shown(items, 60)
         expected = f"{form.field}: a list of cases" if not keys else "a list of cases"
-        reading.mistakes.append(Mistake(parsed.line(keys), "".join(map(str, keys)), found, expected, file))
+        reading.problems.append(Problem(parsed.line(keys), "".join(map(str, keys)), found, expected, file))
         return reading
     entries = []
     for number in range(len(items)):
@@ -73,16 +73,16 @@ def derived_id(text: str) -> str:
 def _check_head(parsed: Parsed, form: CaseList, reading: Reading, file: str) -> None:
     title = parsed.value.get("name")
     if title is not None and (not isinstance(title, str | int) or isinstance(title, bool)):
-        reading.mistakes.append(Mistake(parsed.line(("name",)), "name", shown(title), "a text", file))
+        reading.problems.append(Problem(parsed.line(("name",)), "name", shown(title), "a text", file))
     elif title is not None:
         reading.name = str(title)
     version = parsed.value.get("version")
     if isinstance(version, dict | list | bool):
-        reading.mistakes.append(Mistake(parsed.line(("version",)), "version", shown(version), "a number", file))
+        reading.problems.append(Problem(parsed.line(("version",)), "version", shown(version), "a number", file))
     known = (*_HEAD, *form.head, form.field)
     for name in parsed.value:
         if name not in known and nearest(name, known):
             expected = meant(name, known, f"one of {', '.join(known)}")
-            reading.mistakes.append(Mistake(parsed.line((name,)), name, "an unknown field", expected, file))
+            reading.problems.append(Problem(parsed.line((name,)), name, "an unknown field", expected, file))
     if form.field not in parsed.value:
-        reading.mistakes.append(Mistake(1, form.field, "missing", "a list of cases", file))
+        reading.problems.append(Problem(1, form.field, "missing", "a list of cases", file))

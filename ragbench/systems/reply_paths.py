@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.text import without_surrogates
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
@@ -268,8 +269,3 @@ def mentions(template: Any, name: str) -> bool:
     if isinstance(template, Mapping):
         return any(mentions(value, name) for value in template.values())
     return isinstance(template, Sequence) and any(mentions(value, name) for value in template)
-
-
-def without_surrogates(text: str) -> str:
-    """Half a surrogate pair cannot be sent: it becomes U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

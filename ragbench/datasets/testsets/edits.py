@@ -16,10 +16,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.datasets.lines import shown
+from ragbench.datasets.jsonl import shown
 from ragbench.datasets.testsets import form_of, load_testset, losses
-from ragbench.datasets.testsets.mistakes import nearest, refuse
-from ragbench.datasets.writing import unwritable
+from ragbench.datasets.testsets.problems import nearest, refuse
+from ragbench.datasets.writer import unwritable
 from ragbench.errors import DataError, DataWarning
 from ragbench.files import locked, staged
 from ragbench.types import Case, Dataset, Document
@@ -31,7 +31,7 @@ def add_case(path: str | Path, case: Case, relevant: Mapping[str, int] | None = 
     """Put a new case at the end of a test set; `relevant` is doc_id -> grade.
 
     Raises:
-        DataError: the id is there already, the form cannot hold a label, or the set has mistakes; nothing is written.
+        DataError: the id is there already, the form cannot hold a label, or the set has problems; nothing is written.
     """
     _edit(path, case.query_id, case, relevant or {}, new=True, force=force)
 
@@ -45,7 +45,7 @@ def replace_case(
         force: write also where that loses comments of a YAML file.
 
     Raises:
-        DataError: the id is not there, the form cannot hold a label, or the set has mistakes; nothing is written.
+        DataError: the id is not there, the form cannot hold a label, or the set has problems; nothing is written.
     """
     _edit(path, case.query_id, case, relevant, new=False, force=force)
 
@@ -54,7 +54,7 @@ def remove_case(path: str | Path, query_id: str, *, force: bool = False) -> None
     """Take a case out of a test set, with its labels in every file.
 
     Raises:
-        DataError: the id is not there, or the set has mistakes; nothing is written.
+        DataError: the id is not there, or the set has problems; nothing is written.
     """
     _edit(path, query_id, None, None, new=False, force=force)
 
@@ -86,7 +86,7 @@ def case_record(dataset: Dataset, query_id: str) -> dict[str, Any]:
 
 
 def record_case(record: Mapping[str, Any]) -> tuple[Case, dict[str, int]]:
-    """A case and its relevant documents from plain data; unknown fields are mistakes.
+    """A case and its relevant documents from plain data; unknown fields are problems.
 
     >>> record_case({"query_id": "q1", "text": "Why?", "relevant": {"d1": 2}})[1]
     {'d1': 2}
@@ -100,9 +100,9 @@ required_flags, forbidden_flags, min_citations, latency_budget_ms, user_roles, m
     Raises:
         DataError: a field is not what it should be; all that are wrong are named.
     """
-    from ragbench.datasets.testsets.checking import Reading, check
-    from ragbench.datasets.testsets.parsing import parse_json
+    from ragbench.datasets.testsets.parser import parse_json
     from ragbench.datasets.testsets.single_file import CASE_FIELDS, OwnCase, own_entry
+    from ragbench.datasets.testsets.validation import Reading, check
 
     reading = Reading()
     try:
@@ -110,7 +110,7 @@ required_flags, forbidden_flags, min_citations, latency_budget_ms, user_roles, m
     except (TypeError, ValueError) as exc:
         raise DataError(f"{shown(record)} is not plain data: {exc}") from exc
     item = check(OwnCase, parsed, (), reading, "the case")
-    refuse("the case", [*parsed.mistakes, *reading.mistakes])
+    refuse("the case", [*parsed.problems, *reading.problems])
     if reading.unknown or item is None:
         raise DataError(
             f"{', '.join(reading.unknown)}: no label of a case; expected one of {', '.join(CASE_FIELDS)}; "
@@ -139,8 +139,8 @@ def _write(
     place: Path, dataset: Dataset, query_id: str, case: Case | None, relevant: Mapping[str, int], *, force: bool
 ) -> None:
     from ragbench.datasets.testsets import patches
-    from ragbench.datasets.testsets.assembling import with_full_ids
-    from ragbench.datasets.testsets.checking import Entry
+    from ragbench.datasets.testsets.assembly import with_full_ids
+    from ragbench.datasets.testsets.validation import Entry
 
     form = form_of(place)
     if case is not None:
