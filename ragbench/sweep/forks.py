@@ -68,8 +68,9 @@ class ForkServer:
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                # Some libraries read these when they are imported: threads of Arrow's allocator, figures in notebooks.
+                # Read on import: Arrow's allocator starts no thread, figures and texts are as in a kernel.
                 env={
+                    "PYTHONIOENCODING": "UTF-8",
                     "JE_ARROW_MALLOC_CONF": "background_thread:false",
                     "MPLBACKEND": "module://matplotlib_inline.backend_inline",
                     **environment,
@@ -79,7 +80,10 @@ class ForkServer:
             )
 
     def has_died(self) -> bool:
-        return self._process.poll() is not None
+        """Whether it has ended by itself, or does so right now."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        return self._process.returncode is not None
 
     def close(self) -> str:
         """End the server and whatever it has forked; how it had died, when it had."""

@@ -11,6 +11,7 @@ that belongs to one process alone: no ZeroMQ context, no event loop, no CUDA.
 from __future__ import annotations
 
 import atexit
+import builtins
 import gc
 import importlib
 import importlib.util
@@ -27,6 +28,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 from ragbench.sweep import worker
@@ -40,12 +42,14 @@ def main() -> int:
     listening, *modules = sys.argv[1:]
     before = dict(os.environ)
     gc.disable()  # a collection writes to, and so copies, the memory that forks share
+    # Some modules, such as pandas, look when they are imported whether a notebook imports them.
+    builtins.get_ipython = partial(SimpleNamespace, kernel=None)  # type: ignore[attr-defined]
     for name in modules:
         with suppress(Exception):  # where a notebook needs it, its cell says so
             _load(name)
-    filters = warnings.filters[:]
-    worker.load_papermill()
-    warnings.filters[:] = filters  # of no concern to notebooks
+    del builtins.get_ipython  # type: ignore[attr-defined]
+    with warnings.catch_warnings():  # what it filters is of no concern to notebooks
+        worker.load_papermill()
     sys.stdout.flush()
     if os.fork() == 0:  # OpenBLAS ends its threads before a fork and starts them again where they are needed
         os._exit(0)

@@ -150,7 +150,7 @@ class Launcher:
 
     def replace_server(self, reason: str = "") -> None:
         """Have another fork server for the next run where this one has died, unless too many have."""
-        if self._server is None or not (reason or self._server.has_died()):
+        if self._server is None or not (self._server.has_died() or reason):
             return  # another run has said so before
         said = self._server.close() or reason
         self._server = None

@@ -24,8 +24,11 @@ NOTEBOOKS = [Path("notebooks", name).read_text(encoding="utf-8") for name in ("e
 
 STATE = """
 import gc, json, os, random, resource, signal, sys, threading, warnings
+import matplotlib.pyplot
 import numpy
-import matplotlib
+import pandas
+import sklearn.feature_extraction.text
+import statsmodels.stats.proportion
 own = sys.modules["__main__"]
 json.dump({
     "argv": [os.path.basename(sys.argv[0]), *(a for a in sys.argv[1:] if "json" not in a)],
@@ -35,6 +38,7 @@ json.dump({
     "cwd": os.getcwd(),
     "environment": {k: v for k, v in sorted(os.environ.items()) if k not in ("JPY_PARENT_PID", "JUPYTER_PATH", "_")},
     "backend": matplotlib.get_backend(),
+    "settings": [str(pandas._config.config._global_config).lower(), str(dict(matplotlib.rcParams))],
     "filters": sorted(map(str, set(warnings.filters))),
     "signals": [str(signal.getsignal(n)) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE)],
     "wakeup": signal.set_wakeup_fd(-1),
@@ -48,6 +52,8 @@ json.dump({
 }, open("state.json", "w"))
 json.dump([random.random(), numpy.random.random()], open("random.json", "w"))
 """
+
+MODULES = "import json, sys; json.dump(sorted(sys.modules), open('modules.json', 'w'))"
 
 FIGURE = """
 import subprocess, sys
@@ -87,11 +93,11 @@ def outputs(path: Path) -> list[Any]:
 
 def test_a_forked_kernel_is_as_a_fresh_one(tmp_path: Path, run: Callable[..., Outcome]) -> None:
     said: list[str] = []
-    with Launcher(imports_of([], [{"retriever": "bm25"}]), side_by_side=2, say=said.append) as launcher:
+    with Launcher(imports_of(NOTEBOOKS, [{"retriever": "bm25"}]), side_by_side=2, say=said.append) as launcher:
         for name in ("a", "b"):
-            assert run(launcher, name, STATE, FIGURE).error == ""
+            assert run(launcher, name, MODULES, STATE, FIGURE).error == ""
     with Launcher([], side_by_side=2, fork=False, say=said.append) as launcher:
-        assert run(launcher, "fresh", STATE, FIGURE).error == ""
+        assert run(launcher, "fresh", MODULES, STATE, FIGURE).error == ""
     assert said == []
 
     forked, fresh = (json.loads((tmp_path / name / "state.json").read_text()) for name in ("a", "fresh"))
@@ -108,15 +114,7 @@ def test_a_forked_kernel_is_as_a_fresh_one(tmp_path: Path, run: Callable[..., Ou
     assert "image/png" in str(outputs(tmp_path / "a" / "a.ipynb"))
     assert (tmp_path / "a" / "started.txt").read_text() == "started\n"
 
-
-MODULES = "import json, sys; json.dump(sorted(sys.modules), open('modules.json', 'w'))"
-
-
-def test_a_grid_of_bm25_imports_what_it_needs_without_torch(tmp_path: Path, run: Callable[..., Outcome]) -> None:
-    said: list[str] = []
-    with Launcher(imports_of(NOTEBOOKS, [{"retriever": "bm25"}]), side_by_side=2, say=said.append) as launcher:
-        assert run(launcher, "a", MODULES).error == ""
-    assert said == []
+    # What a grid of BM25 needs is there, and nothing that only others do.
     modules = set(json.loads((tmp_path / "a" / "modules.json").read_text()))
     assert {"bm25s", "matplotlib.pyplot", "pandas", "ragbench.scoring", "scipy.stats"} <= modules
     assert not {"torch", "sentence_transformers", "wordllama", "anthropic", "datasets"} & modules
