@@ -3,12 +3,12 @@
 One entry is one uncompressed .npz file without pickle, at `<cache folder>/arrays/<kind>/<key>.npz`. Because the key is
 a hash of the input, an entry never goes stale: it is right or it is not there. What makes that true:
 
-- an entry is written aside, flushed to the disk and renamed, so a process killed at any moment leaves either the whole
-  file or a leftover that nobody reads (and that the next writer removes);
-- a file that is cut short or damaged (zip keeps a CRC-32 of each array), or that stands under another entry's name, is
-  computed again and replaced;
-- a lock per key makes a second process wait for the first instead of computing the same thing beside it. Right results
-  do not depend on the lock, only saved work does.
+- an entry is written to a temporary file, flushed to the disk and renamed, so a process killed at any moment leaves
+  either the whole file or a leftover that is never read (and that the next writer removes);
+- a file that is cut short or damaged (zip keeps a CRC-32 of each array), or that has another entry's name, is computed
+  again and replaced;
+- a lock per key makes a second process wait for the first instead of computing the same thing. Right results do not
+  depend on the lock, only saved work does.
 
 Two environment variables, read at each call: `RAGBENCH_CACHE_DIR` is the folder (default: the user's cache folder),
 `RAGBENCH_CACHE_MAX_GB` the bound on the entries' size in units of 10**9 bytes (default 10; 0 keeps nothing). Above the
@@ -40,7 +40,7 @@ from ragbench.files import STAGING, clear_staging, locked, staged
 Arrays = dict[str, npt.NDArray[Any]]
 
 _DEFAULT_MAX_GB = 10.0
-_ABANDONED_AFTER_S = 3600.0  # nobody is an hour without writing to a file that is still being written
+_ABANDONED_AFTER_S = 3600.0  # a file that is still being written changes more often
 _LOCK_ABANDONED_AFTER_S = 24 * 3600.0
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _KEY_MEMBER = "ragbench_key"
@@ -90,9 +90,9 @@ def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
     """What `compute()` returns, from the disk if it was computed before.
 
     `kind` names the family ("embeddings", "bm25") and `key` is the `digest` of everything that the result depends on:
-    whoever forgets an input gets another input's result. Both are letters, digits, "-" and "_". `compute` returns named
-    arrays of numbers (no Python objects, since pickle is never used). Of several threads or processes that ask for one
-    key at once, one computes and the others wait for it. The arrays belong to the caller, who may change them.
+    an input that is left out gives another input's result. Both are letters, digits, "-" and "_". `compute` returns
+    named arrays of numbers (no Python objects, since pickle is never used). Of several threads or processes that ask
+    for one key at once, one computes and the others wait. The arrays belong to the caller, who may change them.
 
     >>> import numpy as np
     >>> def compute():
@@ -116,7 +116,7 @@ def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
     if found is not None:
         return found
     with _alone(path, key):
-        found = _read(path, kind, key)  # somebody may have written it while we waited
+        found = _read(path, kind, key)  # another process may have written it while we waited
         if found is not None:
             return found
         computed = compute()
@@ -231,7 +231,7 @@ def _read(path: Path, kind: str, key: str) -> Arrays | None:
         return None
     except Exception:
         # A flipped bit can surface as nearly any exception (BadZipFile, EOFError, a shape that asks for all memory,
-        # "encrypted"): whatever cannot be read as it was written is computed again.
+        # "encrypted"): what cannot be read as it was written is computed again.
         return None
     written_for = found.pop(_KEY_MEMBER, None)
     if written_for is None or written_for.tobytes() != f"{kind}/{key}".encode():
@@ -263,7 +263,7 @@ def _keep(path: Path, kind: str, key: str, computed: Arrays, limit: int) -> None
         return  # it would push out all others and then itself
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        clear_staging(path.parent, path.name)  # we hold the lock: whoever wrote there is dead
+        clear_staging(path.parent, path.name)  # we hold the lock: its writer is dead
         with staged(path) as new, new.open("wb") as file:
             _write(file, named)
         _evict(path.parents[1], limit, newest=path)

@@ -1,8 +1,9 @@
 """The SQLite file of replies and spending: opened once per process, shared by its threads and by other processes.
 
-Write-ahead logging lets many processes read while one writes; whoever must wait, waits up to a minute. A process killed
-at any moment leaves a file that the next one opens: what was committed is there, what was not is not. A file that turns
-out to be damaged is moved aside with a warning, what can still be read of it is taken over, and nothing is deleted.
+Write-ahead logging lets many processes read while one writes; a process that must wait does so for up to a minute. A
+process killed at any moment leaves a file that the next one opens: what was committed is there, what was not is not. A
+file that turns out to be damaged is renamed with a warning, what can still be read of it is taken over, and nothing is
+deleted.
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ class _Database:
                 ) from exc
 
     def _connected(self) -> sqlite3.Connection:
-        # Another process may have moved a damaged file aside, or somebody deleted the cache: whoever kept writing to
-        # the old file would store replies where nobody looks for them.
+        # Another process may have renamed a damaged file, or the cache was deleted: a process that kept writing to
+        # the old file would store replies where they are not looked for.
         if self._connection is not None and _inode(self._file) != self._inode:
             self._close()
         if self._connection is None:

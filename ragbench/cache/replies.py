@@ -1,7 +1,7 @@
 """Replies of language models, kept under everything that they depend on, so that none is ever paid for twice.
 
 A reply is stored before anybody uses it. Its key is the SHA-256 of provider, model, origin, system prompt, prompt,
-parameters, schema and sample index. `origin` tells apart what bears the same name: the base URL of an
+parameters, schema and sample index. `origin` distinguishes what has the same name: the base URL of an
 OpenAI-compatible server (there every model may be called "default"), a fingerprint of a GGUF file. It is empty for
 Anthropic and Ollama, where the name names the model and the server's address is where this machine happens to find it.
 So that an exported store is a cassette which a colleague can play without our servers and files, a lookup with
@@ -129,7 +129,7 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
 
 
 def store(request: Request, reply: Reply) -> Reply:
-    """Keep the reply and give the one that stands in the store: the first, when another process was faster."""
+    """Keep the reply and give the one that is in the store: the first, when another process was faster."""
 
     def work(connection: sqlite3.Connection) -> Reply:
         row = connection.execute(f"SELECT key, {_REPLY}, proof FROM reply WHERE key = ?", (request.key,)).fetchone()
@@ -143,7 +143,7 @@ def store(request: Request, reply: Reply) -> Reply:
 
 @contextmanager
 def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
-    """Hold the right to send the request with this key; whoever asks for the same waits here, in any process.
+    """Hold the right to send the request with this key; others that ask for the same wait here, in any process.
 
     The system gives the right back when its holder dies. Ends the wait with InterruptedError when `stop` is set.
     """
@@ -163,8 +163,8 @@ def export_file(path: Path | str, *, models: Collection[str] | None = None) -> i
     """Write the replies (of `models`, such as "ollama:llama3.1:8b"; default all) to a JSONL file; gives their number.
 
     One line per reply, after one that says what the file is; a name that ends in ".gz" is compressed. The file holds
-    the whole prompts: whoever gets it reads them. It is written aside and renamed, so a file of that name is replaced
-    as a whole or not at all.
+    the whole prompts: anyone who gets it can read them. A file of that name is replaced as
+    a whole or not at all.
     """
     path = Path(path)
     if path.is_dir() or not path.parent.is_dir():
@@ -208,7 +208,7 @@ def import_file(path: Path | str) -> Imported:
 
 
 def info() -> dict[str, Any]:
-    """The store in numbers: file, bytes, replies, per model replies and tokens, and damaged files that were set aside.
+    """The store in numbers: file, bytes, replies, per model replies and tokens, and damaged files that were renamed.
 
     >>> sorted(info())
     ['bytes', 'damaged', 'file', 'models', 'replies']
@@ -251,7 +251,7 @@ def clear(models: Collection[str] | None = None) -> int:
 
     deleted = database.write(work)
     if deleted:
-        with suppress(database.StoreError):  # somebody reads at this moment: the room is given back another time
+        with suppress(database.StoreError):  # another process reads now: the space is freed another time
             database.read(lambda connection: connection.execute("VACUUM"))
     return deleted
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.asking import (
+from ragbench.cli.console import shown
+from ragbench.cli.llm_options import (
     AllowUnpriced,
     Concurrency,
     DryRun,
@@ -15,10 +16,9 @@ from ragbench.cli.asking import (
     Model,
     NoCache,
     Offline,
-    asking,
-    say_models,
+    llm_settings,
+    print_models,
 )
-from ragbench.cli.speaking import shown
 
 
 def answers_command(
@@ -56,7 +56,7 @@ def answers_command(
     from ragbench.datasets.writer import labelled_folder
     from ragbench.generation import references
 
-    with asking(max_cost, no_cache, offline, allow_unpriced) as settings:
+    with llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         from ragbench import llms
 
         model = llms.load_llm(llm, settings)
@@ -70,7 +70,7 @@ def answers_command(
         if dry_run:
             with llms.dry_run() as plan:
                 references.generate_references(data, sources, model, prompt=prompt)
-            say_models(plan.models)
+            print_models(plan.models)
             raise typer.Exit(0)
         answers = references.write_references(folder, data, sources, model, prompt=prompt, concurrency=concurrency)
     failed = [answer for answer in answers if answer.error is not None]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.speaking import clean_errors, shown
+from ragbench.cli.console import clean_errors, shown
 
 cache_app = typer.Typer(
     help="What is kept between runs: embeddings and indexes, replies of language models (place: RAGBENCH_CACHE_DIR).",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragbench.cli.speaking import shown, spoken_errors
+from ragbench.cli.console import listed_errors, shown
 from ragbench.errors import printable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def list_command(
 
     from ragbench.datasets.testsets import load_testset
 
-    with spoken_errors():
+    with listed_errors():
         dataset = load_testset(path)
         cases = [
             case
@@ -70,7 +70,7 @@ def list_command(
             Console().print(table)
         typer.echo(f"{len(cases)} of {len(dataset.cases)} cases{_of_samples(dataset)}")
         if not cases and dataset.cases:
-            _say_known(dataset, category, query_type)
+            _print_known(dataset, category, query_type)
 
 
 def show_command(path: TestSet, case_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
@@ -81,7 +81,7 @@ def show_command(path: TestSet, case_id: Annotated[str, typer.Argument(metavar="
     from ragbench.datasets.testsets import load_testset
     from ragbench.datasets.testsets.edits import case_record
 
-    with spoken_errors():
+    with listed_errors():
         typer.echo(json.dumps(case_record(load_testset(path), case_id), ensure_ascii=False, indent=2))
 
 
@@ -107,7 +107,7 @@ def add_command(
     from ragbench.datasets.testsets.edits import add_case, record_case
     from ragbench.errors import ConfigError
 
-    with spoken_errors():
+    with listed_errors():
         fields = _json_object(sys.stdin.buffer.read() if record == "-" else record.encode()) if record else {}
         options: dict[str, Any] = {
             "query_id": case_id, "text": query, "reference_answer": answer, "required_keywords": keyword,
@@ -137,7 +137,7 @@ def edit_command(
     """
     from ragbench.datasets.testsets.edits import change_case
 
-    with spoken_errors():
+    with listed_errors():
         new = dict(_assignment(change) for change in changes)
         change_case(path, case_id, lambda fields: {**fields, **new}, force=force)
     typer.echo(f"{case_id} changed in {shown(path)}: {', '.join(new)}")
@@ -156,7 +156,7 @@ def remove_command(
     from ragbench.datasets.testsets import load_testset
     from ragbench.datasets.testsets.edits import case_record, remove_case
 
-    with spoken_errors():
+    with listed_errors():
         found = case_record(load_testset(path), case_id)
         if not yes and not typer.confirm(f"Remove {case_id}: {printable(found['text'])}"):
             raise typer.Exit(1)
@@ -200,7 +200,7 @@ def _json_object(raw: bytes) -> dict[str, Any]:
     return parsed.value
 
 
-def _say_known(dataset: Dataset, category: str, query_type: str) -> None:
+def _print_known(dataset: Dataset, category: str, query_type: str) -> None:
     for what, wanted, known in (
         ("category", category, {case.category for case in dataset.cases}),
         ("type", query_type, {case.query_type for case in dataset.cases}),

@@ -14,8 +14,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from ragbench.cli.asking import AllowUnpriced, Concurrency, DryRun, MaxCost, NoCache, Offline, asking, say_models
-from ragbench.cli.speaking import shown
+from ragbench.cli.console import shown
+from ragbench.cli.llm_options import (
+    AllowUnpriced,
+    Concurrency,
+    DryRun,
+    MaxCost,
+    NoCache,
+    Offline,
+    llm_settings,
+    print_models,
+)
 from ragbench.errors import ConfigError, DataError, unknown
 
 if TYPE_CHECKING:
@@ -89,12 +98,13 @@ def eval_command(
     --output is given. Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline,
     2 nothing could be evaluated, 130 interrupted.
     """
-    from ragbench.cli.evaltable import error_console, say_answer, say_found, say_report
+    from ragbench.cli.eval_console import error_console, print_answer, print_found, print_report
 
-    with asking(max_cost, no_cache, offline, allow_unpriced) as settings:
+    with llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         from ragbench import llms
         from ragbench.evaluation import (
             answer_all,
+            ask_all,
             check_evaluation,
             check_gates_measured,
             check_perspectives,
@@ -106,7 +116,6 @@ def eval_command(
             select_categories,
             select_suite,
         )
-        from ragbench.evaluation.perspectives import judgements_of
         from ragbench.evaluation.schema import report_json
         from ragbench.metrics.safety import load_detector
         from ragbench.registry import load_measures
@@ -141,10 +150,8 @@ def eval_command(
         check_evaluation(data, chosen, aims, earlier, **options)
         if dry_run:
             with llms.dry_run() as plan:
-                answered = answer_all(data, system, attacks=attacks, settings=settings)
-                if judging:
-                    judgements_of(answered, judging, asked_for)
-            _say_dry_run(plan, judge)
+                ask_all(data, system, judge=judging, criteria=asked_for, attacks=attacks, settings=settings)
+            _print_dry_run(plan, judge)
             raise typer.Exit(0)
         scorer = load_detector(detector) if detector else None
         llms.check_servers(judging)
@@ -155,7 +162,7 @@ def eval_command(
             check_output(place, force=force)
             journal = _journal(place, force)
         start = time.perf_counter()
-        with _said_what_is_kept(journal, output):
+        with _continuation_hint(journal, output):
             answered = answer_all(
                 data, system, concurrency=concurrency, attacks=attacks, keep=journal or "", settings=settings
             )
@@ -181,9 +188,9 @@ def eval_command(
             typer.echo(report_json(report), nl=False)
         else:
             if query:
-                say_answer(report)
-            say_report(report, verbose=verbose)
-        found = say_found(report, list(data.qrels["query"]), console) if query else True
+                print_answer(report)
+            print_report(report, verbose=verbose)
+        found = print_found(report, list(data.qrels["query"]), console) if query else True
         if place is not None:
             both = "" if is_report_file(place) else "/report.html (also report.md, report.json)"
             typer.echo(f"Report: {shown(place)}{both}", err=as_json)
@@ -258,7 +265,7 @@ def _journal(place: Path, force: bool) -> Path:
 
 
 @contextmanager
-def _said_what_is_kept(journal: Path | None, output: str) -> Iterator[None]:
+def _continuation_hint(journal: Path | None, output: str) -> Iterator[None]:
     """How to continue from the answers that were kept, when something stops their coming."""
     try:
         yield
@@ -291,10 +298,10 @@ def _suited(name: str, suite: str) -> str:
     return name if suite == "full" else f"{name} ({suite})"
 
 
-def _say_dry_run(plan: llms.DryRun, judge: str) -> None:
+def _print_dry_run(plan: llms.DryRun, judge: str) -> None:
     for system, questions in plan.questions.items():
         typer.echo(f"{questions} questions would be sent to {system}; what that costs is not known here")
         if judge:
             typer.echo(f"{judge} would judge its answers, one request each")
     if plan.models or not plan.questions:
-        say_models(plan.models)
+        print_models(plan.models)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.speaking import clean_errors, shown
+from ragbench.cli.console import clean_errors, shown
 from ragbench.errors import ConfigError
 
 EXAMPLE = (

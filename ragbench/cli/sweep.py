@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragbench.cli.asking import AllowUnpriced, replies_mode, say_models
-from ragbench.cli.speaking import clean_errors, command, shown
+from ragbench.cli.console import clean_errors, command, shown
+from ragbench.cli.llm_options import AllowUnpriced, print_models, replies_mode
 
 if TYPE_CHECKING:
     from ragbench.sweep import SweepPlan, SweepResult
 
 _JOBS = typer.Option(min=1, help="Runs side by side; default: one per core, as far as memory allows.")
 _MAX_COST = typer.Option("--max-cost", min=0, help="US dollars that this sweep may cost in all; stops before.")
-
 _NO_FORK = typer.Option(
     "--no-fork", help="Start a fresh Python for each run instead of forking one that has imported what they need."
 )
+_GRID = "A grid file, a folder with a grid.toml, or quickstart (built in)."
 
 _MANY = 20  # differences of one configuration that are printed
 
 
 def sweep_command(
-    grid: Annotated[Path, typer.Argument(metavar="GRID.toml", help="The grid of configurations.")],
+    grid: Annotated[Path, typer.Argument(metavar="GRID", help=_GRID)] = Path("grid.toml"),
     jobs: Annotated[int | None, _JOBS] = None,
     force: Annotated[bool, typer.Option("--force", help="Run finished configurations again too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder that holds the sweep's folder.")] = Path("results"),
@@ -56,14 +56,14 @@ def sweep_command(
         options: dict[str, Any] = {"max_cost": max_cost, "allow_unpriced": allow_unpriced, "force": force, "out": out}
         options["replies"] = replies_mode(no_cache, offline)
         if dry_run:
-            _say_plan(plan(grid, **options), max_cost, offline)
+            _print_plan(plan(grid, **options), max_cost, offline)
             raise typer.Exit(0)
         result = sweep(grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, **options)
-    _say_result(result)
+    _print_result(result)
     raise typer.Exit(3 if result.stopped else 1 if result.failed else 0)
 
 
-def _say_result(result: SweepResult) -> None:
+def _print_result(result: SweepResult) -> None:
     for note in result.notes:
         typer.echo(f"Note: {note}")
     for name, error in result.failed.items():
@@ -88,13 +88,16 @@ def _say_result(result: SweepResult) -> None:
         typer.echo(f"Next:        {command('jupyter')} lab {shown(result.comparison or result.folder)}")
 
 
-def _say_plan(found: SweepPlan, max_cost: float | None, offline: bool) -> None:
+def _print_plan(found: SweepPlan, max_cost: float | None, offline: bool) -> None:
     for note in found.notes:
         typer.echo(f"Note: {note}")
     typer.echo(
         f"Notebooks: {len(found.to_run)} to run, {len(found.finished)} finished already, in {shown(found.folder)}"
     )
-    say_models(found.models)
+    for system, questions in found.questions.items():
+        typer.echo(f"{questions} questions would be sent to {system}; what that costs is not known here")
+    if found.models or not found.questions:
+        print_models(found.models)
     if any(one.to_send for one in found.models):
         if max_cost is not None:
             typer.echo(f"Maximum: ${max_cost:.2f}, of which ${found.spent:.4f} are spent")

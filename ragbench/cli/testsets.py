@@ -8,17 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragbench.cli.asking import (
-    AllowUnpriced,
-    Concurrency,
-    DryRun,
-    MaxCost,
-    Model,
-    NoCache,
-    Offline,
-    asking,
-    say_models,
-)
 from ragbench.cli.cases import (
     ADD_EXAMPLE,
     EDIT_EXAMPLE,
@@ -32,7 +21,18 @@ from ragbench.cli.cases import (
     remove_command,
     show_command,
 )
-from ragbench.cli.speaking import command, shown, spoken_errors
+from ragbench.cli.console import command, listed_errors, shown
+from ragbench.cli.llm_options import (
+    AllowUnpriced,
+    Concurrency,
+    DryRun,
+    MaxCost,
+    Model,
+    NoCache,
+    Offline,
+    llm_settings,
+    print_models,
+)
 
 if TYPE_CHECKING:
     from ragbench.generation.testsets import Draft
@@ -83,7 +83,7 @@ def generate_testset(
     from ragbench.datasets.writer import check_free
     from ragbench.generation import testsets
 
-    with asking(max_cost, no_cache, offline, allow_unpriced) as settings:
+    with llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         from ragbench import llms
 
         model, judge = llms.load_llm(llm, settings), llms.load_llm(checker, settings) if checker else None
@@ -98,12 +98,12 @@ def generate_testset(
         if dry_run:
             with llms.dry_run() as plan:
                 testsets.generate_drafts(data, sampled, model, checker=judge, per_chunk=per_chunk)
-            say_models(plan.models)
+            print_models(plan.models)
             raise typer.Exit(0)
         drafts = testsets.generate_drafts(
             data, sampled, model, checker=judge, per_chunk=per_chunk, concurrency=concurrency
         )
-        _say_drafts(drafts)
+        _print_drafts(drafts)
         about = testsets.identity(out, name=name, client=client)
         made = testsets.as_dataset(data, drafts, name=about["name"], split=split)
         parameters = {
@@ -115,7 +115,7 @@ def generate_testset(
     typer.echo(f"{len(made.cases)} questions in {shown(folder)}; every draft and its reason in drafts.jsonl")
     if failed:
         typer.echo(f"{failed} requests failed or could not be read; the first ones are named in drafts.jsonl", err=True)
-    run = f"{command('papermill')} notebooks/evaluate.ipynb out.ipynb -p dataset {shown(folder)}"
+    run = f"{command('ragbench')} eval --test-set {shown(folder)}"
     typer.echo(f"Next: read some of them, then {run}")
     raise typer.Exit(1 if failed else 0)
 
@@ -145,7 +145,7 @@ def convert_testset(
     from ragbench.datasets.corpus import load_corpus
     from ragbench.datasets.testsets import form_of, load_testset, save_testset, suffix_form
 
-    with spoken_errors():
+    with listed_errors():
         there = os.path.exists(Path(source).expanduser())
         wanted = form or suffix_form(target, form_of(source) if there else "")
         documents = load_corpus(corpus).corpus if corpus else None
@@ -170,7 +170,7 @@ def validate_command(path: TestSet) -> None:
     """
     from ragbench.datasets.testsets import form_of, load_testset, validate_testset
 
-    with spoken_errors():
+    with listed_errors():
         problems = validate_testset(path)
         for problem in problems:
             typer.echo(str(problem))
@@ -190,7 +190,7 @@ testset_app.command("edit", epilog=EDIT_EXAMPLE)(edit_command)
 testset_app.command("remove", epilog=REMOVE_EXAMPLE)(remove_command)
 
 
-def _say_drafts(drafts: Sequence[Draft]) -> None:
+def _print_drafts(drafts: Sequence[Draft]) -> None:
     from ragbench.generation.testsets import drafts_table
 
     for row in drafts_table(drafts).itertuples():

@@ -159,7 +159,7 @@ def unique_records(
         if key(value) in found:
             first = next(line for line, earlier in parsed(path, parse) if key(earlier) == key(value))
             raise DataError(
-                f"{path}, line {number}: {what} id {key(value)!r} stands on line {first} already; "
+                f"{path}, line {number}: {what} id {key(value)!r} is on line {first} already; "
                 "give each its own id, or remove one of the two"
             )
         found[key(value)] = value

@@ -1,4 +1,4 @@
-"""Gold answers and gold evidence that stand beside a BEIR folder: `answers.jsonl` and `questions.jsonl`.
+"""Gold answers and gold evidence in a BEIR folder: `answers.jsonl` and `questions.jsonl`.
 
 `answers.jsonl`, one object per query, in any of the shapes that public sets have::
 
@@ -10,7 +10,7 @@
 `questions.jsonl`: `{"_id", "corpus_id", "references": [{"content", "start_index", "end_index"}]}`.
 
 Offsets count characters of the document's `text`. They are moved into its `full_text` here, and every quote is
-compared with what stands at its place: evidence at the wrong place would make every span measure wrong, in silence.
+compared with the text at its place: misplaced evidence would make every span measure wrong without a sign.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ragbench.types import Case, Dataset, Document, Span
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What should stand in the `text` of a document from character `start` on."""
+    """What should be in the `text` of a document from character `start` on."""
 
     doc_id: str
     start: int
@@ -50,7 +50,7 @@ class Gold:
 
 
 GoldByQuery = dict[str, tuple[int, Gold]]
-"""query_id -> the line it stands on, what it says."""
+"""query_id -> its line, what it states."""
 
 _ANSWER_FIELDS = {"_id", "answer", "answers", "answerable", "is_impossible", "doc_id", "passage_ids", "sentences"}
 
@@ -102,7 +102,7 @@ def _by_query(path: Path, parse: Callable[[dict[str, Any]], Gold]) -> GoldByQuer
     for number, found in parsed(path, parse):
         if found.query_id in gold:
             raise DataError(
-                f"{path}, line {number}: query {found.query_id!r} stands on line {gold[found.query_id][0]} already; "
+                f"{path}, line {number}: query {found.query_id!r} is on line {gold[found.query_id][0]} already; "
                 "keep one of the two"
             )
         gold[found.query_id] = number, found
@@ -222,6 +222,6 @@ def _find(sentence: str, passages: Sequence[str], corpus: Mapping[str, Document]
 
 
 def _span(document: Document, start: int, length: int) -> Span:
-    """From characters of `text` to characters of `full_text`, where the title stands before."""
+    """From characters of `text` to characters of `full_text`, which begins with the title."""
     start += len(document.full_text) - len(document.text)
     return Span(document.doc_id, start, start + length)

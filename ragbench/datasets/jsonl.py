@@ -53,7 +53,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 json.dumps(record, ensure_ascii=False).encode()
         except UnicodeEncodeError as exc:
             raise DataError(
-                f"{path}, line {number}: a \\ud... escape names half of a character; write the character itself"
+                f"{path}, line {number}: a \\ud... escape is half of a surrogate pair; write the character itself"
             ) from exc
         except (ValueError, RecursionError) as exc:  # too many digits or too deep is no JSONDecodeError
             column = f" at column {exc.colno}" if isinstance(exc, json.JSONDecodeError) else ""

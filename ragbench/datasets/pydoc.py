@@ -1,13 +1,13 @@
 """The built-in default: the language reference that ships inside CPython, with questions of our own.
 
 The corpus is `pydoc_data.topics` (79 topics, about 0.5 MB), so there is nothing to download. The questions, graded
-documents, gold quotes, gold facts and reference answers are ours and stand in `pydoc_cases.jsonl` beside this file,
+documents, gold quotes, gold facts and reference answers are ours and are in `pydoc_cases.jsonl` next to this file,
 one JSON object per line:
 
     query_id, text, category, query_type      as in `Case`
     reference_answer                          one to three sentences, null where the topics hold no answer
     gold_facts                                [[fact, alias, ...], ...]
-    evidence                                  [{"doc_id": topic, "quote": text that stands in it}, ...]
+    evidence                                  [{"doc_id": topic, "quote": text that is in it}, ...]
     relevant                                  {topic: grade}; 3 = direct answer, 2 = much of it, 1 = related
     expected_outcome                          "success" or "no_results"
     absent                                    only with "no_results": words an answer would need and no topic has
@@ -36,13 +36,13 @@ def load_pydoc(split: str = "test", topics: Mapping[str, str] | None = None) -> 
 
     Six categories: factual_lookup, multi_hop, entity_specific, comparison, unanswerable, and temporal (in which release
     something changed, and how it was before). A quote is evidence
-    wherever it stands (the topic "with" is repeated inside "compound"); a topic that repeats it is graded at least as
+    wherever it is (the topic "with" is repeated inside "compound"); a topic that repeats it is graded at least as
     high as the one it was taken from, and a topic that holds every quote of a question has grade 3. Unanswerable
     questions have no evidence and an empty qrel.
 
-    `topics` (name -> text) stands in for those of this Python, to see what another edition does. Quotes that an
+    `topics` (name -> text) replaces those of this Python, to see what another edition does. Quotes that an
     edition does not contain are dropped with one `DataWarning`; the grades stay, so a question is never lost. White
-    space and the shape of quotation marks may differ between editions: a span covers what really stands there.
+    space and the shape of quotation marks may differ between editions: a span covers what is really there.
 
     >>> dataset = load_pydoc()
     >>> case = dataset.cases[0]
@@ -115,7 +115,7 @@ def _squeezed(text: str) -> str:
 
 
 class _Places:
-    """Where quotes stand in the corpus. Lines break differently in each topic that repeats a passage (also after a
+    """Where quotes are in the corpus. Lines break differently in each topic that repeats a passage (also after a
     hyphen, and in a table or list with other indentation), so that white space takes no part in the search."""
 
     def __init__(self, corpus: Mapping[str, Document]) -> None:

@@ -3,7 +3,7 @@
 All texts are our own. None of the inputs is among the sentences that `injection_score` was fitted to, but its errors
 on them were looked at once before more sentences were written: its figures here are a little kind. A good part of the
 harmless ones is full of alarming words. Persons, numbers and keys are invented,
-their checksums are valid. In the files "~~" stands inside keys, so that scanners of repositories stay calm; it is
+their checksums are valid. In the files "~~" is inside keys, so that scanners of repositories stay calm; it is
 removed when they are read.
 """
 

@@ -1,4 +1,4 @@
-"""Datasets to disk: a BEIR folder that `load_dataset` reads back, and reference answers beside one.
+"""Datasets to disk: a BEIR folder that `load_dataset` reads back, and reference answers in one.
 
 What a person wrote or changed is never replaced. A generated answer carries the digest of its own text, so a line whose
 text has another digest, or that has none, is a person's, and so is one with `"reviewed": true`.
@@ -260,7 +260,7 @@ def _answer_line(case: Case) -> dict[str, Any]:
 
 
 def _is_short_answer(case: Case) -> bool:
-    """Whether the gold facts are one with aliases, which answers.jsonl holds beside a reference answer."""
+    """Whether the gold facts are one with aliases, which answers.jsonl holds next to a reference answer."""
     if not case.reference_answer or len(case.gold_facts) != 1:
         return False
     (fact,) = case.gold_facts

@@ -51,7 +51,7 @@ def two_part_table(
         min_grade: the grade from which a document is relevant.
         share: of the ceiling, in (0, 1].
         support_threshold: in [0, 1]. The default, 0.5, is uncalibrated: where supported answers begin differs by the
-            kind of text. `ragbench.calibrate_threshold` finds yours: `Calibration.load("calibration.json").threshold`.
+            kind of text. `metrics.calibrate_threshold` finds yours: `Calibration.load("calibration.json").threshold`.
 
     Returns:
         query_id, question, relevant (their number), recall, ceiling, retrieval ("passed", "failed", "undecided"),

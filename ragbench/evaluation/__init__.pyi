@@ -1,9 +1,9 @@
 from .answering import Answered, answer_all
 from .calibrations import case_thresholds, load_calibrations, with_probabilities
 from .comparison import check_comparable, check_same, compare_reports
-from .costs import costs_of
+from .costs import cost_facts, costs_of
+from .engine import CRITERIA, ask_all, system_of
 from .evaluating import (
-    CRITERIA,
     check_evaluation,
     check_perspectives,
     evaluate,
@@ -20,6 +20,7 @@ from .parameters import (
     notebook_parameters,
     typed,
 )
+from .perspectives import texts_of
 from .provenance import environment, own_version
 from .result import Result, new_result
 from .results import Results, leaderboard
@@ -40,6 +41,7 @@ __all__ = [
     "Targets",
     "Timings",
     "answer_all",
+    "ask_all",
     "case_thresholds",
     "check_comparable",
     "check_evaluation",
@@ -52,6 +54,7 @@ __all__ = [
     "compare_reports",
     "config_name",
     "configuration",
+    "cost_facts",
     "costs_of",
     "environment",
     "evaluate",
@@ -71,6 +74,8 @@ __all__ = [
     "save",
     "select_categories",
     "select_suite",
+    "system_of",
+    "texts_of",
     "typed",
     "verdict",
     "with_probabilities",

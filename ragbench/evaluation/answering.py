@@ -18,6 +18,7 @@ from ragbench.progress import progress_bar
 from ragbench.retrievers import to_documents
 from ragbench.systems import (
     RETRIEVAL_ONLY,
+    FunctionSystem,
     Pipeline,
     RecordedSystem,
     ask,
@@ -27,8 +28,9 @@ from ragbench.systems import (
     match_passages,
 )
 from ragbench.systems.journal import AnswerJournal, JournaledSystem
+from ragbench.systems.loader import is_object_name, system_digest
 from ragbench.systems.questions import warn_of_failures
-from ragbench.types import Answer, Case, Chunk, Dataset, Run, System
+from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
 _HOPELESS = 3  # failures at the start
@@ -46,7 +48,12 @@ class Answered:
     passages, and `has_answers` whether the system answers at all or only retrieves. `latency` holds answers with their
     milliseconds per stage, measured with `concurrency` questions at a time (None: not known), `prompts` what a language
     model was sent, where that is known. `safety_answers` is sample_id -> answer to the safety inputs that the system
-    was asked. `system` describes in plain data what was asked.
+    was asked. `system` describes in plain data what was asked. `seconds` has what each stage took, `search_ms` what
+    one question alone waits for its chunks, where that is known; `depth` is how deep the ranking goes at most, and
+    `tokenizer` counts its tokens.
+
+    `ask_all` adds `judgements` (None: no judge was asked), `repeated` ones of some answers, and `ablations`, answers to
+    the same questions from other contexts, with theirs.
     """
 
     dataset: Dataset
@@ -63,6 +70,14 @@ class Answered:
     system: Mapping[str, Any]
     concurrency: int | None = None
     safety_answers: Mapping[str, Answer] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    search_ms: float | None = None
+    depth: int = 100
+    tokenizer: str = "minilm"
+    judgements: Sequence[Judgement] | None = None
+    repeated: Sequence[Judgement] = ()
+    ablations: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
+    ablation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
 
 
 def answer_all(
@@ -95,14 +110,17 @@ def answer_all(
         loaded = load_system(system, dataset, settings)
         try:
             if keep and not isinstance(keep, AnswerJournal):
-                keep = AnswerJournal(keep, _identity(loaded.name, system))
+                keep = AnswerJournal(keep, f"{loaded.name} {system_digest(str(system))[:12]}")
             return answer_all(dataset, loaded, concurrency=concurrency, timed=timed, attacks=attacks, keep=keep)
         finally:
-            if callable(close := getattr(loaded, "close", None)):
+            # an object of the user's module is the user's to close
+            mine = not is_object_name(str(system)) or isinstance(loaded, FunctionSystem)
+            if mine and callable(close := getattr(loaded, "close", None)):
                 close()
     if isinstance(system, Pipeline):
         answered = _pipeline(dataset, system, timed)
         return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
+    start = time.perf_counter()
     answers: Sequence[Answer]
     alone: Mapping[str, Answer] = {}
     if not isinstance(system, System):
@@ -120,6 +138,7 @@ def answer_all(
             asked = system
             alone = _ask_alone(lambda q, query: ask_one(asked, q, query, roles[q]), dataset, timed)
         answers = ask(system, dataset, concurrency=concurrency, known=alone)
+    asked_s = time.perf_counter() - start
     matched = match_passages(answers, dataset)
     ranking = {answer.query_id: _ranked(answer) for answer in matched.answers}
     asked_now = isinstance(system, System) and not isinstance(system, RecordedSystem)
@@ -138,15 +157,9 @@ def answer_all(
         concurrency=(1 if alone else concurrency) if asked_now else None,
         prompts={},
         system={**plain, "matched_passages": matched.counts},
+        seconds={"ask": asked_s},
     )
     return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
-
-
-def _identity(name: str, spec: str | Path) -> str:
-    """A system with its settings: its name, and a digest of the file that describes it."""
-    path = Path(spec).expanduser()
-    content = path.read_bytes() if path.is_file() else str(spec).encode()
-    return f"{name} {hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def _safety_answers(answered: Answered, system: System | Sequence[Answer], concurrency: int) -> dict[str, Answer]:
@@ -207,6 +220,10 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
             "chunks": len(system.chunks),
             "chunking": _chunking(system.chunks),
         },
+        seconds=dict(system.seconds),
+        search_ms=system.search_ms() if timed else None,
+        depth=system.depth,
+        tokenizer=system.tokenizer,
     )
 
 

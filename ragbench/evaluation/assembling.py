@@ -184,7 +184,9 @@ def counts_of(cases: Sequence[CaseResult], *, claimed: bool, judged: bool) -> di
 
 def evaluation_costs(answered: Answered, judgements: Sequence[Judgement]) -> tuple[Cost, ...]:
     """`costs_of`; the cost of a system that answers without reporting any tokens is unknown, not 0."""
-    costs = costs_of(answered.answers, judgements)
+    other = [one for arm, answers in answered.ablations.items() if arm != "actual" for one in answers]
+    again = [one for verdicts in answered.ablation_judgements.values() for one in verdicts]
+    costs = costs_of(answered.answers, [*judgements, *answered.repeated, *again], other)
     if _has_known_cost(answered) or not answered.answers or not answered.has_answers:
         return costs
     failed = sum(answer.failed for answer in answered.answers)

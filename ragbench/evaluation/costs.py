@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 
-from ragbench.evaluation.records import Cost
+from ragbench.evaluation.records import Cost, total_cost
 from ragbench.llms import cost_of
 from ragbench.types import Answer, Completion, Judgement
 
@@ -55,3 +56,27 @@ def costs_of(
 def replies_of(answers: Sequence[Answer]) -> list[Completion]:
     """The replies of language models that answers were made from."""
     return [answer.usage for answer in answers if answer.usage is not None]
+
+
+def waited_ms(answers: Sequence[Answer]) -> list[float]:
+    """Milliseconds of each reply of a language model that somebody waited for now."""
+    return [one.latency_ms["generate"] for one in answers if one.usage is not None and "generate" in one.latency_ms]
+
+
+def cost_facts(costs: Sequence[Cost], answers: Sequence[Answer]) -> dict[str, float | None]:
+    """What a configuration costs and how long a reply takes, as plain numbers for the facts of a result.
+
+    `cost_usd` is the sum of `costs`; `generator_cost_usd` and `judge_cost_usd` are two of its parts. Each is 0 without
+    a language model and None where a price is unknown. `generate_ms` is the median time of the replies that were waited
+    for, None where all came from the store.
+
+    >>> cost_facts([], [Answer("q1", "Yes.")])
+    {'cost_usd': 0.0, 'generator_cost_usd': 0.0, 'judge_cost_usd': 0.0, 'generate_ms': None}
+    """
+    waited = waited_ms(answers)
+    return {
+        "cost_usd": total_cost(costs),
+        "generator_cost_usd": total_cost(costs, "generator"),
+        "judge_cost_usd": total_cost(costs, "judge"),
+        "generate_ms": round(statistics.median(waited), 3) if waited else None,
+    }

@@ -13,7 +13,7 @@ from ragbench.datasets import load_dataset
 from ragbench.diagnosis import diagnose
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataError, unknown
-from ragbench.evaluation.answering import Answered, answer_all
+from ragbench.evaluation.answering import Answered
 from ragbench.evaluation.assembling import (
     advice_for,
     aimed,
@@ -44,6 +44,8 @@ from ragbench.evaluation.calibrations import (
 )
 from ragbench.evaluation.cases import OF_ANSWERS, decide
 from ragbench.evaluation.comparison import check_comparable, compare_reports
+from ragbench.evaluation.costs import cost_facts
+from ragbench.evaluation.engine import CRITERIA, ask_all
 from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.perspectives import (
     at_depths,
@@ -70,7 +72,7 @@ from ragbench.evaluation.records import (
     SampleResult,
     TestSet,
 )
-from ragbench.evaluation.result import Result, new_result
+from ragbench.evaluation.result import Result, name_of, new_result
 from ragbench.evaluation.safety import safety_results, system_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.llms import check_servers, load_llm
@@ -82,7 +84,7 @@ from ragbench.metrics.score_calibration import Calibration
 from ragbench.progress import progress_bar
 from ragbench.prompts import judge_prompts
 from ragbench.registry import KS, PERSPECTIVES, Measure, declaration, load_measures, perspective_of
-from ragbench.scoring import score_judgements, score_own
+from ragbench.scoring import score_ablations, score_judgements, score_own
 from ragbench.scoring.safety import WARN
 from ragbench.systems import FunctionSystem
 from ragbench.types import LLM, Answer, Dataset, Embedder, EmbedderLike, Judgement, LLMLike, System
@@ -93,8 +95,6 @@ if TYPE_CHECKING:
 CLAIMS = "claim_support"
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
 _MEASURED = tuple(name for name in PERSPECTIVES if name not in ("judge", "own", "overall"))
-CRITERIA = ("correctness", "faithfulness", "relevance")
-"""What a judge is asked about each answer, unless other criteria are named."""
 
 
 def evaluate(
@@ -177,7 +177,7 @@ def evaluate(
     if isinstance(detector, str):
         detector = load_detector(detector)
     start = time.perf_counter()
-    answered = answer_all(dataset, system, attacks="safety" in chosen)
+    answered = ask_all(dataset, system, judge=judge, criteria=_criteria(criteria, aims), attacks="safety" in chosen)
     asked = time.perf_counter() - start
     return result_of(
         answered, perspectives=chosen, targets=aims, embedder=embedder, support_model=support_model,
@@ -257,19 +257,21 @@ def result_of(
     support_model: str = "",
     detector: Callable[[str], float] | None = None,
     judge: str | LLM = "",
-    criteria: Sequence[str] = CRITERIA,
+    criteria: str | Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
     calibration: Given = (),
     measures: str | Iterable[str | Measure] = (),
     baseline: Report | None = None,
     name: str = "",
     settings: Mapping[str, Any] = MappingProxyType({}),
+    parameters: Mapping[str, Any] = MappingProxyType({}),
     seconds: Mapping[str, float] = MappingProxyType({}),
 ) -> Result:
-    """The result of answers that are there.
+    """The result of answers that are there, judged now where `ask_all` has not asked the judge already.
 
     Args:
         settings: further settings, kept with the others.
+        parameters: of the configuration, as in `new_result`; none keep the name of the system.
         seconds: of what was done before.
         The other arguments are those of `evaluate`.
     """
@@ -287,7 +289,7 @@ def result_of(
         aims = aims.without(name for name in aims.defaults if name.startswith("attack_"))
     frames: dict[str, pd.DataFrame] = {}
     states: list[Perspective] = []
-    taken: dict[str, float] = dict(seconds)
+    taken: dict[str, float] = {**seconds, **answered.seconds}
     figures: tuple[SafetyFigure, ...] = ()
     samples: tuple[SampleResult, ...] = ()
     rows: list[MeasureResult] = []
@@ -300,7 +302,8 @@ def result_of(
             reason = unmeasurable(one, answered, aims.named)
             if not reason:
                 if one == "judge":
-                    judgements = judgements_of(answered, judge, criteria)
+                    given = answered.judgements
+                    judgements = judgements_of(answered, judge, criteria) if given is None else list(given)
                     frames[one] = score_judgements(judgements)
                 else:
                     threshold = known[CLAIMS].threshold if CLAIMS in known else STRICT
@@ -351,10 +354,13 @@ def result_of(
     limit = known[CLAIMS].threshold if CLAIMS in known else STRICT
     model = support_model or "minilm"
     claims = claims_of(answered, list(dataset.queries), model, limit) if "groundedness" in measured else {}
+    if answered.ablations:
+        frames["ablations"] = score_ablations(dataset, answered.ablations, answered.ablation_judgements)
     costs = costs_by_case(answered, judgements)
     cases = cases_of(answered, scores_by_case(dataset, frames), decided, claims, judgements, costs)
+    spent = evaluation_costs(answered, judgements)
     report = Report(
-        name=name or f"{dataset.name}-{answered.system['name']}",
+        name=name or f"{name_of(dataset)}-{answered.system['name']}",
         test_set=_test_set(dataset),
         system=answered.system,
         settings={
@@ -374,7 +380,7 @@ def result_of(
         safety=figures,
         samples=samples,
         counts=counts_of(cases, claimed="groundedness" in measured, judged=bool(judgements)),
-        costs=evaluation_costs(answered, judgements),
+        costs=spent,
         chunks=chunk_statistics(answered),
         made=Made(_now(), taken, environment(), latency),
     )
@@ -383,19 +389,28 @@ def result_of(
         advice=advice_for(report, answered, wanted),
         comparison=None if baseline is None else compare_reports(baseline, report),
     )
-    return new_result(
+    filled = [frame for frame in frames.values() if len(frame)] or [frames["overall"]]
+    scores = pd.concat(filled, ignore_index=True)[["query_id", "measure", "value"]]
+    scores = scores[scores["query_id"].isin(dataset.queries)].reset_index(drop=True)
+    pipeline = answered.system.get("kind") == "Pipeline"
+    result = new_result(
         name=report.name,
-        parameters={"system": str(answered.system["name"])},
+        parameters=parameters or {"system": str(answered.system["name"])},
         dataset=dataset,
         run=answered.documents,
-        scores=report.scores,
+        scores=scores,
         answers=answered.answers,
         judgements=judgements,
         timings=taken,
-        facts={"chunks": len(answered.chunks)} if answered.system.get("kind") == "Pipeline" else {},
-        diagnosis=_diagnosed(answered, measured, judgements, report.scores, known),
+        facts={
+            **({"chunks": len(answered.chunks)} if pipeline else {}),
+            **({"search_ms": answered.search_ms} if answered.search_ms is not None else {}),
+            **cost_facts(spent, answered.answers),
+        },
+        diagnosis=_diagnosed(answered, measured, judgements, scores, known),
         verdicts=report,
     )
+    return replace(result, answered=answered)
 
 
 def _diagnosed(
@@ -412,15 +427,20 @@ def _diagnosed(
     held = {chunk.chunk_id for chunk in texts}
     run = {query: {one: score for one, score in found.items() if one in held}
            for query, found in answered.ranking.items()}  # fmt: skip
-    return diagnose(answered.dataset, run, answered.answers, judgements, scores, texts, calibrations=calibrations)
+    return diagnose(
+        answered.dataset, run, answered.answers, judgements, scores, texts,
+        depth=answered.depth, calibrations=calibrations,
+    )  # fmt: skip
 
 
-def _criteria(criteria: Sequence[str], targets: Targets) -> tuple[str, ...]:
+def _criteria(criteria: str | Sequence[str], targets: Targets) -> tuple[str, ...]:
     """The criteria of the judge: those given, and those of measures that the user named a target for.
 
     Raises:
         ConfigError: a criterion that does not exist.
     """
+    if isinstance(criteria, str):
+        criteria = [word for word in criteria.replace(" ", "").split(",") if word]
     named = [name.removeprefix("llm_") for name in targets.named if name.startswith("llm_")]
     for name in (*criteria, *named):
         if name not in judge_prompts.CRITERIA:
@@ -451,7 +471,7 @@ def _settings(
 
 def _test_set(dataset: Dataset) -> TestSet:
     return TestSet(
-        dataset.name, dataset.split, dataset.fingerprint, len(dataset.cases), len(dataset.corpus),
+        name_of(dataset), dataset.split, dataset.fingerprint, len(dataset.cases), len(dataset.corpus),
         len(dataset.safety_inputs), len(dataset.safety_outputs),
     )  # fmt: skip
 

@@ -108,6 +108,8 @@ def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = Mappi
     if result.verdicts is not None:
         texts[VERDICTS] = _verdicts_json(result.verdicts)
     _check_replaceable(folder)
+    if (folder / JOURNAL).is_file() and any(answer.failed for answer in result.answers):
+        texts[JOURNAL] = (folder / JOURNAL).read_text(encoding="utf-8")  # so that the same call asks for the rest
     folder.parent.mkdir(parents=True, exist_ok=True)
     with staged(folder) as new:
         new.mkdir()
@@ -130,7 +132,8 @@ def _verdicts(text: str, result: Result) -> Report:
     """The report that `_verdicts_json` wrote, completed from the answers and scores of the result."""
     fields = json.loads(text)
     given = {answer.query_id: answer for answer in result.answers}
-    scores: dict[str, dict[str, float | None]] = {query_id: {} for query_id in result.queries}
+    names = dict.fromkeys(result.scores["measure"])
+    scores: dict[str, dict[str, float | None]] = {query_id: dict.fromkeys(names) for query_id in result.queries}
     for query_id, name, value in result.scores.itertuples(index=False, name=None):
         scores[query_id][name] = None if math.isnan(value) else value
     cases = []

@@ -7,10 +7,11 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
-from ragbench.types import Answer, Judgement
+from ragbench.types import Answer, Completion, Judgement
 
 if TYPE_CHECKING:
     from ragbench.llms import Settings
@@ -18,8 +19,15 @@ if TYPE_CHECKING:
 WHERE = ("results_dir",)
 """Parameters that say where results go. They change no number, so they are no part of a configuration."""
 
+OF_PIPELINE = (
+    "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap", "tokenizer", "depth", "k", "llm", "prompt",
+    "max_context_tokens", "max_tokens", "temperature",
+)  # fmt: skip
+"""Parameters of ragbench's own pipeline; another `system` has none of them."""
+
 # Named in the readable part of a configuration's name, in this order, as far as a notebook has them.
-_READABLE = ("retriever", "reranker", "chunker", "chunk_size", "llm", "prompt")
+_READABLE = ("system", "retriever", "reranker", "chunker", "chunk_size", "llm", "prompt")
+_OF_ABLATIONS = ("oracle",)
 # The smallest value of each number.
 _LEAST = {
     "chunk_size": 1, "chunk_overlap": 0, "depth": 1, "k": 1, "max_queries": 0, "max_context_tokens": 0,
@@ -77,13 +85,30 @@ def notebook_parameters(**types: type) -> dict[str, Any]:
 def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters that make a configuration: all but those that only say where results go.
 
+    Where `system` is "" or the name of a retriever, the others describe ragbench's own pipeline; any other system has
+    no parameters of the pipeline.
+
     Raises:
         ConfigError: if a value is not plain data (text, number, truth value, list or table of such).
 
     >>> configuration({"chunk_size": 128, "results_dir": "results/mine"})
     {'chunk_size': 128}
+    >>> configuration({"chunk_size": 128, "retriever": "hybrid:minilm", "system": "bm25"})
+    {'chunk_size': 128, 'retriever': 'bm25'}
+    >>> configuration({"chunk_size": 128, "split": "test", "system": "my_service.toml"})
+    {'split': 'test', 'system': 'my_service.toml'}
+    >>> configuration({"chunk_size": 128, "measures": ""})
+    {'chunk_size': 128}
     """
     own = {key: value for key, value in parameters.items() if key not in WHERE}
+    if own.get("measures") == "":  # none of one's own: the configuration, and its name, of before there were any
+        del own["measures"]
+    system = own.get("system", "")
+    if "system" in own and is_pipeline(system):
+        own |= {"retriever": system} if system else {}
+        del own["system"]
+    elif system:
+        own = {key: value for key, value in own.items() if key not in (*OF_PIPELINE, *_OF_ABLATIONS)}
     for key, value in own.items():
         try:
             json.dumps(value, allow_nan=False)
@@ -94,6 +119,19 @@ def configuration(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return own
 
 
+def is_pipeline(system: Any) -> bool:
+    """Whether a `system` is ragbench's own pipeline: "", or the name of a retriever.
+
+    >>> [is_pipeline(one) for one in ("", "hybrid:wordllama", "service.toml", "answers.jsonl", "my_rag:answer")]
+    [True, True, False, False, False]
+    """
+    if not system:
+        return True
+    from ragbench.retrievers import RETRIEVERS
+
+    return str(system).partition(":")[0] in RETRIEVERS
+
+
 def config_name(parameters: Mapping[str, Any]) -> str:
     """A name that is readable, safe as a file name, and its own for each set of parameters.
 
@@ -102,10 +140,14 @@ def config_name(parameters: Mapping[str, Any]) -> str:
 
     >>> config_name({"retriever": "dense:minilm", "chunker": "fixed", "chunk_size": 128, "seed": 0})
     'dense-minilm-fixed-128-e00ec49f'
+    >>> config_name({"system": "services/notes.toml"})[:-8], config_name({"system": "my_rag:answer"})[:-8]
+    ('notes-', 'my-rag-answer-')
     """
     own = configuration(parameters)
     if re.search(r"\s", str(own.get("prompt", ""))):
         own["prompt"] = "own-prompt"  # its digest tells it from others
+    if "system" in own:
+        own["system"] = re.sub(r"\.(toml|jsonl)$", "", str(own["system"]))
     words = [_word(str(own[key])) for key in _READABLE if own.get(key) not in (None, "", "extractive", "cited")]
     readable = "-".join(word for word in words if word)[:80].strip("-.") or "run"
     canonical = json.dumps(configuration(parameters), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
@@ -120,14 +162,23 @@ def _word(value: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", text.lower()).strip("-.")
 
 
-def check_parameters(parameters: Mapping[str, Any], settings: Settings | None = None) -> None:
+def check_parameters(
+    parameters: Mapping[str, Any], settings: Settings | None = None, *, folder: str | Path = ""
+) -> None:
     """Refuse values that no run could use, as far as that can be told without running; for the names it knows.
 
-    Models must be such as may be asked under `settings`, by default those of the environment.
+    Models must be such as may be asked under `settings`, by default those of the environment. The files and modules of
+    a `system` are looked for in `folder`, by default the working directory.
 
     Raises:
         ConfigError: naming the parameter, its value and what was expected.
+        DataError: the recorded answers of a `system` cannot be read.
     """
+    parameters = configuration(parameters)
+    if system := parameters.get("system"):
+        from ragbench.systems.loader import check_system
+
+        check_system(system, folder=folder, settings=settings)
     if "chunker" in parameters:
         from ragbench.chunkers import check_chunker
 
@@ -152,6 +203,10 @@ def check_parameters(parameters: Mapping[str, Any], settings: Settings | None = 
         from ragbench.prompts.generation_prompts import check_prompt
 
         check_prompt(parameters["prompt"])
+    if parameters.get("measures"):
+        from ragbench.registry import load_measures
+
+        load_measures(parameters["measures"])
     if parameters.get("judge"):
         _check_judge(parameters, settings)
     for name, least in _LEAST.items():
@@ -164,15 +219,20 @@ def check_parameters(parameters: Mapping[str, Any], settings: Settings | None = 
         raise ConfigError(f"k is {parameters['k']} with depth {parameters['depth']}; k chunks must have been retrieved")
 
 
-def check_models(parameters: Mapping[str, Any], settings: Settings | None = None) -> None:
-    """Refuse models that cannot be asked here and now, before any document is read.
+def check_models(parameters: Mapping[str, Any], settings: Settings | None = None, *, folder: str | Path = "") -> None:
+    """Refuse models and services that cannot be asked here and now, before any document is read.
 
     Raises:
         ConfigError, ModelError: as `ragbench.llms.check_servers`.
     """
     from ragbench.llms import check_servers
 
+    parameters = configuration(parameters)
     check_servers(*(str(parameters.get(name, "")) for name in ("llm", "judge")), settings=settings)
+    if system := parameters.get("system"):
+        from ragbench.systems.loader import check_system
+
+        check_system(system, folder=folder, settings=settings, reachable=True)
 
 
 def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = ()) -> None:
@@ -183,8 +243,8 @@ def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = 
     Raises:
         ModelError: with the reason of the first failure.
     """
-    requests = {
-        "answers": [one.usage for one in answers if one.usage],
+    requests: dict[str, Sequence[Completion | Answer]] = {
+        "answers": [one.usage for one in answers if one.usage] or answers,
         "verdicts": [one for judgement in judgements for one in judgement.usage],
     }
     for what, asked in requests.items():

@@ -94,14 +94,16 @@ def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame
     if answered.chunks and any(case.evidence for case in dataset.cases):
         known = {chunk.chunk_id for chunk in answered.chunks}
         held = {query: {i: s for i, s in found.items() if i in known} for query, found in answered.ranking.items()}
-        usual = score_spans(dataset, held, answered.chunks)
+        usual = score_spans(dataset, held, answered.chunks, tokenizer=answered.tokenizer)
         usual = usual[usual["measure"].isin(named) | ~usual["measure"].str.fullmatch(_OTHER_DEPTHS)]
         frames.append(usual)
         if more := [name for name in named if _SPAN.match(name) and name not in set(usual["measure"])]:
             # on their own: span_recall_auc depends on the budgets
             depths = {end: sorted({int(m[1]) for name in more if (m := _SPAN.match(name)) and m[2] == end})
                       for end in ("", "tok")}  # fmt: skip
-            extra = score_spans(dataset, held, answered.chunks, ks=depths[""], budgets=depths["tok"])
+            extra = score_spans(
+                dataset, held, answered.chunks, ks=depths[""], budgets=depths["tok"], tokenizer=answered.tokenizer
+            )
             frames.append(extra[extra["measure"].isin(more)])
     return pd.concat(frames, ignore_index=True)
 
@@ -136,7 +138,8 @@ def chunk_statistics(answered: Answered) -> dict[str, float]:
     if answered.system.get("kind") != "Pipeline" or not answered.chunks:
         return {}
     chosen = set(list(dict.fromkeys(c.doc_id for c in answered.chunks))[:: -(-len(answered.chunks) // _MANY_CHUNKS)])
-    table = score_chunks(answered.dataset, [chunk for chunk in answered.chunks if chunk.doc_id in chosen])
+    own = [chunk for chunk in answered.chunks if chunk.doc_id in chosen]
+    table = score_chunks(answered.dataset, own, tokenizer=answered.tokenizer)
     found = dict(zip(table["measure"], table["value"], strict=True))
     return {"chunks": len(answered.chunks), **{n: float(v) for n, v in found.items() if n != "chunks" and v == v}}
 

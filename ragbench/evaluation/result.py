@@ -22,6 +22,8 @@ from ragbench.types import Answer, Dataset, Judgement, Run
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ragbench.evaluation.answering import Answered
+
 
 @dataclass(frozen=True, eq=False)
 class Result:
@@ -31,7 +33,8 @@ class Result:
     (query_id -> text), "facts" (such as "chunks", their number) and "environment". `run` ranks documents. `scores` has
     the columns query_id, measure, value (NaN = unscored). `timings` holds seconds per stage. `diagnosis` has a row per
     question with its first cause of failure (see `ragbench.diagnose`). `verdicts` is what the evaluation decided:
-    targets, passed questions and why not, safety samples; None where only scores were computed.
+    targets, passed questions and why not, safety samples; None where only scores were computed. `answered` is what
+    the system gave with what it was made from (such as its chunks); None in a result that was loaded.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Result:
     timings: Mapping[str, float] = field(default_factory=dict)
     diagnosis: pd.DataFrame | None = None
     verdicts: Report | None = None
+    answered: Answered | None = None
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -133,8 +137,7 @@ def new_result(
     config = {
         "parameters": configuration(parameters),
         "dataset": {
-            # A folder is known by its last part: where it is on this machine concerns no reader.
-            "name": Path(dataset.name).name if Path(dataset.name).is_absolute() else dataset.name,
+            "name": name_of(dataset),
             "split": dataset.split,
             "fingerprint": dataset.fingerprint,
         },
@@ -144,6 +147,11 @@ def new_result(
     }  # fmt: skip
     seconds = timings.seconds if isinstance(timings, Timings) else dict(timings or {})
     return Result(name, config, run, scores, tuple(answers), tuple(judgements), seconds, diagnosis, verdicts)
+
+
+def name_of(dataset: Dataset) -> str:
+    """A folder is known by its last part: where it is on this machine concerns no reader."""
+    return Path(dataset.name).name if Path(dataset.name).is_absolute() else dataset.name
 
 
 def _report_of_scores(result: Result) -> Report:

@@ -207,6 +207,9 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     identity = configurations(results).set_index("name").to_dict("index")
     rows = [{"name": result.name, **identity[result.name], **_standing(result, main)} for result in results]
     table = pd.DataFrame(rows)
+    # what one system shows another may not: a service without passages has no score of evidence
+    counts = [str(name) for name in table if str(name).endswith("_n")]
+    table[counts] = table[counts].fillna(f"0/{len(results[0].queries)}")
     for column, name in (("rank_equal_k", "span_recall@5"), ("rank_equal_budget", "span_recall@500tok")):
         if name in table:
             table[column] = table[name].round(12).rank(ascending=False, method="min").astype("Int64")

@@ -159,7 +159,7 @@ class Claude:
 
 
 def _basic(user: str, password: str) -> dict[str, str]:
-    """The header that a user and a password in an address stand for; none without them."""
+    """The header for a user and a password in an address; none without them."""
     if not user and not password:
         return {}
     pair = f"{unquote(user)}:{password}".encode()

@@ -1,4 +1,4 @@
-"""Many prompts at once, in order, without losing anything: the one place where requests wait beside each other."""
+"""Many prompts at once, in order, without losing anything: the one place where requests run concurrently."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def generate_many(
     What the reply store has is taken from there; up to `concurrency` other requests are on their way at once. A server
     that asks to wait (429, 503, 529, with or without Retry-After) is waited for. A request that fails for good becomes
     a completion with an empty text and the reason in `error`, and the others go on; when the reason concerns them all
-    (wrong key, no such model, nobody listening, budget spent), the rest is not sent and carries the same reason.
+    (wrong key, no such model, no server, budget spent), the rest is not sent and carries the same reason.
     Identical prompts are sent once. `samples` numbers each prompt's repetition (default: all 0). `timeout_s` bounds
     each try of a request. After two seconds a progress bar appears, with `label` before it.
 
@@ -110,7 +110,7 @@ def _asked(prompts: Sequence[str], samples: Sequence[int] | None, concurrency: i
 
 
 def _repeated(completion: Completion) -> Completion:
-    """The same completion for a second prompt of the same text: nobody waited for it again, and nobody paid."""
+    """The same completion for a second prompt of the same text: it took no time and cost nothing."""
     return completion if completion.error is not None else replace(completion, cached=True, latency_s=0.0)
 
 

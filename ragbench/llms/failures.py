@@ -63,7 +63,7 @@ def refused(name: str, status: int, body: str, headers: Mapping[str, str], hints
         )
     if status in _BUSY or status in (408, 409) or (status >= 500 and status != 501):
         wait_s = _retry_after(headers.get("retry-after"))
-        # Who is told how long to wait may have to wait many times: others stand in the same queue.
+        # Who is told how long to wait may have to wait many times: others are in the same queue.
         tries = 5 if status not in _BUSY else 8 if wait_s is None else 30
         kinds = {429: FailureKind.RATE_LIMITED, 408: FailureKind.TIMEOUT, 409: FailureKind.REFUSED}
         kind = kinds.get(status, FailureKind.SERVER_ERROR)

@@ -42,7 +42,7 @@ class Response(NamedTuple):
 class Transport:
     """A client of one server; threads may share it. `close` ends its connections, as does the end of its use.
 
-    Redirects are not followed: headers must not go where nobody sent them.
+    Redirects are not followed: headers must not go to another server.
     """
 
     def __init__(

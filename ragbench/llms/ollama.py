@@ -56,7 +56,7 @@ class Ollama:
         return Reply(message["content"], str(body.get("model", self._model)), read, written, latency_s, finish)
 
     def _context_for(self, request: Request) -> int:
-        """Ollama cuts a prompt that does not fit, without a word, so the window is asked for by the prompt's size.
+        """Ollama cuts a prompt that does not fit, without an error, so the window is asked for by the prompt's size.
 
         It only ever grows, in powers of two, because each change loads the model anew. Three bytes per token is on the
         safe side for prose in any script.

@@ -145,7 +145,7 @@ class StoredLLM:
 
     def _claimed(self, request: Request, timeout_s: float, stop: threading.Event) -> Completion:
         with replies.claim(request.key, stop):
-            stored = replies.lookup(request)  # somebody may have had it while we waited
+            stored = replies.lookup(request)  # another process may have had it while we waited
             if stored is not None:
                 return self._completion(stored, cached=True)
             if self._store_is_broken:

@@ -14,7 +14,6 @@ from ragbench.plots.drawing import (
     BLACK,
     BLUE,
     GREEN,
-    GREY,
     ORANGE,
     PURPLE,
     SKY,
@@ -49,9 +48,7 @@ __all__ = [
     "plot_categories",
     "plot_causes",
     "plot_ceilings",
-    "plot_chunk_sizes",
     "plot_judge_audit",
-    "plot_questions",
     "plot_span_coverage",
     "styles",
 ]
@@ -122,11 +119,6 @@ def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
     mean, low, high = (rows[name].to_numpy(dtype=float, na_value=np.nan) for name in ("mean", "ci_low", "ci_high"))
     # Equal numbers may differ in their last bit, and matplotlib refuses a whisker shorter than nothing.
     return [np.nan_to_num(mean - low).clip(min=0.0), np.nan_to_num(high - mean).clip(min=0.0)]
-
-
-def _shorten(text: str, width: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
 def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: str = "") -> Figure:
@@ -238,28 +230,6 @@ def plot_span_coverage(
     return figure
 
 
-def plot_questions(table: pd.DataFrame, measure: str, *, retriever: str = "") -> Figure:
-    """The worst and the best questions by one measure, as lollipops with the question beside them.
-
-    Args:
-        table: question, value, first_relevant_rank (None = not retrieved), worst first.
-        measure: the name of the value, for the axis.
-        retriever: gives the marks their colour.
-    """
-    rows = table.iloc[::-1].reset_index(drop=True)
-    figure, axes = new_axes(10, 1 + 0.34 * max(len(rows), 1))
-    axes.hlines(rows.index, 0, rows["value"], color=GREY, linewidth=1)
-    axes.plot(rows["value"], rows.index, "o", color=colour_of(retriever), markersize=7)
-    for y, row in enumerate(rows.to_dict("records")):
-        first = row["first_relevant_rank"]
-        rank = "none found" if first is None else f"first at rank {first}"
-        axes.text(row["value"] + 0.015, y, rank, va="center", fontsize=8, color="#444444")
-    axes.set_yticks(rows.index, [_shorten(question, 70) for question in rows["question"]], fontsize=8)
-    axes.set(xlim=(-0.01, 1.2), xticks=[0, 0.25, 0.5, 0.75, 1], xlabel=measure)
-    axes.set_title("Worst questions (top) to best (bottom)", loc="left")
-    return figure
-
-
 def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title: str = "") -> Figure:
     """Evidence recall against the context budget, a line for each configuration.
 
@@ -294,15 +264,4 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
     axes.grid(axis="y", alpha=0.3)
     axes.set_title(title or "Evidence recall at an equal context budget", loc="left")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
-    return figure
-
-
-def plot_chunk_sizes(sizes: Sequence[int], size: int, *, retriever: str = "") -> Figure:
-    """How long the chunks are, in tokens, beside the size that was asked for."""
-    figure, axes = new_axes(8, 2.8)
-    axes.hist(sizes, bins=min(40, max(len(set(sizes)), 1)), color=colour_of(retriever), alpha=0.6)
-    axes.axvline(size, color=VERMILLION, linestyle="--", label=f"asked for: {size}")
-    axes.set(xlabel="tokens per chunk", ylabel="chunks", title="")
-    axes.set_title(f"{len(sizes):,} chunks", loc="left")
-    axes.legend(frameon=False)
     return figure

@@ -1,4 +1,5 @@
 from .configuration import (
+    MAIN,
     answer_table,
     budget_curve,
     busiest_document,
@@ -6,7 +7,6 @@ from .configuration import (
     chunk_tokens,
     dataset_table,
     findings,
-    question_table,
 )
 from .decisions import (
     COSTS,
@@ -41,7 +41,6 @@ from .models import (
     answer_measure,
     answer_scores,
     cost_table,
-    generation_facts,
     generation_table,
     invented_table,
     unscored_table,
@@ -58,6 +57,7 @@ from .sweep import (
 
 __all__ = [
     "COSTS",
+    "MAIN",
     "PARTS",
     "Explorer",
     "agreement_table",
@@ -80,7 +80,6 @@ __all__ = [
     "failure_details",
     "findings",
     "gap_table",
-    "generation_facts",
     "generation_table",
     "invented_table",
     "judge_findings",
@@ -91,7 +90,6 @@ __all__ = [
     "order_changes",
     "perspective_table",
     "plain",
-    "question_table",
     "reference_findings",
     "reference_table",
     "topic_points",

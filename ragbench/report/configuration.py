@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ragbench.evaluation.results import only
-from ragbench.metrics.retrieval import ranking
-from ragbench.registry import higher_is_better
+from ragbench.diagnosis import CORRECTNESS, count_causes
+from ragbench.evaluation import Result
+from ragbench.evaluation.results import main_measure, only
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
-from ragbench.types import Answer, Chunk, Dataset, Run
+from ragbench.types import Answer, Chunk, Dataset
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+MAIN = (
+    "pass_rate", "nDCG@10", "R@10", "span_recall_auc", "span_recall@500tok", "claim_support", "answered",
+    "semantic_similarity", "gold_fact_coverage", "llm_correctness", "llm_faithfulness",
+)  # fmt: skip
+"""What is shown first of one configuration, as far as it was measured."""
 
 
 def dataset_table(dataset: Dataset) -> pd.DataFrame:
@@ -71,45 +78,6 @@ def category_table(dataset: Dataset, scores: pd.DataFrame, measure: str) -> pd.D
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
 
 
-def question_table(
-    dataset: Dataset, run: Run, scores: pd.DataFrame, measure: str, *, worst: int = 6, best: int = 2
-) -> pd.DataFrame:
-    """The worst and the best questions by one measure, with what was wanted and what was retrieved.
-
-    Returns:
-        query_id, category, question, value, first_relevant_rank (None = nowhere in the run), relevant (documents
-        with their grade), retrieved (the first three, ranked as they were scored), worst first; equal values in the
-        order of the dataset.
-    """
-    import pandas as pd
-
-    case_of = {case.query_id: case for case in dataset.cases}
-    order = {query_id: i for i, query_id in enumerate(case_of)}
-    own = only(scores, measure).dropna(subset="value")
-    own = own.assign(order=own["query_id"].map(order))
-    own = own.sort_values(["value", "order"], ascending=[higher_is_better(measure), True])
-    chosen = own if len(own) <= worst + best else pd.concat([own.head(worst), own.tail(best)])
-    rows = []
-    for query_id, value in zip(chosen["query_id"], chosen["value"], strict=True):
-        found = ranking(run.get(query_id, {}))
-        judged = dataset.qrels.get(query_id, {})
-        rows.append(
-            {
-                "query_id": query_id,
-                "category": case_of[query_id].category,
-                "question": case_of[query_id].text,
-                "value": float(value),
-                "first_relevant_rank": next((i for i, d in enumerate(found, 1) if judged.get(d, 0) > 0), None),
-                "relevant": _graded(judged),
-                "retrieved": ", ".join(found[:3]) or "nothing",
-            }
-        )
-    columns = ["query_id", "category", "question", "value", "first_relevant_rank", "relevant", "retrieved"]
-    # An object column: pandas would turn "nowhere" into NaN and ranks into floats.
-    ranks = pd.Series([row["first_relevant_rank"] for row in rows], dtype=object)
-    return pd.DataFrame(rows, columns=columns).assign(first_relevant_rank=ranks)
-
-
 def answer_table(dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame, *, rows: int = 8) -> pd.DataFrame:
     """Answers beside their references, the least similar first; what could not be scored is left out.
 
@@ -162,53 +130,49 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns="measure").sort_values("budget", ignore_index=True)
 
 
-def _graded(judged: Mapping[str, int]) -> str:
-    relevant = sorted((doc_id for doc_id in judged if judged[doc_id] > 0), key=lambda d: (-judged[d], d))
-    return ", ".join(f"{doc_id} ({judged[doc_id]})" for doc_id in relevant)
-
-
-def findings(
-    dataset: Dataset, summary: pd.DataFrame, categories: pd.DataFrame, questions: pd.DataFrame, measure: str
-) -> list[str]:
-    """What a reader may take home from one configuration, in sentences computed from its tables.
+def findings(result: Result, summary: pd.DataFrame) -> list[str]:
+    """What one configuration has shown, in sentences computed from its result: verdict, figures, causes, what to do.
 
     Args:
-        dataset: for its size.
-        summary: as from `summarise`.
-        categories: as from `category_table`.
-        questions: as from `question_table`.
-        measure: what the last two are about.
+        result: from `evaluate`.
+        summary: of its scores, as from `summarise`.
     """
-    of = {row["measure"]: row for row in summary.to_dict("records")}
-    own = of[measure]
-    if not own["n_scored"]:
-        return [f"No question could be scored by {measure}: the dataset has no judgements for them."]
-    interval = f" [{own['ci_low']:.3f}, {own['ci_high']:.3f}]" if own["n_scored"] > 1 else ""
-    said = [
-        f"{measure} is {own['mean']:.3f}{interval} over {own['n_scored']} of {own['n']} questions and "
-        f"{len(dataset.corpus):,} documents."
-    ]
-    if len(categories) > 1:
-        bottom, *_, top = categories.sort_values("mean", kind="stable").to_dict("records")
-        known = bottom["n_scored"] > 1 and top["n_scored"] > 1
-        apart = "do not touch" if known and bottom["ci_high"] < top["ci_low"] else "overlap"
-        said.append(
-            f"Strongest on {top['category'] or 'no category'} ({top['mean']:.3f}), weakest on "
-            f"{bottom['category'] or 'no category'} ({bottom['mean']:.3f})"
-            + (f"; their intervals {apart}." if known else "; too few questions for an interval.")
-        )
-    if {"span_recall@5", "span_recall@500tok"} <= set(of):
-        said.append(
-            f"Of the gold evidence {of['span_recall@5']['mean']:.0%} stands in the best 5 chunks and "
+    of: dict[str, Mapping[Any, Any]] = {row["measure"]: row for row in summary.to_dict("records") if row["n_scored"]}
+    test_set, lines = result.report.test_set, []
+    if "pass_rate" in of:
+        passed = round(of["pass_rate"]["mean"] * of["pass_rate"]["n_scored"])
+        lines.append(f"**{passed} of {of['pass_rate']['n_scored']} questions passed**: {_interval(of, 'pass_rate')}.")
+    missed = [row for row in result.report.measures if row.verdict == "missed"]
+    if missed:
+        shown = ", ".join(f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4])
+        lines.append(f"{len(missed)} targets are missed: {shown}{' ...' if len(missed) > 4 else ''}.")
+    main = main_measure(result.scores)
+    about = f"over {test_set.questions} questions and {test_set.documents:,} documents"
+    shown = ", ".join(_interval(of, name) for name in dict.fromkeys((main, "nDCG@10", "R@10")) if name in of)
+    lines.append(f"Retrieval: {shown} {about}." if shown else f"Retrieval could not be scored {about}.")
+    if {"span_recall@5", "span_recall@500tok"} <= of.keys():
+        lines.append(
+            f"Of the gold evidence {of['span_recall@5']['mean']:.0%} is in the best 5 chunks and "
             f"{of['span_recall@500tok']['mean']:.0%} in the best 500 tokens."
         )
-    if len(questions) and questions.iloc[0]["value"] < 0.5:
-        row = questions.iloc[0]
-        if not row["relevant"]:
-            where = "no document is judged relevant, so no system can score"
-        elif row["first_relevant_rank"] is None:
-            where = "its first relevant document is not retrieved at all"
-        else:
-            where = f"its first relevant document stands at rank {row['first_relevant_rank']}"
-        said.append(f"Worst question: {row['query_id']} ({row['question']}): {where}.")
-    return said
+    answer = next((name for name in CORRECTNESS if name in of), "")
+    if shown := ", ".join(_interval(of, name) for name in (answer, "claim_support", "answered") if name in of):
+        lines.append(f"Answers: {shown}.")
+    if missing := [f"{one.name} ({one.reason})" for one in result.report.perspectives if not one.measured]:
+        lines.append(f"Not measured: {', '.join(missing)}.")
+    if result.diagnosis is not None and result.diagnosis["failed"].any():
+        causes = count_causes(result.diagnosis)
+        causes = causes[causes["questions"] > 0].sort_values("questions", ascending=False, kind="stable")
+        parts = ", ".join(f"{row['questions']} {row['meaning']}" for row in causes.head(3).to_dict("records"))
+        lines.append(f"{int(result.diagnosis['failed'].sum())} questions failed, first of all: {parts}.")
+    advice = next(iter(result.report.advice), None)
+    lines.append(f"**Next:** {advice.action}." if advice else "**Next:** read the worst questions below.")
+    return lines
+
+
+def _interval(of: Mapping[str, Mapping[Any, Any]], name: str) -> str:
+    """A measure with its mean, its interval and, where some questions have no value, how many have one."""
+    row = of[name]
+    interval = f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if row["n_scored"] > 1 else ""
+    partly = f" ({row['n_scored']} scored)" if row["n_scored"] < row["n"] else ""
+    return f"{name} {row['mean']:.3f}{interval}{partly}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragbench.diagnosis import CAUSES, CORRECTNESS, by_severity
@@ -21,15 +23,35 @@ PARTS = ("answered", "retrieval", "chunking", "generation")
 def worst_failures(diagnosis: pd.DataFrame, *, rows: int = 10, notebook: str = "") -> pd.DataFrame:
     """The failed questions, the worst first (see `by_severity`): place, question, cause in words, evidence, test.
 
-    `place` is a Markdown link to the heading that `failure_details` gives the question in `notebook`, "" for the one
-    that shows the table.
+    `place` is a Markdown link to the heading that `failure_details` gives the question in the notebook that shows the
+    table or, with the path of another, executed `notebook`, to the cell there that shows the question.
     """
     failed = by_severity(diagnosis).head(rows)
+    anchors = _anchors(Path(notebook)) if notebook else {}
+    places = [f"#{_heading(query_id)}" for query_id in failed["query_id"]]
+    if notebook:
+        places = [f"{Path(notebook).name}{anchors.get(place[1:], '')}" for place in places]
     table = failed.assign(
-        place=[f"[{plain(str(query_id))}]({notebook}#{_heading(query_id)})" for query_id in failed["query_id"]],
+        place=[f"[{plain(str(own))}]({place})" for own, place in zip(failed["query_id"], places, strict=True)],
         cause=failed["cause"].map(CAUSES),
     )
     return table[["place", "question", "cause", "evidence", "test"]].reset_index(drop=True)
+
+
+def _anchors(notebook: Path) -> dict[str, str]:
+    """Heading -> fragment of the cell that shows it. JupyterLab finds headings in outputs only in a notebook that is
+    open already, cells always; nbconvert gives cells the same anchors."""
+    try:
+        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return {
+        line.removeprefix("#### ").strip(): f"#cell-id={cell['id']}"
+        for cell in cells
+        for output in cell.get("outputs", ())
+        for line in "".join(output.get("data", {}).get("text/markdown", "")).splitlines()
+        if line.startswith("#### ") and "id" in cell
+    }
 
 
 def as_markdown(table: pd.DataFrame) -> str:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.evaluation.costs import costs_of, replies_of
+from ragbench.evaluation.costs import costs_of, replies_of, waited_ms
 from ragbench.evaluation.records import Cost, total_cost
 from ragbench.evaluation.results import ANSWER_MEASURES
 from ragbench.judges import agreement
@@ -32,7 +32,7 @@ def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
         return pd.DataFrame([("language model", "none was asked")], columns=["what", "value"])
     usd = total_cost(costs_of(answers))
     cached, failed = sum(reply.cached for reply in replies), sum(reply.error is not None for reply in replies)
-    waited = _waited(answers)
+    waited = waited_ms(answers)
     rows = [
         ("language model", ", ".join(sorted({reply.model for reply in replies}))),
         ("requests", f"{len(replies):,}, of which {failed:,} failed"),
@@ -60,28 +60,6 @@ def cost_table(costs: Sequence[Cost], n_queries: int) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(cost_rows(costs, n_queries), columns=list(COST_HEADS))
-
-
-def generation_facts(
-    answers: Sequence[Answer], judgements: Sequence[Judgement] = (), ablations: Sequence[Answer] = ()
-) -> dict[str, float | None]:
-    """What a configuration costs and how long a reply takes, as plain numbers for the facts of a result.
-
-    `cost_usd` is the sum of all parts of `costs_of`; `generator_cost_usd` and `judge_cost_usd` are two of them. Each is
-    0 without a language model and None where a price is unknown. `generate_ms` is the median time of the replies that
-    were waited for, None where all came from the store.
-
-    >>> generation_facts([Answer("q1", "Yes.")])
-    {'cost_usd': 0.0, 'generator_cost_usd': 0.0, 'judge_cost_usd': 0.0, 'generate_ms': None}
-    """
-    costs = costs_of(answers, judgements, ablations)
-    waited = _waited(answers)
-    return {
-        "cost_usd": total_cost(costs),
-        "generator_cost_usd": total_cost(costs, "generator"),
-        "judge_cost_usd": total_cost(costs, "judge"),
-        "generate_ms": round(statistics.median(waited), 3) if waited else None,
-    }
 
 
 def invented_table(judgements: Sequence[Judgement], questions: Mapping[str, str]) -> pd.DataFrame:
@@ -157,7 +135,3 @@ def answer_measure(board: pd.DataFrame) -> str:
         if name in board and board[name].notna().any():
             return name
     return "semantic_similarity"
-
-
-def _waited(answers: Sequence[Answer]) -> list[float]:
-    return sorted(answer.latency_ms["generate"] for answer in answers if "generate" in answer.latency_ms)

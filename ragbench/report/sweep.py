@@ -97,7 +97,7 @@ def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -
 def conclusion(
     results: Sequence[Result], comparison: pd.DataFrame, baseline: str, measure: str, *, seed: int = 0
 ) -> list[str]:
-    """The key findings of a sweep, in sentences that the data supports: the decision first, the next step last.
+    """The key findings of a sweep, in sentences that the data supports: the decision first.
 
     Args:
         results: the configurations.
@@ -136,7 +136,7 @@ def conclusion(
         found.append(f"The runner-up, {label[second]}, and it have too few scored questions in common: {pair['n']}.")
     # The best of many was chosen for its score, luck included: queries that did not choose it say what it is worth.
     shown = {label[name] if list(label).count(label[name]) == 1 else name: by_name[name].scores for name in order}
-    found.append(f"**Held out:** {held_out(shown, measure=measure, seed=seed).sentence}")
+    held = f"**Held out:** {held_out(shown, measure=measure, seed=seed).sentence}"
     undecided = bool(pd.isna(pair["p_value"]) or pair["p_value"] >= ALPHA)
     other = label[second] if undecided else ""
     better = own is not None and own["p_adjusted"] < ALPHA
@@ -146,12 +146,8 @@ def conclusion(
     elif better:
         decision = f"{label[best]} is better than the baseline, {label[baseline]}"
         decision += f"; {other} cannot be distinguished from it." if other else ", and than every other configuration."
-    return [
-        f"**Decision:** {decision}",
-        *found,
-        f"**Next:** {_next_step(by_name[best], label[best], other)}",
-        *_machines(results),
-    ]
+    next_step = f"**Next:** {_next_step(by_name[best], label[best], other)}"
+    return [f"**Decision:** {decision}", *found, next_step, held, *_machines(results)]
 
 
 ALPHA = 0.05

@@ -1,8 +1,7 @@
 from .ablations import score_ablations
 from .answers import abstention_table, score_answers
 from .chunks import score_chunks
-from .context import context_ceilings, diversity_verdicts, score_context
-from .contexts import context_texts
+from .context import context_ceilings, context_texts, diversity_verdicts, score_context
 from .groundedness import claim_table, score_groundedness
 from .judgements import judgement_states, score_judgements
 from .overall import failed_cases, failure_reasons, overall_parts, score_overall

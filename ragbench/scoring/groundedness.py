@@ -20,7 +20,7 @@ from ragbench.metrics.groundedness import (
 )
 from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.scoring.answers import answered_cases
-from ragbench.scoring.contexts import context_texts
+from ragbench.scoring.context import context_texts
 from ragbench.scoring.tidy import tidy_cases
 
 if TYPE_CHECKING:

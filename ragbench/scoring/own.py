@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ragbench.errors import DataError
 from ragbench.registry import Measure
 from ragbench.scoring.answers import answers_by_query
-from ragbench.scoring.contexts import context_texts
+from ragbench.scoring.context import context_texts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -27,7 +27,7 @@ from ragbench.sweep.job import Job, Place, make_job, relative
 from ragbench.sweep.planning import SweepPlan, plan
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.running import run_all
-from ragbench.sweep.sources import source_of, working_folder
+from ragbench.sweep.sources import sources_of, working_folder
 from ragbench.sweep.verification import Verified, verify
 
 if TYPE_CHECKING:
@@ -103,17 +103,17 @@ def sweep(
     began = time.monotonic()
     settings = current_settings(replies, max_cost, allow_unpriced)
     grid = read_grid(grid_file, settings)
-    source = source_of(grid)
+    source = sources_of(grid)
     folder = SweepFolder(Path(out).absolute() / grid.name)
     settings = spending.on_account(settings, folder.path)
     console = Console(stderr=True)
     try:
         with folder.locked():
             stamp = {"grid": relative(grid.path.resolve(), folder.path)}
-            job = partial(make_job, folder, settings=settings, source=source, stamp=stamp, allow_failed=allow_failed)
+            job = partial(make_job, folder, settings=settings, stamp=stamp, allow_failed=allow_failed)
             return _sweep(grid, folder, source, console, job, settings, jobs=jobs, force=force, began=began, fork=fork)
     except KeyboardInterrupt:
-        done = sum(folder.is_finished(name, parameters, source) for name, parameters in grid.runs.items())
+        done = sum(folder.is_finished(name, parameters, source[name]) for name, parameters in grid.runs.items())
         console.print(
             f"Stopped: {done} of {len(grid.runs)} configurations are finished in {folder.path}; "
             "the same command (without --force) goes on from there.",
@@ -128,7 +128,7 @@ def sweep(
 def _sweep(
     grid: Grid,
     folder: SweepFolder,
-    source: Mapping[str, str],
+    source: Mapping[str, Mapping[str, str]],
     console: Console,
     job: Callable[..., Job],
     settings: Settings,
@@ -138,14 +138,14 @@ def _sweep(
     began: float,
     fork: bool,
 ) -> SweepResult:
-    notes = [*grid.notes, *_foreign(folder, grid, source)]
-    skipped = [
-        name for name, parameters in grid.runs.items() if not force and folder.is_finished(name, parameters, source)
-    ]
+    notes = [*grid.notes, *_foreign(folder, grid, next(iter(source.values())))]
+    skipped = [name for name, own in grid.runs.items() if not force and folder.is_finished(name, own, source[name])]
     notes += _older(folder, skipped)
     waiting = [name for name in grid.runs if name not in skipped]
     for name in waiting:
-        check_models(grid.runs[name], settings)
+        if force:
+            folder.forget_journals(name)
+        check_models(grid.runs[name], settings, folder=working_folder(grid))
     side_by_side = min(jobs or processes.default_jobs(), max(1, len(waiting)))
     if waiting:
         console.print(
@@ -154,7 +154,7 @@ def _sweep(
         )
     progress = Progress(console, len(grid.runs), skipped=len(skipped), jobs=side_by_side)
     place = Place(grid.notebook.path, working_folder(grid), grid.run_timeout)
-    jobs_of = {name: job(name, place, grid.runs[name]) for name in waiting}
+    jobs_of = {name: job(name, place, grid.runs[name], source=source[name]) for name in waiting}
     notebooks = [one.text for one in (grid.notebook, grid.compare) if one]
     modules = imports_of(notebooks, [grid.runs[name] for name in waiting])
     say = partial(console.print, highlight=False, markup=False, soft_wrap=True)

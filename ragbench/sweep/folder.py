@@ -7,18 +7,20 @@ killed before it leaves something that the next sweep clears away; nobody ever r
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import os
 import shutil
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ragbench.errors import SweepError
 from ragbench.evaluation import FILES, result_folders
+from ragbench.evaluation.folder import JOURNAL
 from ragbench.files import STAGING, clear_staging, flush_folder, locked, swap_in
 
 COMPARISON = "comparison"
@@ -58,6 +60,8 @@ class SweepFolder:
 
     def clear(self) -> None:
         """Remove what is written aside; only for the holder of the lock, whose own runs have not begun or are over."""
+        for left in self.path.glob(f"{STAGING}*"):
+            self._rescue(left)
         clear_staging(self.path)  # a worker of a killed sweep may live for another moment and still write there
 
     def is_finished(self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]) -> bool:
@@ -90,6 +94,7 @@ class SweepFolder:
             swap_in(aside / name, self.path / name, aside / "old")
         (aside / f"{name}.ipynb").replace(self.notebook(name))
         self.failed_notebook(name).unlink(missing_ok=True)
+        self.forget_journals(name)
         flush_folder(self.path)
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -101,7 +106,29 @@ class SweepFolder:
             (self.path / name).rename(aside / "old")
         if (aside / f"{name}.ipynb").is_file():
             (aside / f"{name}.ipynb").replace(self.failed_notebook(name))
-        shutil.rmtree(aside, ignore_errors=True)
+        self.drop(name)
+
+    def drop(self, name: str) -> None:
+        """Remove a run that is not finished, but for the answers of a service."""
+        self._rescue(self.aside(name))
+        shutil.rmtree(self.aside(name), ignore_errors=True)
+
+    def journal(self, name: str, source: Mapping[str, str]) -> Path:
+        """The answers of a service that came before a run was stopped; those of another system or other data are not
+        taken for them."""
+        made_from = [source.get("dataset_fingerprint"), source.get("system_sha256")]
+        return self.path / f".journal-{name}-{hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:12]}.jsonl"
+
+    def forget_journals(self, name: str) -> None:
+        """Remove what `journal` names, from whatever source."""
+        for path in self.path.glob(f".journal-{glob.escape(name)}-*.jsonl"):
+            path.unlink(missing_ok=True)
+
+    def _rescue(self, aside: Path) -> None:
+        """Move the journal of a run that is not finished out of its folder."""
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            job = json.loads((aside / "job.json").read_text(encoding="utf-8"))
+            (aside / job["name"] / JOURNAL).replace(self.journal(job["name"], job["source"] or {}))
 
     def digest(self) -> str:
         """SHA-256 of every file of every result here: what a comparison notebook was made from."""

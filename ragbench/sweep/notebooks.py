@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping
@@ -14,10 +15,45 @@ from typing import Any
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.evaluation import typed
+from ragbench.files import write_durably
 
 _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+_INSTALLED = Path(__file__).resolve().parents[1] / "notebooks"  # where the wheel has them
 # Kernels write the code of a cell to such a file; warnings and tracebacks name it.
 _CELL_FILE = re.compile(r"[^\s\"'<>|]*ipykernel_\d+[/\\]\d+\.py")
+
+
+def packaged(name: str = "") -> Path:
+    """A notebook or grid that comes with ragbench, whether installed or a checkout; without a name, their folder.
+
+    >>> packaged("evaluate.ipynb").is_file(), packaged("quickstart.toml").is_file()
+    (True, True)
+    """
+    return (_INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parents[1] / "notebooks") / name
+
+
+def is_installed(path: Path) -> bool:
+    """Whether a file came with the wheel: it is then no place to work in, and its path says nothing to a reader."""
+    return path.resolve().is_relative_to(_INSTALLED)
+
+
+def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
+    """Copy the notebooks that come with ragbench, to be opened and changed, and give the copies' paths.
+
+    Raises:
+        ConfigError: without `force`, where a file of that name is there with other content; nothing is written then.
+    """
+    texts = {folder / path.name: path.read_bytes() for path in sorted(packaged().glob("*.ipynb"))}
+    for path, text in texts.items():
+        if path.exists() and not force and not (path.is_file() and path.read_bytes() == text):
+            raise ConfigError(f"{path} is there already and differs; name another folder, or replace it with --force")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            write_durably(path, text)
+    except OSError as exc:
+        raise ConfigError(f"{folder} cannot be written to: {exc.strerror or exc}; name another folder") from exc
+    return list(texts)
 
 
 @dataclass(frozen=True)
@@ -110,6 +146,33 @@ def _allowed(annotation: str, default: Any) -> tuple[type, ...]:
     if named:
         return named
     return (type(default),) if type(default) in _TYPES.values() and not annotation else ()
+
+
+def in_place(source: str, cwd: Path, folder: Path) -> str:
+    """The cell of injected parameters with its paths from `folder`, where the notebook lies, instead of from `cwd`.
+
+    So that an executed notebook can be run again where it is. A path is a text that names something that exists in
+    `cwd`, or `results_dir`; all other text stays.
+
+    >>> in_place('results_dir = "../results/mine/bm25"', Path("/work/notebooks"), Path("/work/results/mine"))
+    'results_dir = "bm25"'
+    """
+    lines = source.split("\n")
+    for node in ast.parse(source).body:
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)):
+            continue
+        value, name = node.value.value, ast.unparse(node.targets[0])
+        if not isinstance(value, str) or node.lineno != node.end_lineno:
+            continue
+        kind, colon, path = value.rpartition(":")  # as in "dense:models/mine"
+        if path and not Path(path).is_absolute() and (name == "results_dir" or _is_path(path, name, cwd)):
+            moved = Path(os.path.relpath(cwd / path, folder)).as_posix()
+            lines[node.lineno - 1] = f"{name} = {json.dumps(kind + colon + moved, ensure_ascii=False)}"
+    return "\n".join(lines)
+
+
+def _is_path(value: str, name: str, cwd: Path) -> bool:
+    return (cwd / value).exists() and ("/" in value or "." in value or name in ("dataset", "corpus"))
 
 
 def without_machine(notebook: dict[str, Any], renamed: Mapping[str, str], folders: Mapping[str, str]) -> dict[str, Any]:

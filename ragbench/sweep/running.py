@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ragbench.errors import FailureKind
+from ragbench.evaluation.folder import JOURNAL
 from ragbench.sweep import processes
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.job import Job
@@ -42,6 +43,10 @@ def run_all(
                     name = waiting.pop(0)
                     jobs[name].aside.mkdir()
                     jobs[name].input.write_text(text, encoding="utf-8")
+                    kept = folder.journal(name, jobs[name].source or {})
+                    if kept.is_file():
+                        jobs[name].results.mkdir()
+                        shutil.copyfile(kept, jobs[name].results / JOURNAL)
                     running.append(launcher.start(jobs[name]))
                     progress.started(name)
                 for run in list(running):
@@ -51,7 +56,7 @@ def run_all(
                     running.remove(run)
                     if outcome.lost:
                         launcher.replace_server()
-                        shutil.rmtree(run.aside, ignore_errors=True)
+                        folder.drop(run.name)
                         progress.withdrawn(run.name)
                         waiting.insert(0, run.name)
                         continue

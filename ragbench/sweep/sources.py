@@ -9,12 +9,17 @@ from typing import Any
 from ragbench.errors import ConfigError
 from ragbench.sweep.grid import Grid
 from ragbench.sweep.job import relative
+from ragbench.sweep.notebooks import is_installed
+from ragbench.systems.loader import system_digest
 from ragbench.types import Dataset
 
 
 def working_folder(grid: Grid) -> Path:
-    """The grid file's folder: the runs work there, so that paths in the grid mean the same wherever it is started."""
-    return grid.path.resolve().parent
+    """The grid file's folder: the runs work there, so that paths in the grid mean the same wherever it is started.
+
+    For a grid of the installed package, which may be read-only, it is the folder in which this process works.
+    """
+    return Path.cwd() if is_installed(grid.path) else grid.path.resolve().parent
 
 
 def source_of(grid: Grid) -> dict[str, str]:
@@ -24,6 +29,20 @@ def source_of(grid: Grid) -> dict[str, str]:
         "notebook_sha256": grid.notebook.digest,
         "dataset_fingerprint": _fingerprint(grid),
     }
+
+
+def sources_of(grid: Grid) -> dict[str, dict[str, str]]:
+    """`source_of` for each configuration; one whose system is described by a file or a module has its SHA-256 too."""
+    source, folder = source_of(grid), working_folder(grid)
+    return {
+        name: {**source, "system_sha256": system_digest(str(own["system"]), folder)} if own.get("system") else source
+        for name, own in grid.runs.items()
+    }
+
+
+def system_path(system: str, folder: Path) -> str:
+    """A system's name as this process finds it: the path of its file, or the name as it is."""
+    return located(system, folder) if system.endswith((".toml", ".jsonl")) else system
 
 
 def _fingerprint(grid: Grid) -> str:

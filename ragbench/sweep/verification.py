@@ -143,14 +143,19 @@ def _stored(folder: Path, name: str, settings: Settings) -> _Stored:
             f"{notebook} was changed after the sweep: its cells are not those that made the result (SHA-256 "
             f"{digest[:12]}, not {str(source.get('notebook_sha256'))[:12]})"
         )
+    parameters = dict(config["parameters"])
+    recorded: tuple[str, ...] = ()
+    if parameters.get("system"):  # a service may answer otherwise today, and is not asked again
+        parameters["system"] = str((folder / name / "answers.jsonl").absolute())
+        recorded = ("the answers of its system are taken as recorded",)
     try:
-        check_parameters(config["parameters"], settings)
+        check_parameters(parameters, settings)
     except ConfigError as exc:
         raise ConfigError(f"{name} cannot be run here: {exc}") from exc
     cwd = (folder / grid).resolve().parent
     place = Place(folder / written, cwd if cwd.is_dir() else Path.cwd(), _RUN_TIMEOUT)
-    notes = (*_changed_notebook(folder / written, digest), *_changed_environment(config))
-    return _Stored(name, json.dumps(executed), place, config["parameters"], source, notes)
+    notes = (*recorded, *_changed_notebook(folder / written, digest), *_changed_environment(config))
+    return _Stored(name, json.dumps(executed), place, parameters, source, notes)
 
 
 def _is_injected(cell: Mapping[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 from ragbench.errors import ConfigError, FailureKind, SweepError
 from ragbench.files import write_durably
 from ragbench.sweep.job import Job
-from ragbench.sweep.notebooks import without_machine
+from ragbench.sweep.notebooks import in_place, without_machine
 from ragbench.sweep.processes import START_TIMEOUT
 from ragbench.sweep.requests import failed_requests
 
@@ -36,7 +36,10 @@ def main(job_file: str) -> int:
         _execute(job)
         if job.source is not None:
             _stamp(job)
-            _check_requests(job.results, allow_failed=job.allow_failed)
+            system = str(job.configuration.get("system", ""))
+            recorded = system.endswith(".jsonl")  # whose failures nobody can ask for again
+            asked = "system" if system else "language model"
+            _check_requests(job.results, asked, allow_failed=job.allow_failed or recorded)
     except Exception as exc:  # whatever it is, it is reported and the other runs go on
         error, failure = _explain(exc, job), getattr(exc, "failure", None)
         _mark(job, error)
@@ -123,7 +126,7 @@ def _stamp(job: Job) -> None:
     write_durably(path, json.dumps(config, indent=1, ensure_ascii=False) + "\n")
 
 
-def _check_requests(results: Path, *, allow_failed: bool) -> None:
+def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:
     """A run whose requests failed is not finished: what came back is stored, so running it again asks for the rest."""
     failed = failed_requests(results)
     unaffordable = [reason for kind, reason in failed if kind is FailureKind.BUDGET]
@@ -132,7 +135,7 @@ def _check_requests(results: Path, *, allow_failed: bool) -> None:
     if failed and not allow_failed:
         kind, reason = failed[0]
         raise _UnusableError(
-            f"{len(failed)} requests to a language model failed, the first: {reason}. What came back is stored, "
+            f"{len(failed)} requests to a {asked} failed, the first: {reason}. What came back is stored, "
             "so the same command asks for the rest only; --allow-failed takes the run as it is",
             kind,
         )
@@ -178,6 +181,12 @@ def _mark(job: Job, error: str) -> None:
 
 def _tidy(job: Job) -> None:
     notebook = without_machine(json.loads(job.output.read_text(encoding="utf-8")), job.renamed, job.folders)
+    for cell in notebook["cells"]:
+        tags = cell["metadata"].get("tags", [])
+        if "injected-parameters" in tags:
+            cell["source"] = in_place("".join(cell["source"]), job.cwd, job.aside.parent)
+        if "injected-parameters" in tags or "parameters" in tags:  # what was found is on the first screen
+            cell["metadata"] |= {"jupyter": {"source_hidden": True}, "transient": {"remove_source": True}}
     paths = {"input_path": job.notebook, "output_path": job.output.name}
     notebook["metadata"].setdefault("papermill", {}).update(paths)
     if job.stamp:

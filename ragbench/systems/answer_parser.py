@@ -28,7 +28,7 @@ CONTEXT_FIELDS = (
 """Where an answer and its contexts are read from, the first that is there; the last three names may mean other things
 elsewhere, such as a number of hits, and count where they hold a list."""
 _SHOWN_PROBLEMS = 5
-_RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id stands for several texts
+_RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has several texts
 _SECRETIVE = ("headers", "headers_env", "env")
 
 
@@ -151,7 +151,7 @@ def _unrelated(key: str, value: Any) -> bool:
 
 
 def _whole(value: Any) -> Any:
-    """Half a surrogate pair, from a broken JSON escape, can stand in no file: it becomes U+FFFD."""
+    """Half a surrogate pair, from a broken JSON escape, cannot be in a file: it becomes U+FFFD."""
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, Mapping):
@@ -160,7 +160,7 @@ def _whole(value: Any) -> Any:
 
 
 def _own(query_id: str, fields: dict[str, Any], model: str) -> Answer:
-    """ragbench's own form: contexts are ids, the texts may stand in `passages`."""
+    """ragbench's own form: contexts are ids, the texts may be in `passages`."""
     passages = [
         {
             **{key: value for key, value in passage.items() if key != "doc_id" or value},
@@ -285,7 +285,7 @@ def problems(exc: ValidationError) -> str:
             found.append(message)
         elif (
             error["type"] == LITERAL or error["loc"][0] in _SECRETIVE or "@" in value
-        ):  # a password may stand there by mistake
+        ):  # a password may be there by mistake
             found.append(f"{'.'.join(map(str, error['loc']))}: {message}")
         else:
             found.append(f"{'.'.join(map(str, error['loc']))} is {value}: {message}")

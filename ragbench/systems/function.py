@@ -52,7 +52,7 @@ class FunctionSystem:
         return f"FunctionSystem({self.name!r})"
 
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
-        """What the function answers; `latency_ms` has "total", beside what the function itself says."""
+        """What the function answers; `latency_ms` has "total", next to what the function itself reports."""
         start = perf_counter()
         try:
             found = self._function(query, user_roles=tuple(user_roles)) if self._takes_roles else self._function(query)

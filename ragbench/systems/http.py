@@ -117,8 +117,8 @@ class HttpSystem:
         requests_per_s: at most so many, evenly spaced.
         max_reply_mb: a longer reply is a failed answer.
 
-    Redirects are not followed: headers must not go where nobody sent them. `latency_ms` has "first_byte" and "total" of
-    the try that gave the answer. What fails is a failed answer that says why. Keys stand in no message. Threads may
+    Redirects are not followed: headers must not go to another server. `latency_ms` has "first_byte" and "total" of
+    the try that gave the answer. What fails is a failed answer that says why. Keys are in no message. Threads may
     share it; `close`, the end of a `with` block, or the end of its use ends its connections.
     """
 
@@ -189,7 +189,7 @@ class HttpSystem:
         """What the server answers; a failed answer where it does not."""
         values = question_values(query_id, query, user_roles)
         try:
-            # Where nobody listened a moment ago, each further question gets one try and no waiting.
+            # Where no server listened a moment ago, each further question gets one try and no waiting.
             reply, latency = self._retry.run(
                 lambda: self._in_turn(values), self._stop, max_tries=1 if self._gone else self._spec.tries
             )

@@ -1,4 +1,4 @@
-"""One HTTP request of a system's file, within its limits, and failures told apart."""
+"""One HTTP request of a system's file, within its limits, with its failures classified."""
 
 from __future__ import annotations
 

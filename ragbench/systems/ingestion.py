@@ -22,7 +22,7 @@ from ragbench.types import Dataset, Document
 T = TypeVar("T")
 
 _LAST_WAIT_S = 5.0  # after Ctrl-C, for what is on its way
-_HOPELESS = 10  # so many failures, and nothing that went well: the rest would fare alike
+_HOPELESS = 10  # so many failures, and nothing that went well: the rest would fail in the same way
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ def ingest(
     """Put every document of the dataset's corpus into the target, and wait until its index has all of them.
 
     What `ledger` (a file of this target, made at the first call) has as put there is not put there again. A call that
-    was interrupted, by Ctrl-C, by a kill or by the end of the server, is made again to go on: documents of which nobody
-    knows whether they arrived are looked for with the target's `find`, or sent again where it goes by our ids; where it
+    was interrupted, by Ctrl-C, by a kill or by the end of the server, is made again to go on: documents that may or
+    may not have arrived are looked for with the target's `find`, or sent again where it uses our ids; where it
     can do neither, nothing is sent, and the error names them.
 
     Documents that the target refuses are in `refused`, with one DataWarning. The index has all when nothing is pending
@@ -135,7 +135,7 @@ def remove_ingested(target: Target, ledger: str | Path) -> int:
             )
         if unsure:
             raise SystemsError(
-                f"{target.name}: of {len(unsure)} documents nobody knows whether they arrived, first {unsure[0]!r}; "
+                f"{target.name}: {len(unsure)} documents may or may not have arrived, first {unsure[0]!r}; "
                 "run `ingest` again first, which settles that"
             )
         path.unlink()
@@ -163,8 +163,8 @@ def _settle_unsure(dataset: Dataset, target: Target, book: Ledger) -> None:
     if target.find is None:
         raise SystemsError(
             f"{len(open_ones)} documents were on their way to {target.name} when the last call ended, first "
-            f"{open_ones[0].doc_id!r}, and nobody knows whether they arrived. Let it be found out with [ingest.find], "
-            "say same_ids = true where the target goes by our ids, or empty the target and delete the ledger"
+            f"{open_ones[0].doc_id!r}, and may or may not have arrived. Let it be found out with [ingest.find], "
+            "set same_ids = true where the target uses our ids, or empty the target and delete the ledger"
         )
     for document in open_ones:
         try:

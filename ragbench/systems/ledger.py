@@ -17,7 +17,7 @@ class Ledger:
     """The documents that a target holds by us, document id -> the target's id for it; one JSON object per line.
 
     A line is on the disk before the request that it announces is sent, so that after a kill `unsure` holds every
-    document of which nobody knows whether it arrived. A last line that a kill cut short is dropped.
+    document that may or may not have arrived. A last line that a kill cut short is dropped.
     """
 
     def __init__(self, path: Path) -> None:

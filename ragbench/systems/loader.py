@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragbench.errors import ConfigError, unknown
-from ragbench.llms import Settings, check_llm, check_servers
-from ragbench.retrievers import check_retriever
+from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
+from ragbench.extension import imported
+from ragbench.llms import Settings, check_llm, check_servers, listens
+from ragbench.retrievers import RETRIEVERS, check_retriever
 from ragbench.systems.answer_parser import problems
 from ragbench.systems.connections import McpSpec
+from ragbench.systems.function import FunctionSystem
 from ragbench.systems.http import HttpSpec, HttpSystem
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
@@ -22,7 +27,7 @@ from ragbench.types import Dataset, System
 KINDS = ("pipeline", "http", "mcp")
 _FORMS = (
     "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file with [pipeline], [http] "
-    "or [mcp], or a .jsonl file of recorded answers"
+    "or [mcp], a .jsonl file of recorded answers, or a function or System as 'package.module:attribute'"
 )
 
 
@@ -50,13 +55,15 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's documents, with this
       retriever and the defaults of everything else.
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`) or `[mcp]`
-      (`McpSystem`); `[ingest]` beside it is for `load_target`.
+      (`McpSystem`); `[ingest]` next to it is for `load_target`.
     - a `.jsonl` file: `RecordedSystem`.
+    - "package.module:attribute", from where Python finds the module or from the working directory: a `System`, a class
+      that makes one without arguments, or any function as `FunctionSystem` takes it.
 
     The servers of the language models that it names must take connections. They are asked as `settings` say, by default
     as the environment says.
 
-    A system that holds connections has `close()`. A function is no name: give it to `FunctionSystem` in a notebook.
+    A system that holds connections has `close()`.
 
     >>> from ragbench.types import Document
     >>> data = Dataset("demo", "test", {"d": Document("d", "Cats sleep.")}, [], {})
@@ -77,11 +84,87 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
         return RecordedSystem(path)
     if text.endswith(".toml"):
         return _from_file(path, dataset, settings)
+    if is_object_name(text):
+        return _imported(text)
+    _check_retriever(text)
+    return Pipeline(dataset, text)
+
+
+def check_system(
+    spec: str, *, folder: str | Path = "", settings: Settings | None = None, reachable: bool = False
+) -> None:
+    """Refuse a system that `load_system` could not load, without documents and without asking it anything.
+
+    Args:
+        spec: as in `load_system`.
+        folder: where relative paths and modules are looked for; "" means the working directory.
+        settings: how language models may be asked.
+        reachable: also refuse a service by HTTP whose server takes no connections.
+
+    >>> check_system("hybrid:minilm")
+    >>> check_system("no_such_module:answer")
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: system 'no_such_module:answer' could not be loaded: ModuleNotFoundError: No module \
+named 'no_such_module'
+
+    Raises:
+        ConfigError, DataError: as `load_system`.
+        ModelError: no server takes connections at the address of the service.
+    """
+    path = Path(folder) / Path(spec).expanduser()
+    if spec.endswith(".jsonl"):
+        RecordedSystem(path)
+    elif spec.endswith(".toml"):
+        kind, options = _described(path, settings)
+        if kind != "pipeline":
+            _service(kind, options).close()
+        address = options.get("url", options.get("server", ""))
+        if reachable and isinstance(address, str) and address.startswith("http") and not listens(address):
+            raise ModelError(
+                f"{path.name}: no server takes connections at {address.partition('?')[0]}; start it, or correct the "
+                "address", FailureKind.UNREACHABLE,
+            )  # fmt: skip
+    elif is_object_name(spec):
+        _imported(spec, folder)
+    else:
+        _check_retriever(spec)
+
+
+def is_object_name(spec: str) -> bool:
+    """Whether a system is named as "package.module:attribute".
+
+    >>> [is_object_name(one) for one in ("my_rag:answer", "dense:minilm", "a.toml")]
+    [True, False, False]
+    """
+    return ":" in spec and spec.partition(":")[0] not in RETRIEVERS and not spec.endswith((".toml", ".jsonl"))
+
+
+def system_digest(spec: str, folder: str | Path = "") -> str:
+    """SHA-256 of what describes a system: its file, the source of its module where there is one, else its name."""
+    path = Path(folder) / Path(spec).expanduser()
+    if is_object_name(spec):
+        module = sys.modules.get(spec.partition(":")[0])
+        path = Path(getattr(module, "__file__", None) or "")
+    content = path.read_bytes() if path.is_file() else b""
+    return hashlib.sha256(spec.encode() + b"\n" + content).hexdigest()
+
+
+def _imported(spec: str, folder: str | Path = "") -> System:
+    found = imported(spec, "system", folder)
+    if inspect.isclass(found):
+        found = found()
+    if isinstance(found, System):
+        return found
+    if callable(found):
+        return FunctionSystem(found)
+    raise ConfigError(f"system {spec!r} is {found!r}; expected a function of the question, or a System")
+
+
+def _check_retriever(text: str) -> None:
     try:
         check_retriever(text)
     except ConfigError as exc:
         raise ConfigError(f"unknown system {text!r}: {exc}; a system is {_FORMS}") from exc
-    return Pipeline(dataset, text)
 
 
 def read_tables(path: Path) -> dict[str, Any]:
@@ -105,6 +188,15 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def _from_file(path: Path, dataset: Dataset, settings: Settings | None) -> System:
+    kind, options = _described(path, settings)
+    if kind == "pipeline":
+        return Pipeline(dataset, **options)
+    check_servers(options.get("sampling") or "")
+    return _service(kind, options)
+
+
+def _described(path: Path, settings: Settings | None) -> tuple[str, dict[str, Any]]:
+    """The kind of the system that a file describes, and the arguments to make it."""
     tables = read_tables(path)
     [kind] = [kind for kind in KINDS if kind in tables]
     model: type[BaseModel] = HttpSpec if kind == "http" else McpSpec if kind == "mcp" else _PipelineSpec
@@ -115,7 +207,8 @@ def _from_file(path: Path, dataset: Dataset, settings: Settings | None) -> Syste
     for role in ("llm", "sampling"):
         if settings is not None and options.get(role) not in (None, "", "extractive"):
             options[role] = check_llm(options[role], settings)
-    if kind == "pipeline":
-        return Pipeline(dataset, **options)
-    check_servers(options.get("sampling") or "")
+    return kind, options
+
+
+def _service(kind: str, options: dict[str, Any]) -> HttpSystem | McpSystem:
     return HttpSystem(**options) if kind == "http" else McpSystem(**options)

@@ -59,7 +59,7 @@ class McpSystem:
             max_tokens of each. More is refused with an MCP error; the answer then has the flag "sampling_refused".
 
     The server is reached at the first question and again after it died. `latency_ms` has "total" (but not where a
-    completion came from the reply store: nobody waited) and "sampling". What fails is a failed answer with the reason,
+    completion came from the reply store) and "sampling". What fails is a failed answer with the reason,
     and the last line that a command wrote to its standard error. Threads may share it. `close`, the end of a `with`
     block, or the end of its use ends the connections and the process.
     """

@@ -53,7 +53,7 @@ def match_passages(
     in the qrels, or is in `known_as` (a system's id -> ours, such as `documents_of(ledger)` after `ingest`); a
     document holds the text exactly; it holds it when white space is folded; it holds a text that
     resembles it by `threshold` or more (rapidfuzz's partial ratio, 0 to 100: 100 times the fraction of characters that
-    agree with the best place). Where the corpus is empty, the system's ids stand for documents as they are.
+    agree with the best place). Where the corpus is empty, the system's ids are taken as those of documents.
 
     Where several documents hold a text, it is unknown which of them the system found. The text is credited to one that
     no other passage of the answer belongs to, among those to one that is relevant to the question, and otherwise to the
@@ -238,7 +238,7 @@ class _Texts:
         return _Place(tuple(holders), "fuzzy") if holders else _NOWHERE
 
     def _fold(self, doc_id: str) -> tuple[str, list[int]]:
-        """A document's text with white space folded, and where each of its characters stands in `full_text`."""
+        """A document's text with white space folded, and where each of its characters is in `full_text`."""
         if doc_id not in self._folded:
             full = self._corpus[doc_id].full_text
             parts: list[str] = []

@@ -7,16 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragbench.chunkers import chunk
 from ragbench.errors import ConfigError
 from ragbench.extension import object_name
-from ragbench.generation import check_llm, generate_answers
+from ragbench.generation import answer_ablations, check_llm, generate_answers
 from ragbench.llms import check_servers, load_llm
 from ragbench.prompts.generation_prompts import check_prompt, fill
-from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve
+from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve, search_latency
 from ragbench.types import LLM, Answer, Case, Chunk, Corpus, Dataset, LLMLike, Retriever, Run, as_documents
+
+if TYPE_CHECKING:
+    from ragbench.generation.ablations import Ablations
 
 
 class Pipeline:
@@ -25,7 +28,8 @@ class Pipeline:
     The arguments are those of `chunk`, `make_retriever`, `retrieve`, `rerank` and `generate_answers`. Constructing it
     is indexing. `chunks` are its chunks, which the ids in `contexts` of its answers name (its answers carry no
     passages: the texts stand there once). `run` is what was retrieved for the questions asked so far, query_id ->
-    chunk_id -> score, deeper than the `k` that reached the answer. Threads may share it.
+    chunk_id -> score, `depth` deep: deeper than the `k` that reached the answer. `seconds` has what the stages "chunk",
+    "index", "search" and "generate" took, the last two for all questions asked in a batch. Threads may share it.
 
     Retriever, chunker, reranker and language model may be of your own, as objects or as "package.module:attribute".
 
@@ -64,8 +68,11 @@ class Pipeline:
         check_llm(llm)
         check_servers(llm)
         check_prompt(prompt)
+        start = perf_counter()
         self.chunks = chunk(dataset, chunker, chunk_size=chunk_size, chunk_overlap=chunk_overlap, tokenizer=tokenizer)
         self.run: Run = {}
+        self.depth, self.tokenizer = depth, tokenizer
+        chunked = perf_counter()
         llm = llm if isinstance(llm, str) else load_llm(llm)
         first, reranked, cut, model = (
             one if isinstance(one, str) else object_name(one) for one in (retriever, reranker, chunker, llm)
@@ -74,7 +81,8 @@ class Pipeline:
         self._name = name or ", ".join(filter(None, parts))
         self._dataset = dataset
         self._index = make_retriever(retriever, self.chunks)
-        self._reranker, self._depth, self._llm = reranker, depth, llm
+        self.seconds = {"chunk": chunked - start, "index": perf_counter() - chunked}
+        self._reranker, self._llm = reranker, llm
         self._generation: dict[str, Any] = {
             "prompt": prompt, "k": k, "max_context_tokens": max_context_tokens, "max_tokens": max_tokens,
             "temperature": temperature,
@@ -91,7 +99,7 @@ class Pipeline:
 
     def retrieve(self, queries: Mapping[str, str]) -> Run:
         """query_id -> chunk_id -> score for these questions, best first."""
-        run = retrieve(self._index, queries, self.chunks, depth=self._depth)
+        run = retrieve(self._index, queries, self.chunks, depth=self.depth)
         return rerank(run, queries, self.chunks, self._reranker, k=len(self.chunks)) if self._reranker else run
 
     def answer(self, query_id: str, query: str) -> Answer:
@@ -110,21 +118,42 @@ class Pipeline:
     def answer_many(self, queries: Mapping[str, str]) -> list[Answer]:
         """All answers in one batch: exactly those of `retrieve` and `generate_answers`, in the order of the questions.
 
-        `latency_ms` holds only what a language model took for each; what a batch takes is nobody's waiting time.
+        `latency_ms` holds only what a language model took for each; no user waits for a batch.
         """
-        return self._answers(queries, self.retrieve(queries))
+        start = perf_counter()
+        run = self.retrieve(queries)
+        searched = perf_counter()
+        answers = self._answers(queries, run)
+        with self._lock:
+            for stage, taken in (("search", searched - start), ("generate", perf_counter() - searched)):
+                self.seconds[stage] = self.seconds.get(stage, 0.0) + taken
+        return answers
+
+    def search_ms(self) -> float | None:
+        """Milliseconds that one question of its dataset alone waits for its chunks; see `search_latency`."""
+        return search_latency(
+            self._index, self._dataset.queries, k=self.depth, chunks=self.chunks, reranker=self._reranker
+        )
+
+    def answer_ablations(self) -> Ablations:
+        """The questions of its dataset answered from other contexts; see `answer_ablations`."""
+        return answer_ablations(self._dataset, self.chunks, self._llm, **self._generation)
 
     @property
     def llm(self) -> str | LLM:
         """Who writes the answers, as it was given: "extractive", a name, or a model."""
         return self._llm
 
-    def with_llm(self, llm: LLMLike) -> Pipeline:
-        """The same pipeline, its index shared, with another writer of answers; nothing is asked yet."""
+    def with_llm(self, llm: LLMLike, **generation: Any) -> Pipeline:
+        """The same pipeline, its index shared, with another writer of answers; nothing is asked yet.
+
+        `generation` are further arguments of it that change: prompt, k, max_context_tokens, max_tokens, temperature.
+        """
         check_llm(llm)
         other = copy(self)
         model = llm if isinstance(llm, str) else load_llm(llm)
         other._llm, other.run, other._lock = model, {}, threading.Lock()
+        other._generation, other.seconds = {**self._generation, **generation}, dict(self.seconds)
         return other
 
     def prompt_for(self, query: str, answer: Answer) -> str:

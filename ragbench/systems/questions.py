@@ -39,7 +39,7 @@ def ask(
             a call, so one that hangs is left behind in its thread.
         batch: a system with `answer_many(queries)`, such as `Pipeline`, is asked all at once; False asks it one by
             one, which gives the latencies that a user would see.
-        label: what stands before the progress bar, which appears after two seconds.
+        label: the text before the progress bar, which appears after two seconds.
         known: query_id -> answers that are there already; these questions are not asked.
 
     Returns:

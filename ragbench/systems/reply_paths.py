@@ -1,4 +1,4 @@
-"""Where the parts of an answer stand in a system's JSON, said by JSONPath; and requests from templates."""
+"""Where the parts of an answer are in a system's JSON, given by JSONPath; and requests from templates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
 class ContextPaths(BaseModel):
-    """Where the parts of one context stand, inside it; each may be left out where the names are the usual ones."""
+    """Where the parts of one context are, inside it; each may be left out where the names are the usual ones."""
 
     model_config = ConfigDict(extra="forbid")
     id: str = ""
@@ -31,10 +31,10 @@ class ContextPaths(BaseModel):
 
 
 class ReplyPaths(BaseModel):
-    """Where the parts of an answer stand in a reply: what has no path is not read.
+    """Where the parts of an answer are in a reply: what has no path is not read.
 
     Without any path the reply is read by the usual names (`read_answer`). An answer that carries one of `failed_flags`
-    has failed, whatever its text: that is how systems say that they fell back on something else.
+    has failed, whatever its text: that is how systems report that they fell back on something else.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -196,7 +196,7 @@ def _all(value: Any, path: str) -> list[Any]:
 
 
 def entries(value: Any, path: str) -> list[Any]:
-    """What stands at a path; where that is one list, its entries.
+    """What is at a path; where that is one list, its entries.
 
     >>> entries({"ids": [3, 4]}, "$.ids"), entries([{"id": 3}], "$[*].id"), entries({}, "$.ids")
     ([3, 4], [3], [])

@@ -39,7 +39,7 @@ from ragbench.types import Document
 class NotAdded(Exception):  # noqa: N818 - an outcome that `ingest` counts
     """A document that the target does not hold, for sure; any other exception leaves that open.
 
-    `stop` says that any other document would fare alike.
+    `stop` says that any other document would fail in the same way.
     """
 
     def __init__(self, message: str, *, stop: bool = False) -> None:
@@ -60,7 +60,7 @@ class Target:
 
     `add` takes a batch and gives the target's id of each document, in order; it raises `NotAdded` where the target
     refused for sure. `find` gives the target's id of a document that may be there, or None. `status` says how far the
-    index is. `remove` takes a document's id and the target's id of it. With `same_ids` the target goes by our ids, so
+    index is. `remove` takes a document's id and the target's id of it. With `same_ids` the target uses our ids, so
     that what is sent twice is there once.
     """
 
@@ -111,11 +111,11 @@ _Call = Callable[[_Step, Mapping[str, Any]], Any]
 
 
 def target_of(name: str, tables: Mapping[str, Any]) -> Target:
-    """The target that the tables of a system's file describe: [ingest] beside [http] or [mcp].
+    """The target that the tables of a system's file describe: [ingest] next to [http] or [mcp].
 
     `[ingest.add]` is what puts documents there: `tool` and `arguments`, or `url`, `method`, `body`, `params`. In them
-    "{doc_id}", "{title}", "{text}" and "{full_text}" stand for those of a document, "{documents}" for a batch, each as
-    `ingest.document` says; `id` is the JSONPath of the target's id (or ids) in the reply (left out: our own).
+    "{doc_id}", "{title}", "{text}" and "{full_text}" are replaced by those of a document, "{documents}" by a batch,
+    each as `ingest.document` states; `id` is the JSONPath of the target's id (or ids) in the reply (left out: our own).
     `[ingest.find]` finds one again (its `id` may hold "{doc_id}", to tell it among several: a path such as
     '$.results[?(@.category == "{doc_id}")].id'), `[ingest.status]` has `count` and `pending`, `[ingest.remove]` takes
     "{id}". "{env:NAME}" is taken from the environment. Headers, variables and time limits are those of [http] or [mcp].
@@ -130,7 +130,7 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
     except ValidationError as exc:
         raise ConfigError(f"{name}, [ingest]: {problems(exc)}") from None
     if "http" not in tables and "mcp" not in tables:
-        raise ConfigError(f"{name}: [ingest] stands beside [http] or [mcp], which says how the system is reached")
+        raise ConfigError(f"{name}: [ingest] needs [http] or [mcp] next to it, which states how the system is reached")
     kind = "mcp" if "mcp" in tables else "http"
     wrong = [
         step
@@ -139,7 +139,7 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
     ]
     if wrong:
         needed = "tool" if kind == "mcp" else "url"
-        raise ConfigError(f"{name}, [ingest.{wrong[0]}]: no {needed}; beside [{kind}] each step names one")
+        raise ConfigError(f"{name}, [ingest.{wrong[0]}]: no {needed}; next to [{kind}] each step names one")
     steps = {step: dict(found) for step in ("add", "find", "status", "remove") if (found := getattr(spec, step))}
     plain, secrets = from_environment({"document": spec.document, **steps}, f"{name}, [ingest]")
     filled_steps = {step: _Step.model_construct(**plain[step]) for step in steps}

@@ -129,7 +129,7 @@ MALFORMED: dict[str, tuple[dict[str, str | bytes | None], list[str]]] = {
     "long number": ({"corpus.jsonl": '{"_id": ' + "9" * 5000 + "}\n"}, ["corpus.jsonl, line 1", "not valid JSON"]),
     "not UTF-8": ({"corpus.jsonl": b'{"_id": "d1", "text": "caf\xe9"}\n'}, ["line 1", "0xe9", "UTF-8"]),
     "UTF-16": ({"queries.jsonl": '{"_id": "q1"}\n'.encode("utf-16")}, ["queries.jsonl, line 1", "UTF-8"]),
-    "half character": ({"corpus.jsonl": '{"_id": "d1", "text": "\\ud800"}\n'}, ["line 1", "half of a character"]),
+    "half character": ({"corpus.jsonl": '{"_id": "d1", "text": "\\ud800"}\n'}, ["line 1", "half of a surrogate pair"]),
     "no id": ({"corpus.jsonl": jsonl({"id": "d1", "text": "a"})}, ["line 1", "'_id' is missing", "id, text"]),
     "no text": ({"queries.jsonl": jsonl({"_id": "q1", "query": "a"})}, ["queries.jsonl, line 1", "'text' is missing"]),
     "null text": ({"corpus.jsonl": jsonl({"_id": "d1", "text": None})}, ["'text' is None", "string"]),

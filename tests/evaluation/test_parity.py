@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +12,6 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
-from ragbench import evaluation
 from ragbench.evaluation import answer_all, result_of
 from ragbench.registry import BUDGETS, KS, measure_of
 from ragbench.systems import HttpSystem, Pipeline
@@ -27,34 +25,15 @@ CONFIGURATIONS = [
 ]
 
 
-def cells() -> list[str]:
-    """The code of the notebook as far as the scores, without what it only shows."""
-    code = [cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
-    sources = ["".join(cell["source"]) for cell in code]
-    end = next(i for i, source in enumerate(sources) if "summary = " in source)
-    return [computed(source) for source in sources[: end + 1]]
-
-
-def computed(source: str) -> str:
-    """The statements of a cell that later ones need."""
-    tree = ast.parse(source)
-    shown = ("search_ms", "chunk_facts", "summary")
-    tree.body = [
-        node for node in tree.body
-        if not isinstance(node, ast.Expr)
-        and not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-                 and node.targets[0].id in shown)
-    ]  # fmt: skip
-    return ast.unparse(tree)
-
-
 def notebook_scores(**parameters: Any) -> pd.DataFrame:
+    """The scores of the result of evaluate.ipynb, whose first cells are run with these parameters."""
+    code = [cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
     names: dict[str, Any] = {}
-    for i, source in enumerate(cells()):
-        exec(compile(source, "evaluate.ipynb", "exec"), names)
+    for i, cell in enumerate(code[:3]):
+        exec(compile("".join(cell["source"]), "evaluate.ipynb", "exec"), names)
         if i == 0:
             names |= parameters
-    scores: pd.DataFrame = names["scores"]
+    scores: pd.DataFrame = names["result"].scores
     return scores
 
 
@@ -94,7 +73,10 @@ def test_a_configuration_has_the_same_numbers_everywhere(data: Dataset, configur
     assert budgets == set(BUDGETS)
 
 
-def test_a_system_by_http_has_the_same_numbers(data: Dataset, loopback: Callable[..., Any], wire: Any) -> None:
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+def test_a_system_by_http_has_the_same_numbers(
+    data: Dataset, loopback: Callable[..., Any], wire: Any, tmp_path: Path
+) -> None:
     data = data.select(list(data.queries)[:10])
     pipeline = Pipeline(data, "bm25", k=5)
     text_of = {chunk.chunk_id: chunk for chunk in pipeline.chunks}
@@ -104,18 +86,11 @@ def test_a_system_by_http_has_the_same_numbers(data: Dataset, loopback: Callable
         found = [{"id": one, "text": text_of[one].text, "doc_id": text_of[one].doc_id} for one in answer.contexts]
         return wire.Answered({"answer": answer.text, "contexts": found, "citations": list(answer.citations)})
 
-    answered = answer_all(data, HttpSystem(f"{loopback(reply).url}/ask", body={"query": "{query}"}), timed=0)
+    url = f"{loopback(reply).url}/ask"
+    (tmp_path / "service.toml").write_text(f'[http]\nurl = "{url}"\nbody = {{ query = "{{query}}" }}\n')
+    answered = answer_all(data, HttpSystem(url, body={"query": "{query}"}), timed=0)
     evaluated = report_scores(result_of(answered).report)
-    [scoring] = [source for source in cells() if "score_run" in source]
-    names: dict[str, Any] = {}
-    exec(cells()[0], names)
-    names |= {
-        "rb": rb, "pd": pd, "data": data, "documents": answered.documents, "run": answered.ranking,
-        "chunks": answered.chunks, "answers": answered.answers, "judgements": [],
-        "arm_scores": pd.DataFrame(), "evaluation": evaluation, "calibrations": {},
-    }  # fmt: skip
-    exec(compile(scoring, "evaluate.ipynb", "exec"), names)
-    notebook = names["scores"]
+    notebook = notebook_scores(system=str(tmp_path / "service.toml"), max_queries=10)
     assert differences(notebook, evaluated) == ([], len(notebook))
 
 

@@ -6,7 +6,10 @@ Run from the repository; with --write the weights of the package are replaced:
 
 All training sentences are our own. Figures: cross-validation in which near-duplicates are in one fold, over all texts
 and among texts of like length; the built-in samples, which are not trained on; the rate of alarms on real questions.
-The alarms on them were looked at once before 27 sentences of their kind (sayings, titles of songs) were added.
+The alarms on them were looked at once before 27 sentences of their kind (sayings, titles of songs) were added. Five
+signs (secret_game, instead, to_models, promote, earlier_text) were written after a look at 200 of the sentences that
+were classified worst in cross-validation: AUC against hard harmless sentences of like length rose from 0.897 to 0.906,
+without those 200 from 0.928 to 0.932.
 """
 
 from __future__ import annotations
@@ -30,9 +33,9 @@ SENTENCES = Path(__file__).with_name("injection_training.jsonl")
 HEAD = Path(injection.__file__).with_name("injection_head.json")
 # Embeddings weigh less than signs before regularisation, so that topics are not learnt by heart.
 EMBEDDING_SCALE = 1.2
-INVERSE_PENALTY = 0.5
+INVERSE_PENALTY = 1.0
 # Moves the score of 0.4 to where about one in a thousand real questions lies above it.
-THRESHOLD_LOGIT = 1.2
+THRESHOLD_LOGIT = 1.4
 
 
 def training_sentences() -> list[dict[str, Any]]:
@@ -52,9 +55,9 @@ class Inputs:
 
     def scores(self, head: Mapping[str, Any]) -> Any:
         """As `injection_scores` gives them with these weights."""
-        kept = injection._Head(
-            head["bias"], np.array([head["signs"][name] for name in FEATURE_NAMES]), np.array(head["embedding"])
-        )
+        # a sign that came later than the weights has none
+        signs = np.array([head["signs"].get(name, 0.0) for name in FEATURE_NAMES])
+        kept = injection._Head(head["bias"], signs, np.array(head["embedding"]))
         logits = injection.logits_of(self.reads, self.embedded, kept)
         worst = np.full(len(self.reads), -30.0)
         np.maximum.at(worst, self.owner, logits)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 import pytest
 
+import ragbench as rb
 from ragbench import report
 from ragbench.errors import ConfigError
 from ragbench.evaluation import results
-from ragbench.scoring import score_run
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Span
 
 DATASET = Dataset(
@@ -45,21 +47,6 @@ def test_category_table_leaves_out_what_nobody_scored() -> None:
     assert list(table["category"]) == ["easy", "hard"]
     assert table["mean"].tolist() == pytest.approx([0.715, 0.0])
     assert table["n_scored"].tolist() == [2, 1]
-
-
-def test_question_table_shows_what_was_wanted_and_what_came() -> None:
-    table = report.question_table(DATASET, RUN, SCORES, "nDCG@10").set_index("query_id")
-    assert list(table.index) == ["q3", "q1", "q2"], "worst first, the unscored one left out"
-    assert table.loc["q3", "first_relevant_rank"] is None
-    assert table.loc["q1", "first_relevant_rank"] == 2
-    assert table.loc["q1", "relevant"] == "d1 (2)"
-    assert table.loc["q1", "retrieved"] == "d2, d1"
-    assert table.loc["q2", "relevant"] == "d2 (2), d1 (1)"
-
-
-def test_question_table_of_many_keeps_both_ends() -> None:
-    table = report.question_table(DATASET, RUN, SCORES, "nDCG@10", worst=1, best=1)
-    assert list(table["query_id"]) == ["q3", "q2"]
 
 
 def test_unknown_measure_is_refused_with_the_nearest() -> None:
@@ -100,27 +87,12 @@ def test_answer_table_puts_the_least_similar_first() -> None:
     assert table["reference"].tolist() == ["", "One."]
 
 
-def test_findings_are_sentences_about_these_numbers() -> None:
-    categories = report.category_table(DATASET, SCORES, "nDCG@10")
-    questions = report.question_table(DATASET, RUN, SCORES, "nDCG@10")
-    summary = pd.DataFrame(
-        [("nDCG@10", 0.477, 0.0, 0.8, 3, 4)], columns=["measure", "mean", "ci_low", "ci_high", "n_scored", "n"]
-    )
-    said = report.findings(DATASET, summary, categories, questions, "nDCG@10")
-    assert said[0] == "nDCG@10 is 0.477 [0.000, 0.800] over 3 of 4 questions and 3 documents."
-    assert "Strongest on easy (0.715), weakest on hard (0.000)" in said[1]
-    assert said[-1] == "Worst question: q3 (Third?): its first relevant document is not retrieved at all."
-
-
-def test_question_table_ranks_ties_as_they_were_scored() -> None:
-    run = {"q1": {"a": 1.0, "d1": 1.0}}
-    scores = score_run({"q1": {"d1": 1}}, run, ["RR"])
-    row = report.question_table(DATASET, run, scores, "RR").iloc[0]
-    assert row["value"] == 1.0
-    assert row["first_relevant_rank"] == 1
-    assert row["retrieved"] == "d1, a"
-
-
-def test_question_table_knows_where_lower_is_better() -> None:
-    table = report.question_table(DATASET, RUN, SCORES.assign(measure="ngram_redundancy"), "ngram_redundancy")
-    assert table["query_id"].tolist() == ["q2", "q1", "q3"], "the most redundant is the worst"
+def test_findings_begin_with_the_verdict_and_end_with_what_to_do() -> None:
+    answers = [Answer("q1", "One.", ("d1",)), Answer("q2", "Two.", ("d2",)), Answer("q3", "No.", ("d1",))]
+    result = rb.evaluate(DATASET, answers)
+    lines = report.findings(result, rb.summarise(result.scores))
+    assert re.match(r"\*\*\d of \d questions passed\*\*: pass_rate 0\.\d{3} \[", lines[0])
+    assert any(line.startswith("Retrieval: ") and "over 4 questions and 3 documents" in line for line in lines)
+    assert any(line.startswith("Not measured: ") for line in lines)
+    assert re.match(r"\d questions failed, first of all: \d", lines[-2])
+    assert lines[-1].startswith("**Next:** ")

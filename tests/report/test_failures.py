@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -54,12 +57,16 @@ def test_false_answers_come_first_then_the_lowest_values_then_the_least_evidence
     assert by_severity(table.assign(failed=False)).empty
 
 
-def test_the_worst_have_links_also_into_another_notebook() -> None:
+def test_the_worst_have_links_also_into_another_notebook(tmp_path: Path) -> None:
     table = worst_failures(DIAGNOSIS)
     assert table["place"].tolist() == ["[q3](#question-q3)", "[q/1](#question-q-1)"]
     assert table["cause"].tolist() == ["answerable, refused", "in the context, not used"]
-    there = worst_failures(DIAGNOSIS, rows=1, notebook="bm25.ipynb")
-    assert there["place"].tolist() == ["[q3](bm25.ipynb#question-q3)"]
+    shows = {"data": {"text/markdown": ["Worst:\n", "#### question-q3\n", "**Why?**"]}}
+    cells = [{"id": "a"}, {"id": "worst", "outputs": [{"text": "#### question-q3"}, shows]}]
+    (tmp_path / "bm25.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    there = worst_failures(DIAGNOSIS, notebook=f"{tmp_path}/bm25.ipynb")
+    assert there["place"].tolist() == ["[q3](bm25.ipynb#cell-id=worst)", "[q/1](bm25.ipynb)"]
+    assert worst_failures(DIAGNOSIS, rows=1, notebook="none.ipynb")["place"].tolist() == ["[q3](none.ipynb)"]
 
 
 def test_links_work_and_foreign_text_stays_text() -> None:

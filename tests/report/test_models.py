@@ -9,7 +9,7 @@ import pytest
 
 from ragbench import report
 from ragbench.evaluation import Result, results
-from ragbench.evaluation.costs import costs_of
+from ragbench.evaluation.costs import cost_facts, costs_of
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Completion, Judgement
 
@@ -21,27 +21,31 @@ def answer(query_id: str, *, cached: bool = False, ms: float = 0.0, **usage: Any
     return Answer(query_id, "Yes.", usage=reply, latency_ms={} if cached or usage else {"generate": ms})
 
 
+def facts_of(answers: list[Answer], *others: Any) -> dict[str, float | None]:
+    return cost_facts(costs_of(answers, *others), answers)
+
+
 def test_cost_is_that_of_all_replies_and_time_that_of_those_that_were_waited_for() -> None:
     answers = [answer("q1", ms=100), answer("q2", ms=300), answer("q3", cached=True), Answer("q4", "No context.")]
-    facts = report.generation_facts(answers)
+    facts = facts_of(answers)
     # 1000 tokens in and 200 out are 0.001 + 0.001 dollars, three times.
     assert facts["cost_usd"] == pytest.approx(0.006)
     assert facts["generate_ms"] == 200.0
 
 
 def test_an_unknown_price_is_no_cost_of_zero_and_stored_replies_have_no_time() -> None:
-    assert report.generation_facts([answer("q1", model="openai:mine", ms=5), answer("q2", ms=7)])["cost_usd"] is None
-    assert report.generation_facts([answer("q1", cached=True)])["generate_ms"] is None
+    assert facts_of([answer("q1", model="openai:mine", ms=5), answer("q2", ms=7)])["cost_usd"] is None
+    assert facts_of([answer("q1", cached=True)])["generate_ms"] is None
 
 
 def test_the_judge_is_a_part_of_the_cost_with_a_name_of_its_own() -> None:
     reply = Completion("", MODEL, 2_000, 400)
     judged = [Judgement("q1", "correctness", 1.0, usage=(reply, reply)), Judgement("q1", "relevance", 0.5)]
-    facts = report.generation_facts([answer("q1", ms=100)], judged, [answer("q1", ms=1)])
+    facts = facts_of([answer("q1", ms=100)], judged, [answer("q1", ms=1)])
     assert facts["generator_cost_usd"] == pytest.approx(0.002)
     assert facts["judge_cost_usd"] == pytest.approx(0.008)
     assert facts["cost_usd"] == pytest.approx(0.012)
-    unknown = report.generation_facts([answer("q1")], [Judgement("q1", "c", 1.0, usage=(Completion("", "openai:x"),))])
+    unknown = facts_of([answer("q1")], [Judgement("q1", "c", 1.0, usage=(Completion("", "openai:x"),))])
     assert unknown["generator_cost_usd"] == pytest.approx(0.002)
     assert (unknown["cost_usd"], unknown["judge_cost_usd"]) == (None, None)
 

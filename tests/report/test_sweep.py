@@ -163,7 +163,7 @@ def test_conclusion_of_a_clear_winner() -> None:
     assert lines[1] == "**Best:** bm25, fixed 128, with 0.700 by span_recall_auc, of 3 configurations."
     assert lines[2].startswith("**Against the baseline**, bm25, fixed 512: +0.200 [")
     assert lines[3].startswith("**Against the runner-up**, dense:minilm, fixed 128: +0.100")
-    assert lines[-1] == "**Next:** read the questions on which the two best disagree (below)."
+    assert lines[-2] == "**Next:** read the questions on which the two best disagree (below)."
 
 
 def test_conclusion_when_the_baseline_wins_or_is_alone() -> None:
@@ -189,7 +189,7 @@ def test_what_cannot_be_distinguished_is_chosen_by_cost_and_the_next_step_follow
     assert (
         lines[0] == f"**Decision:** {best} is better than the baseline, low; {other} cannot be distinguished from it."
     )
-    assert lines[-1] == (
+    assert lines[-2] == (
         f"**Next:** choose between the two by cost (below). {best} fails on 3 of 20 questions, most of them by "
         "retrieval: 1 not retrieved, 1 retrieved below the cut. Try another retriever, a reranker or a larger k."
     )

@@ -48,27 +48,23 @@ results_dir: str = ""
 WORK = """
 import pandas as pd
 import ragbench as rb
-from ragbench import judges, report
+from ragbench import evaluation, report
 
 parameters = {name: globals()[name] for name in __annotations__}
 data = rb.load_dataset(dataset)
 data = data.select(list(data.queries)[:max_queries])
-chunks = rb.chunk(data, chunker, chunk_size=chunk_size)
-run = rb.retrieve(rb.make_retriever(retriever, chunks), data.queries, chunks)
-answers = rb.generate_answers(data, run, chunks, llm, prompt=prompt, k=k)
-judgements, apart, wanted = [], [], criteria.split(",")
-if judge:
-    judgements = rb.judge(answers, wanted, judge, dataset=data, chunks=chunks)
-    again = judges.spread(answers, judge_apart)
-    apart = rb.judge(again, wanted, judge, dataset=data, chunks=chunks, mode="per_criterion", allow_same_model=True)
-documents = rb.to_documents(run, chunks)
-scores = pd.concat([rb.score_run(data.qrels, documents, ["nDCG@10"]), rb.scoring.score_judgements(judgements)])
-result = rb.evaluation.new_result(
-    parameters=parameters, dataset=data, run=documents, scores=scores, answers=answers,
-    judgements=judgements, facts=report.generation_facts(answers),
+given = evaluation.ask_all(
+    data, evaluation.system_of(parameters, data), judge=judge, criteria=criteria, judge_again=judge_apart,
+    results_dir=results_dir,
+)
+answers, judgements = given.answers, given.judgements or []
+scores = pd.concat([rb.score_run(data.qrels, given.documents, ["nDCG@10"]), rb.scoring.score_judgements(judgements)])
+result = evaluation.new_result(
+    parameters=parameters, dataset=data, run=given.documents, scores=scores, answers=answers,
+    judgements=judgements, facts=evaluation.cost_facts(evaluation.costs_of(answers), answers),
 )
 rb.save(result, results_dir)
-report.agreement_table(judgements, apart)
+report.agreement_table(judgements, given.repeated)
 """
 
 PROMPTS_AND_JUDGE = '[fixed]\njudge = "openai:j"\n[axes]\nprompt = ["cited", "plain"]'

@@ -428,7 +428,7 @@ def test_an_mcp_server_that_dies_in_the_middle_leaves_it_open(notes_command: lis
     ("text", "said"),
     [
         ('[http]\nurl = "http://h/"\nbody = "{query}"\n', r"has no table \[ingest\]"),
-        ('[pipeline]\n[ingest]\nadd = {url = "http://h/"}\n', r"stands beside \[http\] or \[mcp\]"),
+        ('[pipeline]\n[ingest]\nadd = {url = "http://h/"}\n', r"needs \[http\] or \[mcp\]"),
         ('[http]\nurl = "http://h/"\nbody = "{query}"\n[ingest]\nadd = {tool = "t"}\n', r"\[ingest.add\]: no url"),
         (
             '[http]\nurl = "http://h/"\nbody = "{query}"\n[ingest.add]\nurl = "http://h/"\nbody = {token = "s3cr3t"}\n',

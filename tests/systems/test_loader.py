@@ -60,8 +60,10 @@ def test_a_wrong_file_is_refused_with_all_its_mistakes(pydoc: Dataset, tmp_path:
 
 
 def test_nothing_of_that_name(pydoc: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"unknown system 'my_rag:answer': .*a system is a retriever"):
-        load_system("my_rag:answer", pydoc)
+    with pytest.raises(ConfigError, match=r"unknown system 'bm-25': .*a system is a retriever"):
+        load_system("bm-25", pydoc)
+    with pytest.raises(ConfigError, match=r"system 'no_rag:answer' could not be loaded: .*No module named 'no_rag'"):
+        load_system("no_rag:answer", pydoc)
     with pytest.raises(ConfigError, match="there is no file"):
         load_system(tmp_path / "gone.toml", pydoc)
 

@@ -1,4 +1,4 @@
-"""Test sets in the forms that teams have them in: read, checked, written and converted without losing a label unsaid.
+"""Test sets in the forms that teams have them in: read, checked, written and converted. No label is lost silently.
 
 =============  ==================================================================================================
 yaml           `cases: [{id, query, expected_chunks: [{doc_id, section}], expected_answer_contains}]`, and all of jsonl
@@ -118,7 +118,9 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
             if wrong := _read(new, None, form)[1].problems:
                 refuse(f"{dataset.name} as {form}", wrong)
     except UnicodeEncodeError as exc:
-        raise DataError(f"{dataset.name} holds half of a character, which no file can hold: {exc}") from exc
+        raise DataError(
+            f"{dataset.name} holds half of a surrogate pair, which cannot be written to a file: {exc}"
+        ) from exc
     except OSError as exc:
         from ragbench.datasets.writer import unwritable
 

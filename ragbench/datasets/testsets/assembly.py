@@ -130,7 +130,7 @@ def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: dict[str, 
             spans.append(span)
         elif (start := text.find(quote)) >= 0:
             spans.append(Span(span.doc_id, start, start + len(quote)))
-            flaws.setdefault("quotes stand elsewhere in their document; the evidence is moved", []).append(
+            flaws.setdefault("quotes are elsewhere in their document; the evidence is moved", []).append(
                 f"{entry.case.query_id} {span.doc_id}"
             )
         else:
@@ -164,5 +164,5 @@ def _of_sections(
             flaws.setdefault("sections are not quite there; the nearest heading is taken", []).append(what)
         elif place.alike > 1:
             what = f"{doc_id} > {section}"
-            flaws.setdefault("sections stand more than once in their document; the first is taken", []).append(what)
+            flaws.setdefault("sections are more than once in their document; the first is taken", []).append(what)
     return spans

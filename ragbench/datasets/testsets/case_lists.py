@@ -1,4 +1,4 @@
-"""Files whose cases stand in one list: what the YAML form and the two JSON forms share."""
+"""Files whose cases are in one list: what the YAML form and the two JSON forms share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CaseList(NamedTuple):
     """A form: the field that holds the list, the model of its items, and the way from item to entry and back.
 
     `record` takes a case, its relevant documents, the corpus, and quotes of documents that are elsewhere. `head` are
-    the fields beside the list, besides version and name.
+    the fields next to the list, in addition to version and name.
     """
 
     field: str

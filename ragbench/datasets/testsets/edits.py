@@ -158,12 +158,12 @@ def _write(
         with staged(place) as new:
             patches.write_patched(place, new, form, query_id, case, relevant, force=force)
             try:
-                changed = _load(new, dataset.corpus)  # what the file refers to is not beside this copy
+                changed = _load(new, dataset.corpus)  # what the file refers to is not next to this copy
             except DataError as exc:
                 raise DataError(f"nothing is written, because then: {str(exc).replace(str(new), str(place))}") from exc
             _check_change(changed, dataset, query_id, case, relevant, place)
     except UnicodeEncodeError as exc:
-        raise DataError(f"case {query_id!r} holds half of a character, which no file can hold") from exc
+        raise DataError(f"case {query_id!r} holds half of a surrogate pair, which cannot be written to a file") from exc
     except OSError as exc:
         raise unwritable(place, exc) from exc
 
@@ -171,7 +171,7 @@ def _write(
 def _check_change(
     changed: Dataset, before: Dataset, query_id: str, case: Case | None, relevant: Mapping[str, int], place: Path
 ) -> None:
-    """What is about to be swapped in is what was asked for, whatever the layout of the file was."""
+    """What is about to be swapped in is what was asked for, in any layout of the file."""
     cases = {found.query_id: found for found in changed.cases}
     others = [found for found in before.cases if found.query_id != query_id]
     right = [found for found in changed.cases if found.query_id != query_id] == others

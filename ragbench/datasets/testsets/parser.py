@@ -1,6 +1,6 @@
-"""JSON and YAML with the place of every value, so that a problem can be shown where it stands.
+"""JSON and YAML with the place of every value, so that a problem can be reported with its line.
 
-The parsers of the standard library and of PyYAML keep no places, take the last of two equal keys without a word, read
+The parsers of the standard library and of PyYAML keep no places, take the last of two equal keys without an error, read
 NaN as a number, an unquoted `no` as false and 010 as eight. Here JSON is JSON, and of YAML's plain words only true,
 false, null and decimal numbers are more than text. Nothing but plain data is ever built.
 """
@@ -12,7 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from json import JSONDecodeError, JSONDecoder
+from json import JSONDecodeError, JSONDecoder, loads
 from json.decoder import JSONArray, JSONObject  # type: ignore[attr-defined]
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]
 from pathlib import Path
@@ -26,13 +26,13 @@ Keys = tuple[str | int, ...]
 
 MAX_BYTES = {".yaml": 20_000_000, ".yml": 20_000_000, ".json": 200_000_000}
 _MAX_DEPTH = 50
-_MAX_EXPANDED = 100_000  # values that aliases may stand for: a file of ten lines can name billions
+_MAX_EXPANDED = 100_000  # values that aliases may expand to: a file of ten lines can name billions
 _MAX_DIGITS = 300
 _SHALLOW = f"at most {_MAX_DEPTH} lists and objects inside each other"
 
 
 class Place(NamedTuple):
-    """Where a value stands: the line of its key or of itself, and its first and last character + 1 in the text."""
+    """Where a value is: the line of its key or of itself, and its first and last character + 1 in the text."""
 
     line: int
     start: int
@@ -92,15 +92,38 @@ def json_records(raw: bytes, file: str) -> Iterator[tuple[int, Parsed]]:
         if isinstance(text, Problem):
             yield number, Parsed(problems=[text], whole=False)
             continue
-        parsed = parse_json(text, file, number)
+        parsed = _plain_record(text, number) or parse_json(text, file, number)
         if parsed.whole and not isinstance(parsed.value, dict):
             parsed.problems.append(Problem(number, "", shown(parsed.value), "an object {...} on each line", file))
             parsed.whole = False
         yield number, parsed
 
 
+def _plain_record(text: str, line: int) -> Parsed | None:
+    """The content of a line by the fast decoder; None where there is anything to report or to look at closely."""
+    if text.count("{") + text.count("[") > _MAX_DEPTH or "\\ud" in text or "\\uD" in text:
+        return None
+    try:
+        value = loads(text, object_pairs_hook=_unique, parse_constant=_usual, parse_int=_usual, parse_float=_usual)
+    except (ValueError, RecursionError):
+        return None
+    return Parsed(value, {(): Place(line, 0, len(text))})
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(found := dict(pairs)) != len(pairs):
+        raise ValueError("a field is there twice")
+    return found
+
+
+def _usual(text: str) -> int | float:
+    if text.isalpha() or (number := _number(text)) is None:
+        raise ValueError(text)
+    return number
+
+
 def parse_json(text: str, file: str = "", first_line: int = 1) -> Parsed:
-    """JSON with places; two equal keys, NaN, too deep nesting and half characters are problems.
+    """JSON with places; two equal keys, NaN, too deep nesting and halves of surrogate pairs are problems.
 
     >>> parsed = parse_json('{"cases": [\\n {"id": 1}]}')
     >>> parsed.value, parsed.line(("cases", 0, "id"))
@@ -272,7 +295,7 @@ class _Yaml:
         self.expanded += size
         self.built += size
         if self.expanded > _MAX_EXPANDED:
-            raise _NoValueError(line, "too many aliases", f"aliases that stand for {_MAX_EXPANDED:,} values at most")
+            raise _NoValueError(line, "too many aliases", f"aliases that expand to {_MAX_EXPANDED:,} values at most")
         return value
 
     def sequence(self, keys: Keys, opening: Any) -> tuple[list[Any], int]:
@@ -355,4 +378,4 @@ def _twice(keys: Keys, line: int, file: str) -> Problem:
 
 
 def _half(keys: Keys, line: int, text: str, file: str) -> Problem:
-    return Problem(line, field_name(keys), f"{shown(text)} with half of a character", "the character itself", file)
+    return Problem(line, field_name(keys), f"{shown(text)} with half of a surrogate pair", "the character itself", file)

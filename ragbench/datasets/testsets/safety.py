@@ -1,4 +1,4 @@
-"""Labelled texts for detectors, as they stand in files: harmful or not, in the words that people use."""
+"""Labelled texts for detectors, as they are in files: harmful or not, in the words that people use."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Heading(NamedTuple):
 
 
 class Located(NamedTuple):
-    """A section that was found. `heading` is what stands there; `nearly`, that it is not quite the one asked for;
+    """A section that was found. `heading` is its text; `nearly`, that it is not quite the one asked for;
     `alike`, how many have it."""
 
     span: Span
@@ -37,9 +37,9 @@ class Located(NamedTuple):
 def locate(document: Document, section: str, known: Mapping[str, Sequence[Heading]] | None = None) -> Located | None:
     """The section under a heading, up to the next heading of the same level or a higher one; None where there is none.
 
-    Headings are those of Markdown, titles underlined in another manner, and short lines that stand alone. Case, signs
+    Headings are those of Markdown, titles underlined in another manner, and short lines between blank ones. Case, signs
     and the form of a link's anchor ("getting-started") take no part; a near miss (85 of 100 by rapidfuzz) counts, an
-    exact one comes first. The title of a document stands for all of it.
+    exact one comes first. The title of a document means all of it.
 
     >>> guide = Document("guide", "# Install\\nUse pip.\\n## Windows\\nUse it too.\\n# Use\\nCall it.")
     >>> span = locate(guide, "install").span

@@ -5,10 +5,10 @@
     {"doc_id": "setup_guide", "text": "...", "title": "...", "metadata": {}}   a document
     {"sample_id": "s1", "kind": "input", "text": "...", "label": "attack"}     a safety sample; kind input or output
 
-Documents are named by their ids. They may stand in the file; or `corpus` names what `load_corpus` takes (a folder of
+Documents are named by their ids. They may be in the file; or `corpus` names what `load_corpus` takes (a folder of
 texts, a corpus.jsonl: relative to the file; or a dataset by name); or they are known to the system under test only.
 `evidence` is {doc_id, start, end, quote}: characters of title and text as `Document.full_text` joins them. A quote is
-compared with what stands there, found again where the document has changed, and dropped with a warning where it is
+compared with the text there, found again where the document has changed, and dropped with a warning where it is
 gone.
 """
 
@@ -185,7 +185,7 @@ def read_document(parsed: Parsed, keys: Keys, reading: Reading, lines: dict[str,
 
 
 def own_entry(item: OwnCase) -> Entry:
-    """A case and its relevant documents, from the record that stands for them in this form."""
+    """A case and its relevant documents, from their record in this form."""
     return labelled_entry(item, item.query_id, item.text)
 
 
@@ -278,7 +278,7 @@ def _of_no_kind(parsed: Parsed, number: int, file: str) -> Problem:
 
 
 def refer(corpus: str, path: Path, reading: Reading, line: int) -> None:
-    """Read the documents that the file at `path` refers to: a place beside it, or what `load_corpus` takes."""
+    """Read the documents that the file at `path` refers to: a place next to it, or what `load_corpus` takes."""
     from ragbench.datasets.corpus import load_corpus
     from ragbench.errors import RagbenchError
 

@@ -1,6 +1,6 @@
 """Records of a file through pydantic, each problem with its line, its value and what was expected.
 
-Whole numbers stand for texts in ids and words, since people write `id: 7`; other numbers do not, because 3.10 has
+Whole numbers are taken as texts in ids and words, since people write `id: 7`; other numbers do not, because 3.10 has
 become 3.1 by then. An empty field (null) is a missing one.
 """
 
@@ -225,7 +225,7 @@ def _problem(
 
 
 def _fields_at(model: type[BaseModel], inside: Keys) -> Mapping[str, object]:
-    """The fields of the model inside `model` that stands there."""
+    """The fields of the model inside `model` at that place."""
     for part in inside:
         if isinstance(part, str) and part in model.model_fields:
             found = _model_in(model.model_fields[part].annotation)

@@ -78,9 +78,9 @@ def injection_score(text: str) -> float:
     the first million characters, and of a text of many sentences the 32 with the most signs or, where few have any,
     spread over the text. Rounded to 6 decimals.
 
-    Measured by tests/fitting/injection.py, among texts of like length first: AUC 0.90 (0.91 over all; length alone has
-    0.69) in cross-validation over 3,741 sentences of our own with like wordings in one fold, 0.90 against the hard
-    harmless ones, 0.90 on the built-in samples; from 0.40 on it finds 61 % of the attacks, and 0 of 3,262 questions of
+    Measured by tests/fitting/injection.py, among texts of like length first: AUC 0.91 (0.92 over all; length alone has
+    0.69) in cross-validation over 3,741 sentences of our own with like wordings in one fold, 0.91 against the hard
+    harmless ones, 0.90 on the built-in samples; from 0.40 on it finds 64 % of the attacks, and 0 of 3,262 questions of
     SQuAD, CLAPNQ, PubMedQA and Chroma's chunking evaluation (27 sentences were written after a look at the alarms).
 
     Good at orders to drop instructions, requests for the prompt, personas without limits and forged delimiters, in

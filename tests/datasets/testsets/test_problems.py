@@ -106,7 +106,7 @@ def test_jsonl_mistakes_of_every_kind(tmp_path: Path) -> None:
         (3, "evidence[0]", "{'doc_id': 'd', 'start': 5, 'end': 5}"),
         (4, "", "[1]"),
         (5, "", "not valid JSON: 'NaN}'"),
-        (6, "text", "'\\ud800' with half of a character"),
+        (6, "text", "'\\ud800' with half of a surrogate pair"),
         (7, "", "a line with quary_id, text"),
         (8, "gold_facts[0]", "[]"),
         (8, "gold_facts[1].fact", "missing"),
@@ -222,7 +222,7 @@ def test_aliases_are_bounded(tmp_path: Path) -> None:
     for before, name in zip("abcdefgh", "bcdefghi", strict=True):
         bomb += f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
     assert listed(write(tmp_path / "a.yaml", bomb + "cases: [*i]")) == [
-        "a.yaml, line 5: too many aliases; expected aliases that stand for 100,000 values at most"
+        "a.yaml, line 5: too many aliases; expected aliases that expand to 100,000 values at most"
     ]
     fair = "shared: &s {query: same?}\ncases:\n- {id: q1, <<: *s}\n- id: q2\n  <<: *s\n  query: own?\n"
     assert load_testset(write(tmp_path / "b.yaml", fair)).queries == {"q1": "same?", "q2": "own?"}

@@ -118,7 +118,7 @@ def test_pydoc_without_documents_finds_its_evidence_again(tmp_path: Path) -> Non
     assert load_testset(path).corpus == {}
     assert load_testset(path, corpus=dataset.corpus).fingerprint == dataset.fingerprint
     moved = {d: replace(doc, text="A line before.\n" + doc.text) for d, doc in dataset.corpus.items()}
-    with pytest.warns(DataWarning, match="quotes stand elsewhere in their document; the evidence is moved"):
+    with pytest.warns(DataWarning, match="quotes are elsewhere in their document; the evidence is moved"):
         again = load_testset(path, corpus=moved)
     old, new = dataset.cases[0].evidence[0], again.cases[0].evidence[0]
     shift = len("A line before.\n")
@@ -201,7 +201,7 @@ def test_without_documents_there_is_no_beir_folder(tmp_path: Path) -> None:
         (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": {1}}),), {}), "jsonl", "cannot be written as plain"),
         (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": object()}),), {}), "yaml", "written as YAML"),
         (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": float("nan")}),), {}), "json", "plain data"),
-        (Dataset("d", "test", {}, (Case("q1", "a\ud800"),), {}), "jsonl", "half of a character"),
+        (Dataset("d", "test", {}, (Case("q1", "a\ud800"),), {}), "jsonl", "half of a surrogate pair"),
     ],
     ids=["blank", "twice", "set", "object", "nan", "surrogate"],
 )  # fmt: skip

@@ -198,6 +198,42 @@ TOLD_YOU = any_of(
     r"|\bce qu'on t'a dit\b|\bcio che ti hanno detto\b|\bo que (?:lhe|te) disseram\b|\bwat je (?:\w+ ){0,3}?(?:is|werd) verteld\b|\bco ci kazano\b"
     r"|\bsana (?:\w+ )?soylene\w*|что тебе сказали|告诉你的|言われたこと",
 )
+SECRET_GAME = any_of(
+    # a secret asked for by its form: its letters, a rhyme, a hint
+    r"\b(?:poem|rhym\w+|initials?|acrostic|letters?|spell\w*|backwards|hints?|riddle|starts? with|longer than|reim\w*|gedicht"
+    r"|buchstab\w*|ruckwarts|ratsel|hinweis|deletrea\w*|al reves|letras?|pista|rime|epelle\w*|a l'envers|lettres?|indice)\b.{0,40}"
+    r"\b(?:secret|code ?word|pass ?(?:word|phrase|code)|hidden word|geheim\w*|passwort\w*|kennwort\w*|codewort\w*|contrasena"
+    r"|palabra (?:secreta|clave|que)|clave|mot de passe|mot secret)\b",
+    r"\b(?:secret|code ?word|pass ?(?:word|phrase|code)|hidden word|geheim\w*|passwort\w*|kennwort\w*|codewort\w*)\b.{0,40}"
+    r"\b(?:rhym\w+|initials?|letters?|spell\w*|backwards|hints?|longer|reim\w*|buchstab\w*|ruckwarts)\b",
+)
+INSTEAD = any_of(
+    r"\b(?:instead of|rather than) (?:answer\w*|translat\w*|respond\w*|reply\w*|summari[sz]\w*|following|doing|helping|an answer"
+    r"|the (?:answer|summary|translation))\b|\b(?:an)?statt (?:zu )?(?:antwort\w*|ubersetz\w*|zusammen\w*|der antwort)"
+    r"|\ben (?:vez|lugar) de (?:responder|traducir|resumir)\b|\bau lieu de (?:repondre|traduire|resumer)\b|\binvece di rispondere\b",
+)
+TO_MODELS = any_of(
+    # text for whatever model reads it: reviewers, summarisers, search assistants
+    r"\b(?:any|every|all|to|dear|fellow|hey) (?:\w+ )?(?:ais?|models?|llms?|bots?|assistants?|agents?|language models?)\b"
+    r"|\b(?:ais?|models?|llms?|language models?|assistants?|bots?|agents?) (?:that |who |which )?(?:read\w*|see\w*|pars\w*|summari[sz]\w*"
+    r"|index\w*|process\w*)\b|\bas (?:the|an?) (?:evaluator|judge|grader|reviewer|referee)\b|\b(?:the|this) (?:evaluator|judge|grader)"
+    r" (?:should|must|will|has to|prefers?)\b|\ban alle (?:kis?|modelle|assistenten|bots)\b|\ba tout\w* (?:ia|assistant\w*|modele\w*)\b"
+    r"|\ba tod\w+ (?:las? |los )?(?:ias?|asistentes?|modelos?)\b",
+)
+PROMOTE = any_of(
+    r"\b(?:recommend\w*|praise|advertise|promote|prefer|endorse|favou?r|mention|name|rate|score|state that|say that|include) .{0,40}?"
+    r"\b(?:our (?:\w+ )?(?:shop|store|product|hotel|brand|company|restaurant|app|site|service)|this (?:candidate|answer|essay|paper|applicant"
+    r"|product|hotel|cv|resume|submission)|10 (?:out of|/) ?10|full marks|top (?:score|marks|grade)|flawless|excellent)\b",
+    r"\b(?:give|award) (?:\w+ ){0,4}?(?:full marks|the (?:top|highest|best|maximum) (?:score|grade|marks|rating))\b"
+    r"|\b(?:lob\w*|empf\w+|bewert\w*) .{0,30}?\b(?:unser\w*|dies\w*) (?:\w+ )?(?:laden|produkt|hotel|firma|shop|bewerb\w*|aufsatz)\b"
+    r"|\brecomm?[ai]?e?nd\w* (?:notre|nuestr[oa]|il nostro|la nostra) (?:hotel|tienda|boutique|produit|producto|negozio)\b",
+)
+EARLIER_TEXT = any_of(
+    r"\b(?:before|above|preced\w+|prior to|ahead of) (?:my|our|the user's|this) (?:\w+ )?(?:question|message|input|arrival|turn|text|line)\b"
+    r"|\byou (?:saw|read|got|received|were (?:given|shown|handed)) (?:\w+ )?(?:first|before|earlier|at the)\b|\b(?:written|wrote|gave|left)"
+    r" (?:for|to) you\b|\bbehind your (?:answers?|replies|behaviou?r)\b|\bvor meiner (?:\w+ )?(?:frage|nachricht|eingabe)\b|\bdu bekommen hast\b"
+    r"|\bavant (?:mon|ma) (?:arrivee|question|message)\b|\bantes de mi (?:pregunta|mensaje)\b|\bprima della mia\b|\bte (?:dieron|dijeron)\b",
+)
 START = any_of(
     r"\b(?:very )?(?:first|opening) (?:\w+ )?(?:sentences?|lines?|words?|instruct?ions?|orders?|commands?|paragraph|message)\b|\bat the (?:very )?(?:beginning|start|top)\b"
     r"|\bam anfang\b|\b(?:erste[nr]?|deinen ersten) (?:satz|satze|befehle?|anweisung\w*|worte?|zeile)\b|\bal principio\b|\bprimera? (?:orden|instruccion|frase|linea)\b"

@@ -36,7 +36,7 @@ def clean_errors(*others: type[Exception]) -> Iterator[None]:
 
 
 @contextmanager
-def spoken_errors() -> Iterator[None]:
+def listed_errors() -> Iterator[None]:
     """As `clean_errors`, and an error that lists several mistakes is said in as many lines."""
     with clean_errors():
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ragbench.cli.speaking import spoken_errors
+from ragbench.cli.console import listed_errors
 from ragbench.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,11 +32,13 @@ Offline = Annotated[bool, typer.Option("--offline", help="Send nothing: replies 
 
 
 @contextmanager
-def asking(max_cost: float | None, no_cache: bool, offline: bool, allow_unpriced: bool = False) -> Iterator[Settings]:
+def llm_settings(
+    max_cost: float | None, no_cache: bool, offline: bool, allow_unpriced: bool = False
+) -> Iterator[Settings]:
     """Errors in one line, and the settings that the options mean."""
     from ragbench.llms import current_settings
 
-    with spoken_errors():
+    with listed_errors():
         try:
             yield current_settings(replies_mode(no_cache, offline), max_cost, allow_unpriced)
         except KeyboardInterrupt:
@@ -52,7 +54,7 @@ def replies_mode(no_cache: bool, offline: bool) -> str | None:
     return "offline" if offline else "off" if no_cache else None
 
 
-def say_models(models: Sequence[ModelPlan]) -> None:
+def print_models(models: Sequence[ModelPlan]) -> None:
     """What each model would be asked, with tokens and cost, then the cost of all."""
     if not models:
         typer.echo("Requests to language models: none")

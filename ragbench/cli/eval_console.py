@@ -61,7 +61,7 @@ def error_console() -> Console:
     return Console(stderr=True, highlight=False)
 
 
-def say_report(report: Report, *, verbose: bool = False, console: Console | None = None) -> None:
+def print_report(report: Report, *, verbose: bool = False, console: Console | None = None) -> None:
     """Targets, headline measures, what changed, failed cases, and the verdict last, where eyes are.
 
     `verbose` shows every measure, failed case, doubtful claim and advice. Without any target or baseline there is no
@@ -70,9 +70,9 @@ def say_report(report: Report, *, verbose: bool = False, console: Console | None
     from rich.text import Text
 
     out = console or console_of()
-    _say_table(report, verbose, out)
-    _say_figures(report, verbose, out)
-    _say_comparison(report, verbose, out)
+    _print_table(report, verbose, out)
+    _print_figures(report, verbose, out)
+    _print_comparison(report, verbose, out)
     failed = failed_cases(report)
     shown = failed if verbose else failed[:_CASES]
     if shown:
@@ -90,27 +90,27 @@ def say_report(report: Report, *, verbose: bool = False, console: Console | None
         out.print(Text(f"  rests on: {printable('; '.join(advice.evidence))}", style="dim"))
     word, sentence = banner(report)
     if word != "no verdict" or len(report.cases) != 1:
-        _say_verdict(word, sentence, out)
+        _print_verdict(word, sentence, out)
 
 
-def say_found(report: Report, expected: Sequence[str], console: Console | None = None) -> bool:
+def print_found(report: Report, expected: Sequence[str], console: Console | None = None) -> bool:
     """Whether a single question found what was expected among the first 5, in a sentence; True without expectation."""
     found = not expected or report.cases[0].scores.get("Success@5") != 0
     if expected:
         where = "is" if found else "is not"
         sentence = f"{printable(' or '.join(expected))} {where} among the first 5 documents retrieved."
-        _say_verdict("passed" if found else "failed", sentence, console or console_of())
+        _print_verdict("passed" if found else "failed", sentence, console or console_of())
     return found
 
 
-def _say_verdict(word: str, sentence: str, out: Console) -> None:
+def _print_verdict(word: str, sentence: str, out: Console) -> None:
     from rich.text import Text
 
     colour = {"passed": "green", "failed": "red"}.get(word, "yellow")
     out.print(Text.assemble((word.upper(), f"bold {colour}"), f": {sentence}"))
 
 
-def say_answer(report: Report, console: Console | None = None) -> None:
+def print_answer(report: Report, console: Console | None = None) -> None:
     """One question: its answer and what was retrieved, with the expected documents marked."""
     from rich.text import Text
 
@@ -141,7 +141,7 @@ def _table(heads: Sequence[str], left: Sequence[str]) -> Table:
     return table
 
 
-def _say_table(report: Report, verbose: bool, out: Console) -> None:
+def _print_table(report: Report, verbose: bool, out: Console) -> None:
     from rich.text import Text
 
     wide = out.width >= _WIDE
@@ -179,7 +179,7 @@ def _say_table(report: Report, verbose: bool, out: Console) -> None:
             out.print(Text.assemble((one.name, "bold cyan"), (f": {printable(one.warning)}", "yellow")))
 
 
-def _say_figures(report: Report, verbose: bool, out: Console) -> None:
+def _print_figures(report: Report, verbose: bool, out: Console) -> None:
     from rich.text import Text
 
     for word, said in figures(report):
@@ -193,7 +193,7 @@ def _say_figures(report: Report, verbose: bool, out: Console) -> None:
         out.print(Text(f"  and {len(claims) - _CASES} more (-v shows all)", style="dim"))
 
 
-def _say_comparison(report: Report, verbose: bool, out: Console) -> None:
+def _print_comparison(report: Report, verbose: bool, out: Console) -> None:
     from rich.text import Text
 
     if (found := report.comparison) is None:
@@ -225,11 +225,11 @@ def _say_comparison(report: Report, verbose: bool, out: Console) -> None:
         p = "" if flips.p_value is None else f", McNemar p {p_text(flips.p_value, '= ')} (Holm)"
         sign, colour = CHANGE_SIGNS.get(flips.verdict, "·"), _COLOURS.get(flips.verdict, "")
         out.print(Text(f"  {sign} {flips.what}: {counts}{p}: {flips.verdict}", style=colour))
-        _say_flips("broken", flips.broken, verbose, out)
-        _say_flips("mended", flips.mended, verbose, out)
+        _print_flips("broken", flips.broken, verbose, out)
+        _print_flips("mended", flips.mended, verbose, out)
 
 
-def _say_flips(word: str, flips: Sequence[Flip], verbose: bool, out: Console) -> None:
+def _print_flips(word: str, flips: Sequence[Flip], verbose: bool, out: Console) -> None:
     from rich.text import Text
 
     for one in flips if verbose else flips[:_CASES]:
