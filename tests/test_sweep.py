@@ -662,12 +662,17 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("victim", ["sweep", "group", "run", "kernel", "server", "all but kernels"])
+@pytest.mark.parametrize(
+    ("fork", "victim"),
+    [
+        *(("fork", victim) for victim in ("sweep", "group", "run", "kernel", "server", "all but kernels")),
+        *(("spawn", victim) for victim in ("sweep", "group", "run", "kernel")),
+    ],
+    indirect=["fork"],
+)
 def test_a_killed_sweep_leaves_nothing_alive_and_goes_on_to_the_same_bytes(
     grid: Callable[[str], Path], tmp_path: Path, undisturbed: Path, victim: str, fork: bool
 ) -> None:
-    if victim == "server" and not fork:
-        pytest.skip("there is no fork server")
     path = grid(SLOW)
     (path.parent / "compare.ipynb").unlink()
     if fork:  # then what a notebook has started ends with it, whoever is killed
