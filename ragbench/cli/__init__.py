@@ -11,8 +11,10 @@ from ragbench.cli.cache import cache_app
 from ragbench.cli.eval import EvalCommand, eval_command
 from ragbench.cli.explore import explore_command
 from ragbench.cli.help import FIRST_STEPS, Command, Group
+from ragbench.cli.init import init_command
 from ragbench.cli.label import EXAMPLE, label_command
 from ragbench.cli.listing import list_names
+from ragbench.cli.notebooks import notebooks_command
 from ragbench.cli.sweep import sweep_command, verify_command
 from ragbench.cli.testsets import testset_app
 from ragbench.cli.viewer import open_command
@@ -20,7 +22,7 @@ from ragbench.cli.viewer import open_command
 app = typer.Typer(
     name="ragbench",
     help="Is RAG configuration B really better than A? Sweeps of executed notebooks, with honest statistics.",
-    epilog="Example: ragbench sweep notebooks/quickstart.toml",
+    epilog="Example: ragbench sweep quickstart",
     cls=Group,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
@@ -46,7 +48,8 @@ def _ragbench(
         typer.echo(FIRST_STEPS)
 
 
-app.command("sweep", cls=Command, epilog="Example: ragbench sweep notebooks/quickstart.toml --jobs 2")(sweep_command)
+app.command("init", cls=Command, epilog="Example: ragbench init my-evaluation --docs docs")(init_command)
+app.command("sweep", cls=Command, epilog="Example: ragbench sweep quickstart --jobs 2")(sweep_command)
 app.command("verify", cls=Command, epilog="Example: ragbench verify results/quickstart")(verify_command)
 app.command("answers", cls=Command, epilog="Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run")(
     answers_command
@@ -60,5 +63,6 @@ app.command("explore", cls=Command, epilog="Example: ragbench explore results/qu
 app.command("open", cls=Command, epilog="Example: ragbench open results/quickstart")(open_command)
 app.command("list", cls=Command, epilog="Example: ragbench list retrievers")(list_names)
 app.command("label", cls=Command, epilog=EXAMPLE)(label_command)
+app.command("notebooks", cls=Command, epilog="Example: ragbench notebooks my-notebooks")(notebooks_command)
 app.add_typer(testset_app, name="testset")
 app.add_typer(cache_app, name="cache")

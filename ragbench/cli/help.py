@@ -17,14 +17,14 @@ FIRST_STEPS = """\
 Is RAG configuration B really better than A?
 
 First steps:
+  ragbench init my-evaluation --docs docs
+      start with your own documents: questions, a grid, and the next commands
   ragbench eval --suite smoke
       evaluate BM25 on built-in questions: seconds, no language model
-  ragbench eval --test-set tests.yaml --corpus docs/
-      the same with your questions about your documents
-  ragbench sweep notebooks/quickstart.toml
+  ragbench sweep quickstart
       run a grid of configurations: one executed notebook each, and a comparison
   ragbench open results/quickstart
-      show a report or a comparison in the browser
+      show the comparison, or a report, in the browser
 
 `ragbench --help` shows all commands, `ragbench COMMAND --help` one of them with
 an example, and `ragbench list retrievers` the names of retrievers (also:

@@ -23,6 +23,7 @@ from ragbench.cli.cases import (
 )
 from ragbench.cli.console import command, listed_errors, shown
 from ragbench.cli.help import Command, Group
+from ragbench.cli.init import DRAFT_EXAMPLE, draft_command
 from ragbench.cli.llm_options import (
     AllowUnpriced,
     Concurrency,
@@ -119,7 +120,7 @@ def generate_testset(
     typer.echo(f"{len(made.cases)} questions in {shown(folder)}; every draft and its reason in drafts.jsonl")
     if failed:
         typer.echo(f"{failed} requests failed or could not be read; the first ones are named in drafts.jsonl", err=True)
-    run = f"{command('papermill')} notebooks/evaluate.ipynb out.ipynb -p dataset {shown(folder)}"
+    run = f"{command('ragbench')} eval --test-set {shown(folder)}"
     typer.echo(f"Next: read some of them, then {run}")
     raise typer.Exit(1 if failed else 0)
 
@@ -187,6 +188,7 @@ def validate_command(path: TestSet) -> None:
         typer.echo(f"{shown(path)} is fine: {form_of(path)}, {len(dataset.cases)} cases{also}")
 
 
+testset_app.command("draft", cls=Command, epilog=DRAFT_EXAMPLE)(draft_command)
 testset_app.command("list", cls=Command, epilog=LIST_EXAMPLE)(list_command)
 testset_app.command("show", cls=Command, epilog=SHOW_EXAMPLE)(show_command)
 testset_app.command("add", cls=Command, epilog=ADD_EXAMPLE)(add_command)
