@@ -18,8 +18,8 @@ runner = CliRunner()
 @pytest.mark.parametrize(
     ("arguments", "example"),
     [
-        ([], "ragbench sweep notebooks/quickstart.toml"),
-        (["sweep"], "ragbench sweep notebooks/quickstart.toml --jobs 2"),
+        ([], "ragbench sweep quickstart"),
+        (["sweep"], "ragbench sweep quickstart --jobs 2"),
         (["cache"], "ragbench cache info"),
         (["cache", "info"], "ragbench cache info"),
         (["cache", "clear"], "ragbench cache clear"),

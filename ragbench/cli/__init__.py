@@ -11,13 +11,14 @@ from ragbench.cli.cache import cache_app
 from ragbench.cli.eval import EvalCommand, eval_command
 from ragbench.cli.explore import explore_command
 from ragbench.cli.label import EXAMPLE, label_command
+from ragbench.cli.notebooks import notebooks_command
 from ragbench.cli.sweep import sweep_command, verify_command
 from ragbench.cli.testsets import testset_app
 
 app = typer.Typer(
     name="ragbench",
     help="Is RAG configuration B really better than A? Sweeps of executed notebooks, with honest statistics.",
-    epilog="Example: ragbench sweep notebooks/quickstart.toml",
+    epilog="Example: ragbench sweep quickstart",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -41,7 +42,7 @@ def _ragbench(
     pass
 
 
-app.command("sweep", epilog="Example: ragbench sweep notebooks/quickstart.toml --jobs 2")(sweep_command)
+app.command("sweep", epilog="Example: ragbench sweep quickstart --jobs 2")(sweep_command)
 app.command("verify", epilog="Example: ragbench verify results/quickstart")(verify_command)
 app.command("answers", epilog="Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run")(
     answers_command
@@ -51,5 +52,6 @@ app.command("eval", cls=EvalCommand, epilog='Example: ragbench eval --suite smok
 )
 app.command("explore", epilog="Example: ragbench explore results/quickstart -o explore.html")(explore_command)
 app.command("label", epilog=EXAMPLE)(label_command)
+app.command("notebooks", epilog="Example: ragbench notebooks my-notebooks")(notebooks_command)
 app.add_typer(testset_app, name="testset")
 app.add_typer(cache_app, name="cache")

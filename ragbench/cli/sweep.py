@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 _JOBS = typer.Option(min=1, help="Runs side by side; default: one per core, as far as memory allows.")
 _MAX_COST = typer.Option("--max-cost", min=0, help="US dollars that this sweep may cost in all; stops before.")
 
+_GRID = "A grid file, a folder with a grid.toml, or quickstart (built in)."
+
 _MANY = 20  # differences of one configuration that are printed
 
 
 def sweep_command(
-    grid: Annotated[Path, typer.Argument(metavar="GRID.toml", help="The grid of configurations.")],
+    grid: Annotated[Path, typer.Argument(metavar="GRID", help=_GRID)] = Path("grid.toml"),
     jobs: Annotated[int | None, _JOBS] = None,
     force: Annotated[bool, typer.Option("--force", help="Run finished configurations again too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder that holds the sweep's folder.")] = Path("results"),

@@ -115,7 +115,7 @@ def generate_testset(
     typer.echo(f"{len(made.cases)} questions in {shown(folder)}; every draft and its reason in drafts.jsonl")
     if failed:
         typer.echo(f"{failed} requests failed or could not be read; the first ones are named in drafts.jsonl", err=True)
-    run = f"{command('papermill')} notebooks/evaluate.ipynb out.ipynb -p dataset {shown(folder)}"
+    run = f"{command('ragbench')} eval --test-set {shown(folder)}"
     typer.echo(f"Next: read some of them, then {run}")
     raise typer.Exit(1 if failed else 0)
 

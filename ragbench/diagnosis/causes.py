@@ -1,8 +1,8 @@
 """Why a question failed: exactly one first cause each, with the evidence for it.
 
-The stages are looked at in the order in which data flows through them; the first that lost what an answer needs is the
-cause, whatever happened after it. A verdict on the answer itself is looked at before all: where the labels say that the
-answer is right and a judge says that it is wrong, the judge is the suspect.
+The stages are checked in the order in which data flows through them; the first that lost what an answer needs is the
+cause, regardless of what happened after it. The verdict on the answer itself is checked first: where the labels show
+that the answer is right and a judge calls it wrong, the judge is the suspect.
 """
 
 from __future__ import annotations
@@ -51,16 +51,17 @@ STAGE_OF = {
 _FALSE = ("fabricated", "unanswerable_answered")  # a false answer does more harm than none
 
 CORRECTNESS = ("llm_correctness", "correctness_estimate", "gold_fact_coverage", "semantic_similarity", "token_f1")
-"""What tells whether an answer is right, the first that is known. See `ragbench.metrics.correctness_estimate`."""
+"""The measures that decide whether an answer is right; the first one available is used. See
+`ragbench.metrics.correctness_estimate`."""
 
 RIGHT = 0.5
-"""The value of it from which an answer is right, unless a calibration knows better."""
+"""An answer is right from this value of the deciding measure, unless a calibration gives another threshold."""
 
 HOLDS = 0.8
-"""The share of its evidence from which a list of chunks is said to hold what a question needs."""
+"""A list of chunks holds what a question needs if it covers at least this fraction of the evidence."""
 
 SUPPORTED = 0.5
-"""Faithfulness or claim support below this means that the answer is not what its context says."""
+"""Faithfulness or claim support below this means that the answer is not supported by its context."""
 
 _FAITHFUL = {"llm_faithfulness": SUPPORTED, "claim_support": SUPPORTED, "forbidden_claims_absent": 1.0}
 
@@ -107,13 +108,13 @@ def diagnose(
     A question has failed if it has no answer and was answered, or if it has one and the answer is wrong, was refused,
     or its request failed. Whether an answer is wrong is decided by the first of these that is known: the judge
     (llm_correctness below 0.5); a measure of `calibrations`, by its threshold; `ragbench.metrics.correctness_estimate`
-    below 0.5, for questions with a reference answer; gold_fact_coverage below 0.5. Where nothing says whether an answer
-    is right (no reference, no facts, no judge), a question has failed only if retrieval lost its evidence.
+    below 0.5, for questions with a reference answer; gold_fact_coverage below 0.5. Where nothing decides whether an
+    answer is right (no reference, no facts, no judge), a question has failed only if retrieval lost its evidence.
 
     The cause is the first that holds, in the order of `CAUSES`, but for "judge_suspected" and "unanswerable_answered",
-    which come first: a judge says wrong although all gold facts are stated (or token F1 with the reference is 0.8 or
-    more); a question without an answer got one. A list of chunks holds the evidence if it covers `HOLDS` (0.8) of its
-    characters. A passage that stands word for word in several places counts once, held by either copy.
+    which come first: a judge calls it wrong although all gold facts are stated (or token F1 with the reference is 0.8
+    or more); a question without an answer got one. A list of chunks holds the evidence if it covers `HOLDS` (0.8) of
+    its characters. A passage that occurs word for word in several places counts once; either copy will do.
     "split_by_border": the contexts hold a part of a span that no single chunk holds whole. "fabricated": faithfulness
     by the judge, or else claim support, is below 0.5, or a forbidden claim is made. What is left, with the evidence in
     the context, is "refused" or "not_used".
@@ -137,7 +138,7 @@ def diagnose(
 
     Returns:
         query_id, category, question, failed (bool), cause ("" where not failed), evidence (a sentence), test (what the
-        oracle and the empty arm say about the cause; "" where they were not run), measure, value (of the verdict;
+        oracle and the empty context show about the cause; "" where they were not run), measure, value (of the verdict;
         pd.NA if none), held (the fraction of the evidence that the context holds; pd.NA if not known).
 
     >>> import pandas as pd
@@ -163,13 +164,13 @@ def diagnose(
         raise DataError(f"there are several answers to {twice!r}; diagnose one configuration at a time")
     if foreign := [query_id for query_id in given if query_id not in dataset.queries]:
         raise DataError(
-            f"an answer to {foreign[0]!r}, which is no question of {dataset.name!r}; diagnose them together"
+            f"an answer to {foreign[0]!r}, which is not a question of {dataset.name!r}; diagnose them together"
         )
     values: dict[str, dict[str, float]] = {}
     for query_id, measure, value in zip(scores["query_id"], scores["measure"], scores["value"], strict=True):
         if not pd.isna(value):
             values.setdefault(str(query_id), {})[str(measure)] = float(value)
-    said = {(j.query_id, j.criterion): j.explanation for j in judgements}
+    explanations = {(j.query_id, j.criterion): j.explanation for j in judgements}
     by_id = {chunk.chunk_id: chunk for chunk in chunks}
     by_document: dict[str, list[Chunk]] = {}
     for chunk in chunks:
@@ -185,7 +186,9 @@ def diagnose(
         measure, limit = _decisive(known, calibrated)
         reach = _reach(dataset, case, answer, ranking(run.get(case.query_id, {}))[:depth], by_id, by_document)
         cause, evidence = _cause(dataset, case, answer, known, measure, limit, supported, reach, depth)
-        explained = said.get((case.query_id, "correctness" if cause == "judge_suspected" else "faithfulness"), "")
+        explained = explanations.get(
+            (case.query_id, "correctness" if cause == "judge_suspected" else "faithfulness"), ""
+        )
         if explained and cause in ("judge_suspected", "fabricated"):
             evidence += f"; the judge: {' '.join(explained.split())[:300]}"
         rows.append(
@@ -309,7 +312,7 @@ def _lost(dataset: Dataset, case: Case, answer: Answer | None, reach: _Reach, de
 
 
 def _check_chunking(run: Run, answers: Sequence[Answer], by_id: Mapping[str, Chunk]) -> None:
-    """Without the text that an id names nobody can tell what it holds; passages bring theirs along."""
+    """Refuse ids without a text, whose content cannot be checked; passages carry their own text."""
     own = {passage.passage_id for answer in answers for passage in answer.passages}
     contexts = {answer.query_id: (*answer.contexts, *answer.cut) for answer in answers}
     for query_id, named in (*run.items(), *contexts.items()):
@@ -325,7 +328,7 @@ def _reach(
     by_id: Mapping[str, Chunk],
     by_document: Mapping[str, Sequence[Chunk]],
 ) -> _Reach | None:
-    """How far the evidence came; None where nothing says what the evidence is."""
+    """How far the evidence came; None where no label names the evidence."""
     contexts = () if answer is None else answer.contexts
     cut = () if answer is None else answer.cut
     in_passages = {p.passage_id: p.doc_id for p in (() if answer is None else answer.passages)}
@@ -364,7 +367,7 @@ def _reach(
     texts = [by_id[i].text for i in contexts if i in by_id] + [p.text for p in (answer.passages if answer else ())]
     whole = all(_is_whole(dataset.corpus.get(doc_id), contexts, texts, by_id) for doc_id in relevant)
     stated = bool(case.gold_facts) and all(stated_facts("\n".join(texts), case.gold_facts))
-    # A system with documents of its own has no corpus here: then nothing can be said about it.
+    # A system with documents of its own has no corpus here: then the corpus cannot be checked.
     there = float((not dataset.corpus and bool(in_passages)) or bool(relevant & set(dataset.corpus)))
     return _Reach(
         there,
@@ -415,7 +418,7 @@ def _estimates(case: Case, answer: Answer | None, own: Mapping[str, float]) -> d
 
 
 def _decisive(own: Mapping[str, float], calibrations: Mapping[str, Calibration]) -> tuple[str | None, float]:
-    """The measure that says whether an answer is right, and the value from which it is."""
+    """The measure that decides whether an answer is right, and its threshold."""
     if "llm_correctness" not in own:
         for name, calibration in calibrations.items():
             if name in own and name in CORRECTNESS:
@@ -424,15 +427,15 @@ def _decisive(own: Mapping[str, float], calibrations: Mapping[str, Calibration])
 
 
 def _test(own: Mapping[str, float], measure: str | None, limit: float) -> str:
-    """What the ablations say: was it right from the gold evidence, and without any document?"""
+    """What the ablations show: is the answer right from the gold evidence, and without any document?"""
     # What was refused has no value of its own, but its ablations have.
     measure = measure or next((name for name in CORRECTNESS if f"oracle_{name}" in own), None)
     if measure is None:
         return ""
-    said = []
+    found = []
     if (value := own.get(f"oracle_{measure}")) is not None:
         right = value >= limit
-        said.append("right from the gold evidence alone" if right else "wrong even from the gold evidence alone")
+        found.append("right from the gold evidence alone" if right else "wrong even from the gold evidence alone")
     if (value := own.get(f"empty_{measure}")) is not None and value >= limit:
-        said.append("right without any document")
-    return "; ".join(said)
+        found.append("right without any document")
+    return "; ".join(found)

@@ -1,4 +1,4 @@
-"""Measures beside their targets, as a sentence of evidence and as a verdict."""
+"""Measures compared with their targets, as a sentence of evidence and as a verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SLACK = 1e-9  # the mean of many values of 0.7 is not 0.7 to the last bit
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measure beside its target."""
+    """A measure compared with its target."""
 
     measure: str
     text: str
@@ -43,7 +43,7 @@ def figures_of(summary: pd.DataFrame, targets: Mapping[str, float], ceilings: Ma
             low, high = float(row["ci_low"]), float(row["ci_high"])
             interval = f" [{low:.3f}, {high:.3f}]"
             if missed and (high >= target if higher else low <= target):
-                doubt = "; the interval reaches the target, more questions would tell"
+                doubt = "; the interval includes the target: evaluate more questions"
         counted = f"({row['n_scored']} of {row['n']} scored{doubt})"
         ceiling = ceilings.get(measure, math.nan)
         beyond = ceiling < target - _SLACK if higher else ceiling > target + _SLACK

@@ -1,6 +1,6 @@
-"""What to try next, read off the pattern of what missed its target; never without the figures it rests on.
+"""What to try next, from the pattern of missed targets, with the figures behind each recommendation.
 
-These are the first things that an experienced person would look at, not proofs: the next run says whether it was that.
+These are the first things an experienced engineer would check, not proofs: only the next run shows whether they help.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ragbench.errors import ConfigError, DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-# What says that what is needed was found, and that it reached the model.
+# Measures that show that the needed evidence was retrieved, and that it reached the model.
 _RETRIEVED = ("R", "Success", "span_recall")
 _REACHED = (
     "context_recall",
@@ -37,7 +37,7 @@ _REPEATED = ("ngram_redundancy", "tfidf_redundancy")
 _STAGE_ACTIONS = {
     "retrieve": "use a smaller or approximate index, a lighter embedding model, or rerank fewer candidates",
     "generate": "send fewer or shorter chunks, bound the length of the reply, or use a faster model",
-    "guardrail_input": "run the check beside retrieval instead of before it, or use a lighter detector",
+    "guardrail_input": "run the check in parallel with retrieval instead of before it, or use a lighter detector",
     "guardrail_output": "check the answer while it is written, or use a lighter detector",
     "total": "look at the slowest stage first",
 }
@@ -65,8 +65,8 @@ def recommend(
     """Recommendations for one evaluated system, the earliest stage first; none where everything meets its target.
 
     Only measures that have a target and a mean count. A target is missed where the mean is on its wrong side; where the
-    interval reaches it nevertheless, the evidence says so. A target beyond its ceiling is reported as out of reach, and
-    nothing else is concluded from missing it.
+    interval reaches it nevertheless, the evidence notes it. A target beyond its ceiling is reported as out of reach,
+    and nothing else is concluded from missing it.
 
     Args:
         summary: as from `summarise`: measure, mean, ci_low, ci_high, n_scored, n.
@@ -74,19 +74,20 @@ def recommend(
         ceilings: measure -> the best mean that any system could reach on these questions.
         latency: as from `latency_table`.
         abstentions: as from `abstention_table`.
-        max_abstained: the share of wrong abstentions, and of unanswerable questions answered, that is put up with.
+        max_abstained: the accepted fraction of answerable questions abstained from, and of unanswerable questions
+            answered.
 
     >>> import pandas as pd
     >>> summary = pd.DataFrame({"measure": ["R@5", "claim_support"], "mean": [0.9, 0.6], "ci_low": [0.8, 0.5],
     ...                         "ci_high": [0.95, 0.7], "n_scored": [50, 40], "n": [50, 50]})
     >>> found = recommend(summary, {"R@5": 0.7, "claim_support": 0.85})
     >>> found[0].title
-    'Answers say what their context does not hold, although the context is good'
+    'Answers state what their context does not support, although the context is good'
     >>> found[0].evidence
     ('claim_support 0.600 [0.500, 0.700] < 0.85 (40 of 50 scored)', 'R@5 0.900 [0.800, 0.950] >= 0.7 (50 of 50 scored)')
 
     Raises:
-        ConfigError: a target or `max_abstained` that is no number, or out of range.
+        ConfigError: a target or `max_abstained` that is not a number, or out of range.
         DataError: columns are missing.
     """
     _check(summary, targets, max_abstained)
@@ -144,9 +145,9 @@ def _retrieval(figures: Mapping[str, Figure]) -> list[Recommendation]:
     if recall or (reached and not found):
         advice.append(
             Recommendation(
-                "What is needed is not found",
-                "question and document use other words, evidence is cut apart by chunk borders, or too few chunks are "
-                "retrieved",
+                "The needed evidence is not retrieved",
+                "questions and documents use different words, evidence is split at chunk boundaries, or too few chunks "
+                "are retrieved",
                 "compare BM25, dense and hybrid retrieval, other chunk sizes, and a larger k; look at the questions "
                 "without any hit first",
                 (*recall, *reached, *ranked),
@@ -155,7 +156,7 @@ def _retrieval(figures: Mapping[str, Figure]) -> list[Recommendation]:
     elif reached:
         advice.append(
             Recommendation(
-                "What is found does not reach the model",
+                "The retrieved evidence does not reach the model",
                 "the relevant chunks are retrieved but lie beyond k or the context budget, or another chunk of the "
                 "right document is taken",
                 "raise k or the context budget, use smaller chunks, or rerank before the cut",
@@ -165,8 +166,8 @@ def _retrieval(figures: Mapping[str, Figure]) -> list[Recommendation]:
     elif ranked:
         advice.append(
             Recommendation(
-                "What is needed is found, but stands too low",
-                "the ranking puts documents that share words or subject before those that answer",
+                "The needed evidence is retrieved, but ranked too low",
+                "the ranking puts documents on the same subject before those that hold the answer",
                 "rerank the first 20 to 50 candidates with a cross-encoder, or fuse two retrievers",
                 (*ranked, *found),
             )
@@ -191,27 +192,27 @@ def _context(figures: Mapping[str, Figure]) -> list[Recommendation]:
     return [
         Recommendation(
             "The context repeats itself",
-            "chunks overlap, or the same text stands in several documents",
+            "chunks overlap, or several documents hold the same text",
             "lower the overlap of chunks, drop near-duplicates before the cut at k, or choose by maximal marginal "
             "relevance",
             (*repeated, *common) if repeated else (),
         ),
         Recommendation(
             "Few of the context's words are new",
-            "the share of distinct words falls with the length of any text; no repetition beyond its target was found",
+            "the fraction of distinct words falls with the length of any text; no repetition beyond its target found",
             "compare with what is usual at this length (context_ceilings) before anything is changed; send a shorter "
             "context if it is long",
             () if repeated else (*common, *(texts_of(figures, _REPEATED, missed=False) if common else ())),
         ),
         Recommendation(
             "The facts are spread over many chunks",
-            "chunks are small beside what an answer needs, or documents say the same thing in many places",
+            "chunks are small for what an answer needs, or the documents repeat facts in many places",
             "use larger chunks, or retrieve small and hand over the section around each hit",
             spread,
         ),
         Recommendation(
             "The diversity of the context does not suit the kind of question",
-            "one k and one retriever serve questions that want one matter and questions that want many",
+            "one k and one retriever serve questions about one subject and questions about many",
             "set k by query type: few chunks for FAQ, one search for each side of a comparison, more and more varied "
             "ones for research",
             diverse,
@@ -227,27 +228,27 @@ def _groundedness(figures: Mapping[str, Figure]) -> list[Recommendation]:
     if lacking:
         return [
             Recommendation(
-                "Answers say what their context does not hold, and the context lacks what is needed",
+                "Answers state what their context does not support, and the context lacks the needed evidence",
                 "the model fills the gaps of retrieval from memory",
-                "mend retrieval first; let the model abstain where the context does not answer",
+                "fix retrieval first; let the model abstain where the context does not answer",
                 (*unsupported, *lacking),
             )
         ]
     if good:
         return [
             Recommendation(
-                "Answers say what their context does not hold, although the context is good",
+                "Answers state what their context does not support, although the context is good",
                 "the prompt lets the model add what it knows, or the model cannot keep to it",
-                "tell it in the prompt to use the documents only, to cite each sentence and to abstain otherwise; try "
-                "a temperature of 0, or another model on the same contexts",
+                "instruct it in the prompt to use the documents only, to cite each sentence and to abstain otherwise; "
+                "try a temperature of 0, or another model on the same contexts",
                 (*unsupported, *good),
             )
         ]
     return [
         Recommendation(
-            "Answers say what their context does not hold",
-            "not known: nothing scored says whether the context held what was needed",
-            "label relevant documents or gold facts, so that retrieval and prompt can be told apart",
+            "Answers state what their context does not support",
+            "unknown: no scored measure shows whether the context held the needed evidence",
+            "label relevant documents or gold facts, so that retrieval and prompt can be separated",
             unsupported,
         )
     ]
@@ -262,7 +263,7 @@ def _citations(figures: Mapping[str, Figure]) -> list[Recommendation]:
             texts_of(figures, ("citation_form",), missed=True),
         ),
         Recommendation(
-            "Cited passages do not hold what is said",
+            "Cited passages do not support the statements that cite them",
             "the model cites the first or the most similar document and not the one it used",
             "ask for the citation right after each sentence, send fewer documents, and check citations before the "
             "answer is shown",
@@ -278,15 +279,15 @@ def _citations(figures: Mapping[str, Figure]) -> list[Recommendation]:
 
 
 def _answers(figures: Mapping[str, Figure]) -> list[Recommendation]:
-    left_out, beside = texts_of(figures, _STATED, missed=True), texts_of(figures, _RELEVANT, missed=True)
+    left_out, off_topic = texts_of(figures, _STATED, missed=True), texts_of(figures, _RELEVANT, missed=True)
     lacking, good = (texts_of(figures, _FOUND, missed=missed) for missed in (True, False))
     advice = []
     if left_out and lacking:
         advice.append(
             Recommendation(
                 "Answers leave out what is expected, and so does the context",
-                "what was not retrieved cannot be said",
-                "mend retrieval first, then look again",
+                "what was not retrieved cannot be stated",
+                "fix retrieval first, then evaluate again",
                 (*left_out, *lacking),
             )
         )
@@ -300,14 +301,14 @@ def _answers(figures: Mapping[str, Figure]) -> list[Recommendation]:
                 (*left_out, *good),
             )
         )
-    if beside:
+    if off_topic:
         advice.append(
             Recommendation(
-                "Answers are beside the question or the reference",
-                "the answer wanders from what was asked, or is right in other words than the reference",
-                "read the lowest ones; if they are right, write more than one reference or judge with a model; if not, "
-                "put the question after the documents and ask to answer it first",
-                beside,
+                "Answers miss the question or the reference",
+                "the answer strays from the question, or is right in other words than the reference",
+                "read the lowest-scoring answers; if they are right, write more references or judge with a model; "
+                "if not, put the question after the documents and ask to answer it first",
+                off_topic,
             )
         )
     return advice
@@ -321,21 +322,17 @@ def _abstentions(
     lacking, good = (texts_of(figures, _FOUND, missed=missed) for missed in (True, False))
     counts = abstentions.astype(int).to_dict("index")
     answerable, unanswerable = counts["answerable"], counts["unanswerable"]
-    silent = _share(
+    silent = _rate(
         answerable["abstained"], sum(answerable.values()), max_abstained, "answerable questions abstained from"
     )
-    bold = _share(
-        unanswerable["answered"], sum(unanswerable.values()), max_abstained, "unanswerable questions answered"
-    )
+    bold = _rate(unanswerable["answered"], sum(unanswerable.values()), max_abstained, "unanswerable questions answered")
     return [
         Recommendation(
             "It abstains from questions that have an answer",
             "the context lacks the answer"
             if lacking
             else "the system is more careful than its context gives reason to",
-            "mend retrieval first"
-            if lacking
-            else "soften the instruction to abstain, or lower the confidence it needs",
+            "fix retrieval first" if lacking else "soften the instruction to abstain, or lower the confidence it needs",
             (*silent, *(lacking or good)) if silent else (),
         ),
         Recommendation(
@@ -348,7 +345,7 @@ def _abstentions(
     ]
 
 
-def _share(k: int, n: int, most: float, what: str) -> tuple[str, ...]:
+def _rate(k: int, n: int, most: float, what: str) -> tuple[str, ...]:
     if n == 0 or k / n <= most:
         return ()
     from scipy.stats import binomtest
@@ -361,7 +358,7 @@ def _outcomes(figures: Mapping[str, Figure]) -> list[Recommendation]:
     return [
         Recommendation(
             "Outcomes or flags are not those expected",
-            "guardrails, abstention or confidence decide otherwise than the test set",
+            "guardrails, abstention or confidence decide differently from the test set",
             "see the table of expected and given outcomes; move the threshold that decides the largest wrong cell",
             texts_of(figures, ("outcome_correct", "required_flags", "forbidden_flags_absent"), missed=True),
         )

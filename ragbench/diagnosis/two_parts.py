@@ -1,4 +1,4 @@
-"""Retrieval and generation of a system judged one by one: which of the two failed a question?"""
+"""Retrieval and generation of a system judged separately: which of the two failed a question?"""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def two_part_table(
     Retrieval has failed where the recall of the relevant documents among the first `k` is below `share` of its ceiling
     min(k, relevant) / relevant: with 21 relevant documents and k = 10 no system exceeds 0.476.
 
-    Generation has failed where no answer came, where the judge says that it differs from the reference, or, without
-    such a verdict, where less than half of the gold facts is stated, or, without those, where the relevant documents
+    Generation has failed where no answer came, where the judge finds that it differs from the reference, or, without
+    such a verdict, where less than half of the gold facts are stated, or, without those, where the relevant documents
     (the 5 that share most words with it) support it by less than `support_threshold` (`claim_support` of
-    `ragbench.metrics.groundedness`): free, about support and not truth.
+    `ragbench.metrics.groundedness`): free of charge; it measures support, not truth.
 
     Args:
         run: document-level, query_id -> doc_id -> score, of the search; at least `k` documents deep where the search

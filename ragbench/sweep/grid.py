@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
 from ragbench.extension import searched
 from ragbench.llms import Settings
-from ragbench.sweep.notebooks import Notebook, read_notebook
+from ragbench.sweep.notebooks import Notebook, packaged, read_notebook
 
 _SECTIONS = ("sweep", "fixed", "axes", "exclude", "run")
 _SETTINGS: dict[str, type | tuple[type, ...]] = {
@@ -48,12 +48,15 @@ def read_grid(path: str | Path, settings: Settings | None = None) -> Grid:
     Raises:
         ConfigError: naming the file, the entry and what was expected.
     """
-    path = Path(path)
+    path = _found(Path(path))
     try:
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
     except FileNotFoundError as exc:
-        raise ConfigError(f"there is no grid file {path}; an example is notebooks/quickstart.toml") from exc
+        raise ConfigError(
+            f"there is no grid file {path}; `ragbench init --docs DOCS` writes one for your documents, and "
+            "`ragbench sweep quickstart` runs the built-in example"
+        ) from exc
     except (OSError, UnicodeDecodeError) as exc:
         raise ConfigError(f"{path} cannot be read as UTF-8 text: {exc}") from exc
     except tomllib.TOMLDecodeError as exc:
@@ -63,6 +66,14 @@ def read_grid(path: str | Path, settings: Settings | None = None) -> Grid:
             return _grid(path, table, settings)
     except ConfigError as exc:
         raise exc if str(path) in str(exc) else ConfigError(f"{path}: {exc}") from exc
+
+
+def _found(path: Path) -> Path:
+    """The grid file: that of a folder, or one that comes with ragbench where its name is all that is given."""
+    if path.is_dir():
+        return path / "grid.toml"
+    built_in = packaged(f"{path}.toml")
+    return built_in if path.parent == Path() and not path.exists() and built_in.is_file() else path
 
 
 def _grid(path: Path, table: _Table, settings: Settings | None) -> Grid:
@@ -83,7 +94,10 @@ def _grid(path: Path, table: _Table, settings: Settings | None) -> Grid:
     if not name or name.startswith(".") or "/" in name or "\\" in name:
         raise ConfigError(f"[sweep] name is {name!r}; expected the plain name of a folder")
     folder = path.resolve().parent
-    notebook = read_notebook(folder / own.get("notebook", "evaluate.ipynb"))
+    own_notebook = folder / own.get("notebook", "evaluate.ipynb")
+    notebook = read_notebook(
+        own_notebook if "notebook" in own or own_notebook.is_file() else packaged("evaluate.ipynb")
+    )
     if "results_dir" not in notebook.parameters:
         raise ConfigError(f"{notebook.path} has no parameter results_dir; a sweep tells it there where to save its run")
     notes: list[str] = []

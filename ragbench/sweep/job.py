@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from ragbench.evaluation import configuration
 from ragbench.llms import Settings
 from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.notebooks import is_installed
 
 
 class Place(NamedTuple):
@@ -113,7 +114,12 @@ def make_job(
 
 
 def relative(path: Path, start: Path) -> str:
-    """The path from `start`, with slashes; absolute where there is none (another drive on Windows)."""
+    """The path from `start`, with slashes; absolute where there is none (another drive on Windows).
+
+    A file of the installed package is named from there: where that is differs between machines.
+    """
+    if is_installed(path):
+        return f"<ragbench>/notebooks/{path.name}"
     try:
         return Path(os.path.relpath(path, start)).as_posix()
     except ValueError:

@@ -15,10 +15,45 @@ from typing import Any
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.evaluation import typed
+from ragbench.files import write_durably
 
 _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
+_INSTALLED = Path(__file__).resolve().parents[1] / "notebooks"  # where the wheel has them
 # Kernels write the code of a cell to such a file; warnings and tracebacks name it.
 _CELL_FILE = re.compile(r"[^\s\"'<>|]*ipykernel_\d+[/\\]\d+\.py")
+
+
+def packaged(name: str = "") -> Path:
+    """A notebook or grid that comes with ragbench, whether installed or a checkout; without a name, their folder.
+
+    >>> packaged("evaluate.ipynb").is_file(), packaged("quickstart.toml").is_file()
+    (True, True)
+    """
+    return (_INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parents[1] / "notebooks") / name
+
+
+def is_installed(path: Path) -> bool:
+    """Whether a file came with the wheel: it is then no place to work in, and its path says nothing to a reader."""
+    return path.resolve().is_relative_to(_INSTALLED)
+
+
+def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
+    """Copy the notebooks that come with ragbench, to be opened and changed, and give the copies' paths.
+
+    Raises:
+        ConfigError: without `force`, where a file of that name is there with other content; nothing is written then.
+    """
+    texts = {folder / path.name: path.read_bytes() for path in sorted(packaged().glob("*.ipynb"))}
+    for path, text in texts.items():
+        if path.exists() and not force and not (path.is_file() and path.read_bytes() == text):
+            raise ConfigError(f"{path} is there already and differs; name another folder, or replace it with --force")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in texts.items():
+            write_durably(path, text)
+    except OSError as exc:
+        raise ConfigError(f"{folder} cannot be written to: {exc.strerror or exc}; name another folder") from exc
+    return list(texts)
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,17 @@ from typing import Any
 from ragbench.errors import ConfigError
 from ragbench.sweep.grid import Grid
 from ragbench.sweep.job import relative
+from ragbench.sweep.notebooks import is_installed
 from ragbench.systems.loader import system_digest
 from ragbench.types import Dataset
 
 
 def working_folder(grid: Grid) -> Path:
-    """The grid file's folder: the runs work there, so that paths in the grid mean the same wherever it is started."""
-    return grid.path.resolve().parent
+    """The grid file's folder: the runs work there, so that paths in the grid mean the same wherever it is started.
+
+    For a grid of the installed package, which may be read-only, it is the folder in which this process works.
+    """
+    return Path.cwd() if is_installed(grid.path) else grid.path.resolve().parent
 
 
 def source_of(grid: Grid) -> dict[str, str]:

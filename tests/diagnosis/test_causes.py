@@ -1,4 +1,4 @@
-"""diagnose: every cause has its question, each failed question one cause, and the arms test it."""
+"""diagnose: an example question per cause, one cause per failed question, and the ablations that test it."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_evidence_that_the_token_budget_cut() -> None:
     )
 
 
-def test_a_passage_that_a_border_splits_and_of_which_one_half_came() -> None:
+def test_a_passage_split_at_a_chunk_boundary() -> None:
     answer = Answer("q", "Some.", ("rail#1",), outcome="success")
     run = {"q": {"rail#1": 2.0, "rail#2": 1.0}}
     assert cause_of(case(evidence=CLIMB), answer, run=run, gold_fact_coverage=0.0) == "split_by_border"
@@ -109,10 +109,10 @@ def test_with_the_evidence_in_the_context_the_generator_is_to_blame() -> None:
 
 def test_fabricated_by_the_judge_by_claim_support_or_by_a_forbidden_claim() -> None:
     assert cause_of(case(), WRONG, gold_fact_coverage=0.0, claim_support=0.2) == "fabricated"
-    judge = Judgement("q", "faithfulness", 0.0, "1900 stands nowhere.")
+    judge = Judgement("q", "faithfulness", 0.0, "No document gives 1900.")
     row = row_of(case(), WRONG, judgements=(judge,), gold_fact_coverage=0.0, llm_faithfulness=0.0)
     assert row["cause"] == "fabricated"
-    assert row["evidence"] == "llm_faithfulness is 0.00; the judge: 1900 stands nowhere."
+    assert row["evidence"] == "llm_faithfulness is 0.00; the judge: No document gives 1900."
     assert cause_of(case(), WRONG, gold_fact_coverage=0.0, forbidden_claims_absent=0.0) == "fabricated"
 
 
@@ -229,14 +229,14 @@ def test_without_a_label_of_the_answer_only_lost_evidence_is_a_failure() -> None
     assert cause_of(case(gold_facts=(), evidence=()), ASTRAY) == ""
 
 
-def test_the_arms_test_the_cause() -> None:
+def test_ablations_test_the_cause() -> None:
     right = row_of(case(), ASTRAY, gold_fact_coverage=0.0, oracle_gold_fact_coverage=1.0, empty_gold_fact_coverage=0.0)
     assert right["test"] == "right from the gold evidence alone"
     wrong = row_of(case(), ASTRAY, gold_fact_coverage=0.0, oracle_gold_fact_coverage=0.0, empty_gold_fact_coverage=1.0)
     assert wrong["test"] == "wrong even from the gold evidence alone; right without any document"
 
 
-def test_the_arms_test_a_refusal_too() -> None:
+def test_ablations_test_a_refusal_too() -> None:
     refused = Answer("q", "No.", ("rail#0",), outcome="no_results")
     row = row_of(case(), refused, oracle_gold_fact_coverage=1.0, actual_gold_fact_coverage=0.0)
     assert (row["cause"], row["test"]) == ("refused", "right from the gold evidence alone")
@@ -248,9 +248,9 @@ def test_the_first_measure_that_is_scored_decides() -> None:
     assert row_of(case(), GOOD, gold_fact_coverage=1.0)["measure"] == "gold_fact_coverage"
 
 
-def test_foreign_answers_and_an_empty_depth_are_refused() -> None:
+def test_answers_to_other_questions_and_a_depth_of_zero_are_refused() -> None:
     data = Dataset("tiny", "test", CORPUS, (case(),), {})
-    with pytest.raises(DataError, match="'other', which is no question of 'tiny'"):
+    with pytest.raises(DataError, match="'other', which is not a question of 'tiny'"):
         diagnose(data, {}, [Answer("other", "x")], [], scores(), CHUNKS)
     with pytest.raises(ConfigError, match="depth is 0"):
         diagnose(data, {}, [], [], scores(), CHUNKS, depth=0)

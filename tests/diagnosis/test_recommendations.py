@@ -65,31 +65,31 @@ def test_nothing_where_everything_meets_its_target() -> None:
     [
         (
             {"R_at_5": 0.9, "claim_support": 0.6},
-            "Answers say what their context does not hold, although the context is good",
+            "Answers state what their context does not support, although the context is good",
         ),
         (
             {"R_at_5": 0.9, "llm_faithfulness": 0.6},
-            "Answers say what their context does not hold, although the context is good",
+            "Answers state what their context does not support, although the context is good",
         ),
-        ({"claim_support": 0.6}, "Answers say what their context does not hold"),
-        ({"R_at_5": 0.5}, "What is needed is not found"),
-        ({"context_recall": 0.5}, "What is needed is not found"),
-        ({"R_at_5": 0.9, "context_recall": 0.5}, "What is found does not reach the model"),
-        ({"R_at_5": 0.9, "RR": 0.3}, "What is needed is found, but stands too low"),
+        ({"claim_support": 0.6}, "Answers state what their context does not support"),
+        ({"R_at_5": 0.5}, "The needed evidence is not retrieved"),
+        ({"context_recall": 0.5}, "The needed evidence is not retrieved"),
+        ({"R_at_5": 0.9, "context_recall": 0.5}, "The retrieved evidence does not reach the model"),
+        ({"R_at_5": 0.9, "RR": 0.3}, "The needed evidence is retrieved, but ranked too low"),
         ({"P_at_5": 0.1}, "Much of what is retrieved is not relevant"),
         ({"ngram_redundancy": 0.4, "unique_token_ratio": 0.4}, "The context repeats itself"),
         ({"ngram_redundancy": 0.1, "unique_token_ratio": 0.4}, "Few of the context's words are new"),
         ({"fact_dispersion": 4.0}, "The facts are spread over many chunks"),
         ({"diversity_fits": 0.4}, "The diversity of the context does not suit the kind of question"),
         ({"citation_form": 0.5}, "Citations name what was not retrieved"),
-        ({"citation_content": 0.5}, "Cited passages do not hold what is said"),
+        ({"citation_content": 0.5}, "Cited passages do not support the statements that cite them"),
         ({"citation_coverage": 0.5}, "Many claims carry no citation"),
         ({"gold_fact_coverage": 0.5}, "Answers leave out what is expected"),
         (
             {"gold_fact_coverage": 0.5, "context_recall": 0.9},
             "Answers leave out what is expected although it was found",
         ),
-        ({"semantic_similarity": 0.5}, "Answers are beside the question or the reference"),
+        ({"semantic_similarity": 0.5}, "Answers miss the question or the reference"),
         ({"outcome_correct": 0.5}, "Outcomes or flags are not those expected"),
     ],
 )
@@ -99,8 +99,8 @@ def test_one_pattern_one_recommendation(means: dict[str, float], title: str) -> 
 
 def test_bad_retrieval_explains_what_follows_from_it() -> None:
     assert titles(R_at_5=0.3, claim_support=0.5, gold_fact_coverage=0.2) == [
-        "What is needed is not found",
-        "Answers say what their context does not hold, and the context lacks what is needed",
+        "The needed evidence is not retrieved",
+        "Answers state what their context does not support, and the context lacks the needed evidence",
         "Answers leave out what is expected, and so does the context",
     ]
 
@@ -110,8 +110,8 @@ def test_the_figures_name_target_interval_and_number_scored() -> None:
     assert advice.evidence == ("fact_dispersion 4.000 [3.980, 4.020] > 3 (40 of 50 scored)",)
     (advice,) = recommend(summary(citation_form=0.94), TARGETS)
     assert advice.evidence == (
-        "citation_form 0.940 [0.920, 0.960] < 0.95 (40 of 50 scored; the interval reaches the target, more questions "
-        "would tell)",
+        "citation_form 0.940 [0.920, 0.960] < 0.95 (40 of 50 scored; the interval includes the target: evaluate "
+        "more questions)",
     )
 
 
@@ -125,12 +125,12 @@ def test_what_is_unscored_or_has_no_target_is_left_out() -> None:
     assert recommend(frame, TARGETS) == []
 
 
-def test_a_target_out_of_reach_is_no_fault_of_the_system() -> None:
+def test_a_target_out_of_reach_is_not_blamed_on_the_system() -> None:
     (advice,) = recommend(summary(R_at_5=0.4), TARGETS, ceilings={"R@5": 0.5})
     assert advice.title == "The target of R@5 is out of reach"
     assert advice.evidence[1] == "ceiling 0.500"
     (reachable,) = recommend(summary(R_at_5=0.4), TARGETS, ceilings={"R@5": 0.7})
-    assert reachable.title == "What is needed is not found"
+    assert reachable.title == "The needed evidence is not retrieved"
 
 
 def counts(answerable: list[int], unanswerable: list[int]) -> pd.DataFrame:
@@ -194,7 +194,7 @@ def test_targets_are_checked(target: Any) -> None:
         recommend(summary(), {"R@5": target})
 
 
-def test_what_is_no_summary_is_refused() -> None:
+def test_a_table_without_the_columns_of_a_summary_is_refused() -> None:
     with pytest.raises(DataError, match="no column 'ci_low'"):
         recommend(summary().drop(columns="ci_low"), TARGETS)
     with pytest.raises(ConfigError, match="share from 0 to 1"):

@@ -19,8 +19,8 @@ CORPUS = {
 }
 CASE = Case("q", "What does coffee do to arteries?")
 NO_ANSWER = Case("q", "?", expected_outcome="no_results")
-SAYS_SO = Answer("q", "Coffee improves the function of the arteries.", outcome="success")
-SAYS_OTHER = Answer("q", "The museum in Oslo closes on Mondays.", outcome="success")
+RIGHT = Answer("q", "Coffee improves the function of the arteries.", outcome="success")
+WRONG = Answer("q", "The museum in Oslo closes on Mondays.", outcome="success")
 
 
 def row(
@@ -41,20 +41,20 @@ def row(
 @pytest.mark.parametrize(
     ("answer", "found", "verdict"),
     [
-        (SAYS_SO, ["a"], "none"),
-        (SAYS_SO, ["b", "c"], "retrieval failed"),
-        (SAYS_OTHER, ["c", "a"], "generation failed"),
-        (SAYS_OTHER, ["c"], "both"),
+        (RIGHT, ["a"], "none"),
+        (RIGHT, ["b", "c"], "retrieval failed"),
+        (WRONG, ["c", "a"], "generation failed"),
+        (WRONG, ["c"], "both"),
     ],
 )
 def test_the_four_verdicts(answer: Answer, found: list[str], verdict: str) -> None:
     assert row(answer, found)["verdict"] == verdict
 
 
-def test_relevant_from_a_grade_and_recall_beside_its_ceiling() -> None:
-    both = row(SAYS_SO, ["c", "a", "b"], min_grade=1, k=2)
+def test_relevant_from_a_grade_and_recall_relative_to_its_ceiling() -> None:
+    both = row(RIGHT, ["c", "a", "b"], min_grade=1, k=2)
     assert (both["relevant"], both["recall"], both["ceiling"], both["retrieval"]) == (2, 0.5, 1.0, "failed")
-    one = row(SAYS_SO, ["a", "c"], min_grade=1, k=1)
+    one = row(RIGHT, ["a", "c"], min_grade=1, k=1)
     assert (one["recall"], one["ceiling"], one["retrieval"]) == (0.5, 0.5, "passed"), "more no system can reach"
 
 
@@ -65,10 +65,10 @@ def test_relevant_from_a_grade_and_recall_beside_its_ceiling() -> None:
         (CASE, Answer("q", "", outcome="failed", error="x"), None, "request", "failed"),
         (CASE, Answer("q", "Not found.", outcome="no_results"), None, "abstention", "failed"),
         (NO_ANSWER, Answer("q", "No.", outcome="no_results"), None, "abstention", "passed"),
-        (CASE, SAYS_OTHER, 1.0, "judge", "passed"),
-        (Case("q", "?", gold_facts=(("arteries",),)), SAYS_SO, None, "gold facts", "passed"),
-        (Case("q", "?", gold_facts=(("veins",),)), SAYS_SO, None, "gold facts", "failed"),
-        (CASE, SAYS_SO, None, "relevant documents", "passed"),
+        (CASE, WRONG, 1.0, "judge", "passed"),
+        (Case("q", "?", gold_facts=(("arteries",),)), RIGHT, None, "gold facts", "passed"),
+        (Case("q", "?", gold_facts=(("veins",),)), RIGHT, None, "gold facts", "failed"),
+        (CASE, RIGHT, None, "relevant documents", "passed"),
     ],
 )  # fmt: skip
 def test_what_tests_an_answer(
@@ -79,14 +79,14 @@ def test_what_tests_an_answer(
 
 
 def test_what_cannot_be_tested_is_undecided() -> None:
-    assert row(SAYS_SO, ["a"], qrels={})["verdict"] == "undecided"
-    assert row(SAYS_SO, ["lost"], qrels={"lost": 2})["verdict"] == "undecided"
+    assert row(RIGHT, ["a"], qrels={})["verdict"] == "undecided"
+    assert row(RIGHT, ["lost"], qrels={"lost": 2})["verdict"] == "undecided"
 
 
 @pytest.mark.parametrize("settings", [{"k": 0}, {"share": 0.0}, {"share": 1.2}])
 def test_settings_out_of_range(settings: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match="expected k from 1"):
-        row(SAYS_SO, ["a"], **settings)  # type: ignore[arg-type]
+        row(RIGHT, ["a"], **settings)  # type: ignore[arg-type]
 
 
 def test_only_the_nearest_relevant_documents_test_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,9 +99,9 @@ def test_only_the_nearest_relevant_documents_test_an_answer(monkeypatch: pytest.
         return claim_support(text, documents)
 
     monkeypatch.setattr("ragbench.diagnosis.two_parts.claim_support", counted)
-    table = two_part_table(data, {"q": {"a": 1.0}}, [SAYS_SO])
+    table = two_part_table(data, {"q": {"a": 1.0}}, [RIGHT])
     assert (table["generation"].item(), seen) == ("passed", [5])
-    table = two_part_table(data, {"q": {"a": 1.0}}, [SAYS_SO], support_threshold=1.0)
+    table = two_part_table(data, {"q": {"a": 1.0}}, [RIGHT], support_threshold=1.0)
     assert table["generation"].item() == "failed", "by a threshold of one's own"
 
 

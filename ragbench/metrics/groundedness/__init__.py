@@ -1,4 +1,4 @@
-"""Groundedness: what an answer claims, cites and counts, held against the texts that it was made from.
+"""Groundedness: what an answer claims, cites and counts, compared with the texts that it was made from.
 
 Heuristic, deterministic, without a language model: words, names, numbers, denials, and vectors of the minilm embedder.
 

@@ -72,7 +72,7 @@ def states(answer: str, claim: str, *, model: str = "minilm") -> bool:
     """Whether an answer states a claim: the answer, taken as the only context, supports it (STRICT, 0.5,
     which is uncalibrated).
 
-    A claim that stands in the answer word for word is stated whatever else, and one with a number that the answer does
+    A claim that is in the answer word for word is stated whatever else, and one with a number that the answer does
     not hold never is. "X is not safe" does not state "X is safe", nor the other way round.
 
     >>> states("Under load the bridge is not safe.", "The bridge is safe."), states("It is safe now.", "It is safe")

@@ -1,4 +1,4 @@
-"""Citations as answers write them: what they cite, and whether it is there and says so."""
+"""Citations as answers write them: what they cite, and whether it exists and is about the same thing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ITEM = re.compile(r"(\d+)(?:\s*[-–—]\s*(\d+))?")
 _BRACKETS = re.compile(r"[\[【]([^\[\]【】\n]{1,200})[\]】]")
 
 CONTENT_SHARE = 0.5
-"""The least share of a claim's words, by weight, that has to stand in what it cites."""
+"""The minimum fraction of a claim's words, by weight, that the cited text must contain."""
 
 
 def parse_citations(text: str, contexts: Sequence[str]) -> tuple[str, ...]:
@@ -68,7 +68,7 @@ def without_citations(text: str, contexts: Sequence[str] = ()) -> str:
 
 
 def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
-    """The share of the cited ids that were retrieved, in [0, 1]; NaN where nothing is cited.
+    """The fraction of the cited ids that were retrieved, in [0, 1]; NaN where nothing is cited.
 
     The first of two stages of validity: does what is cited exist at all? See `cites_content` for the second.
 
@@ -79,7 +79,7 @@ def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
 
 
 def cites_content(claim: str, cited: str) -> bool:
-    """Whether the words of a claim stand in the text that it cites: the second stage of validity.
+    """Whether the text that a claim cites contains the claim's words: the second stage of validity.
 
     At least half of them by weight (see `words`: rarer words weigh more), compared by their stems. It says that the
     citation is about the same thing, not that the claim is true: for that see `claim_support` of the cited text.
@@ -96,7 +96,7 @@ def cites_content(claim: str, cited: str) -> bool:
 
 
 def _named(inside: str, contexts: Sequence[str]) -> list[str]:
-    """The ids of contexts that stand in brackets, if nothing else does; "1" is a number and never an id."""
+    """The ids of contexts in brackets, if there is nothing else in them; "1" is a number and never an id."""
     parts = [part.strip() for part in re.split(r"[,;]", inside)]
     known = {one for one in contexts if not one.isdecimal()}
     if inside.strip() in known:

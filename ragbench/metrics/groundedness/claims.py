@@ -12,7 +12,7 @@ from ragbench.metrics.groundedness.words import words
 from ragbench.segments import sentence_spans, trim
 
 KINDS = ("assertion", "inference", "general")
-"""How a claim is worded: said as a fact, drawn as a conclusion or supposed, or about nothing in particular."""
+"""How a claim is worded: stated as a fact, drawn as a conclusion or supposed, or about nothing in particular."""
 
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~).*?(?:^[ \t]*(?:```|~~~)[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _MARKER = re.compile(r"[ \t]*(?:>+[ \t]*)*(?:[-*+•][ \t]+|\(?\d{1,3}[.)][ \t]+)?")

@@ -52,7 +52,7 @@ _COPIED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A sentence beside a page: the evidence of its words, and the sentences of the page to compare vectors with."""
+    """A sentence and a page: the evidence of its words, and the sentences of the page to compare vectors with."""
 
     sentence: str
     weight: Floats
@@ -76,11 +76,11 @@ def read_sentence(sentence: str, page: Page) -> Reading:
 
     A window is up to three sentences of one context; the best holds most of the sentence's words by weight.
 
-    - words_in_window, words_on_page: the share of the words, by weight, in the best window, and anywhere;
+    - words_in_window, words_on_page: the fraction of the words, by weight, in the best window, and anywhere;
     - rare_in_window: the same in the best window, with the weights times how rare the word is on this page,
       ln((sentences + 1) / (sentences with it + 0.5)): a long page holds every common word;
-    - neighbours: the share of pairs of words side by side that stand side by side on the page;
-      word_pairs: of telling words that follow each other, the share that shares a sentence;
+    - neighbours: the fraction of adjacent pairs of words that are adjacent on the page;
+      word_pairs: of telling words that follow each other, the fraction with both in one sentence;
     - names_in_window, names_on_page: (names there + 1) / (names + 1). numbers: see `numeric_support`;
     - not_denied, not_opposed: 0 where the best window denies what the sentence says or the reverse, or has a word that
       excludes one of its words; else 1;

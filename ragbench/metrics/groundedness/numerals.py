@@ -159,7 +159,7 @@ def _spelled(text: str) -> list[tuple[int, int, str]]:
     from text_to_num import find_numbers
 
     tokens: list[_Token] = []
-    before = ""  # the word before, whatever stands between
+    before = ""  # the word before, whatever is between them
     for found in _TOKEN.finditer(text):
         word = found.group().lower()
         tokens.append(_Token(found.group(), found.start(), found.end(), _other(word, before)))

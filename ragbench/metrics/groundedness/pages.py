@@ -1,4 +1,4 @@
-"""Contexts as groundedness reads them: sentences with their words, and where each word stands."""
+"""Contexts as groundedness reads them: sentences with their words, and where each word is."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Sentence:
 
 @dataclass(frozen=True, eq=False)
 class Page:
-    """Contexts read as one: `sentences` in their order, `context_of` says which context each is from."""
+    """Contexts read as one: `sentences` in their order, `context_of` is the context that each is from."""
 
     sentences: tuple[Sentence, ...]
     context_of: tuple[int, ...]
@@ -60,12 +60,12 @@ class Page:
 
     @cached_property
     def pairs(self) -> frozenset[tuple[str, str]]:
-        """The stems that stand side by side somewhere."""
+        """The pairs of stems that are adjacent somewhere."""
         return frozenset((a.stem, b.stem) for s in self.sentences for a, b in zip(s.words, s.words[1:], strict=False))
 
     @cached_property
     def triples(self) -> frozenset[tuple[str, str, str]]:
-        """The stems that stand three in a row somewhere."""
+        """The triples of stems that are consecutive somewhere."""
         return frozenset(
             (a.stem, b.stem, c.stem)
             for s in self.sentences
