@@ -82,8 +82,8 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     - neighbours: the fraction of adjacent pairs of words that are adjacent on the page;
       word_pairs: of telling words that follow each other, the fraction with both in one sentence;
     - names_in_window, names_on_page: (names there + 1) / (names + 1). numbers: see `numeric_support`;
-    - not_denied, not_opposed: 0 where the best window denies the sentence or the reverse, or has a word that excludes one of
-      its words; else 1;
+    - not_denied, not_opposed: 0 where the best window denies the sentence or the reverse, or has a word that excludes
+      one of its words; else 1;
     - ngrams: the mean of the plain fractions of words, pairs and triples of words that the page has;
     - copied: the mean over the words of the length, up to 6, of the longest row of words around it that is in a
       sentence of the page word for word, divided by 6 or the length of a shorter sentence;
