@@ -10,6 +10,7 @@ from ragbench.cli.answers import answers_command
 from ragbench.cli.cache import cache_app
 from ragbench.cli.eval import EvalCommand, eval_command
 from ragbench.cli.explore import explore_command
+from ragbench.cli.init import init_command
 from ragbench.cli.label import EXAMPLE, label_command
 from ragbench.cli.notebooks import notebooks_command
 from ragbench.cli.sweep import sweep_command, verify_command
@@ -42,6 +43,7 @@ def _ragbench(
     pass
 
 
+app.command("init", epilog="Example: ragbench init my-evaluation --docs docs")(init_command)
 app.command("sweep", epilog="Example: ragbench sweep quickstart --jobs 2")(sweep_command)
 app.command("verify", epilog="Example: ragbench verify results/quickstart")(verify_command)
 app.command("answers", epilog="Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run")(

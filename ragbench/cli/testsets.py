@@ -22,6 +22,7 @@ from ragbench.cli.cases import (
     show_command,
 )
 from ragbench.cli.console import command, listed_errors, shown
+from ragbench.cli.init import DRAFT_EXAMPLE, draft_command
 from ragbench.cli.llm_options import (
     AllowUnpriced,
     Concurrency,
@@ -183,6 +184,7 @@ def validate_command(path: TestSet) -> None:
         typer.echo(f"{shown(path)} is fine: {form_of(path)}, {len(dataset.cases)} cases{also}")
 
 
+testset_app.command("draft", epilog=DRAFT_EXAMPLE)(draft_command)
 testset_app.command("list", epilog=LIST_EXAMPLE)(list_command)
 testset_app.command("show", epilog=SHOW_EXAMPLE)(show_command)
 testset_app.command("add", epilog=ADD_EXAMPLE)(add_command)
