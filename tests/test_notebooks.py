@@ -218,15 +218,30 @@ def test_a_misspelt_value_is_refused_in_the_second_cell(tmp_path: Path) -> None:
     assert "did you mean 'recursive'" in done.stderr
 
 
-def test_a_misspelt_parameter_of_the_notebooks_own_cell_is_refused_in_one_line(tmp_path: Path) -> None:
-    notebook = nbformat.read(ROOT / "notebooks/compare.ipynb", as_version=4)
-    notebook.cells[1].source = notebook.cells[1].source.replace("margin: float", "margni: float")
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "said"),
+    [
+        ("compare", "margin: float", "margni: float", "unknown parameter 'margni'; did you mean 'margin'?"),
+        (
+            "evaluate",
+            "chunk_size: int",
+            "chunk_sise: int",
+            "unknown parameter 'chunk_sise'; did you mean 'chunk_size'",
+        ),
+        ("evaluate", "k: int = 5", 'k: int = "5"', "k is '5'; expected a whole number"),
+    ],
+)
+def test_a_wrong_parameter_of_the_notebooks_own_cell_is_refused_in_one_line(
+    tmp_path: Path, name: str, right: str, wrong: str, said: str
+) -> None:
+    notebook = nbformat.read(ROOT / f"notebooks/{name}.ipynb", as_version=4)
+    notebook.cells[1].source = notebook.cells[1].source.replace(right, wrong)
     nbformat.write(notebook, tmp_path / "mine.ipynb")
     done = execute(["mine.ipynb", "out.ipynb"], tmp_path)
     assert done.returncode != 0
     (error,) = [o for cell in code_cells(tmp_path / "out.ipynb") for o in cell.outputs if o.output_type == "error"]
     assert len(error.traceback) == 1
-    assert error.traceback[0].startswith("ConfigError: unknown parameter 'margni'; did you mean 'margin'?")
+    assert error.traceback[0].startswith(f"ConfigError: {said}")
 
 
 @pytest.mark.parametrize(("questions", "measure"), [(8, "P@3"), (1, "")])
