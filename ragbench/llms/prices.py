@@ -1,7 +1,7 @@
 """What a request costs: prices per million tokens from prices.toml, and from the user's file in RAGBENCH_PRICES.
 
 Rules: what runs on this machine (`ollama:`, `gguf:`, `scripted:`) costs 0, save Ollama's models that end in "cloud",
-which run elsewhere; everything else costs what the table says; a model that is in no table has an unknown cost (None),
+which run elsewhere; everything else has the cost of the table; a model that is in no table has an unknown cost (None),
 never zero.
 """
 

@@ -163,3 +163,13 @@ def test_one_document_and_a_huge_one(tmp_path: Path, monkeypatch: pytest.MonkeyP
         done = run("testset", "draft", "--docs", "docs")
     assert done.exit_code == 0, done.output
     assert len(load_testset("drafts.yaml").cases) == 1
+
+
+def test_reports_say_that_questions_are_drafts(docs: Path) -> None:
+    import ragbench as rb
+    from ragbench.report import findings
+
+    run("testset", "draft", "--docs", "my docs")
+    result = rb.evaluate(load_testset("drafts.yaml"), "bm25")
+    lines = " ".join(findings(result, rb.summarise(result.scores)))
+    assert "questions are known-item drafts" in lines

@@ -22,7 +22,7 @@ from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.segments import sentence_spans
 from ragbench.types import Case, Dataset, Document, Span
 
-CATEGORY = "known-item draft"
+KNOWN_ITEM = "known-item draft"
 KINDS = ("heading", "definition", "sentence")
 
 _MAX_CHARACTERS = 1_000_000
@@ -86,7 +86,7 @@ def draft_known_items(dataset: Dataset, n: int = 40, *, kinds: Sequence[str] = K
         )
     cases = tuple(
         Case(
-            derived_id(item.query).replace("q-", "draft-", 1), item.query, category=CATEGORY, query_type=item.kind,
+            derived_id(item.query).replace("q-", "draft-", 1), item.query, category=KNOWN_ITEM, query_type=item.kind,
             reference_answer=item.answer, evidence=(item.span,),
         )
         for item in chosen
