@@ -8,7 +8,7 @@
     ├── ComparisonError       two results must not be compared (also a ValueError)
     ├── DownloadError         something could not be fetched, or arrived damaged
     ├── ModelError            a model could not be loaded or did not answer
-    ├── SweepError            a sweep could not go on
+    ├── SweepError            a sweep could not continue
     ├── SystemsError          a system under test did not take or give what it had to
     └── MissingExtraError     an optional package is not installed (also an ImportError)
 
@@ -64,14 +64,14 @@ class FailureKind(StrEnum):
 
 
 class RagbenchError(Exception):
-    """The root of the tree. `failure` says why, where a request that failed is the cause."""
+    """The root of the tree. `failure` is its kind, where a request that failed is the cause."""
 
     def __init__(self, message: object = "", failure: FailureKind | None = None) -> None:
         super().__init__(message)
         self.failure = failure
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython and Jupyter show: the message says what to do, so the stack of calls is left out."""
+        """What IPython and Jupyter show: the message states what to do, so the stack of calls is left out."""
         return [f"{type(self).__name__}: {self}"]
 
 
@@ -96,7 +96,7 @@ class ModelError(RagbenchError):
 
 
 class SweepError(RagbenchError):
-    """A sweep could not go on."""
+    """A sweep could not continue."""
 
 
 class SystemsError(RagbenchError):
@@ -170,12 +170,12 @@ def unknown_chunk(chunk_id: str, query_id: str, n_chunks: int) -> str:
     """The text of an error about a run or an answer that names a chunk which is none of those given.
 
     >>> unknown_chunk("rail#0-24", "q1", 2)  # doctest: +NORMALIZE_WHITESPACE
-    "query 'q1': 'rail#0-24' is no id among the 2 chunks given; was the run made from another chunking, or turned into
+    "query 'q1': 'rail#0-24' is not an id of the 2 chunks given; was the run made from another chunking, or turned into
     documents? Pass the chunk-level run, and the chunks that were searched for it"
     """
     return (
-        f"query {query_id!r}: {chunk_id!r} is no id among the {n_chunks:,} chunks given; was the run made from another "
-        "chunking, or turned into documents? Pass the chunk-level run, and the chunks that were searched for it"
+        f"query {query_id!r}: {chunk_id!r} is not an id of the {n_chunks:,} chunks given; was the run made from "
+        "another chunking, or turned into documents? Pass the chunk-level run, and the chunks that were searched for it"
     )
 
 

@@ -33,7 +33,7 @@ PERSPECTIVES = {
     "groundedness": "Does the answer say only what its context holds, and cite it rightly?",
     "answer": "Is the answer right?",
     "pipeline": "Did the system behave: outcome, flags, citations, latency?",
-    "safety": "Are attacks told from questions, and does nothing leak?",
+    "safety": "Are attacks distinguished from questions, and does nothing leak?",
     "judge": "What does a language model as judge say?",
     "own": "What do measures of your own say?",
     "overall": "How many questions passed all their thresholds?",
@@ -51,8 +51,8 @@ ALIASES = {
 }
 """What others call the ranking measures; results carry the name on the right. The mean of RR over queries is MRR."""
 
-ARMS = ("actual", "oracle", "best_chunks", "empty")
-"""Contexts that the same questions are answered from; "<arm>_<measure>" is a measure of those answers."""
+ABLATIONS = ("actual", "oracle", "best_chunks", "empty")
+"""Contexts that the same questions are answered from; "<ablation>_<measure>" is a measure of those answers."""
 
 Function = Callable[[Case, Answer, Sequence[str]], "float | None"]
 """A measure of one answer: the question with its labels, the answer, the texts it was made from -> value or None."""
@@ -60,7 +60,7 @@ Function = Callable[[Case, Answer, Sequence[str]], "float | None"]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """What is known of a measure, or of a family of them: "{k}", "{tokens}" and "{stage}" in a name stand for a part
+    """What is known of a measure, or of a family of them: "{k}", "{tokens}" and "{stage}" in a name mark a part
     that varies, as in "nDCG@{k}".
 
     A measure of your own is a name and a function, passed to `evaluate(..., measures=[...])`; from then on its name can
@@ -69,7 +69,7 @@ class Measure:
 
     `perspective` is one of `PERSPECTIVES`, or "" for what no evaluation reports; `level` is what one value is about
     ("document", "span", "chunk", "context", "answer", "citation", "pipeline", "safety", ...). None in `bounds` means
-    unbounded. `attainable` says whether every test set allows the better bound to be reached, `headline` whether
+    unbounded. `attainable` states whether every test set allows the better bound to be reached, `headline` whether
     tables show the measure without being asked to (of a family, at the depth of 5).
 
     >>> words = Measure("answer_words", lambda case, answer, contexts: len(answer.text.split()), bounds=(0, None),
@@ -98,7 +98,7 @@ class Measure:
 
     @property
     def best(self) -> float | None:
-        """The best possible value whatever the test set; None where there is none, or it depends on the chunks."""
+        """The best possible value on any test set; None where there is none, or it depends on the chunks."""
         return self.bounds[self.higher_is_better] if self.attainable else None
 
 
@@ -136,7 +136,7 @@ _DOCUMENTS = _part(
     labels=("qrels",),
 )  # fmt: skip
 
-_LEVELS = {  # level -> the label that says what is relevant, and what is ranked
+_LEVELS = {  # level -> the label that defines relevance, and what is ranked
     "span": ("evidence", "chunks that hold gold evidence"),
     "chunk": ("relevant_chunks", "labelled chunks"),
 }
@@ -365,11 +365,11 @@ def declaration(measure: Measure) -> dict[str, Any]:
 def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:
     """Measures of a user: as they are, or named "package.module:attribute" (several with commas between).
 
-    A module is looked for where Python finds it, then in the working directory. A function stands for the measure of
+    A module is looked for where Python finds it, then in the working directory. A function is the measure of
     its name.
 
     Raises:
-        ConfigError: a name that leads nowhere, or to something that is no measure.
+        ConfigError: a name that leads nowhere, or to something that is not a measure.
     """
     items = [given] if isinstance(given, Measure) else given.split(",") if isinstance(given, str) else [*given]
     found: list[Measure] = []
@@ -382,7 +382,7 @@ def load_measures(given: str | Measure | Iterable[str | Measure]) -> tuple[Measu
             found.append(Measure(getattr(one, "__name__", type(one).__name__), one, meaning=doc, source="user"))
         elif not isinstance(item, str) or item.strip():
             raise ConfigError(
-                f"{item!r} is no measure; expected rb.Measure(name, function), or 'package.module:attribute'"
+                f"{item!r} is not a measure; expected rb.Measure(name, function), or 'package.module:attribute'"
             )
     return tuple(found)
 
@@ -423,7 +423,7 @@ def find_measure(name: str) -> Measure | None:
     if name in _own:
         return _own[name]
     if name.casefold().startswith(CALIBRATED) and (base := find_measure(name[len(CALIBRATED) :])) is not None:
-        meaning = f"probability that a person says yes, from {base.name} by a calibration"
+        meaning = f"probability that a person answers yes, estimated from {base.name} by a calibration"
         return replace(base, name=f"{CALIBRATED}{base.name}", meaning=meaning, bounds=(0.0, 1.0), headline=True)
     level, colon, rest = name.rpartition(":")
     head, at, depth = rest.partition("@")
@@ -437,11 +437,11 @@ def find_measure(name: str) -> Measure | None:
             assert part is not None
             named, meaning = (words.replace(part[0], match[1].lower()) for words in (family.name, family.meaning))
             return replace(family, name=named, meaning=meaning, headline=named in HEADLINE)
-    for arm in ARMS:  # last: "overall_..." and the like are names of their own
-        base = find_measure(name[len(arm) + 1 :]) if folded.startswith(f"{arm}_") else None
+    for ablation in ABLATIONS:  # last: "overall_..." and the like are names of their own
+        base = find_measure(name[len(ablation) + 1 :]) if folded.startswith(f"{ablation}_") else None
         if base is not None and base.perspective in ("answer", "judge"):
-            meaning = f"{base.meaning}, answered from {arm.replace('_', ' ')}"
-            return replace(base, name=f"{arm}_{base.name}", perspective="", meaning=meaning, headline=False)
+            meaning = f"{base.meaning}, answered from {ablation.replace('_', ' ')}"
+            return replace(base, name=f"{ablation}_{base.name}", perspective="", meaning=meaning, headline=False)
     return next((one for own, one in _own.items() if own.casefold() == folded), None)
 
 

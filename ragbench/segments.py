@@ -139,7 +139,7 @@ def token_ranges(offsets: Offsets, starts: Any, ends: Any) -> tuple[IntArray, In
 
 
 def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """The documents in their order, so many at a time that their tokens and sentences fit into memory.
+    """The documents in their order, in groups whose tokens and sentences fit into memory.
 
     >>> [len(group) for group in in_groups(Document(str(i), "x" * 1_500_000) for i in range(4))]
     [3, 1]
@@ -239,7 +239,7 @@ _WORD = re.compile(r"[^ \n]+")
 def _encode_by_word(texts: Sequence[str], tokenizer: str) -> list[Offsets]:
     """The same, with each distinct word looked up once: a third of the time, since texts repeat their words.
 
-    A word is what stands between blanks and line ends; other white space stays inside.
+    A word is the text between blanks and line ends; other white space stays inside.
     """
     numbers: dict[str, int] = {}
     words = [[numbers.setdefault(word, len(numbers)) for word in _WORD.findall(text)] for text in texts]
@@ -273,7 +273,7 @@ def _encode_words(words: Sequence[str], tokenizer: str) -> tuple[IntArray, IntAr
 
 @lru_cache(maxsize=8)
 def _stops_at_white_space(tokenizer: str) -> bool:
-    """Whether no token reaches over white space and none depends on what stands beyond it."""
+    """Whether no token reaches over white space and none depends on the text beyond it."""
     settings = json.loads(load_tokenizer(tokenizer).to_str())
     kinds = {(settings[part] or {"type": None})["type"] for part in ("normalizer", "pre_tokenizer")}
     return kinds == {"BertNormalizer", "BertPreTokenizer"}

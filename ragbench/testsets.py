@@ -7,11 +7,12 @@ from ragbench.datasets.testsets import load_testset, save_testset, validate_test
 from ragbench.datasets.testsets.edits import add_case, remove_case, replace_case
 from ragbench.datasets.writer import save_dataset
 from ragbench.generation.references import generate_references
-from ragbench.generation.testsets import as_dataset, drafts_table, generate_drafts, sample_chunks
+from ragbench.generation.testsets import as_dataset, draft_known_items, drafts_table, generate_drafts, sample_chunks
 
 __all__ = [
     "add_case",
     "as_dataset",
+    "draft_known_items",
     "drafts_table",
     "generate_drafts",
     "generate_references",

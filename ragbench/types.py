@@ -81,7 +81,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A question with whatever is known about its right answer; every label is optional.
+    """A question with what is known about its right answer; every label is optional.
 
     `gold_facts` holds one tuple per fact: the fact first, then its aliases, any of which counts.
     `expected_outcome` is one of "success", "no_results", "uncertain", "blocked". `expected_sections` are (doc_id,
@@ -127,7 +127,7 @@ class Case:
 class SafetySample:
     """A text whose harm a person has labelled: an input to a system (an attack or not), or an output of one.
 
-    `category` is the kind of attack or leak, such as "instruction_override" or "email"; `source` says where the text
+    `category` is the kind of attack or leak, such as "instruction_override" or "email"; `source` is where the text
     was taken from; `contexts` are the texts that a system had when it wrote an output.
     """
 
@@ -153,7 +153,7 @@ class Dataset:
     """A corpus, the questions of one split, and what is relevant to them.
 
     `qrels` may judge documents outside the corpus: they still count in the ideal ranking, as in trec_eval. The corpus
-    of a test set for a system that keeps its own documents is empty. `source` says what it was loaded from; None for
+    of a test set for a system that keeps its own documents is empty. `source` is what it was loaded from; None for
     one that was made in code.
     """
 
@@ -464,7 +464,7 @@ class Passage:
 class Completion:
     """What a language model replied.
 
-    `latency_s` is in seconds; `cached` says that it came from the reply store and nobody waited for it. `finish` is
+    `latency_s` is in seconds; `cached`: it came from the reply store, without waiting. `finish` is
     "stop", "length" (cut at max_tokens) or "refusal". A request that failed has an empty text, its kind in `failure`
     and the reason in words in `error`.
     """
@@ -482,13 +482,13 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a system said to a question. `contexts` and `citations` are chunk ids, contexts in rank order.
+    """A system's answer to a question. `contexts` and `citations` are chunk ids, contexts in rank order.
 
     `outcome` is one of "success", "no_results", "uncertain", "blocked" or "failed" (then `failure` is its kind, and
     `error` the reason in words).
     `latency_ms` holds milliseconds per stage. A citation of a number that no context had is kept as "invalid:7".
     `cut` holds the chunk ids, in rank order, that were retrieved but did not fit the context budget. `passages` are
-    the texts behind `contexts` where the system keeps its own; those of a ragbench pipeline stand in its chunks.
+    the texts behind `contexts` where the system keeps its own; those of a ragbench pipeline are in its chunks.
     """
 
     query_id: str
@@ -507,7 +507,7 @@ class Answer:
 
     @property
     def failed(self) -> bool:
-        """Whether no answer came: the request failed, or the system says that it did."""
+        """Whether no answer came: the request failed, or the system reports that it did."""
         return self.error is not None or self.outcome == "failed"
 
     @property
@@ -555,7 +555,7 @@ class Preference:
     """Which of two systems' answers to a question is better.
 
     `value` is 1 where that of `a` is, 0 where that of `b` is, 0.5 for a tie, or None where no verdict could be had.
-    `consistent` says whether the judge chose the same answer in both orders; a choice that changed with the order is no
+    `consistent`: whether the judge chose the same answer in both orders; a choice that changed with the order is no
     decision (state "order_dependent", value None). It is None where no judge was asked. Other states as in `Judgement`.
     """
 

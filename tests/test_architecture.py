@@ -56,7 +56,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 def test_top_level_is_exactly_this() -> None:
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
     if listed.returncode != 0 or not listed.stdout:
-        pytest.skip("not a git checkout: the top level cannot be told from what a user put there")
+        pytest.skip("not a git checkout: the top level cannot be distinguished from a user's files")
     top = {line.split("/")[0] for line in listed.stdout.splitlines()}
     expected = {"pyproject.toml", "README.md", "LICENSE", "ragbench", "notebooks", "results", "tests"}
     assert {name for name in top if not name.startswith(".")} <= expected

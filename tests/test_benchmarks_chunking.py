@@ -1,4 +1,4 @@
-"""How fast a sweep over chunkings is, beside another package on the same work; and what it measures."""
+"""How fast a sweep over chunkings is, compared with another package on the same work; and what it measures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def dataset(shared_data: Path) -> Dataset:
     return load_dataset(shared_data / "chunking")
 
 
-def test_chunk_sweep_beside_context_grid(dataset: Dataset, shared_data: Path) -> None:
+def test_chunk_sweep_compared_with_context_grid(dataset: Dataset, shared_data: Path) -> None:
     """Chunking, indexing, search and span scores of three recursive chunkings, with nothing kept from before."""
     reason = "needs the package to compare with: pip install -e '.[benchmark]'"
     contextgrid = pytest.importorskip("contextgrid", reason=reason)
@@ -105,7 +105,7 @@ def test_span_scores_do_not_grow_as_chunks_times_spans(dataset: Dataset) -> None
 
 
 def test_chunking_at_equal_k_and_at_equal_budget(dataset: Dataset, shared_data: Path) -> None:
-    """No bound: what the chunkers give on the published questions, beside what was published for their like."""
+    """No bound: what the chunkers give on the published questions, next to published figures of similar chunkers."""
     with (shared_data / "chunking" / "published_results.csv").open(encoding="utf-8") as file:
         published = {(row["chunker"], row["size_tokens"]): row for row in csv.DictReader(file) if row["overlap"] == "0"}
     print("\nchunker     size chunks  mean  cuts  coh.   omega (published)  R@5    R@500tok  AUC")

@@ -1,6 +1,6 @@
 """Does claim_support tell human answers with their own passage from the same answers with another one?
 
-Beside it stands plain n-gram overlap: the share of an answer's words and pairs of words that the passage holds. Needs
+Compared with plain n-gram overlap: the fraction of an answer's words and pairs of words that the passage holds. Needs
 ../shared/data/clapnq (answers that people wrote from a passage).
 """
 
@@ -128,7 +128,7 @@ NAVIGATION = (
 
 
 @pytest.mark.benchmark
-def test_a_sentence_beside_ten_web_pages(human: list[tuple[str, str]], passages: dict[str, str]) -> None:
+def test_a_sentence_among_ten_web_pages(human: list[tuple[str, str]], passages: dict[str, str]) -> None:
     """Ten pages of four passages and navigation: the 40 nearest by BM25, with the own passage or without it."""
     import bm25s
 
@@ -150,7 +150,7 @@ def test_a_sentence_beside_ten_web_pages(human: list[tuple[str, str]], passages:
             top = [NAVIGATION[i % len(NAVIGATION)] for i in range(10)]
             pairs.append((claim, [f"{first}\n\n{page}\n\n{top[0]}" for first, page in zip(top, pages, strict=True)]))
     scored = {name: auc(scores, good, bad)[0] for name, scores in SCORES.items()}
-    print("\nAUC beside ten web pages:", "  ".join(f"{name} {value:.4f}" for name, value in scored.items()))
+    print("\nAUC among ten web pages:", "  ".join(f"{name} {value:.4f}" for name, value in scored.items()))
     assert scored["minilm"] >= scored["n-gram overlap"]
 
 

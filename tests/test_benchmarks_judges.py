@@ -1,4 +1,4 @@
-"""Does the interval of `calibrate` hold what it promises, and what do labels buy? Printed beside labels alone."""
+"""Does the interval of `calibrate` hold what it promises, and what do labels buy? Printed next to labels alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.benchmark
 
 ANSWERS = 400
 RUNS, AT_ONCE = 1000, 100
-# share of right answers, of wrong ones that the judge calls right, of right ones that it calls wrong
+# rate of right answers, of wrong ones that the judge calls right, of right ones that it calls wrong
 JUDGES = {
     "good (2 % errors)": (0.7, 0.02, 0.02),
     "lenient (60 % of wrong pass)": (0.7, 0.6, 0.02),
@@ -109,7 +109,7 @@ def _frame(rows: list[tuple[str, int, float]]) -> pd.DataFrame:
 
 
 def test_the_audit_of_the_smallest_model(small_gguf: Path, llm_environment: pytest.MonkeyPatch) -> None:
-    """98 MB of model is no judge, and the audit says so."""
+    """A model of 98 MB is not fit as a judge, and the audit reports so."""
     data = rb.load_dataset("pydoc")
     data = data.select([case.query_id for case in data.cases if case.reference_answer][:4])
     answers = [rb.Answer(case.query_id, case.reference_answer or "") for case in data.cases]

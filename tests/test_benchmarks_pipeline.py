@@ -1,4 +1,4 @@
-"""Whether the outcome of the pipeline tells unanswerable questions from answerable ones, on real ones."""
+"""Whether the outcome of the pipeline separates unanswerable questions from answerable ones, on real ones."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_outcomes_tell_unanswerable_questions_from_answerable_ones(dataset: Data
 
 
 def test_redundant_contexts_are_seen(dataset: Dataset) -> None:
-    """The same contexts with and without their best chunk said twice."""
+    """The same contexts with and without their best chunk repeated."""
     from dataclasses import replace
 
     chunks = chunk(dataset, "recursive", chunk_size=256, chunk_overlap=0)

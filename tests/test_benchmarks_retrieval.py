@@ -1,6 +1,6 @@
 """`pytest -m benchmark -s tests/test_benchmarks_retrieval.py`: speed, memory and quality of retrieval.
 
-Times are measured side by side, in turns, in one process; the cache is empty unless the test says otherwise.
+Times are measured side by side, in turns, in one process; the cache is empty unless the test states otherwise.
 """
 
 from __future__ import annotations

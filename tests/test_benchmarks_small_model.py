@@ -1,4 +1,4 @@
-"""What the smallest model scores beside the baseline without a model: the figures of the README."""
+"""What the smallest model scores compared with the baseline without a model: the figures of the README."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.benchmark
 QUESTIONS = 30
 
 
-def test_smollm2_beside_extractive(small_gguf: Path) -> None:
+def test_smollm2_compared_with_extractive(small_gguf: Path) -> None:
     data = rb.load_dataset("pydoc")
     answerable = [case.query_id for case in data.cases if case.reference_answer]
     data = data.select(answerable[:: len(answerable) // QUESTIONS][:QUESTIONS])

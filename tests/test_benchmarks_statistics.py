@@ -209,14 +209,14 @@ def test_looking_after_every_batch_keeps_the_rate(real: dict[str, Floats]) -> No
         settled.append(int(done["n"].iloc[0]) if len(done) else 400)
     print(
         f"\nany of 20 looks: {ever / experiments:.3f} (t-test at each look: {naive / experiments:.3f}), "
-        f"{spent * 1000:.0f} ms a path; bm25 and wordllama told apart after {np.median(settled):.0f} of 400 (median)"
+        f"{spent * 1000:.0f} ms a path; bm25 and wordllama distinguished after {np.median(settled):.0f} of 400 (median)"
     )
     assert ever / experiments <= 0.05
     assert np.median(settled) <= 200
 
 
 def test_a_sweep_compares_within_ten_seconds() -> None:
-    """12 configurations x 10 measures x 1,000 queries x 10,000 resamples, beside scipy's functions in a loop."""
+    """12 configurations x 10 measures x 1,000 queries x 10,000 resamples, compared with scipy's functions in a loop."""
     rng = np.random.default_rng(5)
     names, n = [f"m{i}" for i in range(10)], 1000
     runs = {

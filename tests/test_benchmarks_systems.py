@@ -25,7 +25,7 @@ IDEAL_S = QUERIES * SERVER_S / CONCURRENCY
 def serve(port: Connection) -> None:
     """A service that takes SERVER_S for each request, and answers with five passages of 1,000 characters.
 
-    It measures its own time, from a request's arrival to the last byte of its reply handed over: /spent says the sum.
+    It measures its own time, from a request's arrival to the last byte of its reply handed over: /spent gives the sum.
     """
     import uvicorn
     from fastapi import FastAPI

@@ -292,7 +292,7 @@ def test_semantic_of_sentences_without_vectors() -> None:
     assert " ".join(piece.text for piece in pieces) == "One two. Three four. Five six."
 
 
-def test_document_is_one_chunk_whatever_its_size() -> None:
+def test_document_is_one_chunk_of_any_size() -> None:
     assert texts_of("  word " * 5000, "document", chunk_size=1) == [("  word " * 5000).strip()]
 
 

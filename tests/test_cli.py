@@ -15,25 +15,6 @@ from ragbench.cli import app
 runner = CliRunner()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "example"),
-    [
-        ([], "ragbench sweep quickstart"),
-        (["sweep"], "ragbench sweep quickstart --jobs 2"),
-        (["cache"], "ragbench cache info"),
-        (["cache", "info"], "ragbench cache info"),
-        (["cache", "clear"], "ragbench cache clear"),
-        (["cache", "export"], "ragbench cache export replies.jsonl.gz"),
-        (["cache", "import"], "ragbench cache import replies.jsonl.gz"),
-        (["verify"], "ragbench verify results/quickstart"),
-    ],
-)
-def test_help_has_an_example(arguments: list[str], example: str) -> None:
-    done = runner.invoke(app, [*arguments, "--help"], terminal_width=100)
-    assert done.exit_code == 0
-    assert f"Example: {example}" in done.output
-
-
 def test_version() -> None:
     done = runner.invoke(app, ["--version"])
     assert done.exit_code == 0

@@ -90,7 +90,7 @@ def test_empty_text_is_a_zero_row_and_never_nan(name: str, texts: list[str]) -> 
 
 
 @pytest.mark.parametrize("name", EMBEDDERS)
-def test_no_texts_are_no_rows_of_the_right_width(name: str) -> None:
+def test_no_texts_give_no_rows_of_the_right_width(name: str) -> None:
     embedder = load_embedder(name)
     assert isinstance(embedder, TextEmbedder)
     assert embedder.encode([]).shape == (0, embedder.dimension)
@@ -98,7 +98,7 @@ def test_no_texts_are_no_rows_of_the_right_width(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EMBEDDERS)
-def test_equal_texts_have_equal_rows_whatever_the_order(name: str, own_cache: Path) -> None:
+def test_equal_texts_have_equal_rows_in_any_order(name: str, own_cache: Path) -> None:
     embedder = load_embedder(name)
     one = embedder.encode([TEXTS[0], TEXTS[1], TEXTS[0]])
     np.testing.assert_array_equal(one[0], one[2])
@@ -142,7 +142,7 @@ def test_one_string_is_not_taken_for_a_list_of_letters() -> None:
         load_embedder("wordllama").encode("one text")
 
 
-def test_minilm_says_how_many_texts_it_cuts_also_from_the_cache(own_cache: Path) -> None:
+def test_minilm_reports_how_many_texts_it_cuts_also_from_the_cache(own_cache: Path) -> None:
     texts = ["word " * 300, "word " * 300, "other " * 254, "one more " * 200, "short", "ß" * 10]
     for _ in range(2):
         with pytest.warns(DataWarning, match=r"minilm reads the first 256 tokens of a text: 2 of 5 texts are longer"):
@@ -272,13 +272,13 @@ def test_names_that_cannot_be_embedders_are_refused(name: str, message: str) -> 
             ask(name)
 
 
-def test_a_hub_name_without_a_connection_says_what_to_do() -> None:
+def test_the_error_for_a_hub_name_without_a_connection_names_the_way_out() -> None:
     code = (
         "from ragbench.embedders import load_embedder; from ragbench.errors import ModelError\n"
         "try: load_embedder('no-such-org/no-such-model').encode(['x'])\n"
         "except ModelError as exc: print(exc)"
     )
-    # A port where nobody listens stands in for a machine without a connection.
+    # A port where no server listens stands in for a machine without a connection.
     done = run_python(code, HF_ENDPOINT="http://127.0.0.1:9", HF_HUB_OFFLINE="0")
     assert "neither a folder here nor could 'no-such-org/no-such-model' be had" in done.stdout, done.stderr
     assert "give its folder instead" in done.stdout

@@ -1,4 +1,4 @@
-"""The error tree: everything raised on purpose can be caught at its root, and says the way out."""
+"""The error tree: everything raised on purpose can be caught at its root, and names the way out."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def test_unknown_offers_the_nearest_name_only_when_there_is_one() -> None:
 
 def test_a_long_list_of_known_names_is_cut_and_the_nearest_is_still_found() -> None:
     names = [f"document {i}" for i in range(99)]
-    said = errors.unknown("document", "document 98x", names)
-    assert "did you mean 'document 98'" in said
-    assert said.endswith("document 29, ...")
+    message = errors.unknown("document", "document 98x", names)
+    assert "did you mean 'document 98'" in message
+    assert message.endswith("document 29, ...")
     named = errors.unknown("retriever", "bm-25", ["bm25"], "bm25, dense:<embedder>")
     assert named.endswith("Known: bm25, dense:<embedder>")
 

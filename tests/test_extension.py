@@ -142,7 +142,7 @@ chunker = ["fixed", "my_rag:by_sentence"]
 """
 
 
-def test_a_grid_takes_names_of_modules_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_grid_takes_names_of_modules_next_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "grid.toml").write_text(GRID.format(notebook=ROOT / "notebooks/evaluate.ipynb"), encoding="utf-8")
     monkeypatch.chdir("/")
     grid = read_grid(tmp_path / "grid.toml")

@@ -1,4 +1,4 @@
-"""What people who know beir, ir_measures, ragas, LangChain or pandas type first: it works, or one sentence says why."""
+"""First lines of users of beir, ir_measures, ragas, LangChain or pandas: each works, or one sentence explains why."""
 
 from __future__ import annotations
 

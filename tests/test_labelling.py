@@ -151,9 +151,7 @@ def test_answers_of_a_dataset_elsewhere_go_to_a_copy(server: Any, unanswered: Pa
     assert list(answers) == ["q-Albania", "q-Brazil", "q-Chad", "q-Kenya"]
 
 
-def test_failed_requests_are_told_and_asked_for_again(
-    loopback: Start, wire: Any, unanswered: Path, server: Any
-) -> None:
+def test_failed_requests_are_reported_and_sent_again(loopback: Start, wire: Any, unanswered: Path, server: Any) -> None:
     broken = [True]
 
     def reply(asked: Any) -> Any:
@@ -301,7 +299,7 @@ def test_the_notebook_writes_reference_answers(server: Any, unanswered: Path, tm
     assert load_dataset(unanswered).cases[0].reference_answer == "It exports a hundred tonnes of amber."
 
 
-def test_the_notebooks_keep_nothing_unless_told_to(server: Any, tmp_path: Path) -> None:
+def test_the_notebooks_keep_nothing_unless_asked_to(server: Any, tmp_path: Path) -> None:
     (tmp_path / "texts").mkdir()
     for document in documents().values():
         (tmp_path / "texts" / f"{document.doc_id}.md").write_text(document.text, encoding="utf-8")

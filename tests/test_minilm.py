@@ -1,4 +1,4 @@
-"""minilm in numpy: the states of transformers, and the same bits whatever else is computed."""
+"""minilm in numpy: the states of transformers, and the same bits in any batch."""
 
 from __future__ import annotations
 

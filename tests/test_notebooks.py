@@ -56,7 +56,7 @@ def test_opens_with_a_title_and_the_question_it_answers(source: Path) -> None:
     assert first.cell_type == "markdown"
     lines = first.source.splitlines()
     assert lines[0].startswith("# ")
-    assert re.search(r"\*\*.*\?\*\*", first.source, re.DOTALL), "the question stands in bold"
+    assert re.search(r"\*\*.*\?\*\*", first.source, re.DOTALL), "the question is in bold"
 
 
 def test_one_parameters_cell_typed_and_commented(source: Path) -> None:
@@ -76,7 +76,7 @@ def test_one_parameters_cell_typed_and_commented(source: Path) -> None:
         assert about["help"], name
 
 
-def test_imports_stand_in_one_cell_right_after_the_parameters(source: Path) -> None:
+def test_imports_are_in_one_cell_right_after_the_parameters(source: Path) -> None:
     cells = code_cells(source)
     importing = [
         i
@@ -95,7 +95,7 @@ def test_cells_are_short_and_define_nothing(source: Path) -> None:
             assert not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda), f"cell {number} defines something"
 
 
-def test_a_sentence_on_what_to_look_for_stands_before_each_figure(source: Path) -> None:
+def test_a_sentence_on_what_to_look_for_precedes_each_figure(source: Path) -> None:
     cells = nbformat.read(source, as_version=4).cells
     for number, cell in enumerate(cells):
         if cell.cell_type == "code" and "plots.plot_" in cell.source and "Markdown(" not in cell.source:
@@ -146,9 +146,9 @@ def test_evaluate_runs_by_hand_from_any_folder(by_hand: Path) -> None:
     assert figures >= 4
     errors = [output for cell in cells for output in cell.outputs if output.output_type in {"error"}]
     assert errors == []
-    said = "".join(output.text for cell in cells for output in cell.outputs if output.get("name") == "stderr")
-    # On a busy machine a progress bar shows, drawn and wiped in its line: that is no warning.
-    left = [line for line in said.split("\r") if line.strip() and "%|" not in line]
+    stderr = "".join(output.text for cell in cells for output in cell.outputs if output.get("name") == "stderr")
+    # On a busy machine a progress bar shows, drawn and wiped in its line: that is not a warning.
+    left = [line for line in stderr.split("\r") if line.strip() and "%|" not in line]
     assert left == [], "no warning is shown"
 
 
@@ -185,7 +185,7 @@ def test_evaluate_takes_measures_of_ones_own(by_hand: Path) -> None:
     assert scores.query("measure == 'answer_words'")["value"].between(0, 1).any()
 
 
-def test_evaluate_keeps_its_files_where_it_is_told(by_hand: Path) -> None:
+def test_evaluate_keeps_its_files_in_the_given_folder(by_hand: Path) -> None:
     kept = {path.name for path in (by_hand / "kept").iterdir()}
     assert {"config.json", "run.trec", "answers.jsonl", "scores.csv", "timings.json"} <= kept
     config = json.loads((by_hand / "kept/config.json").read_text(encoding="utf-8"))
@@ -218,15 +218,30 @@ def test_a_misspelt_value_is_refused_in_the_second_cell(tmp_path: Path) -> None:
     assert "did you mean 'recursive'" in done.stderr
 
 
-def test_a_misspelt_parameter_of_the_notebooks_own_cell_is_refused_in_one_line(tmp_path: Path) -> None:
-    notebook = nbformat.read(ROOT / "notebooks/compare.ipynb", as_version=4)
-    notebook.cells[1].source = notebook.cells[1].source.replace("margin: float", "margni: float")
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "said"),
+    [
+        ("compare", "margin: float", "margni: float", "unknown parameter 'margni'; did you mean 'margin'?"),
+        (
+            "evaluate",
+            "chunk_size: int",
+            "chunk_sise: int",
+            "unknown parameter 'chunk_sise'; did you mean 'chunk_size'",
+        ),
+        ("evaluate", "k: int = 5", 'k: int = "5"', "k is '5'; expected a whole number"),
+    ],
+)
+def test_a_wrong_parameter_of_the_notebooks_own_cell_is_refused_in_one_line(
+    tmp_path: Path, name: str, right: str, wrong: str, said: str
+) -> None:
+    notebook = nbformat.read(ROOT / f"notebooks/{name}.ipynb", as_version=4)
+    notebook.cells[1].source = notebook.cells[1].source.replace(right, wrong)
     nbformat.write(notebook, tmp_path / "mine.ipynb")
     done = execute(["mine.ipynb", "out.ipynb"], tmp_path)
     assert done.returncode != 0
     (error,) = [o for cell in code_cells(tmp_path / "out.ipynb") for o in cell.outputs if o.output_type == "error"]
     assert len(error.traceback) == 1
-    assert error.traceback[0].startswith("ConfigError: unknown parameter 'margni'; did you mean 'margin'?")
+    assert error.traceback[0].startswith(f"ConfigError: {said}")
 
 
 @pytest.mark.parametrize(("questions", "measure"), [(8, "P@3"), (1, "")])

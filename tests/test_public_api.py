@@ -81,7 +81,7 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
         rb.anovva  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_sweep_is_a_function_whatever_was_imported_before() -> None:
+def test_sweep_is_a_function_after_any_import() -> None:
     import ragbench.sweep.grid  # noqa: F401
     from ragbench.sweep import sweep
 
@@ -126,7 +126,7 @@ rb.sweep("grid.toml", jobs=2)
 """
 
 
-MISTAKES = {
+TYPE_ERRORS = {
     'rb.load_dataset("pydoc", split="test")': (
         'rb.load_datset("pydoc", split="test")',
         'has no attribute "load_datset"',
@@ -140,16 +140,16 @@ def test_a_users_script_is_type_checked(tmp_path: Path) -> None:
     """The project's configuration is `strict`, and its cache is shared: one run warms the next."""
     (tmp_path / "right.py").write_text(USER_SCRIPT)
     wrong = USER_SCRIPT
-    for right, (mistake, _) in MISTAKES.items():
+    for right, (type_error, _) in TYPE_ERRORS.items():
         assert right in wrong
-        wrong = wrong.replace(right, mistake)
+        wrong = wrong.replace(right, type_error)
     (tmp_path / "wrong.py").write_text(wrong)
     files = [str(tmp_path / "right.py"), str(tmp_path / "wrong.py")]
     command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), *files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     *errors, last = [line for line in done.stdout.splitlines() if ": note: " not in line]
     assert last == "Found 3 errors in 1 file (checked 2 source files)", done.stdout + done.stderr
-    for line, (_, message) in zip(errors, MISTAKES.values(), strict=True):
+    for line, (_, message) in zip(errors, TYPE_ERRORS.values(), strict=True):
         assert "wrong.py" in line
         assert message in line
 

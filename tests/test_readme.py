@@ -1,4 +1,4 @@
-"""What the README says is what happens."""
+"""The statements of the README hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_two_commands_stand_on_the_first_screen() -> None:
+def test_the_two_commands_are_on_the_first_screen() -> None:
     commands = [block.strip() for block in blocks("bash")]
     assert commands == [
         "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/ragbench sweep notebooks/quickstart.toml",
@@ -53,10 +53,10 @@ def test_every_call_in_the_stage_table_is_public() -> None:
     assert len(calls) >= 10
 
 
-def test_what_is_said_of_the_built_in_set_is_so() -> None:
-    said = re.search(r"(\d+) questions of ours", README)
-    assert said is not None
-    assert len(ragbench.load_dataset("pydoc").cases) == int(said.group(1))
+def test_the_number_of_built_in_questions_is_right() -> None:
+    count = re.search(r"(\d+) questions of ours", README)
+    assert count is not None
+    assert len(ragbench.load_dataset("pydoc").cases) == int(count.group(1))
 
 
 def test_files_that_are_named_are_there() -> None:

@@ -71,7 +71,7 @@ def test_an_unknown_name_is_refused_with_the_nearest(written: str, near: str) ->
 
 
 @pytest.mark.parametrize("name", ["nDCG@0", "P", "span_recall@tok", "doc:nDCG@5", "", "latency_ms"])
-def test_malformed_names_are_no_measures(name: str) -> None:
+def test_malformed_names_are_not_measures(name: str) -> None:
     assert find_measure(name) is None
 
 
@@ -82,8 +82,8 @@ def test_what_no_evaluation_reports_has_no_target(name: str) -> None:
 
 
 def test_a_measure_of_other_contexts_is_that_of_the_answers() -> None:
-    arm = measure_of("best_chunks_llm_correctness")
-    assert (arm.judged, arm.bounds, arm.perspective) == (True, (0.0, 1.0), "")
+    ablation = measure_of("best_chunks_llm_correctness")
+    assert (ablation.judged, ablation.bounds, ablation.perspective) == (True, (0.0, 1.0), "")
     assert find_measure("oracle_nDCG@5") is None
 
 

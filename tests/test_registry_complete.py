@@ -8,7 +8,7 @@ import re
 import pandas as pd
 
 import ragbench as rb
-from ragbench.registry import ARMS, find_measure
+from ragbench.registry import ABLATIONS, find_measure
 from ragbench.types import SafetySample, Span
 
 TEXT = "Cats sleep most of the day. They hunt at night, and eat 4 times. Dogs sleep less than cats do."
@@ -70,7 +70,7 @@ def emitted() -> set[str]:
     levels = [f"{level}{name}" for level in ("", "span:", "chunk:") for name in ranking]
     criteria = list(VERDICTS)
     judged = rb.judge(answers, criteria, judge, dataset=DATA, chunks=chunks)
-    arms = dict.fromkeys(ARMS, answers)
+    ablations = dict.fromkeys(ABLATIONS, answers)
     s = rb.scoring
     frames = {
         "score_run": s.score_run(DATA.qrels, rb.to_documents(run, chunks), ranking),
@@ -84,7 +84,7 @@ def emitted() -> set[str]:
         "score_answers": s.score_answers(DATA, answers),
         "score_pipeline": s.score_pipeline(DATA, answers),
         "score_judgements": s.score_judgements(judged),
-        "score_ablations": s.score_ablations(DATA, arms, dict.fromkeys(ARMS, judged)),
+        "score_ablations": s.score_ablations(DATA, ablations, dict.fromkeys(ABLATIONS, judged)),
         "score_safety_inputs": s.score_safety_inputs(DATA),
         "score_safety_outputs": s.score_safety_outputs(DATA),
     }
@@ -113,7 +113,7 @@ def family(name: str) -> str:
         pattern = re.sub(r"\\\{(k|tokens)\\\}", r"\\d+", re.escape(row)).replace(r"\{stage\}", ".+")
         if re.fullmatch(pattern, name):
             return row
-    return "ablation" if name.startswith(tuple(f"{arm}_" for arm in ARMS)) else ""
+    return "ablation" if name.startswith(tuple(f"{ablation}_" for ablation in ABLATIONS)) else ""
 
 
 def test_what_is_registered_is_what_is_emitted() -> None:

@@ -148,7 +148,7 @@ def test_top_k_is_the_stable_sort_of_all_scores(texts: list[str], queries: list[
 
 @pytest.mark.parametrize("k", [1, 3, 10, 1000])
 def test_ties_at_the_border_go_to_the_first_chunks(k: int) -> None:
-    # 2,000 equal chunks around one that is better: whatever k, the rest are the first in order.
+    # 2,000 equal chunks around one that is better: for any k, the rest are the first in order.
     texts = ["same words here"] * 1000 + ["same words here only"] + ["same words here"] * 1000
     run = BM25(chunks_of(texts), stopwords=None).search({"q": "only same"}, k)
     assert list(run["q"]) == ["d1000#0", *(f"d{i}#0" for i in range(k - 1))]
@@ -218,7 +218,7 @@ def test_bm25_from_the_cache_is_the_same_and_is_not_indexed_again(
     assert cache.info()["kinds"]["bm25"]["files"] == 7
 
 
-def test_bm25_is_the_same_whatever_the_hash_seed() -> None:
+def test_bm25_is_the_same_for_any_hash_seed() -> None:
     code = (
         "from tests_texts import chunks, queries; from ragbench.retrievers import BM25; import json;"
         "print(json.dumps(BM25(chunks).search(queries, 20)))"
@@ -363,7 +363,7 @@ def test_unknown_retrievers_are_refused_before_anything_is_loaded(name: Any, mes
 
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, None, "10"])
-def test_k_that_is_no_positive_number_is_refused(k: Any) -> None:
+def test_k_that_is_not_a_positive_number_is_refused(k: Any) -> None:
     for name in ("bm25", "dense:wordllama", "hybrid:wordllama"):
         with pytest.raises(ConfigError, match=r"k is .*; expected a whole number of 1 or more"):
             make_retriever(name, chunks_of(["a"])).search({"q": "a"}, k)
@@ -386,9 +386,9 @@ def test_a_document_has_the_score_of_its_best_chunk_once() -> None:
     assert list(run["q"]) == ["b#0", "a#2", "a#0", "b#1", "c#1"]  # not changed
 
 
-def test_chunks_that_nobody_knows_are_a_clear_error() -> None:
+def test_unknown_chunks_are_a_clear_error() -> None:
     with pytest.raises(
-        DataError, match="query 'q': 'x#7' is no id among the 1 chunks given; was the run made from another chunking"
+        DataError, match="query 'q': 'x#7' is not an id of the 1 chunks given; was the run made from another chunking"
     ):
         to_documents({"q": {"x#7": 1.0}}, chunks_of(["a"]))
 
@@ -460,7 +460,7 @@ def test_rerank_refuses_what_it_cannot_know(cross_encoder: str) -> None:
     chunks = chunks_of(["a"])
     with pytest.raises(DataError, match="query 'x' of the run is not among the 1 queries"):
         rerank({"x": {"d0#0": 1.0}}, {"q": "a"}, chunks, cross_encoder, k=1)
-    with pytest.raises(DataError, match="query 'q': 'y#0' is no id among the 1 chunks"):
+    with pytest.raises(DataError, match="query 'q': 'y#0' is not an id of the 1 chunks"):
         rerank({"q": {"y#0": 1.0}}, {"q": "a"}, chunks, cross_encoder, k=1)
     with pytest.raises(ConfigError, match="k is 0"):
         rerank({}, {}, chunks, cross_encoder, k=0)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ragbench.errors import ConfigError
 from ragbench.segments import count_tokens, load_tokenizer, sentence_spans, token_offsets, token_ranges, trim
 
-# Everything that may stand in a str: also lone surrogates, control characters, combining marks, line ends of all kinds.
+# Everything that may be in a str: also lone surrogates, control characters, combining marks, line ends of all kinds.
 ANY_TEXT = st.text(
     alphabet=st.one_of(
         st.sampled_from("ab .!?\n\r\t\x00\x1c\x85\u2028\u200b\u0301é한😀👩\u200d\ud800\udc00İ"), st.characters()
@@ -170,7 +170,7 @@ def test_tokenizer_has_no_truncation() -> None:
 
 
 @pytest.mark.parametrize("name", ["minlm", "wordlama", "", "nowhere.json", "/no/such/folder"])
-def test_unknown_tokenizer_says_what_is_known(name: str) -> None:
+def test_the_error_for_an_unknown_tokenizer_lists_the_known(name: str) -> None:
     with pytest.raises(ConfigError, match="Known: minilm, wordllama"):
         load_tokenizer(name)
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.evaluation import FILES
-from ragbench.sweep import plan, processes, read_grid, sweep
+from ragbench.sweep import forks, plan, processes, read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.notebooks import read_notebook, without_machine
 from ragbench.sweep.progress import Progress
@@ -93,6 +94,14 @@ def write_grid(folder: Path, text: str) -> Path:
     path = folder / "tiny.toml"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+@pytest.fixture(params=["fork", "spawn"])
+def fork(request: pytest.FixtureRequest) -> bool:
+    """Both ways to start a run; what they leave must be the same."""
+    if request.param == "fork" and forks.unavailable() is not None:
+        pytest.skip("there are no forks here")
+    return bool(request.param == "fork")
 
 
 @pytest.fixture
@@ -423,10 +432,10 @@ def visible(folder: Path) -> list[str]:
 
 
 def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
-    grid: Callable[[str], Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    grid: Callable[[str], Path], tmp_path: Path, capfd: pytest.CaptureFixture[str], fork: bool
 ) -> None:
     path = grid("[sweep]\nbaseline = {quality = 0.25}\n[axes]\nquality = [0.25, 1.0]")
-    result = sweep(path, jobs=2, out=tmp_path / "results")
+    result = sweep(path, jobs=2, out=tmp_path / "results", fork=fork)
     assert dict(result.failed) == {}
     assert (len(result.finished), result.skipped) == (2, ())
     folder = tmp_path / "results" / "tiny"
@@ -452,14 +461,16 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
     comparison = (folder / "comparison.ipynb").read_text(encoding="utf-8")
     assert f"2 compared with {baseline}" in comparison
     assert 'sweep_dir = \\".\\"' in comparison, "so that it can be run again where it lies"
-    assert "done in" in capfd.readouterr().err
+    said = capfd.readouterr().err
+    assert "done in" in said
+    assert "Python of its own" not in said
 
     board = folder / "leaderboard.csv"
     values = [field for line in board.read_text().splitlines()[1:] for field in line.split(",") if "." in field]
     assert all(len(value.replace(".", "").strip("-0")) <= 12 for value in values if value.replace(".", "").isdigit())
     board.write_text(board.read_text().replace("0.5", "0.500000000001"))  # as another machine would have written it
     before = files_of(folder)
-    again = sweep(path, jobs=2, out=tmp_path / "results")
+    again = sweep(path, jobs=2, out=tmp_path / "results", fork=fork)
     assert (again.finished, again.skipped) == ((), result.finished)
     assert again.comparison == folder / "comparison.ipynb"
     assert files_of(folder) == before  # not one byte, and no new time stamp
@@ -517,10 +528,10 @@ def test_the_command_says_what_failed_and_where_everything_is(tmp_path: Path) ->
     assert str(tmp_path) not in "".join(p.read_text(encoding="utf-8") for p in folder.rglob("results/tiny/*.ipynb"))
 
 
-def test_failures_are_kept_and_the_others_go_on(grid: Callable[[str], Path], tmp_path: Path) -> None:
+def test_failures_are_kept_and_the_others_go_on(grid: Callable[[str], Path], tmp_path: Path, fork: bool) -> None:
     path = grid("[axes]\nbehaviour = ['raise', 'die', 'forget', 'ok']")
     out = tmp_path / "results"
-    result = sweep(path, out=out)
+    result = sweep(path, out=out, fork=fork)
     behaviour = {name: own["behaviour"] for name, own in read_grid(path).runs.items()}
     errors = {behaviour[name]: error for name, error in result.failed.items()}
     assert [behaviour[name] for name in result.finished] == ["ok"]
@@ -558,10 +569,10 @@ def test_a_success_that_fails_when_done_again_is_compared_no_longer(
     assert result.comparison is None
 
 
-def test_a_hung_run_is_stopped_and_reported(grid: Callable[[str], Path], tmp_path: Path) -> None:
+def test_a_hung_run_is_stopped_and_reported(grid: Callable[[str], Path], tmp_path: Path, fork: bool) -> None:
     path = grid("[sweep]\nrun_timeout = 6\n[fixed]\nbehaviour = 'hang'")
     began = time.monotonic()
-    ((name, error),) = sweep(path, out=tmp_path / "results").failed.items()
+    ((name, error),) = sweep(path, out=tmp_path / "results", fork=fork).failed.items()
     assert "did not end within 6 s (run_timeout" in error
     assert "did not end within" in (tmp_path / "results" / "tiny" / f"{name}.failed.ipynb").read_text(encoding="utf-8")
     assert time.monotonic() - began < 60
@@ -603,22 +614,32 @@ def test_results_of_an_earlier_grid_are_compared_and_noted_unless_their_data_dif
 SLOW = "[fixed]\npause = 0.4\n[axes]\nquality = [0.25, 0.5, 1.0]"
 
 
-def start_sweep(path: Path, out: Path) -> subprocess.Popen[bytes]:
+def start_sweep(path: Path, out: Path, *, fork: bool) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--jobs", "2", "--out", str(out)]
-    return subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(
+        [*command, *([] if fork else ["--no-fork"])],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "SWEEP_OF_A_TEST": str(out)},
+    )
 
 
-def alive_in(folder: Path) -> list[int]:
-    """Processes whose command line or environment names the folder: workers and their kernels."""
-    found = []
+def alive_in(folder: Path) -> dict[int, str]:
+    """Processes of a sweep by their ids: "sweep", "server", "run", "kernel" or what else they started."""
+    found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            text = (process / "cmdline").read_bytes() + (process / "environ").read_bytes()
+            environment = (process / "environ").read_bytes()
+            command, name = (process / "cmdline").read_text(), (process / "comm").read_text().strip()
             zombie = ") Z " in (process / "stat").read_text()
         except OSError:
             continue
-        if str(folder).encode() in text and not zombie and int(process.name) != os.getpid():
-            found.append(int(process.name))
+        if f"SWEEP_OF_A_TEST={folder}\0".encode() in environment and not zombie:
+            kinds = {"\0sweep\0": "sweep", "ragbench.sweep.worker": "run", "ipykernel_launcher": "kernel"}
+            forked = name.removeprefix("ragbench ") if name.startswith("ragbench ") else ""
+            server = "server" if "ragbench.sweep.forkserver" in command else name
+            found[int(process.name)] = forked or next((kinds[part] for part in kinds if part in command), server)
     return found
 
 
@@ -636,38 +657,45 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("undisturbed")
     path = write_grid(folder / "notebooks", SLOW)
     (path.parent / "compare.ipynb").unlink()
-    assert not sweep(path, jobs=2, out=folder / "results").failed
+    assert not sweep(path, jobs=2, out=folder / "results", fork=False).failed
     return folder / "results" / "tiny"
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("victim", ["sweep", "group", "worker", "kernel"])
+@pytest.mark.parametrize(
+    ("fork", "victim"),
+    [
+        *(("fork", victim) for victim in ("sweep", "group", "run", "kernel", "server", "all but kernels")),
+        *(("spawn", victim) for victim in ("sweep", "group", "run", "kernel")),
+    ],
+    indirect=["fork"],
+)
 def test_a_killed_sweep_leaves_nothing_alive_and_goes_on_to_the_same_bytes(
-    grid: Callable[[str], Path], tmp_path: Path, undisturbed: Path, victim: str
+    grid: Callable[[str], Path], tmp_path: Path, undisturbed: Path, victim: str, fork: bool
 ) -> None:
     path = grid(SLOW)
     (path.parent / "compare.ipynb").unlink()
+    if fork:  # then what a notebook has started ends with it, whoever is killed
+        own = "import subprocess; subprocess.Popen(['sleep', '900'])"
+        write_notebook(path.parent / "evaluate.ipynb", PARAMETERS, own, RUN, SAVE)
     out = tmp_path / "killed"
-    running = start_sweep(path, out)
-    assert wait_until(lambda: len(alive_in(out)) >= 4, 60), "workers and kernels start"
+    running = start_sweep(path, out, fork=fork)
+    assert wait_until(lambda: ("sleep" if fork else "kernel") in alive_in(out).values(), 60), "a kernel is at work"
     # A moment that differs from run to run, so that in time every moment is met.
-    time.sleep(int.from_bytes(os.urandom(1)) / 256 * 4)
-    if victim == "sweep":
-        running.kill()
-    elif victim == "group":
+    time.sleep(int.from_bytes(os.urandom(1)) / 256 * (1 if fork else 4))
+    if victim == "group":
         os.killpg(running.pid, signal.SIGKILL)
     else:
-        wanted = "ragbench.sweep.worker" if victim == "worker" else "ipykernel_launcher"
-        for pid in alive_in(out):
-            try:
-                if wanted in Path(f"/proc/{pid}/cmdline").read_text():
+        for pid, kind in alive_in(out).items():
+            if kind == victim or (victim == "all but kernels" and kind not in ("kernel", "sleep")):
+                with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            except OSError:
-                continue
-    running.communicate(timeout=120)
-    assert wait_until(lambda: not alive_in(out), 10), "something lives on"
+    _, said = running.communicate(timeout=120)
+    assert wait_until(lambda: not alive_in(out), 10), f"lives on: {alive_in(out)}"
+    if victim == "server" and b"has died" in said:
+        assert running.returncode == 0, "its runs were started again"
 
-    result = sweep(path, jobs=1 if victim == "sweep" else 2, out=out)
+    result = sweep(path, jobs=1 if victim == "sweep" else 2, out=out, fork=fork)
     assert dict(result.failed) == {}
     assert len(result.finished) + len(result.skipped) == 3
     assert numbers_of(out / "tiny") == numbers_of(undisturbed)
@@ -715,9 +743,9 @@ def test_at_no_step_of_keeping_a_run_is_half_of_it_taken_for_finished(tmp_path: 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-def test_ctrl_c_stops_the_runs_and_says_how_to_go_on(grid: Callable[[str], Path], tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_runs_and_says_how_to_go_on(grid: Callable[[str], Path], tmp_path: Path, fork: bool) -> None:
     out = tmp_path / "results"
-    running = start_sweep(grid(SLOW.replace("0.4", "30")), out)
+    running = start_sweep(grid(SLOW.replace("0.4", "30")), out, fork=fork)
     assert wait_until(lambda: len(list((out / "tiny").glob(".running-*/job.json"))) == 2, 60)
     time.sleep(2)
     running.send_signal(signal.SIGINT)

@@ -59,7 +59,7 @@ def test_fingerprint_is_of_the_content_not_of_the_name() -> None:
         DATASET.select(["q1"]),
     ],
 )
-def test_fingerprint_changes_with_whatever_can_change_a_number(changed: Dataset) -> None:
+def test_fingerprint_changes_with_everything_that_can_change_a_number(changed: Dataset) -> None:
     assert changed.fingerprint != DATASET.fingerprint
 
 

@@ -243,7 +243,7 @@ def _read(path: Path, kind: str, key: str) -> Arrays | None:
 
 @contextmanager
 def _alone(path: Path, key: str) -> Iterator[None]:
-    """Hold the lock of this key; where locks cannot be had, go on without."""
+    """Hold the lock of this key; where locks cannot be had, continue without."""
     with ExitStack() as stack:
         try:
             stack.enter_context(locked(path.parents[2] / "locks" / f"{key}.lock", remove=True))
@@ -253,7 +253,7 @@ def _alone(path: Path, key: str) -> Iterator[None]:
 
 
 def _keep(path: Path, kind: str, key: str, computed: Arrays, limit: int) -> None:
-    # Checked outside of the try: these are mistakes of the caller, not troubles of the disk.
+    # Checked outside of the try: these are errors of the caller, not of the disk.
     named = {name: np.asarray(array) for name, array in computed.items()}
     for name, array in named.items():
         if array.dtype.hasobject or name == _KEY_MEMBER:

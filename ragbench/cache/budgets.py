@@ -2,7 +2,7 @@
 
 Before a request is sent, the most that it can cost is reserved; when the reply is there, the reservation is settled
 with what it did cost. A reservation that is never settled (its process was killed: the request may have been paid) is
-money spent once its time is over. So the sum never passes the maximum, whatever happens.
+money spent once its time is over. So the sum never passes the maximum.
 """
 
 from __future__ import annotations

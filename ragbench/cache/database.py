@@ -47,7 +47,7 @@ _shared_lock = threading.Lock()
 
 
 class StoreError(OSError):
-    """The reply store cannot be opened, read or written; the message says what to do."""
+    """The reply store cannot be opened, read or written; the message states what to do."""
 
 
 def path() -> Path:
@@ -112,7 +112,7 @@ class _Database:
             except (sqlite3.Error, OSError) as exc:
                 raise StoreError(
                     f"the reply store {self._file} cannot be used ({type(exc).__name__}: {exc}). Free some space "
-                    "there, or set RAGBENCH_CACHE_DIR to a folder that can be written; RAGBENCH_REPLIES=off goes on "
+                    "there, or set RAGBENCH_CACHE_DIR to a folder that can be written; RAGBENCH_REPLIES=off continues "
                     "without the store, and then every request is paid for again"
                 ) from exc
 
@@ -139,17 +139,17 @@ class _Database:
         with locked(self._file.with_suffix(".lock")):
             if _inode(self._file) != seen:
                 return  # another process was faster
-            aside = self._file.with_name(f"{self._file.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}.sqlite")
-            while aside.exists():
-                aside = aside.with_name(f"{aside.stem}x.sqlite")
+            damaged = self._file.with_name(f"{self._file.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}.sqlite")
+            while damaged.exists():
+                damaged = damaged.with_name(f"{damaged.stem}x.sqlite")
             for suffix in ("-wal", "-shm", ""):
                 with suppress(FileNotFoundError):
-                    Path(f"{self._file}{suffix}").rename(f"{aside}{suffix}")
+                    Path(f"{self._file}{suffix}").rename(f"{damaged}{suffix}")
             self._connection = _connect(self._file)
             self._inode = _inode(self._file)
-            saved = _salvage(aside, self._connection)
+            saved = _salvage(damaged, self._connection)
         warnings.warn(
-            f"the reply store {self._file} is damaged ({exc}); it was moved to {aside.name} and {saved} replies were "
+            f"the reply store {self._file} is damaged ({exc}); it was moved to {damaged.name} and {saved} replies were "
             "taken over from it. What could not be read must be asked for, and paid for, again",
             RuntimeWarning,
             stacklevel=2,

@@ -162,7 +162,7 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
 def export_file(path: Path | str, *, models: Collection[str] | None = None) -> int:
     """Write the replies (of `models`, such as "ollama:llama3.1:8b"; default all) to a JSONL file; gives their number.
 
-    One line per reply, after one that says what the file is; a name that ends in ".gz" is compressed. The file holds
+    One line per reply, after one that identifies the file; a name that ends in ".gz" is compressed. The file holds
     the whole prompts: anyone who gets it can read them. A file of that name is replaced as
     a whole or not at all.
     """
@@ -359,7 +359,7 @@ def _checked(fields: dict[str, Any], where: str) -> tuple[Request, Reply, float]
     try:
         json.dumps(fields, ensure_ascii=False).encode()
     except UnicodeEncodeError as exc:
-        raise ValueError(f"{where}: half a surrogate pair, which is no text; nothing was imported") from exc
+        raise ValueError(f"{where}: half a surrogate pair, which is not text; nothing was imported") from exc
     request = Request(**{name.strip(): fields[name.strip()] for name in _REQUEST.split(",")})
     reply = Reply(**{name.strip(): fields[name.strip()] for name in _REPLY.split(",")})
     reply = reply._replace(latency_s=float(reply.latency_s))

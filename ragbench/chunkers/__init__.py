@@ -8,7 +8,7 @@ a chunker is the list of borders at which it would rather cut, strongest first::
     recursive   paragraphs, lines, sentences, words, tokens
     markdown    headings (level 1, level 2, ...), then as recursive; a heading stays with the text below it
     semantic    the sentence border at which the subject changes most, then words, tokens
-    document    nowhere: one chunk per document, whatever its size
+    document    nowhere: one chunk per document, of any size
 
 What is still too long is cut at the strongest kind of border that lies in it; neighbouring pieces are joined again
 as long as they fit. Since one plan places every border, a difference between two chunkers is a difference between
@@ -76,7 +76,7 @@ def chunk(
 
     `chunk_size` and `chunk_overlap` are in tokens of `tokenizer`, without special tokens. With an overlap, a chunk goes
     on into the next one by at most that many tokens: exactly that many for "fixed", else up to the last sentence end
-    within them, if there is one; "markdown" does not go on past a heading. A chunk that then lies wholly in the one
+    within them, if there is one; "markdown" does not continue past a heading. A chunk that then lies wholly in the one
     before it is left out. `embedder` is used by "semantic" only; "document" has no use for any of them.
 
     "semantic" compares, at each border between sentences, the mean vector of the two sentences before with that of
@@ -143,7 +143,7 @@ def chunk(
     if n_filled >= _SHORT_LEAST_DOCUMENTS and n_short > _SHORT_SHARE * n_filled:
         warnings.warn(
             f"{n_short:,} of {n_filled:,} documents ({n_short / n_filled:.0%}) of {dataset.name!r} fit into one chunk "
-            f"of {size} tokens: chunkings of this size cannot be told apart; choose a smaller size or longer documents",
+            f"of {size} tokens: chunkings of this size are all alike; choose a smaller size or longer documents",
             DataWarning,
             stacklevel=2,
         )
@@ -266,13 +266,13 @@ def _levels(borders: Borders, name: str) -> list[Level]:
         "recursive": [borders.paragraphs, borders.lines, borders.sentences, borders.words],
     }
     if name == "markdown":
-        # Here and nowhere else a heading is known, and must not be parted from what it stands over.
+        # Here and nowhere else a heading is known, and must not be separated from the text under it.
         return [*borders.headings(), *levels["recursive"], borders.tokens]
     return [*levels[name], borders.tokens]
 
 
 def _similarities(texts: Sequence[str], model: Embedder) -> Iterator[FloatArray]:
-    """For each text the likeness of what stands before and after each border between two of its sentences.
+    """For each text the similarity of the text before and after each border between two of its sentences.
 
     All texts' sentences are embedded together. Rounded, so that another machine's last bit does not move a border.
     """
@@ -291,5 +291,5 @@ def _similarities(texts: Sequence[str], model: Embedder) -> Iterator[FloatArray]
         pairs_after[:-1] += rows[2:]
         norms = np.linalg.norm(before, axis=1) * np.linalg.norm(pairs_after, axis=1)
         dots = np.einsum("ij,ij->i", before, pairs_after)
-        # A sentence without a vector (no known word) is no sign of another subject.
+        # A sentence without a vector (no known word) does not indicate another subject.
         yield np.round(np.divide(dots, norms, out=np.ones_like(dots), where=norms > 0), 6)

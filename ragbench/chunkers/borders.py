@@ -90,7 +90,7 @@ class Borders:
     def headings(self) -> list[Level]:
         """One level of borders per level of heading, the highest first.
 
-        From then on no border of any kind but words and tokens parts a heading from what stands below it.
+        From then on no border of any kind but words and tokens separates a heading from the text below it.
         """
         lines = self._text_lines
         self._heading_blocks = [(lines[first].start, lines[last].end) for first, last, _ in self._headings]

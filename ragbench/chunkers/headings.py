@@ -42,7 +42,7 @@ _NO_TITLE = re.compile(r"[-*+>|](?:\s|$)| {4}|\t")  # list item, quotation, tabl
 def find_headings(lines: Sequence[Line]) -> list[tuple[int, int, int]]:
     """Headings as (first line, last line, level), outside fenced code.
 
-    Level 1 is the highest. `#` headings have the level of their number of signs; beside them, titles underlined with
+    Level 1 is the highest. `#` headings have the level of their number of signs; in addition, titles underlined with
     `=` and `-` have levels 1 and 2. In texts without `#` headings a title may be underlined with any sign, at least
     as long as it is (reStructuredText; also with a line above it), the levels being numbered as they turn up.
     """

@@ -62,7 +62,7 @@ def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -
 
 
 def extend(windows: Sequence[Window], borders: Borders, name: str, size: int, overlap: int) -> list[Window]:
-    """Let each window go on into the next one by up to `overlap` tokens, itself staying within `size`."""
+    """Let each window continue into the next one by up to `overlap` tokens, itself staying within `size`."""
     stops = sorted(cut for level in borders.headings() for cut in level()) if name == "markdown" else []
     kinds = [borders.tokens()] if name == "fixed" else [borders.sentences(), borders.tokens()]
     extended: list[Window] = []

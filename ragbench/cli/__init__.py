@@ -10,17 +10,21 @@ from ragbench.cli.answers import answers_command
 from ragbench.cli.cache import cache_app
 from ragbench.cli.eval import EvalCommand, eval_command
 from ragbench.cli.explore import explore_command
+from ragbench.cli.help import FIRST_STEPS, Command, Group
+from ragbench.cli.init import init_command
 from ragbench.cli.label import EXAMPLE, label_command
+from ragbench.cli.listing import list_names
 from ragbench.cli.notebooks import notebooks_command
 from ragbench.cli.sweep import sweep_command, verify_command
 from ragbench.cli.testsets import testset_app
+from ragbench.cli.viewer import open_command
 
 app = typer.Typer(
     name="ragbench",
     help="Is RAG configuration B really better than A? Sweeps of executed notebooks, with honest statistics.",
     epilog="Example: ragbench sweep quickstart",
-    no_args_is_help=True,
-    add_completion=False,
+    cls=Group,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
 )
 
@@ -35,23 +39,30 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback()
 def _ragbench(
+    ctx: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    pass
+    if ctx.invoked_subcommand is None:
+        typer.echo(FIRST_STEPS)
 
 
-app.command("sweep", epilog="Example: ragbench sweep quickstart --jobs 2")(sweep_command)
-app.command("verify", epilog="Example: ragbench verify results/quickstart")(verify_command)
-app.command("answers", epilog="Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run")(
+app.command("init", cls=Command, epilog="Example: ragbench init my-evaluation --docs docs")(init_command)
+app.command("sweep", cls=Command, epilog="Example: ragbench sweep quickstart --jobs 2")(sweep_command)
+app.command("verify", cls=Command, epilog="Example: ragbench verify results/quickstart")(verify_command)
+app.command("answers", cls=Command, epilog="Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run")(
     answers_command
 )
 app.command("eval", cls=EvalCommand, epilog='Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.4"')(
     eval_command
 )
-app.command("explore", epilog="Example: ragbench explore results/quickstart -o explore.html")(explore_command)
-app.command("label", epilog=EXAMPLE)(label_command)
-app.command("notebooks", epilog="Example: ragbench notebooks my-notebooks")(notebooks_command)
+app.command("explore", cls=Command, epilog="Example: ragbench explore results/quickstart -o explore.html")(
+    explore_command
+)
+app.command("open", cls=Command, epilog="Example: ragbench open results/quickstart")(open_command)
+app.command("list", cls=Command, epilog="Example: ragbench list retrievers")(list_names)
+app.command("label", cls=Command, epilog=EXAMPLE)(label_command)
+app.command("notebooks", cls=Command, epilog="Example: ragbench notebooks my-notebooks")(notebooks_command)
 app.add_typer(testset_app, name="testset")
 app.add_typer(cache_app, name="cache")

@@ -8,11 +8,13 @@ from typing import Annotated
 import typer
 
 from ragbench.cli.console import clean_errors, shown
+from ragbench.cli.help import Command, Group
 
 cache_app = typer.Typer(
     help="What is kept between runs: embeddings and indexes, replies of language models (place: RAGBENCH_CACHE_DIR).",
     epilog="Example: ragbench cache info",
     no_args_is_help=True,
+    cls=Group,
 )
 
 # What the functions of ragbench.cache raise, which knows no other module of ragbench.
@@ -21,7 +23,7 @@ _ERRORS = (ValueError, OSError)
 _MODELS = typer.Option("--model", help='Only replies of this model, such as "ollama:llama3.1:8b"; may be repeated.')
 
 
-@cache_app.command("info", epilog="Example: ragbench cache info")
+@cache_app.command("info", cls=Command, epilog="Example: ragbench cache info")
 def cache_info() -> None:
     """Show where the cache is and how much it holds."""
     from ragbench import cache
@@ -39,7 +41,7 @@ def cache_info() -> None:
             typer.echo(f"  a damaged store was set aside: {name}")
 
 
-@cache_app.command("clear", epilog="Example: ragbench cache clear")
+@cache_app.command("clear", cls=Command, epilog="Example: ragbench cache clear")
 def cache_clear(
     with_replies: Annotated[
         bool, typer.Option("--replies", help="Delete the replies of language models too, which were paid for.")
@@ -58,7 +60,7 @@ def cache_clear(
             typer.echo(f"{kept} replies of language models kept; --replies deletes them too")
 
 
-@cache_app.command("export", epilog="Example: ragbench cache export replies.jsonl.gz")
+@cache_app.command("export", cls=Command, epilog="Example: ragbench cache export replies.jsonl.gz")
 def cache_export(
     file: Annotated[Path, typer.Argument(help="Where to; a name that ends in .gz is compressed.")],
     model: Annotated[list[str] | None, _MODELS] = None,
@@ -74,7 +76,7 @@ def cache_export(
         typer.echo(f"{count} replies written to {shown(file)}")
 
 
-@cache_app.command("import", epilog="Example: ragbench cache import replies.jsonl.gz")
+@cache_app.command("import", cls=Command, epilog="Example: ragbench cache import replies.jsonl.gz")
 def cache_import(file: Annotated[Path, typer.Argument(help="A file from `ragbench cache export`.")]) -> None:
     """Add the replies of an exported file; one bad line, and nothing is added. What is here already is kept."""
     from ragbench.cache import replies

@@ -24,6 +24,7 @@ REMOVE_EXAMPLE = "Example: ragbench testset remove my.yaml q1 --yes"
 _WIDE = ("query", "documents")
 
 TestSet = Annotated[Path, typer.Argument(metavar="TESTSET", help="A .yaml, .json or .jsonl file, or a folder.")]
+CaseId = Annotated[str, typer.Argument(metavar="ID", help="The id of the case.")]
 Force = Annotated[bool, typer.Option("--force", help="Write also where comments of a YAML file are lost.")]
 
 
@@ -73,7 +74,7 @@ def list_command(
             _print_known(dataset, category, query_type)
 
 
-def show_command(path: TestSet, case_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+def show_command(path: TestSet, case_id: CaseId) -> None:
     """Show a case with all of its labels, as JSON.
 
     Exit status: 0 all is well, 2 there is no such case.
@@ -124,7 +125,7 @@ def add_command(
 
 def edit_command(
     path: TestSet,
-    case_id: Annotated[str, typer.Argument(metavar="ID")],
+    case_id: CaseId,
     changes: Annotated[
         list[str],
         typer.Option("--set", metavar="FIELD=VALUE", help="A field as `show` names it; the value is JSON or a text."),
@@ -145,7 +146,7 @@ def edit_command(
 
 def remove_command(
     path: TestSet,
-    case_id: Annotated[str, typer.Argument(metavar="ID")],
+    case_id: CaseId,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     force: Force = False,
 ) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from ragbench.cli.console import shown
+from ragbench.cli.help import Command
 from ragbench.cli.llm_options import (
     AllowUnpriced,
     Concurrency,
@@ -43,8 +43,25 @@ _SUPPORT = "What compares claims with contexts: minilm, lexical, or a cross-enco
 _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
 
 
-class EvalCommand(TyperCommand):
+_PANELS = {
+    "Questions": ("test_set", "corpus", "category", "suite", "query", "expected_doc"),
+    "System and measures": ("system", "perspective", "k", "measure", "support_model", "detector", "calibration"),
+    "Judge": ("judge", "judge_provider", "judge_model", "criteria"),
+    "Targets and baseline": ("fail_under", "targets", "baseline"),
+    "Output": ("output", "force", "save_trace", "verbose", "as_json"),
+    "Requests": ("concurrency", "dry_run", "max_cost", "allow_unpriced", "no_cache", "offline"),
+}
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
+
+
+class EvalCommand(Command):
     """Takes --judge without a value too; --judge-provider and --judge-model, or RAG_EVAL_*, then name the judge."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = sorted(super().get_params(ctx), key=lambda param: [*_PANEL_OF, param.name].index(param.name))
+        for param in params:
+            param.rich_help_panel = _PANEL_OF.get(param.name)
+        return params
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         named = [*args[1:], "--"]

@@ -11,9 +11,10 @@ from ragbench.cli.console import clean_errors, shown
 from ragbench.errors import ConfigError
 
 EXAMPLE = (
-    "Example: ragbench label answers.jsonl --test-set tests.yaml --corpus docs/ -o labels.csv   (fill in the column "
-    "verdict: yes or no)   ragbench label labels.csv -o calibration.json   ragbench eval ... --calibration "
-    "calibration.json"
+    "Example: ragbench label answers.jsonl --test-set tests.yaml --corpus docs/\n\n"
+    "Fill in the column verdict of labels.csv with yes or no, then:\n\n"
+    "ragbench label labels.csv -o calibration.json\n\n"
+    "ragbench eval --test-set tests.yaml --system answers.jsonl --calibration calibration.json"
 )
 
 _SOURCE = (

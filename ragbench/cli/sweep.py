@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 _JOBS = typer.Option(min=1, help="Runs side by side; default: one per core, as far as memory allows.")
 _MAX_COST = typer.Option("--max-cost", min=0, help="US dollars that this sweep may cost in all; stops before.")
-
+_NO_FORK = typer.Option(
+    "--no-fork", help="Start a fresh Python for each run instead of forking one that has imported what they need."
+)
 _GRID = "A grid file, a folder with a grid.toml, or quickstart (built in)."
 
 _MANY = 20  # differences of one configuration that are printed
@@ -40,6 +42,7 @@ def sweep_command(
     allow_failed: Annotated[
         bool, typer.Option("--allow-failed", help="Take a run as finished although requests of it failed.")
     ] = False,
+    no_fork: Annotated[bool, _NO_FORK] = False,
 ) -> None:
     """Run a grid: one executed notebook per configuration, then their comparison and a leaderboard.
 
@@ -55,7 +58,7 @@ def sweep_command(
         if dry_run:
             _print_plan(plan(grid, **options), max_cost, offline)
             raise typer.Exit(0)
-        result = sweep(grid, jobs=jobs, allow_failed=allow_failed, **options)
+        result = sweep(grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, **options)
     _print_result(result)
     raise typer.Exit(3 if result.stopped else 1 if result.failed else 0)
 
@@ -110,6 +113,7 @@ def verify_command(
     ] = False,
     max_cost: Annotated[float | None, _MAX_COST] = None,
     tolerance: Annotated[float, typer.Option(min=0, help="By how much numbers may differ.")] = 0.0,
+    no_fork: Annotated[bool, _NO_FORK] = False,
 ) -> None:
     """Execute the configurations of a sweep again and compare every number in scores.csv and run.trec.
 
@@ -119,9 +123,8 @@ def verify_command(
     from ragbench.sweep import verify
 
     with clean_errors():
-        verified = verify(
-            folder, jobs=jobs, replies="on" if online else "offline", max_cost=max_cost, tolerance=tolerance
-        )
+        options: dict[str, Any] = {"replies": "on" if online else "offline", "max_cost": max_cost}
+        verified = verify(folder, jobs=jobs, tolerance=tolerance, fork=not no_fork, **options)
     for one in verified:
         for note in one.notes:
             typer.echo(f"Note: {one.name}: {note}")

@@ -22,6 +22,8 @@ from ragbench.cli.cases import (
     show_command,
 )
 from ragbench.cli.console import command, listed_errors, shown
+from ragbench.cli.help import Command, Group
+from ragbench.cli.init import DRAFT_EXAMPLE, draft_command
 from ragbench.cli.llm_options import (
     AllowUnpriced,
     Concurrency,
@@ -41,12 +43,15 @@ testset_app = typer.Typer(
     help="Make a test set from documents; convert, check and edit test sets.",
     epilog="Example: ragbench testset convert my.yaml my.jsonl",
     no_args_is_help=True,
+    cls=Group,
 )
 
 _EXAMPLE = "Example: ragbench testset generate my-documents --out my-testset --llm ollama:llama3.1:8b --dry-run"
 
+_CONVERT = "Example: ragbench testset convert my.yaml my.jsonl --corpus my-documents"
 
-@testset_app.command("generate", epilog=_EXAMPLE)
+
+@testset_app.command("generate", cls=Command, epilog=_EXAMPLE)
 def generate_testset(
     corpus: Annotated[
         str, typer.Argument(metavar="CORPUS", help="A folder of .md/.rst/.txt, a corpus.jsonl, a BEIR folder, a name.")
@@ -120,7 +125,7 @@ def generate_testset(
     raise typer.Exit(1 if failed else 0)
 
 
-@testset_app.command("convert", epilog="Example: ragbench testset convert my.yaml my.jsonl --corpus my-documents")
+@testset_app.command("convert", cls=Command, epilog=_CONVERT)
 def convert_testset(
     source: Annotated[str, typer.Argument(metavar="IN", help="A test set, or the name of a dataset such as pydoc.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="A .yaml, .json or .jsonl file, or a folder.")],
@@ -162,7 +167,7 @@ def convert_testset(
     typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({wanted})")
 
 
-@testset_app.command("validate", epilog="Example: ragbench testset validate my.yaml")
+@testset_app.command("validate", cls=Command, epilog="Example: ragbench testset validate my.yaml")
 def validate_command(path: TestSet) -> None:
     """List every problem of a test set: file, line, field, value, and what was expected.
 
@@ -183,11 +188,12 @@ def validate_command(path: TestSet) -> None:
         typer.echo(f"{shown(path)} is fine: {form_of(path)}, {len(dataset.cases)} cases{also}")
 
 
-testset_app.command("list", epilog=LIST_EXAMPLE)(list_command)
-testset_app.command("show", epilog=SHOW_EXAMPLE)(show_command)
-testset_app.command("add", epilog=ADD_EXAMPLE)(add_command)
-testset_app.command("edit", epilog=EDIT_EXAMPLE)(edit_command)
-testset_app.command("remove", epilog=REMOVE_EXAMPLE)(remove_command)
+testset_app.command("draft", cls=Command, epilog=DRAFT_EXAMPLE)(draft_command)
+testset_app.command("list", cls=Command, epilog=LIST_EXAMPLE)(list_command)
+testset_app.command("show", cls=Command, epilog=SHOW_EXAMPLE)(show_command)
+testset_app.command("add", cls=Command, epilog=ADD_EXAMPLE)(add_command)
+testset_app.command("edit", cls=Command, epilog=EDIT_EXAMPLE)(edit_command)
+testset_app.command("remove", cls=Command, epilog=REMOVE_EXAMPLE)(remove_command)
 
 
 def _print_drafts(drafts: Sequence[Draft]) -> None:

@@ -12,10 +12,17 @@ from ragbench.types import Dataset, DatasetSource
 
 __all__ = ["load_dataset"]
 
-_FORMS = (
-    "a BEIR folder, a test set (.yaml, .json, .jsonl or a folder), 'beir/<name>', 'irds:<ir_datasets id>', "
-    "'hf:<repository>' (or 'hf:<repository>:<config>'), 'pydoc'"
-)
+FORMS = {
+    "a BEIR folder": "corpus.jsonl, queries.jsonl and qrels/<split>.tsv",
+    "a test set (.yaml, .json, .jsonl or a folder)": "with --corpus where it holds no documents",
+    "'beir/<name>'": "public BEIR set, downloaded at its first use",
+    "'irds:<ir_datasets id>'": "any collection of the package ir_datasets",
+    "'hf:<repository>' (or 'hf:<repository>:<config>')": "BEIR-style repository of the hub, or a local copy",
+    "'pydoc'": "built in: questions about the Python language reference",
+}
+"""The ways to name a dataset, and what each is."""
+
+_FORMS = ", ".join(FORMS)
 
 
 def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = "") -> Dataset:

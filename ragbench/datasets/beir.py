@@ -38,7 +38,7 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
     """The dataset in a BEIR folder; `name` is that in testset.json or the folder's own unless given.
 
     Documents and cases are in file order. Fields that the format does not know become metadata. A query without a
-    judgement in the split is left out with a warning, unless answers.jsonl says that nothing answers it
+    judgement in the split is left out with a warning, unless answers.jsonl states that nothing answers it
     (`"answerable": false`): it is then kept with an empty qrel and `expected_outcome="no_results"`, in each split,
     except where another split judges it. So is one that case_labels.jsonl keeps (`"relevant": {}`).
     """
@@ -115,7 +115,7 @@ def testset_record(folder: Path) -> dict[str, Any]:
 def read_qrels(path: Path) -> Qrels:
     """The judgements of a tab-separated file whose first line is `query-id corpus-id score`.
 
-    A grade of 0 or below means not relevant. A pair that is judged twice the same is no error.
+    A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an error.
     """
     qrels: Qrels = {}
     rows = _rows(path)

@@ -31,7 +31,11 @@ def load_corpus(path: str | Path) -> Dataset:
     if place.is_dir() and not (place / "corpus.jsonl").is_file():
         corpus = {doc.doc_id: doc for doc in _text_files(place)}
         if not corpus:
-            raise DataError(f"{place} holds neither corpus.jsonl nor a file that ends in {', '.join(SUFFIXES)}")
+            others = sorted({path.suffix for path in place.rglob("*") if path.is_file() and path.suffix})[:5]
+            raise DataError(
+                f"{place} holds neither corpus.jsonl nor a file with text that ends in {', '.join(SUFFIXES)}"
+                + (f"; it holds {', '.join(others)}: convert them to text first" if others else "")
+            )
         return Dataset(place.resolve().name, "test", corpus, (), {})
     file = place / "corpus.jsonl" if place.is_dir() else place
     corpus = unique_records(file, document, "document", lambda found: found.doc_id)
@@ -48,6 +52,11 @@ def _text_files(folder: Path) -> Iterable[Document]:
         try:
             text = path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as exc:
-            raise DataError(f"{path} could not be read: {exc}; expected a text in UTF-8") from exc
+            raise DataError(
+                f"{path} could not be read: {exc}; expected a text in UTF-8 (convert it, as with `iconv -f latin1 -t "
+                "utf-8`, or take it out of the folder)"
+            ) from exc
+        if "\0" in text:
+            raise DataError(f"{path} is a binary file; expected a text in UTF-8, so take it out of the folder")
         if text.strip():
             yield Document(inside.as_posix(), text)

@@ -37,7 +37,7 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """What one line says about one query; `sentences` are to be found in the documents `passages`."""
+    """One line's data on one query; `sentences` are to be found in the documents `passages`."""
 
     query_id: str
     reference_answer: str | None = None
@@ -66,7 +66,7 @@ def read_questions(path: Path) -> GoldByQuery:
 
 
 def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
-    """The dataset with what `gold`, read from `path`, says about its cases; evidence that is there stays."""
+    """The dataset with the annotations of `gold`, read from `path`; evidence that is there stays."""
     lost: dict[str, None] = {}
 
     def labelled(case: Case) -> Case:
@@ -134,7 +134,7 @@ def _answer(record: dict[str, Any]) -> Gold:
 
 
 def _grounded(gold: Gold, record: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> Gold:
-    """The first answer that says something, with the sentences it rests on: other annotators chose others."""
+    """The first answer with content, with the sentences it rests on: other annotators chose others."""
     for answer in answers:
         if not (text := string(answer, "answer")):
             continue

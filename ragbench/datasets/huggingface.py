@@ -78,13 +78,13 @@ def _qrels_place(repo: str, config: str, there: list[str]) -> tuple[str, str]:
             return repo, candidate
     sister = f"{repo}-qrels"
     try:
-        beside = _configs(sister)
+        configurations = _configs(sister)
     except (ConfigError, DownloadError) as exc:
         raise ConfigError(f"hf:{repo} has no judgements, nor has {sister}; {_LAYOUT}") from exc
     wanted = config or "default"
-    if wanted in beside or len(beside) == 1:
-        return sister, wanted if wanted in beside else beside[0]
-    raise ConfigError(f"hf:{sister}: {unknown('configuration', wanted, beside)}; {_LAYOUT}")
+    if wanted in configurations or len(configurations) == 1:
+        return sister, wanted if wanted in configurations else configurations[0]
+    raise ConfigError(f"hf:{sister}: {unknown('configuration', wanted, configurations)}; {_LAYOUT}")
 
 
 def _configs(repo: str) -> list[str]:

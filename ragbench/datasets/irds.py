@@ -131,7 +131,7 @@ def _record(name: str, parse: Callable[[Any], T], value: Any) -> T:
 
 
 def _title_and_text(doc: Any) -> tuple[str, str]:
-    """The title where the document has one, and what its `default_text()` says beyond it.
+    """The title where the document has one, and the rest of its `default_text()`.
 
     >>> from typing import NamedTuple
     >>> class Page(NamedTuple):

@@ -55,7 +55,7 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
             raise DataError(
                 f"{path}, line {number}: a \\ud... escape is half of a surrogate pair; write the character itself"
             ) from exc
-        except (ValueError, RecursionError) as exc:  # too many digits or too deep is no JSONDecodeError
+        except (ValueError, RecursionError) as exc:  # too many digits or too deep a nesting raises no JSONDecodeError
             column = f" at column {exc.colno}" if isinstance(exc, json.JSONDecodeError) else ""
             raise DataError(
                 f"{path}, line {number}: not valid JSON{column}: {shown(line)}; each line must hold one whole object"

@@ -12,7 +12,7 @@ one JSON object per line:
     expected_outcome                          "success" or "no_results"
     absent                                    only with "no_results": words an answer would need and no topic has
 
-The topics differ a little between editions of Python; `Dataset.fingerprint` tells the editions apart.
+The topics differ a little between editions of Python; `Dataset.fingerprint` distinguishes the editions.
 """
 
 from __future__ import annotations

@@ -97,7 +97,7 @@ def grade(value: object) -> int:
 
 
 def add_judgement(qrels: Qrels, query_id: str, doc_id: str, value: int) -> None:
-    """Put one judgement into `qrels`, which the caller is building; the same one twice is no error."""
+    """Put one judgement into `qrels`, which the caller is building; a repeated one is not an error."""
     judged = qrels.setdefault(query_id, {})
     earlier = judged.setdefault(doc_id, value)
     if earlier != value:

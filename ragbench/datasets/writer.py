@@ -170,12 +170,12 @@ def labelled_folder(name: str | Path, split: str = "test", out: str | Path = "",
         create: False gives the dataset as it is and copies nothing.
 
     Raises:
-        DataError: the dataset is no folder and there is no `out`, or `out` holds other questions.
+        DataError: the dataset is not a folder and there is no `out`, or `out` holds other questions.
     """
     if not out:
         if not os.path.isdir(Path(name).expanduser()):
             raise DataError(
-                f"{str(name)!r} is no folder that answers could be written to; name one with --out (out_dir)"
+                f"{str(name)!r} is not a folder that answers can be written to; name one with --out (out_dir)"
             )
         return Labelled(load_dataset(name, split), Path(name).expanduser())
     target = Path(out).expanduser()
@@ -201,7 +201,7 @@ def check_free(folder: Path, force: bool) -> None:
     if foreign := sorted(
         path.name for path in folder.iterdir() if not path.name.startswith(STAGING) and path.name not in FILES
     ):
-        raise DataError(f"{folder} holds {shown(foreign[0])}, which is no part of a dataset: it is not replaced")
+        raise DataError(f"{folder} holds {shown(foreign[0])}, which is not part of a dataset: it is not replaced")
     answers = folder / "answers.jsonl"
     if answers.is_file() and (edited := [record for _, record in json_lines(answers) if is_by_hand(record)]):
         raise DataError(

@@ -132,7 +132,7 @@ class TextEmbedder:
 
         Equal texts are computed once. The result depends on the set of texts only, not on their order. A progress bar
         shows when it takes longer than two seconds. Texts longer than the model reads are cut, as the model does, and
-        a DataWarning says how many.
+        a DataWarning states how many.
 
         >>> embedder = load_embedder("wordllama")
         >>> cat, kitten, tax = embedder.encode(["a cat", "a kitten", "income tax"])
@@ -155,7 +155,7 @@ class TextEmbedder:
             raise ConfigError("encode: expected a list of texts, not one string; write encode([text])")
         cleaned = [without_surrogates(text) for text in texts]
         # The longest first, as sentence-transformers has it, then by content: the same set gives the same batches, and
-        # so the same bits, whatever its order.
+        # so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
         key = cache.digest(self._model.identity, self._model.role(role), *unique)
         entry = cache.arrays("embeddings", key, lambda: self._compute(unique, role))

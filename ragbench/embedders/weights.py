@@ -28,7 +28,7 @@ _NOT_THE_MODEL = {"onnx", "openvino", "coreml", "runs"}  # other formats of the 
 
 
 def model_identity(name: str, kind: str = "SentenceTransformer") -> str:
-    """What tells the weights of a model from all others: a digest of a folder's files, or the revision on the hub.
+    """The identity of a model's weights: a digest of a folder's files, or the revision on the hub.
 
     `kind` is the class of sentence-transformers that loads it. A hub model that is not there yet is downloaded.
     """
@@ -174,7 +174,7 @@ class Weights:
 def quietly() -> Iterator[None]:
     """Load without the libraries' bars and reports; what was set before is set again after."""
     with warnings.catch_warnings():
-        # In a kernel without ipywidgets this import warns about a bar that nobody asked for.
+        # In a kernel without ipywidgets this import warns about a bar that was not asked for.
         warnings.simplefilter("ignore")
         import tqdm.auto  # noqa: F401
 
@@ -206,8 +206,8 @@ def package_folder(package: str) -> Path | None:
 def model_files(folder: Path) -> list[Path]:
     def counts(path: Path) -> bool:
         parts = path.relative_to(folder).parts
-        aside = any(part.startswith((".", "checkpoint-")) or part in _NOT_THE_MODEL for part in parts)
-        return path.is_file() and not aside and path.suffix != ".md"
+        excluded = any(part.startswith((".", "checkpoint-")) or part in _NOT_THE_MODEL for part in parts)
+        return path.is_file() and not excluded and path.suffix != ".md"
 
     return sorted(path for path in folder.rglob("*") if counts(path))
 

@@ -120,7 +120,7 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
     varying = [
         key
         for key in dict.fromkeys(key for own in parameters.values() for key in own)
-        if key not in _IN_LABEL and len({str(own.get(key)) for own in parameters.values()}) > 1
+        if key not in _IN_LABEL and len({str(own[key]) for own in parameters.values() if key in own}) > 1
     ]
     rows = []
     for name, own in parameters.items():
@@ -131,7 +131,7 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
             chunking += f" {own.get('chunk_size', '')}" + (
                 f"/{own['chunk_overlap']}" if own.get("chunk_overlap") else ""
             )
-        others = [f"{key} {_short(own.get(key))}" for key in varying]
+        others = [f"{key} {_short(own[key])}" for key in varying if key in own]  # other systems have other parameters
         rows.append((name, ", ".join(filter(None, [retriever, chunking, *others])), retriever, chunking))
     return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
 

@@ -112,17 +112,17 @@ class Claude:
             else:
                 failed = cut(self._name, reason)
         except (anthropic.AnthropicError, ValueError, AttributeError, TypeError) as exc:
-            # A body that is no JSON comes out of the SDK as an error of the parser, or as a bare string.
+            # A body that is not JSON comes out of the SDK as an error of the parser, or as a bare string.
             failed = unreadable(self._name, self._clean(str(exc)))
         if failed is not None:
             raise failed  # out here, so that the SDK's error, which holds the request and its key, is not its context
         return dict(found)
 
     def _adapted(self, failed: Failed, extra: dict[str, Any]) -> bool:
-        """Whether the request can be said in another way after this refusal. Each step goes one way, so it ends."""
+        """Whether the request can be sent in another form after this refusal. Each step goes one way, so it ends."""
         if failed.status != 400:
             return False
-        message = failed.said
+        message = failed.body
         if "temperature" in extra and "temperature" in message:
             if self._takes_temperature:
                 warn_of_temperature(self._name)

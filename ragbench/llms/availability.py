@@ -22,7 +22,7 @@ def unavailable(name: str = "env") -> str:
     RAGBENCH_REPLIES=offline replies come from the store, and no server is needed. Nothing is asked of the model.
 
     Raises:
-        ConfigError: the provider does not exist: that is a mistake, not a lack.
+        ConfigError: the provider does not exist: that is an error of the caller, not something missing.
     """
     provider = os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
     if name == "env" and provider not in PROVIDERS:

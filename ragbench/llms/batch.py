@@ -38,7 +38,7 @@ def generate_many(
 
     What the reply store has is taken from there; up to `concurrency` other requests are on their way at once. A server
     that asks to wait (429, 503, 529, with or without Retry-After) is waited for. A request that fails for good becomes
-    a completion with an empty text and the reason in `error`, and the others go on; when the reason concerns them all
+    a completion with an empty text and the reason in `error`, and the others continue; when the reason concerns all
     (wrong key, no such model, no server, budget spent), the rest is not sent and carries the same reason.
     Identical prompts are sent once. `samples` numbers each prompt's repetition (default: all 0). `timeout_s` bounds
     each try of a request. After two seconds a progress bar appears, with `label` before it.
@@ -150,7 +150,7 @@ def _all(
             return exc
         except ModelError as exc:
             return Completion("", name, error=str(exc), failure=exc.failure or FailureKind.ERROR)
-        except Exception as exc:  # one broken item must not throw the others away, whatever a user's model raises
+        except Exception as exc:  # a user's model may raise anything, and one failed item must not lose the others
             return Completion("", name, error=f"{type(exc).__name__}: {exc}", failure=FailureKind.ERROR)
 
     # Daemon threads of our own, because an executor's are waited for at the end of the process: Ctrl-C would hang for

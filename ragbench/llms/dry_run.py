@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 STAND_IN = "This sentence stands for one of the reply, which nobody knows before it has been asked for [1]. "
 """Four of these are about as long as a cited answer."""
 
-_ENOUGH = 10  # replies in the store from which the usual length of a model's replies can be told
+_ENOUGH = 10  # replies in the store from which the usual length of a model's replies can be estimated
 
 _lock = threading.Lock()
 _active: DryRun | None = None
@@ -89,7 +89,7 @@ class DryRun:
         """Note the requests of one call; what was found is given back, and for the rest stand-ins.
 
         A stand-in is a text of some 70 words, its own for each request; where the reply has to follow a schema, it is
-        a failed completion. `shared` says that the next call would find in the store what this one asks for.
+        a failed completion. `shared`: the next call would find in the store what this one asks for.
         """
         with self._noting:
             call = "" if shared else f"{next(self._calls)} "

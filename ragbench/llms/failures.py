@@ -13,15 +13,15 @@ from ragbench.errors import FailureKind
 
 _LONGEST_BODY = 300
 _BUSY = {429, 503, 529}
-# Out of money says its provider with the status of a bad or of a too frequent request; waiting does not help.
+# Providers report exhausted credit with the status of a bad or of a too frequent request; waiting does not help.
 _NO_MONEY = ("insufficient_quota", "credit balance", "billing_hard_limit")
 
 
 class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside llms; users see ModelError or a record
     """A request without a reply, and its kind.
 
-    `status` is HTTP's, 0 where there was none, and `said` the server's own words. `tries` is how often this may be
-    tried in all (1: never again), `wait_s` how long the server asks to wait. `stop` says that any other request to this
+    `status` is HTTP's, 0 where there was none, and `body` the server's reply. `tries` is how often this may be
+    tried in all (1: never again), `wait_s` how long the server asks to wait. `stop`: any other request to this
     model would fail alike, `paid` that the server may have done the work.
     """
 
@@ -31,7 +31,7 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
         kind: FailureKind = FailureKind.ERROR,
         *,
         status: int = 0,
-        said: str = "",
+        body: str = "",
         tries: int = 1,
         wait_s: float | None = None,
         stop: bool = False,
@@ -40,7 +40,7 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
         super().__init__(message)
         self.kind = kind
         self.status = status
-        self.said = said
+        self.body = body
         self.tries = tries
         self.wait_s = wait_s
         self.stop = stop
@@ -54,31 +54,31 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
 
 
 def refused(name: str, status: int, body: str, headers: Mapping[str, str], hints: Mapping[int, str]) -> Failed:
-    """The failure that an HTTP status means. `hints` says what to set, by status."""
-    words = _said(body)
-    said = f"{status}: {words}" if words else str(status)
+    """The failure that an HTTP status means. `hints` states what to set, by status."""
+    words = _server_message(body)
+    detail = f"{status}: {words}" if words else str(status)
     if any(mark in body for mark in _NO_MONEY):
         return Failed(
-            f"{name}: no credit is left ({said}); pay in, or name another model", FailureKind.REFUSED, stop=True
+            f"{name}: no credit is left ({detail}); pay in, or name another model", FailureKind.REFUSED, stop=True
         )
     if status in _BUSY or status in (408, 409) or (status >= 500 and status != 501):
         wait_s = _retry_after(headers.get("retry-after"))
-        # Who is told how long to wait may have to wait many times: others are in the same queue.
+        # A client that gets a waiting time may get it many times: others are in the same queue.
         tries = 5 if status not in _BUSY else 8 if wait_s is None else 30
         kinds = {429: FailureKind.RATE_LIMITED, 408: FailureKind.TIMEOUT, 409: FailureKind.REFUSED}
         kind = kinds.get(status, FailureKind.SERVER_ERROR)
-        return Failed(f"{name}: {said}", kind, status=status, tries=tries, wait_s=wait_s)
+        return Failed(f"{name}: {detail}", kind, status=status, tries=tries, wait_s=wait_s)
     if status in (401, 402, 403, 404):
         why = hints.get(status, "the server refuses")
-        return Failed(f"{name}: {why} ({said})", FailureKind.REFUSED, status=status, stop=True)
+        return Failed(f"{name}: {why} ({detail})", FailureKind.REFUSED, status=status, stop=True)
     hint = hints.get(status, "the server refuses this request: check its length, max_tokens and temperature")
-    return Failed(f"{name}: {hint} ({said})", FailureKind.REFUSED, status=status, said=body)
+    return Failed(f"{name}: {hint} ({detail})", FailureKind.REFUSED, status=status, body=body)
 
 
 def unreachable(name: str, address: str, reason: object, way_out: str) -> Failed:
-    """Nobody listens at the address."""
-    said = f"{name}: no server answers at {address} ({reason}); {way_out}"
-    return Failed(said, FailureKind.UNREACHABLE, tries=4, stop=True)
+    """No server listens at the address."""
+    message = f"{name}: no server answers at {address} ({reason}); {way_out}"
+    return Failed(message, FailureKind.UNREACHABLE, tries=4, stop=True)
 
 
 def cut(name: str, reason: object) -> Failed:
@@ -88,14 +88,14 @@ def cut(name: str, reason: object) -> Failed:
 
 def timed_out(name: str, timeout_s: float) -> Failed:
     """No reply in time: the server may be doing the work."""
-    said = f"{name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less"
-    return Failed(said, FailureKind.TIMEOUT, tries=2, paid=True)
+    message = f"{name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less"
+    return Failed(message, FailureKind.TIMEOUT, tries=2, paid=True)
 
 
 def unreadable(name: str, body: str) -> Failed:
     """A reply that is not what the provider's interface promises: half a body, a proxy's error page."""
-    said = f"{name}: the server's reply cannot be read: {_said(body)!r}"
-    return Failed(said, FailureKind.UNREADABLE, tries=3, paid=True)
+    message = f"{name}: the server's reply cannot be read: {_server_message(body)!r}"
+    return Failed(message, FailureKind.UNREADABLE, tries=3, paid=True)
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
@@ -111,7 +111,7 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def _said(body: str) -> str:
+def _server_message(body: str) -> str:
     """The server's own message where its body has one, on one line and not too long."""
     try:
         found = json.loads(body)

@@ -109,7 +109,7 @@ def check_file(file: Path) -> None:
             "and give its path"
         ) from exc
     if magic != b"GGUF":
-        raise ConfigError(f"gguf:{file}: this is no GGUF file (it starts with {magic!r}); give one that ends in .gguf")
+        raise ConfigError(f"gguf:{file}: this is not a GGUF file (it starts with {magic!r}); give a file *.gguf")
     require("xllamacpp", "local")
 
 

@@ -1,6 +1,6 @@
 """HTTP within bounds: one client for language models and for systems under test, and what failed.
 
-A reply has a deadline and a size that bound all of it, whatever its parts take. Keys and passwords are in no message.
+A reply has a deadline and a size that bound it as a whole. Keys and passwords are in no message.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Transport:
         params: Mapping[str, str] | None = None,
         body: Any = None,
     ) -> Response:
-        """The reply to one request, whatever its status; raises Failed, with `way_out` where no server answers."""
+        """The reply to one request, of any status; raises Failed, with `way_out` where no server answers."""
         import httpx
 
         failure: Failed | None = None
@@ -110,8 +110,8 @@ class Transport:
                 size += len(part)
                 parts.append(part)
                 if size > limits.max_reply_mb * 1e6:
-                    said = f"{self.name}: the reply is longer than {limits.max_reply_mb:g} MB; raise max_reply_mb"
-                    raise Failed(said, FailureKind.UNREADABLE, paid=True)
+                    message = f"{self.name}: the reply is longer than {limits.max_reply_mb:g} MB; raise max_reply_mb"
+                    raise Failed(message, FailureKind.UNREADABLE, paid=True)
                 if time.perf_counter() - start > timeout_s:
                     raise timed_out(self.name, timeout_s)
         finally:

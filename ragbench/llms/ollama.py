@@ -80,9 +80,9 @@ class Ollama:
         return failed.reworded(f"{where} has no such model (404); {there}; {way_out}")
 
 
-def messages(request: Request, *, beside: str = "") -> list[dict[str, str]]:
-    """System and user message as chat interfaces take them; `beside` is added to the system message."""
-    system = "\n\n".join(part for part in (request.system, beside) if part)
+def messages(request: Request, *, extra_system: str = "") -> list[dict[str, str]]:
+    """System and user message as chat interfaces take them; `extra_system` is added to the system message."""
+    system = "\n\n".join(part for part in (request.system, extra_system) if part)
     return [*([{"role": "system", "content": system}] if system else []), {"role": "user", "content": request.prompt}]
 
 

@@ -54,22 +54,22 @@ class OpenAI:
         payload: dict[str, Any] = {"model": self._model, self._limit: request.max_tokens}
         if self._takes_temperature:
             payload["temperature"] = request.temperature
-        beside = ""
+        schema_instruction = ""
         if request.schema is not None and self._takes_schema:
             named = {"name": "reply", "schema": request.schema, "strict": is_strict(request.schema)}
             payload["response_format"] = {"type": "json_schema", "json_schema": named}
         elif request.schema is not None:
-            beside = (
+            schema_instruction = (
                 f"Reply with one JSON object that follows this JSON schema, and nothing else:\n{request.schema_text}"
             )
-        payload["messages"] = messages(request, beside=beside)
+        payload["messages"] = messages(request, extra_system=schema_instruction)
         return payload
 
     def _adapted(self, failed: Failed, payload: Mapping[str, Any]) -> bool:
-        """Whether the request can be said in another way after this refusal. Each step goes one way, so it ends."""
+        """Whether the request can be sent in another form after this refusal. Each step goes one way, so it ends."""
         if failed.status not in (400, 422, 501):
             return False
-        message = failed.said
+        message = failed.body
         if "max_tokens" in payload and "max_completion_tokens" in message:
             self._limit = "max_completion_tokens"
             return True

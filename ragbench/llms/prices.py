@@ -1,7 +1,7 @@
 """What a request costs: prices per million tokens from prices.toml, and from the user's file in RAGBENCH_PRICES.
 
 Rules: what runs on this machine (`ollama:`, `gguf:`, `scripted:`) costs 0, save Ollama's models that end in "cloud",
-which run elsewhere; everything else costs what the table says; a model that is in no table has an unknown cost (None),
+which run elsewhere; everything else has the cost of the table; a model that is in no table has an unknown cost (None),
 never zero.
 """
 
@@ -48,6 +48,12 @@ class Price(NamedTuple):
         return (input_tokens * self.input + output_tokens * self.output) / 1e6
 
 
+def prices() -> dict[str, Price]:
+    """The price of every model that has one, by "provider:model"; a table named by RAGBENCH_PRICES takes precedence."""
+    own = os.environ.get("RAGBENCH_PRICES", "")
+    return {**_read(_TABLE, 0), **(_read(Path(own), _changed(own)) if own else {})}
+
+
 def price_of(name: str) -> Price | None:
     """The price of a model named "provider:model"; None where it is unknown.
 
@@ -60,8 +66,7 @@ def price_of(name: str) -> Price | None:
     >>> price_of("openai:some-model-of-mine") is None
     True
     """
-    own = os.environ.get("RAGBENCH_PRICES", "")
-    table = {**_read(_TABLE, 0), **(_read(Path(own), _changed(own)) if own else {})}
+    table = prices()
     for candidate in (name, _DATE.sub("", name)):
         if candidate in table:
             return table[candidate]

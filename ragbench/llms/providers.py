@@ -43,7 +43,7 @@ def load_llm(name: str | LLM | Callable[[str], Any] = "env", settings: Settings 
     "openai" is any OpenAI-compatible server; "env" takes provider and model from the environment (see this module).
     Replies go through the reply store. Nothing is sent and no model is loaded before the first request that the store
     cannot answer. Without `settings` those of the environment hold (`current_settings`). Raises ConfigError when
-    something is missing, and says what to set.
+    something is missing, and states what to set.
 
     One of your own is an `LLM`, a function from a prompt to a text (or a `Completion`), or "package.module:attribute",
     which names one. Its replies are not stored.
@@ -194,7 +194,7 @@ def _base_url(provider: str, default: str) -> str:
     except ValueError:
         right = False
     if not right:  # not shown: it may hold a password
-        raise ConfigError(f"{variable} is no address; expected one such as http://localhost:8000")
+        raise ConfigError(f"{variable} is not an address; expected one such as http://localhost:8000")
     if provider == "OPENAI" and parts.path in ("", "/"):
         given = given.rstrip("/") + "/v1" if not parts.query else given
     return given.rstrip("/")

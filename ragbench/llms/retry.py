@@ -31,7 +31,7 @@ class RetryPolicy:
         then: Callable[[], str] = lambda: "",
         max_tries: int | None = None,
     ) -> T:
-        """What `send` returns, tried as often as its Failed says (at most `max_tries` times), with back-off between.
+        """What `send` returns, tried as often as its Failed allows (at most `max_tries` times), with back-off between.
 
         Raises Failed with what to do `then`, and InterruptedError once `stop` is set.
         """
@@ -45,16 +45,16 @@ class RetryPolicy:
                 if tried >= min(exc.tries, max_tries or exc.tries):
                     advice = then() if tried > 1 else ""
                     after = f" after {tried} tries" if tried > 1 else ""
-                    said = f"{exc}{after}; {advice} later" if advice else f"{exc}{after}"
-                    raise exc.reworded(said) from None
+                    message = f"{exc}{after}; {advice} later" if advice else f"{exc}{after}"
+                    raise exc.reworded(message) from None
                 if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
-                    said = f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then"
-                    raise Failed(said, exc.kind, status=exc.status, stop=True) from None
+                    message = f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then"
+                    raise Failed(message, exc.kind, status=exc.status, stop=True) from None
                 self._back_off(exc.wait_s, tried, stop)
 
     def _wait_until_allowed(self, stop: threading.Event) -> None:
         while (left := self._not_before - time.monotonic()) > 0 and not stop.is_set():
-            # Not all at the same moment: the server has just said that it is too much.
+            # Not all at the same moment: the server has just reported an overload.
             stop.wait(left + random.uniform(0, min(1.0, left)))
         if stop.is_set():
             raise InterruptedError("stopped")

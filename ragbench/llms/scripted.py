@@ -1,4 +1,4 @@
-"""A language model that says what it is told to: for tests, for teaching, for trying a notebook without paying."""
+"""A language model with predefined replies: for tests, for teaching, for trying a notebook without paying."""
 
 from __future__ import annotations
 

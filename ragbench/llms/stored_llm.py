@@ -167,8 +167,8 @@ class StoredLLM:
         raise ConfigError(
             f"a maximum cost is set, but the price of {self.name} is unknown. Write it into a file, in dollars per "
             f"million tokens: checked = {datetime.date.today()}, then [models], then {entry}; and name that file in "
-            "RAGBENCH_PRICES. Or go on with --allow-unpriced (RAGBENCH_ALLOW_UNPRICED=1), which leaves this model out "
-            "of the maximum"
+            "RAGBENCH_PRICES. Or continue with --allow-unpriced (RAGBENCH_ALLOW_UNPRICED=1), which leaves this model "
+            "out of the maximum"
         )
 
     def _retried(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
@@ -178,7 +178,7 @@ class StoredLLM:
             )
         except Failed as exc:
             raise exc.reworded(scrubbed(str(exc), self._client.secrets)) from None
-        text, served = (scrubbed(said, self._client.secrets) for said in (reply.text, reply.served))
+        text, served = (scrubbed(value, self._client.secrets) for value in (reply.text, reply.served))
         return reply._replace(text=without_surrogates(text), served=without_surrogates(served))
 
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
@@ -187,7 +187,7 @@ class StoredLLM:
             return self._client.send(request, timeout_s)
         bound = price.cost(_most_input_tokens(request), request.max_tokens)
         reservation = self._reserved(bound, settings, settings.max_cost, timeout_s, stop)
-        cost = bound  # whatever happens now may have been paid for, until we know better
+        cost = bound  # assumed paid until the outcome is known
         try:
             reply = self._client.send(request, timeout_s)
             cost = price.cost(reply.input_tokens, reply.output_tokens) if reply.input_tokens else bound

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.diagnosis import CORRECTNESS, count_causes
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import main_measure, only
+from ragbench.generation.testsets import KNOWN_ITEM
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Chunk, Dataset
@@ -130,6 +131,16 @@ def budget_curve(scores: pd.DataFrame) -> pd.DataFrame:
     return table.drop(columns="measure").sort_values("budget", ignore_index=True)
 
 
+def known_item_note(result: Result) -> list[str]:
+    """What drafted questions cannot show, in a sentence; empty where there are none."""
+    categories = [case.category for case in result.report.cases]
+    drafts = categories.count(KNOWN_ITEM)
+    return [] if not drafts else [
+        f"**{drafts} of {len(categories)} questions are known-item drafts**: they ask for a passage by its own words, "
+        "which favours lexical search. Decide by questions of your users."
+    ]  # fmt: skip
+
+
 def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     """What one configuration has shown, in sentences computed from its result: verdict, figures, causes, what to do.
 
@@ -150,6 +161,7 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     about = f"over {test_set.questions} questions and {test_set.documents:,} documents"
     shown = ", ".join(_interval(of, name) for name in dict.fromkeys((main, "nDCG@10", "R@10")) if name in of)
     lines.append(f"Retrieval: {shown} {about}." if shown else f"Retrieval could not be scored {about}.")
+    lines += known_item_note(result)
     if {"span_recall@5", "span_recall@500tok"} <= of.keys():
         lines.append(
             f"Of the gold evidence {of['span_recall@5']['mean']:.0%} is in the best 5 chunks and "

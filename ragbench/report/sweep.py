@@ -11,7 +11,7 @@ from ragbench.diagnosis import CAUSES, STAGE_OF
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import configurations, mean_of
 from ragbench.registry import higher_is_better
-from ragbench.report.configuration import budget_curve
+from ragbench.report.configuration import budget_curve, known_item_note
 from ragbench.statistics import compare, held_out, p_text
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def conclusion(
         return [f"No question could be scored by {measure}, so no configuration is better than another."]
     best = order[0]
     found = [f"**Best:** {label[best]}, with {means[best]:.3f} by {measure}, of {len(results)} configurations."]
+    found += known_item_note(by_name[best])
     if len(order) < len(results):
         found.append(f"{len(results) - len(order)} of them could not be scored by it.")
     if len(order) == 1:

@@ -1,7 +1,7 @@
 """Chunks that match a query: BM25, Dense, Hybrid, a reranker on top, and from chunks to documents.
 
 Constructing a retriever is indexing. All queries are searched in one batch. Scores are rounded to 6 decimals before
-they are ranked, and equal scores stand in the order of the chunks, exactly so at the k-th place too: what a search
+they are ranked, and equal scores keep the order of the chunks, exactly so at the k-th place too: what a search
 returns does not depend on the machine's last bits.
 """
 
@@ -71,7 +71,7 @@ def make_retriever(
 
 
 def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retriever]) -> None:
-    """Raise ConfigError when `name` is no retriever, without loading anything but a module that it names.
+    """Raise ConfigError when `name` is not a retriever, without loading anything but a module that it names.
 
     >>> check_retriever("hybrid:minilm")
     >>> check_retriever("bm-25")

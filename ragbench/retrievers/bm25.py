@@ -82,7 +82,7 @@ class BM25:
         columns = columns[columns >= 0]
         bounds = np.zeros(len(texts) + 1, dtype=np.int64)
         np.cumsum(np.bincount(rows, minlength=len(texts)), out=bounds[1:])
-        # One entry per word as it stands in the query, repeated words repeated: the sums run in the order in which
+        # One entry per word as written in the query, repeated words repeated: the sums run in the order in which
         # bm25s adds, so they are its sums to the bit.
         asked = csr_matrix((np.ones(len(columns), np.float32), columns, bounds), shape=(len(texts), len(self._column)))
         # by vocabulary, then chunk: the columns of the one are the rows of the other
@@ -124,7 +124,7 @@ class _Words:
         except ValueError as exc:  # bm25s knows which languages it has
             raise ConfigError(
                 f"stop words {stopwords!r}: expected a language such as 'en', 'english' or 'german', a list of words, "
-                f"or None; bm25s says: {exc}"
+                f"or None; bm25s reports: {exc}"
             ) from exc
         self.identity = json.dumps([stemmer, self._stopwords, version("bm25s"), version("PyStemmer")])
 

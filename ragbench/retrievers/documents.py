@@ -59,7 +59,7 @@ def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
     """From chunks to documents: a document's score is that of its best chunk (MaxP, Dai & Callan 2019).
 
     Several chunks of one document count once, so nothing that is measured on documents exceeds 1. Documents of equal
-    score stand in the order in which the run has them. `retrieve` searches deep enough that k documents remain. A
+    score are in the order in which the run has them. `retrieve` searches deep enough that k documents remain. A
     chunk id that is not in `chunks` is a DataError.
 
     >>> chunks = [Chunk("a#0", "a", 0, 1, "x"), Chunk("a#1", "a", 1, 2, "y"), Chunk("b#0", "b", 0, 1, "z")]

@@ -22,6 +22,7 @@ from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
 from ragbench.sweep.grid import Grid, read_grid
+from ragbench.sweep.imports import imports_of
 from ragbench.sweep.job import Job, Place, make_job, relative
 from ragbench.sweep.planning import SweepPlan, plan
 from ragbench.sweep.progress import Progress
@@ -64,6 +65,7 @@ def sweep(
     max_cost: float | None = None,
     allow_unpriced: bool = False,
     allow_failed: bool = False,
+    fork: bool = True,
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
 
@@ -80,6 +82,7 @@ def sweep(
         allow_unpriced: models without a known price are not refused under a maximum cost, and not counted.
         allow_failed: take a run as finished although requests of it failed. Otherwise it is a failed run, because what
             came back is stored and running it again asks for the rest only.
+        fork: on Linux, import what the notebooks import once, and fork each run and its kernel from that process.
 
     Returns:
         What was run, skipped and failed, and where things are.
@@ -108,7 +111,7 @@ def sweep(
         with folder.locked():
             stamp = {"grid": relative(grid.path.resolve(), folder.path)}
             job = partial(make_job, folder, settings=settings, stamp=stamp, allow_failed=allow_failed)
-            return _sweep(grid, folder, source, console, job, settings, jobs=jobs, force=force, began=began)
+            return _sweep(grid, folder, source, console, job, settings, jobs=jobs, force=force, began=began, fork=fork)
     except KeyboardInterrupt:
         done = sum(folder.is_finished(name, parameters, source[name]) for name, parameters in grid.runs.items())
         console.print(
@@ -133,6 +136,7 @@ def _sweep(
     jobs: int | None,
     force: bool,
     began: float,
+    fork: bool,
 ) -> SweepResult:
     notes = [*grid.notes, *_foreign(folder, grid, next(iter(source.values())))]
     skipped = [name for name, own in grid.runs.items() if not force and folder.is_finished(name, own, source[name])]
@@ -151,21 +155,32 @@ def _sweep(
     progress = Progress(console, len(grid.runs), skipped=len(skipped), jobs=side_by_side)
     place = Place(grid.notebook.path, working_folder(grid), grid.run_timeout)
     jobs_of = {name: job(name, place, grid.runs[name], source=source[name]) for name in waiting}
-    ended = run_all(grid.notebook.text, folder, jobs_of, progress, side_by_side)
-    finished = tuple(name for name in waiting if name not in ended.failed and name not in ended.left)
-    result = SweepResult(
-        folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left), notes=tuple(notes)
-    )
-    if ended.budget:
-        result = replace(result, stopped=spending.stopped(settings, len(ended.failed) + len(ended.left)))
-    if finished or skipped:
-        result = _compare(grid, folder, result, console, settings)
-    else:
-        result = replace(result, notes=(*notes, "no configuration succeeded, so there is nothing to compare"))
+    notebooks = [one.text for one in (grid.notebook, grid.compare) if one]
+    modules = imports_of(notebooks, [grid.runs[name] for name in waiting])
+    say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    with processes.Launcher(modules, side_by_side=side_by_side, fork=fork, say=say) as launcher:
+        ended = run_all(grid.notebook.text, folder, jobs_of, progress, launcher)
+        finished = tuple(name for name in waiting if name not in ended.failed and name not in ended.left)
+        result = SweepResult(
+            folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left), notes=tuple(notes)
+        )
+        if ended.budget:
+            result = replace(result, stopped=spending.stopped(settings, len(ended.failed) + len(ended.left)))
+        if finished or skipped:
+            result = _compare(grid, folder, result, console, settings, launcher)
+        else:
+            result = replace(result, notes=(*notes, "no configuration succeeded, so there is nothing to compare"))
     return replace(result, seconds=time.monotonic() - began)
 
 
-def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Console, settings: Settings) -> SweepResult:
+def _compare(
+    grid: Grid,
+    folder: SweepFolder,
+    result: SweepResult,
+    console: Console,
+    settings: Settings,
+    launcher: processes.Launcher,
+) -> SweepResult:
     """Write the leaderboard and execute the comparison notebook; the result, completed."""
     from ragbench.evaluation import leaderboard
     from ragbench.report import leaderboard_markdown
@@ -199,7 +214,7 @@ def _compare(grid: Grid, folder: SweepFolder, result: SweepResult, console: Cons
         place = Place(grid.compare.path, folder.path, grid.run_timeout)
         parameters = {"sweep_dir": relative(folder.path, place.cwd), "baseline": baseline}
         job = make_job(folder, COMPARISON, place, parameters, settings, source=None, stamp=stamp)
-        failed = run_all(grid.compare.text, folder, {COMPARISON: job}, Progress(console, 1), 1).failed
+        failed = run_all(grid.compare.text, folder, {COMPARISON: job}, Progress(console, 1), launcher).failed
         if failed:
             return replace(result, failed={**result.failed, **failed})
     return replace(result, comparison=folder.notebook(COMPARISON))

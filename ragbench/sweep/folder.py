@@ -106,8 +106,12 @@ class SweepFolder:
             (self.path / name).rename(aside / "old")
         if (aside / f"{name}.ipynb").is_file():
             (aside / f"{name}.ipynb").replace(self.failed_notebook(name))
-        self._rescue(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+        self.drop(name)
+
+    def drop(self, name: str) -> None:
+        """Remove a run that is not finished, but for the answers of a service."""
+        self._rescue(self.aside(name))
+        shutil.rmtree(self.aside(name), ignore_errors=True)
 
     def journal(self, name: str, source: Mapping[str, str]) -> Path:
         """The answers of a service that came before a run was stopped; those of another system or other data are not

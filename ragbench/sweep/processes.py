@@ -8,13 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from ragbench.errors import FailureKind
+from ragbench.sweep import forks
+from ragbench.sweep.forks import ForkedProcess, ForkServer, LostError, RefusedError
 from ragbench.sweep.job import Job
 
 START_TIMEOUT = 300
@@ -22,6 +24,8 @@ START_TIMEOUT = 300
 
 _GRACE = 60.0  # the worker reports a run that is too slow by itself; this is for a worker that hangs too
 _MEMORY_PER_RUN = 1.5e9
+_NO_HISTORY = "--HistoryManager.enabled=False"
+_DEATHS = 3  # of fork servers in one sweep; then the reason is not to be forked away
 _THREADS = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -33,12 +37,16 @@ _THREADS = (
 
 
 class Outcome(NamedTuple):
-    """How a run ended: `error` is empty when it succeeded; `failure` is the kind of the request that made it fail."""
+    """How a run ended: `error` is empty when it succeeded; `failure` is the kind of the request that made it fail.
+
+    One that is `lost` went down with the process that it was forked from, through no fault of its own.
+    """
 
     name: str
     seconds: float
     error: str
     failure: FailureKind | None = None
+    lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,7 +54,7 @@ class Running:
     """A run at work; its process lives as long as the pipe to its standard input is open."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | ForkedProcess
     aside: Path
     started: float
     deadline: float
@@ -93,37 +101,122 @@ def threads_environment(jobs: int, environment: Mapping[str, str]) -> dict[str, 
     return own | {"TOKENIZERS_PARALLELISM": "true" if share > 1 else "false"}
 
 
-def start(job: Job, *, side_by_side: int) -> Running:
-    """Start the process of one run."""
-    aside = job.aside
-    # The first kernel that Jupyter finds by name may belong to another Python. This one is found before all others.
-    spec = aside / "jupyter" / "kernels" / "python3"
-    spec.mkdir(parents=True)
-    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    kernel = {"argv": command, "display_name": "Python 3 (ipykernel)", "language": "python"}
-    (spec / "kernel.json").write_text(json.dumps(kernel), encoding="utf-8")
-    (aside / "job.json").write_text(job.to_json(), encoding="utf-8")
-    jupyter_path = os.pathsep.join(filter(None, [str(aside / "jupyter"), os.environ.get("JUPYTER_PATH")]))
-    environment = {
-        **os.environ,
-        **job.environment,
-        **threads_environment(side_by_side, os.environ),
-        "JUPYTER_PATH": jupyter_path,
-        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-        "TQDM_DISABLE": "1",  # nobody watches a run of a sweep, and bars would stay in its notebook
-    }
-    with (aside / "worker.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "ragbench.sweep.worker", str(aside / "job.json")],
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            start_new_session=True,  # Ctrl-C is for the sweep, which then stops its runs in order
+class Launcher:
+    """Starts the processes of runs, `side_by_side` of which share the cores.
+
+    With `fork` they are forks of one process that has imported `modules` once, wherever that can be; where it cannot,
+    `say` is told why.
+    """
+
+    def __init__(
+        self, modules: Sequence[str], *, side_by_side: int, fork: bool = True, say: Callable[[str], None] = print
+    ) -> None:
+        self.say = say
+        self._modules = modules
+        self.side_by_side = side_by_side
+        self._server: ForkServer | None = None
+        self._deaths = 0
+        reason = forks.unavailable() if fork else ""
+        self._fork = reason is None
+        if reason:
+            self._give_up(reason)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+
+    def start(self, job: Job) -> Running:
+        """Start the process of one run."""
+        limit = job.run_timeout
+        (job.aside / "job.json").write_text(job.to_json(), encoding="utf-8")
+        process = self._start(job)
+        now = time.monotonic()
+        return Running(
+            job.name, process, job.aside, now, now + limit + START_TIMEOUT + _GRACE if limit else float("inf")
         )
-    now = time.monotonic()
-    limit = job.run_timeout
-    return Running(job.name, process, aside, now, now + limit + START_TIMEOUT + _GRACE if limit else float("inf"))
+
+    def _start(self, job: Job) -> subprocess.Popen[bytes] | ForkedProcess:
+        while self._fork:
+            try:
+                return self._forked(job)
+            except RefusedError as exc:
+                self._give_up(str(exc))
+            except LostError as exc:
+                self.replace_server(str(exc))
+        return self._spawned(job)
+
+    def replace_server(self, reason: str = "") -> None:
+        """Have another fork server for the next run where this one has died, unless too many have."""
+        if self._server is None or not (self._server.has_died() or reason):
+            return  # another run has said so before
+        said = self._server.close() or reason
+        self._server = None
+        self._deaths += 1
+        if self._deaths < _DEATHS:
+            self.say(f"The process that runs are forked from has died ({said}); another takes its place.")
+        else:
+            self._give_up(f"the process that they are forked from has died {self._deaths} times ({said})")
+
+    def _give_up(self, reason: str) -> None:
+        self._fork = False
+        self.say(f"Each run starts a Python of its own, which takes longer: {reason}.")
+
+    def _forked(self, job: Job) -> ForkedProcess:
+        if self._server is None:
+            self._server = ForkServer(self._modules, self._environment())
+        provisioner = {"provisioner_name": forks.PROVISIONER, "config": {"folder": str(self._server.folder)}}
+        environment = self._environment(job, {"kernel_provisioner": provisioner})
+        lifeline, held = os.pipe()
+        stdin = os.fdopen(held, "wb")
+        try:
+            with (job.aside / "worker.log").open("wb") as log:
+                return ForkedProcess(
+                    self._server.folder,
+                    "run",
+                    [str(job.aside / "job.json")],
+                    environment=environment,
+                    cwd=os.getcwd(),
+                    files=[lifeline, log.fileno(), log.fileno()],
+                    stdin=stdin,
+                )
+        except BaseException:
+            stdin.close()
+            raise
+        finally:
+            os.close(lifeline)
+
+    def _spawned(self, job: Job) -> subprocess.Popen[bytes]:
+        with (job.aside / "worker.log").open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, "-P", "-m", "ragbench.sweep.worker", str(job.aside / "job.json")],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=self._environment(job),
+                start_new_session=True,  # Ctrl-C is for the sweep, which then stops its runs in order
+            )
+
+    def _environment(self, job: Job | None = None, metadata: Mapping[str, Any] | None = None) -> dict[str, str]:
+        """The variables of a run's process, and a kernel.json that it finds by them; without a job, of the server."""
+        own = {
+            **threads_environment(self.side_by_side, os.environ),
+            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+            "TQDM_DISABLE": "1",  # nobody watches a run of a sweep, and bars would stay in its notebook
+        }
+        if job is None:
+            return {**os.environ, **own}
+        # The first kernel that Jupyter finds by name may belong to another Python. This one is found before all others.
+        spec = job.aside / "jupyter" / "kernels" / "python3"
+        spec.mkdir(parents=True, exist_ok=True)
+        # Runs side by side would wait for each other's turn at the history of what users type.
+        command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", _NO_HISTORY]
+        kernel = {"argv": command, "display_name": "Python 3 (ipykernel)", "language": "python"}
+        (spec / "kernel.json").write_text(json.dumps({**kernel, "metadata": metadata or {}}), encoding="utf-8")
+        jupyter_path = os.pathsep.join(filter(None, [str(job.aside / "jupyter"), os.environ.get("JUPYTER_PATH")]))
+        return {**os.environ, **job.environment, **own, "JUPYTER_PATH": jupyter_path}
 
 
 def ended(run: Running) -> Outcome | None:
@@ -137,15 +230,17 @@ def ended(run: Running) -> Outcome | None:
             run.name, seconds, f"the run did not end within its run_timeout and was killed ({seconds:.0f} s)"
         )
     _close(run.process)
+    lost = getattr(run.process, "lost", False)
     try:
         said = json.loads((run.aside / "outcome.json").read_text(encoding="utf-8"))
-        return Outcome(run.name, seconds, said["error"], said["failure"] and FailureKind(said["failure"]))
+        failure = said["failure"] and FailureKind(said["failure"])
+        return Outcome(run.name, seconds, said["error"], failure, lost=lost and bool(said["error"]))
     except (OSError, ValueError, KeyError):
-        return Outcome(run.name, seconds, _how_it_died(run))
+        return Outcome(run.name, seconds, _how_it_died(run), lost=lost)
 
 
 def _how_it_died(run: Running) -> str:
-    code = run.process.returncode
+    code = run.process.wait()
     if code < 0:
         try:
             name = signal.Signals(-code).name
@@ -170,7 +265,7 @@ def stop(runs: Iterable[Running], *, wait_s: float = 10.0) -> None:
             run.process.wait()
 
 
-def _close(process: subprocess.Popen[bytes]) -> None:
+def _close(process: subprocess.Popen[bytes] | ForkedProcess) -> None:
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()

@@ -37,6 +37,10 @@ class Progress:
     def started(self, name: str) -> None:
         self.running[name] = time.monotonic()
 
+    def withdrawn(self, name: str) -> None:
+        """It waits again."""
+        self.running.pop(name, None)
+
     def ended(self, name: str, seconds: float, error: str) -> None:
         self.running.pop(name, None)
         if error:

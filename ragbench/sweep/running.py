@@ -23,8 +23,14 @@ class Ended(NamedTuple):
     budget: bool
 
 
-def run_all(text: str, folder: SweepFolder, jobs: Mapping[str, Job], progress: Progress, side_by_side: int) -> Ended:
-    """Run the notebook `text` for every job, `side_by_side` at a time."""
+def run_all(
+    text: str,
+    folder: SweepFolder,
+    jobs: Mapping[str, Job],
+    progress: Progress,
+    launcher: processes.Launcher,
+) -> Ended:
+    """Run the notebook `text` for every job, as many side by side as the launcher is made for."""
     waiting = list(jobs)
     running: list[processes.Running] = []
     failed: dict[str, str] = {}
@@ -33,7 +39,7 @@ def run_all(text: str, folder: SweepFolder, jobs: Mapping[str, Job], progress: P
         with progress.shown():
             # Once the maximum is reached no other run is begun; those at work may finish from what is stored.
             while (waiting and not budget) or running:
-                while waiting and not budget and len(running) < side_by_side:
+                while waiting and not budget and len(running) < launcher.side_by_side:
                     name = waiting.pop(0)
                     jobs[name].aside.mkdir()
                     jobs[name].input.write_text(text, encoding="utf-8")
@@ -41,13 +47,19 @@ def run_all(text: str, folder: SweepFolder, jobs: Mapping[str, Job], progress: P
                     if kept.is_file():
                         jobs[name].results.mkdir()
                         shutil.copyfile(kept, jobs[name].results / JOURNAL)
-                    running.append(processes.start(jobs[name], side_by_side=side_by_side))
+                    running.append(launcher.start(jobs[name]))
                     progress.started(name)
                 for run in list(running):
                     outcome = processes.ended(run)
                     if outcome is None:
                         continue
                     running.remove(run)
+                    if outcome.lost:
+                        launcher.replace_server()
+                        folder.drop(run.name)
+                        progress.withdrawn(run.name)
+                        waiting.insert(0, run.name)
+                        continue
                     budget = budget or outcome.failure is FailureKind.BUDGET
                     if outcome.error:
                         failed[run.name] = outcome.error

@@ -8,6 +8,7 @@ import math
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from ragbench.evaluation.formats import short
 from ragbench.llms import Settings, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.imports import imports_of
 from ragbench.sweep.job import Place, make_job
 from ragbench.sweep.notebooks import read_notebook
 from ragbench.sweep.progress import Progress
@@ -62,6 +64,7 @@ def verify(
     replies: str | None = "offline",
     max_cost: float | None = None,
     tolerance: float = 0.0,
+    fork: bool = True,
 ) -> list[Verified]:
     """Execute every configuration in a sweep's folder again, elsewhere, and compare scores.csv and run.trec.
 
@@ -76,6 +79,7 @@ def verify(
         replies: as in `sweep`; "on" sends what the store does not have.
         max_cost: as in `sweep`.
         tolerance: by how much numbers may differ; 0 means not at all.
+        fork: as in `sweep`.
 
     Raises:
         ConfigError: there is nothing to verify, or it cannot be run here (no key, an unknown model).
@@ -98,15 +102,18 @@ def verify(
                 verified[path.name] = Verified(path.name, 0, (str(exc),))
         again = SweepFolder(Path(temporary) / folder.resolve().name)
         side_by_side = min(jobs or processes.default_jobs(), max(1, len(stored)))
-        progress = Progress(Console(stderr=True), len(stored), jobs=side_by_side)
-        with again.locked():
+        console = Console(stderr=True)
+        progress = Progress(console, len(stored), jobs=side_by_side)
+        modules = imports_of(dict.fromkeys(one.text for one in stored), [one.parameters for one in stored])
+        say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+        with again.locked(), processes.Launcher(modules, side_by_side=side_by_side, fork=fork, say=say) as launcher:
             for text in dict.fromkeys(one.text for one in stored):
                 group = {one.name: one for one in stored if one.text == text}
                 made = {
                     name: make_job(again, name, one.place, one.parameters, settings, source=one.source, stamp={})
                     for name, one in group.items()
                 }
-                ended = run_all(text, again, made, progress, side_by_side)
+                ended = run_all(text, again, made, progress, launcher)
                 for name, one in group.items():
                     error = ended.failed.get(
                         name, "not begun: the maximum cost is reached" if name in ended.left else ""

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -47,11 +48,18 @@ def main(job_file: str) -> int:
     return 1 if error else 0
 
 
-def _execute(job: Job) -> None:
+def load_papermill() -> Any:
+    """papermill, without what it could do without."""
     # jsonschema would build a grammar for IRIs from it, which takes longer than all other imports of papermill
     # together. It is optional there, and notebooks hold no IRIs to check.
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import papermill
+
+    return papermill
+
+
+def _execute(job: Job) -> None:
+    papermill = load_papermill()
     from jupyter_client.manager import AsyncKernelManager
 
     managers: list[AsyncKernelManager] = []
@@ -90,12 +98,14 @@ def _go_with_parent(managers: list[Any]) -> None:
         pass
     for manager in managers:
         process = getattr(getattr(manager, "provisioner", None), "process", None)
-        if process is not None:
-            try:
-                # A kernel leads a group of its own, with whatever it started.
-                os.killpg(process.pid, signal.SIGKILL) if hasattr(os, "killpg") else process.kill()
-            except OSError:
-                continue  # it is gone already
+        try:
+            # A kernel leads a group of its own, with whatever it started.
+            if isinstance(process, subprocess.Popen) and hasattr(os, "killpg"):
+                os.killpg(process.pid, signal.SIGKILL)
+            elif process is not None:
+                process.kill()
+        except OSError:
+            continue  # it is gone already
     os._exit(75)
 
 

@@ -1,4 +1,4 @@
-"""From what a system says of itself (a dict, a line of a log, a reply) to an Answer."""
+"""Converts a system's output (a dict, a line of a log, a reply) to an Answer."""
 
 from __future__ import annotations
 
@@ -114,8 +114,8 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
 
     A context without an id gets one made from its text; one whose id another has gets a number ("7~2"), also where it
     is the same once more, so that numbers in the text mean what the system meant. A citation is the id of a context, or
-    its number from 1; without `citations` they are read from the text ("[1]"). Without `outcome` the wording tells it.
-    An answer without a text that has contexts carries the flag "retrieval_only".
+    its number from 1; without `citations` they are read from the text ("[1]"). Without `outcome` it is
+    inferred from the wording. An answer without a text that has contexts carries the flag "retrieval_only".
 
     >>> read_answer("q1", {"answer": ["In 1881."]})
     Traceback (most recent call last):
@@ -223,7 +223,7 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         record.confidence,
         usage,
         dict(record.latency_ms),
-        record.error if outcome != "failed" else record.error or "the system says that it failed, and not why",
+        record.error if outcome != "failed" else record.error or "the system reports a failure without a reason",
         passages=tuple(one for one in passages if one.text or one.doc_id or one.score is not None),
     )
 
@@ -285,7 +285,7 @@ def problems(exc: ValidationError) -> str:
             found.append(message)
         elif (
             error["type"] == LITERAL or error["loc"][0] in _SECRETIVE or "@" in value
-        ):  # a password may be there by mistake
+        ):  # a password may have slipped in
             found.append(f"{'.'.join(map(str, error['loc']))}: {message}")
         else:
             found.append(f"{'.'.join(map(str, error['loc']))} is {value}: {message}")

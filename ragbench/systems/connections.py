@@ -88,7 +88,7 @@ class Unreached(Exception):  # noqa: N818 - an outcome that becomes a failed ans
 
 
 class ToolError(Exception):
-    """The server was reached, and the call gave no result; `done` says that it may have done the work all the same."""
+    """The server was reached, and the call gave no result; `done`: it may have done the work all the same."""
 
     def __init__(self, message: str, *, done: bool = False, kind: FailureKind = FailureKind.ERROR) -> None:
         super().__init__(message)
@@ -174,8 +174,8 @@ class Pool:
                     await connection.start()
             except TimeoutError:
                 await connection.close()
-                said = f"no handshake within {self._spec.start_timeout_s:g} s{connection.said()}"
-                raise Unreached(scrubbed(said, self._secrets)) from None
+                message = f"no handshake within {self._spec.start_timeout_s:g} s{connection.last_error_line()}"
+                raise Unreached(scrubbed(message, self._secrets)) from None
             except Exception as exc:
                 await connection.close()
                 leaf = _leaf(exc)
@@ -216,12 +216,12 @@ class Pool:
             return f"there is no command {self._spec.server[0]!r}; check server"
         code = getattr(exc, "code", None)
         if code is not None and code != _CLOSED:
-            said = f"the server says: {exc}"
+            message = f"the server reports: {exc}"
         else:
             where = f" at {self._spec.server}" if isinstance(self._spec.server, str) else ""
             kind = "the connection ended" if code == _CLOSED else type(exc).__name__
-            said = f"{kind}{where}: {exc}{connection.said()}"
-        return scrubbed(said, self._secrets)
+            message = f"{kind}{where}: {exc}{connection.last_error_line()}"
+        return scrubbed(message, self._secrets)
 
 
 class Connection:
@@ -253,9 +253,9 @@ class Connection:
                 self._task.cancel()
             await asyncio.wait([self._task], timeout=_LONGEST_CLOSE_S)
 
-    def said(self) -> str:
+    def last_error_line(self) -> str:
         """The last line that a started server wrote to its standard error, for a message."""
-        return f"; it said: {self._last_words}" if self._read_errors() else ""
+        return f"; its last error line: {self._last_words}" if self._read_errors() else ""
 
     async def _keep(self, ready: asyncio.Future[None]) -> None:
         try:
@@ -289,7 +289,7 @@ class Connection:
             options["sampling_callback"] = self._sample
         server = self._spec.server
         if isinstance(server, list):
-            # Not this process's standard error: in Jupyter that is no file, and what was said last explains a death.
+            # Not this process's standard error, which is not a file in Jupyter. The last line explains an end.
             self._errors = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
             variables = {name: os.environ[name] for name in self._spec.env}
             parameters = StdioServerParameters(
@@ -339,5 +339,5 @@ def _result(result: CallToolResult) -> Any:
             found = json.loads(text) if len(blocks) < 2 else [json.loads(block) for block in blocks]
         if not isinstance(found, dict | list) or (len(blocks) > 1 and not all(isinstance(one, dict) for one in found)):
             return text
-    # Frameworks wrap what is no object.
+    # Frameworks wrap results that are not objects.
     return found["result"] if isinstance(found, dict) and found.keys() == {"result"} else found

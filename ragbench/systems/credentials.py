@@ -162,9 +162,9 @@ def secret_headers(headers_env: Mapping[str, str], name: str) -> tuple[dict[str,
     """The headers with their values from the environment, and the secrets among them."""
     headers, secrets = {}, []
     missing = []
-    for header, said in headers_env.items():
-        match = _ENV.fullmatch(said)
-        variable = match["variable"] if match else said
+    for header, source in headers_env.items():
+        match = _ENV.fullmatch(source)
+        variable = match["variable"] if match else source
         secret = os.environ.get(variable, "").strip()
         if not secret:
             missing.append(variable)

@@ -81,7 +81,7 @@ def json_events(text: str, sse: bool) -> Iterator[Any]:
         if data.strip() == "[DONE]":
             return
         if event == "error":
-            raise DataError(f"the stream says: {_shown(data)}")
+            raise DataError(f"the stream reports: {_shown(data)}")
         try:
             yield json.loads(data)
         except (ValueError, RecursionError):

@@ -58,7 +58,7 @@ class FunctionSystem:
             found = self._function(query, user_roles=tuple(user_roles)) if self._takes_roles else self._function(query)
             if inspect.iscoroutine(found):
                 found = self._event_loop().run(found)
-        except Exception as exc:  # whatever a user's system raises is an outcome of that system
+        except Exception as exc:  # any exception of a user's system is an outcome of that system
             answer = failed(query_id, f"{type(exc).__name__}: {exc}")
         else:
             answer = to_answer(query_id, found, self.name)
@@ -90,7 +90,7 @@ def takes_roles(function: Callable[..., Any]) -> bool:
 
 
 def to_answer(query_id: str, found: object, name: str) -> Answer:
-    """A text, a dict or an Answer as an Answer to this question; anything else as a failed one that says so."""
+    """A text, a dict or an Answer as an Answer to this question; anything else as a failed one with the reason."""
     if isinstance(found, Answer):
         return found if found.query_id == query_id else replace(found, query_id=query_id)
     if isinstance(found, str):
@@ -99,7 +99,7 @@ def to_answer(query_id: str, found: object, name: str) -> Answer:
         try:
             return read_answer(query_id, found, model=name)
         except DataError as exc:
-            return failed(query_id, f"{name} returned a dict that is no answer: {exc}", FailureKind.UNREADABLE)
+            return failed(query_id, f"{name} returned a dict that is not an answer: {exc}", FailureKind.UNREADABLE)
     kind = type(found).__name__
     article = "an" if kind[0].lower() in "aeiou" else "a"
     shown = repr(found)

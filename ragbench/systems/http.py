@@ -114,11 +114,11 @@ class HttpSystem:
         tries: how often a question is sent at most when the server is busy (429, 503, honouring Retry-After), fails
             (other 5xx), is not there, or cuts the connection. A reply that is late is not asked for again.
         concurrency: how many requests may be on their way at once; None leaves that to `ask`.
-        requests_per_s: at most so many, evenly spaced.
+        requests_per_s: maximum rate, evenly spaced.
         max_reply_mb: a longer reply is a failed answer.
 
     Redirects are not followed: headers must not go to another server. `latency_ms` has "first_byte" and "total" of
-    the try that gave the answer. What fails is a failed answer that says why. Keys are in no message. Threads may
+    the try that gave the answer. A failure is a failed answer with its reason. Keys are in no message. Threads may
     share it; `close`, the end of a `with` block, or the end of its use ends its connections.
     """
 

@@ -61,17 +61,17 @@ class Sender:
         reply = reply._replace(text=self._transport.clean(reply.text))
         if 300 <= reply.status < 400 and "location" in reply.headers:
             place = self._transport.clean(reply.headers["location"])
-            said = (
+            message = (
                 f"{self._name}: redirected to {place!r}; redirects are not followed, write that as url if it is right"
             )
-            raise Failed(said, FailureKind.REFUSED, status=reply.status, stop=True)
+            raise Failed(message, FailureKind.REFUSED, status=reply.status, stop=True)
         if not 200 <= reply.status < 300:
             raise refused(self._name, reply.status, reply.text, reply.headers, _HINTS)
         return reply
 
 
 class Pace:
-    """At most so many starts per second, evenly spaced."""
+    """Limits the rate of starts, evenly spaced."""
 
     def __init__(self, per_s: float | None) -> None:
         self._gap = 1 / per_s if per_s else 0.0

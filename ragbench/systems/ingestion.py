@@ -22,7 +22,7 @@ from ragbench.types import Dataset, Document
 T = TypeVar("T")
 
 _LAST_WAIT_S = 5.0  # after Ctrl-C, for what is on its way
-_HOPELESS = 10  # so many failures, and nothing that went well: the rest would fail in the same way
+_HOPELESS = 10  # after N failures without a success the rest would fail in the same way
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ def ingest(
     """Put every document of the dataset's corpus into the target, and wait until its index has all of them.
 
     What `ledger` (a file of this target, made at the first call) has as put there is not put there again. A call that
-    was interrupted, by Ctrl-C, by a kill or by the end of the server, is made again to go on: documents that may or
-    may not have arrived are looked for with the target's `find`, or sent again where it uses our ids; where it
-    can do neither, nothing is sent, and the error names them.
+    was interrupted (Ctrl-C, a kill, the end of the server) is resumed by the same call: documents that may or may not
+    have arrived are looked for with the target's `find`, or sent again where it uses our ids; where it can do neither,
+    nothing is sent, and the error names them.
 
     Documents that the target refuses are in `refused`, with one DataWarning. The index has all when nothing is pending
-    and its count has grown by the number of documents since the first call, as far as the target's `status` says
+    and its count has grown by the number of documents since the first call, as far as the target's `status` reports
     either; without a `status` nothing is waited for.
 
     Raises:
@@ -101,7 +101,7 @@ def ingest(
 def remove_ingested(target: Target, ledger: str | Path) -> int:
     """Take out of the target what `ingest` put there, and delete the ledger: how many documents that were.
 
-    Interrupted, it is called again to go on.
+    After an interruption, call it again to continue.
 
     Raises:
         ConfigError: the target cannot remove, or there is no such ledger.
@@ -109,7 +109,7 @@ def remove_ingested(target: Target, ledger: str | Path) -> int:
     """
     path = Path(ledger)
     if target.remove is None:
-        raise ConfigError(f"{target.name} says not how a document is removed; give it [ingest.remove]")
+        raise ConfigError(f"{target.name} does not state how a document is removed; give it [ingest.remove]")
     if not path.exists():
         raise ConfigError(f"there is no ledger {path}; it is the file that `ingest` was given")
     remove = target.remove
@@ -169,7 +169,7 @@ def _settle_unsure(dataset: Dataset, target: Target, book: Ledger) -> None:
     for document in open_ones:
         try:
             theirs = target.find(document)
-        except Exception as exc:  # whatever a target raises
+        except Exception as exc:  # a target may raise anything
             raise SystemsError(f"{target.name} could not say whether it has {document.doc_id!r}: {exc}") from exc
         if theirs is None:
             book.refused([document.doc_id])
@@ -203,14 +203,14 @@ def _add(waiting: Sequence[Document], target: Target, book: Ledger) -> dict[str,
 
     _at_once(batches, target.add, done, target, "documents", before=book.sending)
     if lost:
-        raise SystemsError(f"{target.name} failed at document {lost[0]}; call `ingest` again to go on")
+        raise SystemsError(f"{target.name} failed at document {lost[0]}; call `ingest` again to continue")
     return refused
 
 
 def _status(target: Target) -> Indexed:
     try:
         return target.status() if target.status else Indexed()
-    except Exception as exc:  # whatever a target raises
+    except Exception as exc:  # a target may raise anything
         raise SystemsError(f"{target.name} could not say how far its index is: {exc}") from exc
 
 
@@ -223,10 +223,10 @@ def _wait(target: Target, book: Ledger, ready_timeout_s: float, poll_s: float) -
         if not found.pending and (found.held is None or found.held >= wanted):
             return found
         if time.monotonic() + poll_s > end:
-            said = f"{found.held} of {wanted} indexed" if found.held is not None else "its index does not say how many"
+            state = f"{found.held} of {wanted} indexed" if found.held is not None else "its index reports no count"
             more = f", {found.pending} pending" if found.pending is not None else ""
             raise SystemsError(
-                f"{target.name} is not ready after {ready_timeout_s:g} s: {said}{more}; all documents are there, so "
+                f"{target.name} is not ready after {ready_timeout_s:g} s: {state}{more}; all documents are there, so "
                 "call `ingest` again to wait on, or raise ready_timeout_s"
             )
         time.sleep(poll_s)
@@ -243,7 +243,7 @@ def _at_once(
 ) -> None:
     """Call each batch, side by side. `before` and `done`, with what the call gave or raised, run in this thread.
 
-    Once `done` says no, or Ctrl-C comes, nothing more is sent, and those on their way are waited for a little.
+    Once `done` returns False, or Ctrl-C comes, nothing more is sent, and those on their way are waited for a little.
     """
     came: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     begun: set[int] = set()

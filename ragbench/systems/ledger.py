@@ -92,7 +92,7 @@ class Ledger:
 
 
 def digest(document: Document) -> str:
-    """What tells whether a document has changed since it was sent."""
+    """Digest that changes with the document, to detect changes since it was sent."""
     return hashlib.sha256(json.dumps([document.title, document.text]).encode()).hexdigest()[:16]
 
 

@@ -61,7 +61,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
       that makes one without arguments, or any function as `FunctionSystem` takes it.
 
     The servers of the language models that it names must take connections. They are asked as `settings` say, by default
-    as the environment says.
+    as the environment states.
 
     A system that holds connections has `close()`.
 

@@ -26,9 +26,9 @@ _WORD = re.compile(r"\w+")
 class Matched(NamedTuple):
     """What `match_passages` found.
 
-    `answers` are those given, with `doc_id` in their passages (and new ids where one id stood for several texts). `run`
+    `answers` are those given, with `doc_id` in their passages (and new ids where one id had several texts). `run`
     ranks documents, query_id -> doc_id -> score; `lowest` is the same ranking with no passage in doubt credited to a
-    relevant document. `chunks` are the passages as spans of the documents, for the measures on evidence. `counts` says
+    relevant document. `chunks` are the passages as spans of the documents, for the measures on evidence. `counts` has
     how many different passages were matched "by id", "exact", "white space", "fuzzy", how many of them were
     "ambiguous" (several documents hold the text) and "unmatched".
     """
@@ -138,7 +138,7 @@ def _passages(answer: Answer) -> list[Passage]:
 
 
 def _unscored(passage: Passage) -> Passage:
-    """The same passage, whatever question it was found for."""
+    """The same passage, regardless of the question it was found for."""
     return replace(passage, score=None)
 
 

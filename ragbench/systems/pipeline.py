@@ -27,7 +27,7 @@ class Pipeline:
 
     The arguments are those of `chunk`, `make_retriever`, `retrieve`, `rerank` and `generate_answers`. Constructing it
     is indexing. `chunks` are its chunks, which the ids in `contexts` of its answers name (its answers carry no
-    passages: the texts stand there once). `run` is what was retrieved for the questions asked so far, query_id ->
+    passages: the texts are stored once, there). `run` is what was retrieved for the questions asked so far, query_id ->
     chunk_id -> score, `depth` deep: deeper than the `k` that reached the answer. `seconds` has what the stages "chunk",
     "index", "search" and "generate" took, the last two for all questions asked in a batch. Threads may share it.
 

@@ -43,7 +43,7 @@ def ask(
         known: query_id -> answers that are there already; these questions are not asked.
 
     Returns:
-        One answer per case. What a system raises, returns that is no answer, or does not return in time is a failed
+        One answer per case. What a system raises, returns that is not an answer, or does not return in time is a failed
         answer with the reason in `error`; failures are reported together in one DataWarning. `latency_ms` has "total"
         unless the system gave one, or answered in a batch. Ctrl-C ends at once.
 
@@ -57,7 +57,7 @@ def ask(
         raise ConfigError(f"ask: concurrency {concurrency} and timeout_s {timeout_s} must be above 0")
     queries = {query_id: query for query_id, query in dataset.queries.items() if query_id not in known}
     if not isinstance(system, System):
-        raise ConfigError(f"ask: {system!r} is no system; expected an object with a name and answer(query_id, query)")
+        raise ConfigError(f"ask: {system!r} is not a system; expected an object with name and answer(query_id, query)")
     many = getattr(system, "answer_many", None)
     if batch and callable(many) and (active_dry_run() is None or _sends_nothing(system)):
         answers: Sequence[Answer] = many(queries)
@@ -104,8 +104,8 @@ def _side_by_side(
             except queue.Empty:
                 late = [query_id for query_id, end in until.items() if end <= time.monotonic()]
                 for query_id in late:
-                    said = f"{system.name} gave no answer within {timeout_s:g} s"
-                    answers[query_id] = failed(query_id, said, FailureKind.TIMEOUT)
+                    message = f"{system.name} gave no answer within {timeout_s:g} s"
+                    answers[query_id] = failed(query_id, message, FailureKind.TIMEOUT)
             else:
                 late = [query_id] if query_id in until else []  # what comes after its time has failed already
                 if late and isinstance(found, BaseException):
@@ -133,7 +133,7 @@ def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str]
     try:
         roles = {"user_roles": tuple(user_roles)} if takes_roles(system.answer) else {}
         answer = to_answer(query_id, system.answer(query_id, query, **roles), system.name)
-    except Exception as exc:  # whatever a user's system raises is an outcome of that system
+    except Exception as exc:  # any exception of a user's system is an outcome of that system
         answer = failed(query_id, f"{type(exc).__name__}: {exc}", getattr(exc, "failure", None) or FailureKind.ERROR)
     total = 1000 * (time.perf_counter() - start)
     return answer if answer.latency_ms else replace(answer, latency_ms={"total": total})

@@ -29,7 +29,7 @@ class RecordedSystem:
     ('In 1881.', "recorded has no answer to 'q2'")
 
     Raises:
-        DataError: a line is no such object, or a question has two answers; it names the file and the line.
+        DataError: a line is not such an object, or a question has two answers; it names the file and the line.
     """
 
     def __init__(self, source: str | Path | Sequence[Answer], *, name: str = "") -> None:

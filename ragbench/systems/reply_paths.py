@@ -34,7 +34,7 @@ class ReplyPaths(BaseModel):
     """Where the parts of an answer are in a reply: what has no path is not read.
 
     Without any path the reply is read by the usual names (`read_answer`). An answer that carries one of `failed_flags`
-    has failed, whatever its text: that is how systems report that they fell back on something else.
+    has failed, even if it has a text: that is how systems report that they fell back on something else.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -213,7 +213,7 @@ def _compiled(path: str) -> Any:
 
 
 def check_path(path: str) -> str:
-    """ValueError for a text that is no JSONPath; "" is none, and right."""
+    """ValueError for a text that is not a JSONPath; "" (no path) is valid."""
     if path:
         try:
             _compiled(path)

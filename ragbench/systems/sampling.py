@@ -53,7 +53,7 @@ class Sampler:
     most_at_once: int
 
     async def answer(self, sampled: Sampled, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
-        """The model's completion, or an MCP error that says why there is none."""
+        """The model's completion, or an MCP error that gives the reason for its absence."""
         from anyio import to_thread
         from mcp.types import CreateMessageResult, ErrorData, TextContent
 
@@ -76,7 +76,7 @@ class Sampler:
                 ),
                 abandon_on_cancel=True,
             )
-        except Exception as exc:  # the server is told, whatever a user's model raises
+        except Exception as exc:  # the server gets an error for any exception of a user's model
             sampled.refused.append(f"{self.llm.name}: {exc}")
             return ErrorData(code=_INTERNAL, message=f"{self.llm.name}: {exc}")
         finally:

@@ -39,7 +39,7 @@ from ragbench.types import Document
 class NotAdded(Exception):  # noqa: N818 - an outcome that `ingest` counts
     """A document that the target does not hold, for sure; any other exception leaves that open.
 
-    `stop` says that any other document would fail in the same way.
+    `stop`: any other document would fail in the same way.
     """
 
     def __init__(self, message: str, *, stop: bool = False) -> None:
@@ -59,8 +59,8 @@ class Target:
     """Where documents go: functions, so that anything can be one; `load_target` makes them from a file.
 
     `add` takes a batch and gives the target's id of each document, in order; it raises `NotAdded` where the target
-    refused for sure. `find` gives the target's id of a document that may be there, or None. `status` says how far the
-    index is. `remove` takes a document's id and the target's id of it. With `same_ids` the target uses our ids, so
+    refused for sure. `find` gives the target's id of a document that may be there, or None. `status` is that of the
+    index. `remove` takes a document's id and the target's id of it. With `same_ids` the target uses our ids, so
     that what is sent twice is there once.
     """
 
@@ -124,7 +124,7 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
         ConfigError: every problem at once.
     """
     if "ingest" not in tables:
-        raise ConfigError(f"{name} has no table [ingest], which says how documents are put there")
+        raise ConfigError(f"{name} has no table [ingest], which states how documents are added")
     try:
         spec = _IngestSpec.model_validate(tables["ingest"])
     except ValidationError as exc:
@@ -193,7 +193,7 @@ def _values(document: Document) -> dict[str, Any]:
 def _number(reply: Any, path: str) -> int:
     found = entries(reply, path)
     if len(found) != 1 or isinstance(found[0], bool) or not isinstance(found[0], int):
-        raise ValueError(f"{path!r} is no number of documents in the reply: {str(reply)[:200]}")
+        raise ValueError(f"{path!r} is not a number of documents in the reply: {str(reply)[:200]}")
     return found[0]
 
 

@@ -119,7 +119,7 @@ def test_error_of_the_computation_passes_and_leaves_nothing(folder: Path) -> Non
     assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
-def test_digest_tells_lists_of_parts_apart() -> None:
+def test_digest_distinguishes_lists_of_parts() -> None:
     assert cache.digest("ab", "c") != cache.digest("a", "bc") != cache.digest("abc")
     assert cache.digest() != cache.digest("")
     assert cache.digest("1:a") != cache.digest("1:a", "")
@@ -354,7 +354,9 @@ def test_zero_keeps_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("text", ["ten", "-1", "nan", "inf", "10GB"])
-def test_a_bound_that_is_no_number_is_one_clear_error(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_a_bound_that_is_not_a_number_is_one_clear_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
     monkeypatch.setenv("RAGBENCH_CACHE_MAX_GB", text)
     compute, calls = counted()
     with pytest.raises(ValueError, match=rf"RAGBENCH_CACHE_MAX_GB is '{text}'; expected a number of gigabytes"):

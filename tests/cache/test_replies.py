@@ -1,4 +1,4 @@
-"""The reply store: nothing paid is lost or repeated, whoever kills, damages, shares or imports it."""
+"""The reply store: nothing paid is lost or repeated when it is killed, damaged, shared or imported."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_many_are_looked_up_in_order(folder: Path) -> None:
     assert replies.lookup_many(asked) == [reply(number) for number in reversed(range(1_200))] + [None] * 3
 
 
-def test_the_first_reply_stands(folder: Path) -> None:
+def test_the_first_reply_is_kept(folder: Path) -> None:
     replies.store(request(), reply(1))
     assert replies.store(request(), reply(2)) == reply(1)
     assert replies.lookup(request()) == reply(1)
@@ -147,7 +147,7 @@ def writer(start: int, end: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def test_processes_write_beside_each_other(folder: Path) -> None:
+def test_processes_write_concurrently(folder: Path) -> None:
     processes = [writer(start, start + 100) for start in (0, 50, 100)]
     for process in processes:
         _, errors = process.communicate(timeout=60)
@@ -170,19 +170,19 @@ def test_what_a_killed_process_had_stored_is_there(folder: Path, after: int) -> 
         assert database.read(lambda c: c.execute("PRAGMA integrity_check").fetchone()[0]) == "ok"
 
 
-def test_a_file_that_is_no_database_is_set_aside_not_deleted(folder: Path) -> None:
+def test_a_file_that_is_not_a_database_is_moved_not_deleted(folder: Path) -> None:
     folder.mkdir()
     (folder / "replies.sqlite").write_bytes(b"somebody's notes" * 100)
     with pytest.warns(RuntimeWarning, match=r"is damaged .* it was moved to replies\.damaged-.*\.sqlite and 0 replies"):
         replies.store(request(), reply())
     assert replies.lookup(request()) == reply()
-    aside = replies.info()["damaged"]
-    assert len(aside) == 1
-    assert (folder / aside[0]).read_bytes().startswith(b"somebody's notes")
+    damaged = replies.info()["damaged"]
+    assert len(damaged) == 1
+    assert (folder / damaged[0]).read_bytes().startswith(b"somebody's notes")
 
 
 def overwritten(folder: Path, start: float, end: float) -> None:
-    """Garbage over a part of the file, as a broken disk leaves it, once nobody has it open."""
+    """Garbage over a part of the file, as a broken disk leaves it, once no process has it open."""
     database._open()._close()
     file = folder / "replies.sqlite"
     with sqlite3.connect(file) as connection:
@@ -312,7 +312,7 @@ def test_an_export_may_be_of_one_model(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "missing/replies.jsonl"])
-def test_an_export_to_no_file_says_so(folder: Path, tmp_path: Path, name: str) -> None:
+def test_an_export_to_no_file_is_an_error(folder: Path, tmp_path: Path, name: str) -> None:
     with pytest.raises(ValueError, match="expected a file to write to"):
         replies.export_file(tmp_path / name)
 
@@ -331,7 +331,7 @@ def changed(**fields: Any) -> Callable[[list[str]], list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (lambda lines: ["{}", *lines[1:]], "line 1 is not that of exported replies"),
         (lambda lines: lines[1:], "line 1 is not that of exported replies"),
@@ -351,13 +351,13 @@ def changed(**fields: Any) -> Callable[[list[str]], list[str]]:
         (changed(text="\ud800"), "half a surrogate pair"),
     ],
 )
-def test_one_bad_line_and_nothing_is_imported(folder: Path, tmp_path: Path, change: Any, says: str) -> None:
+def test_one_bad_line_and_nothing_is_imported(folder: Path, tmp_path: Path, change: Any, message: str) -> None:
     fill(2)
     file = tmp_path / "theirs.jsonl"
     replies.export_file(file)
     file.write_text("\n".join(change(file.read_text().splitlines())) + "\n")
     replies.clear()
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(ValueError, match=message):
         replies.import_file(file)
     assert replies.info()["replies"] == 0
 

@@ -1,4 +1,4 @@
-"""An id of a chunk says which text it names, so a run from another chunking is refused and never scored."""
+"""An id of a chunk identifies its text, so a run from another chunking is refused and never scored."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def test_setext() -> None:
     assert headings("One\n===\n\ntext\n\nTwo\n---\ntext") == [("One / ===", 1), ("Two / ---", 2)]
 
 
-def test_setext_beside_atx_has_its_own_level() -> None:
+def test_setext_next_to_atx_has_its_own_level() -> None:
     assert headings("Two\n---\n\n# One\n\n### Three") == [("Two / ---", 2), ("# One", 1), ("### Three", 3)]
 
 
@@ -64,7 +64,7 @@ def test_fence_ends() -> None:
     assert headings("```\n# no\n```\n# Yes") == [("# Yes", 1)]
 
 
-def test_lines_know_what_stands_above() -> None:
+def test_lines_know_the_headings_above() -> None:
     lines = lines_of("a\r\nb  \r\n\r\nc\n \nd\re")
     assert [(line.text, line.after_blank) for line in lines] == [
         ("a", True),

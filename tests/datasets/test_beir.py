@@ -176,7 +176,7 @@ def test_malformed_folder_is_one_clear_error(name: str, write_folder: WriteFolde
         assert part in str(caught.value)
 
 
-def test_folder_above_the_set_says_which_folder_is_meant(write_folder: WriteFolder) -> None:
+def test_the_error_for_a_folder_above_the_set_names_the_right_one(write_folder: WriteFolder) -> None:
     with pytest.raises(DataError, match="look like one: small"):
         load_beir_folder(write_folder().parent)
 
@@ -223,11 +223,11 @@ def test_any_bytes_load_or_are_a_data_error(content: bytes, file: str, write_fol
         try:
             dataset = load_beir_folder(folder)
         except DataError as exc:
-            said = str(exc)
+            message = str(exc)
         else:
-            said = f"{folder} loaded"
+            message = f"{folder} loaded"
             assert len(dataset.fingerprint) == 64
-    assert str(folder) in said
+    assert str(folder) in message
 
 
 # --- flaws that are no errors: one warning each -------------------------------------------------------------------
@@ -237,33 +237,35 @@ def test_judged_documents_outside_the_corpus_stay_in_the_qrels(write_folder: Wri
     folder = write_folder({"qrels/test.tsv": HEADER + "q1\td1\t1\nq1\tgone\t1\nq2\tgone\t1\nq2\tlost\t0\n"})
     with pytest.warns(
         DataWarning, match=r"2 judged documents are not in the corpus.*\(first: 'gone', 'lost'\)"
-    ) as said:
+    ) as caught:
         dataset = load_beir_folder(folder)
-    assert len(said) == 1
+    assert len(caught) == 1
     assert dataset.qrels == {"q1": {"d1": 1, "gone": 1}, "q2": {"gone": 1, "lost": 0}}
 
 
 def test_empty_documents_are_kept(write_folder: WriteFolder) -> None:
     records = [{"_id": f"d{i}", "text": " \n", "title": "Head" if i == 1 else ""} for i in range(6)]
-    with pytest.warns(DataWarning, match=r"5 documents are empty.*\(first: 'd0', 'd2', 'd3'\)") as said:
+    with pytest.warns(DataWarning, match=r"5 documents are empty.*\(first: 'd0', 'd2', 'd3'\)") as caught:
         dataset = load_beir_folder(write_folder({"corpus.jsonl": jsonl(*records)}))
-    assert len(said) == 1
+    assert len(caught) == 1
     assert len(dataset.corpus) == 6
 
 
 def test_queries_without_judgement_are_left_out(write_folder: WriteFolder) -> None:
     folder = write_folder({"qrels/test.tsv": HEADER + "q2\td2\t1\n"})
-    with pytest.warns(DataWarning, match=r"1 queries have no judgement in split 'test' and are left out.*'q1'") as said:
+    with pytest.warns(
+        DataWarning, match=r"1 queries have no judgement in split 'test' and are left out.*'q1'"
+    ) as caught:
         dataset = load_beir_folder(folder)
-    assert len(said) == 1
+    assert len(caught) == 1
     assert list(dataset.queries) == list(dataset.qrels) == ["q2"]
 
 
 def test_judged_queries_that_are_not_there_are_left_out(write_folder: WriteFolder) -> None:
     folder = write_folder({"qrels/test.tsv": HEADER + "q1\td1\t1\nq2\td2\t1\nq3\tgone\t1\n"})
-    with pytest.warns(DataWarning, match=r"1 judged queries are not among the queries.*'q3'") as said:
+    with pytest.warns(DataWarning, match=r"1 judged queries are not among the queries.*'q3'") as caught:
         dataset = load_beir_folder(folder)
-    assert len(said) == 1  # the document that only the lost query names is no flaw of its own
+    assert len(caught) == 1  # the document that only the lost query names is not a flaw of its own
     assert "q3" not in dataset.qrels
 
 
@@ -326,7 +328,7 @@ def test_pubmedqa_answers(shared_data: Path) -> None:
     assert dataset.corpus["21645374"].metadata["year"] == "2011"
 
 
-def test_squad_answers_stand_at_their_place(shared_data: Path) -> None:
+def test_squad_answers_are_at_their_offsets(shared_data: Path) -> None:
     dataset = load_beir_folder(shared_data / "squad")
     for case in dataset.cases:
         (span,) = case.evidence

@@ -115,7 +115,7 @@ def zip_of(members: dict[str, bytes]) -> bytes:
 
 
 def left_over() -> list[str]:
-    """What lies in the cache besides locks."""
+    """The files of the cache, without locks."""
     return sorted(
         path.name for path in (cache.cache_folder() / "datasets").glob("*/*") if not path.name.endswith(".lock")
     )
@@ -178,7 +178,7 @@ def test_what_a_killed_process_left_is_continued(server: Server, write_folder: W
     assert [wanted for _, wanted in server.asked] == ["bytes=100-"]
 
 
-def test_many_cuts_are_no_failure_while_bytes_arrive(server: Server, write_folder: WriteFolder) -> None:
+def test_many_cuts_are_not_a_failure_while_bytes_arrive(server: Server, write_folder: WriteFolder) -> None:
     archive = server.files["small.zip"] = packed(write_folder({"noise.bin": random.Random(0).randbytes(100_000)}))
     interrupted(archive, server, 10)
     server.cut_parts = 5
@@ -209,10 +209,10 @@ def test_damage_inside_is_found_by_the_checksum(server: Server, write_folder: Wr
     assert left_over() == []
 
 
-def test_server_that_says_no_length(server: Server, write_folder: WriteFolder) -> None:
+def test_server_without_a_content_length(server: Server, write_folder: WriteFolder) -> None:
     archive = server.files["small.zip"] = packed(write_folder({"noise.bin": random.Random(0).randbytes(100_000)}))
     server.says_length = False
-    server.cut_parts = 1  # such a cut looks like the end; only the archive itself tells
+    server.cut_parts = 1  # such a cut looks like the end; only the archive itself shows it
     interrupted(archive, server, 100)
     assert beir_folder("small", pause_s=0.01).is_dir()
 

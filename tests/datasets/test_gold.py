@@ -1,4 +1,4 @@
-"""Gold answers and spans beside a BEIR folder: every shape, offsets moved behind the title and verified."""
+"""Gold answers and spans in a BEIR folder: every shape, offsets moved behind the title and verified."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_short_answer_at_its_place_is_moved_behind_the_title(write_folder: Write
     assert dataset.cases[1].evidence == (Span("d2", 5, 8),)  # no title, nothing to move
 
 
-def test_grounded_answer_takes_the_first_that_says_something(write_folder: WriteFolder) -> None:
+def test_grounded_answer_takes_the_first_with_content(write_folder: WriteFolder) -> None:
     record = {
         "_id": "q1", "answerable": True, "passage_ids": ["d2", "d1"], "sentences": [["Body one."]],
         "answers": [

@@ -62,7 +62,7 @@ def test_split_is_appended_where_the_id_has_no_judgements(register: Register) ->
     register("/dev", qrels="q1 0 d2 1\nq2 0 d2 1\n")
     assert load_dataset(name).split == "test"
     assert load_dataset(name, "dev").qrels["q1"] == {"d2": 1}
-    assert load_dataset(f"{name}/dev").split == "dev"  # the id says it
+    assert load_dataset(f"{name}/dev").split == "dev"  # from the id
     assert load_dataset(f"{name}/dev", "dev").name == f"{name}/dev"
 
 
@@ -114,11 +114,11 @@ def test_empty_corpus(register: Register) -> None:
 
 def test_repeated_documents_and_judgements_are_one_warning_each(register: Register) -> None:
     name = register(docs=DOCS + "d1\tAnother.\n", qrels=QRELS + "q1 1 d1 3\nq1 2 d1 1\n")
-    with pytest.warns(DataWarning) as said:
+    with pytest.warns(DataWarning) as caught:
         dataset = load_dataset(name)
     assert dataset.corpus["d1"].text == "Body one."
     assert dataset.qrels["q1"] == {"d1": 3}
-    messages = [str(warning.message) for warning in said]
+    messages = [str(warning.message) for warning in caught]
     assert len(messages) == 2
     assert "1 documents are there more than once; the first counts (first: 'd1')" in messages[0]
     assert "1 queries have documents that are judged differently" in messages[1]

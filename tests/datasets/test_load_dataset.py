@@ -1,4 +1,4 @@
-"""Which loader a name reaches, and what is said to a name that reaches none."""
+"""Which loader a name reaches, and the error for a name that reaches none."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_existing_folder_comes_before_every_name(
 
 
 def write_testset(folder: Path) -> Path:
-    """A test set without documents, and a folder with them beside it."""
+    """A test set without documents, and a folder with them next to it."""
     (folder / "docs").mkdir()
     (folder / "docs" / "cats.md").write_text("Cats sleep most of the day.", encoding="utf-8")
     cases = "cases:\n  - {id: q1, query: How long do cats sleep?, expected_chunks: [{doc_id: cats.md}]}\n"
@@ -49,7 +49,7 @@ def write_testset(folder: Path) -> Path:
     return folder / "my.yaml"
 
 
-def test_the_documents_of_a_test_set_are_named_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documents_of_a_test_set_are_named_separately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     testset = write_testset(tmp_path)
     assert load_dataset(testset).corpus == {}
     monkeypatch.chdir(tmp_path)
@@ -144,7 +144,7 @@ def test_loading_a_folder_needs_no_heavy_package(write_folder: WriteFolder) -> N
 
 
 def test_memory_grows_linearly_and_little(tmp_path: Path) -> None:
-    """300,000 short documents must fit beside chunks and index; here a tenth of them, as bytes per document."""
+    """300,000 short documents must fit together with chunks and index; here a tenth of them, as bytes per document."""
     import tracemalloc
 
     (tmp_path / "qrels").mkdir()

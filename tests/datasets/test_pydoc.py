@@ -98,7 +98,7 @@ def test_answerable_record_has_every_label(record: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("record", ANSWERABLE, ids=by_id)
-def test_facts_stand_in_the_reference_answer_and_in_the_evidence_but_not_in_the_question(
+def test_facts_are_in_the_reference_answer_and_in_the_evidence_but_not_in_the_question(
     record: dict[str, Any],
 ) -> None:
     """Quoting the evidence covers every fact; echoing the question covers none."""
@@ -142,7 +142,7 @@ def content_words(text: str) -> set[str]:
 
 
 def test_questions_do_not_repeat_the_wording_of_their_evidence() -> None:
-    """Share of a question's stemmed content words that stand anywhere in its quotes: 0.16 on average, 0.5 at most."""
+    """Fraction of a question's stemmed content words that occur in its quotes: 0.16 on average, 0.5 at most."""
     overlap = {}
     for record in ANSWERABLE:
         question = content_words(record["text"])
@@ -205,7 +205,7 @@ def test_corpus_is_this_pythons_topics(dataset: Dataset) -> None:
 
 
 def test_every_quote_is_located_on_this_python(dataset: Dataset) -> None:
-    """No warning (they are errors here), and each quote stands in the topic that the file names."""
+    """No warning (they are errors here), and each quote is in the topic that the file names."""
     for record, case in zip(RECORDS, dataset.cases, strict=True):
         texts = [
             (span.doc_id, squeezed(dataset.corpus[span.doc_id].full_text[span.start : span.end]))
@@ -240,7 +240,7 @@ def test_quote_counts_in_every_topic_that_repeats_it(dataset: Dataset) -> None:
     assert dataset.qrels[case.query_id] == {"with": 3, "compound": 3}
 
 
-def test_quote_counts_each_time_it_stands_in_one_topic(dataset: Dataset) -> None:
+def test_quote_counts_each_occurrence_in_one_topic(dataset: Dataset) -> None:
     topics = dict(own_topics)
     topics["with"] += "\n\n" + topics["with"]
     (case,) = [case for case in load_pydoc(topics=topics).cases if "four files at once" in case.text]
@@ -279,7 +279,7 @@ def test_unanswerable_question_is_not_answered_by_any_topic(record: dict[str, An
             assert word.casefold() not in text.casefold(), f"{doc_id} mentions {word!r}"
 
 
-def test_same_topics_same_fingerprint_in_whatever_order(dataset: Dataset) -> None:
+def test_same_topics_same_fingerprint_in_any_order(dataset: Dataset) -> None:
     backwards = dict(reversed(own_topics.items()))
     assert load_pydoc(topics=backwards).fingerprint == dataset.fingerprint == load_pydoc().fingerprint
 

@@ -95,7 +95,7 @@ def test_any_texts_and_ids_come_back(
     assert (again.corpus, again.cases, again.qrels) == (corpus, cases, qrels)
 
 
-def test_labels_that_beir_has_no_place_for_are_beside_it(tmp_path: Path) -> None:
+def test_labels_that_beir_has_no_place_for_are_in_separate_files(tmp_path: Path) -> None:
     cases = (
         Case("q1", "Which city?", required_keywords=("Paris",), gold_facts=(("a",), ("b",)), user_roles=("admin",)),
         Case("q2", "And?", gold_facts=(("x", "y"),), evidence=(Span("d1", 3, 13), Span("elsewhere", 0, 9))),
@@ -158,7 +158,7 @@ def test_a_folder_that_is_there_is_replaced_only_with_force(tmp_path: Path) -> N
 
 def test_force_replaces_no_foreign_folder_and_no_answer_of_a_person(tmp_path: Path) -> None:
     folder = save_dataset(dataset(QUESTION), tmp_path / "set")
-    save_dataset(dataset(QUESTION), folder, force=True)  # a generated answer is no obstacle
+    save_dataset(dataset(QUESTION), folder, force=True)  # a generated answer may be replaced
     answers = folder / "answers.jsonl"
     answers.write_text(answers.read_text(encoding="utf-8").replace('"Paris."', '"It is Paris."'), encoding="utf-8")
     with pytest.raises(DataError, match="1 answers that a person wrote or changed, first 'q1'"):
@@ -185,11 +185,11 @@ def test_force_replaces_no_foreign_folder_and_no_answer_of_a_person(tmp_path: Pa
         ({"note": "why not"}, False),
     ],
 )
-def test_what_a_person_touched_is_told_by_the_digest(change: dict[str, object], by_hand: bool) -> None:
+def test_edits_by_a_person_are_detected_by_the_digest(change: dict[str, object], by_hand: bool) -> None:
     assert is_by_hand({"_id": "q1", **generated("Paris."), **change}) is by_hand
 
 
-def test_a_line_without_any_answer_is_nobodys() -> None:
+def test_a_line_without_an_answer_has_no_author() -> None:
     assert not is_by_hand({"_id": "q1", "answerable": True})
     assert is_by_hand({"_id": "q1", "answers": ["Paris"]})
     assert is_by_hand({"_id": "q1", "answer": ""}), "a person may empty an answer on purpose"
@@ -252,5 +252,5 @@ def test_labels_never_go_to_another_dataset(tmp_path: Path) -> None:
     other = save_dataset(dataset(Case("q1", "Something else?")), tmp_path / "other")
     with pytest.raises(DataError, match="other questions"):
         labelled_folder(own, out=other)
-    with pytest.raises(DataError, match="is no folder"):
+    with pytest.raises(DataError, match="is not a folder"):
         labelled_folder("pydoc")

@@ -92,8 +92,8 @@ def test_from_the_command_line() -> None:
         ("my_measures", "names no attribute"),
         ("my_measures:none", "could not be loaded"),
         ("no_such_module:none", "could not be loaded"),
-        ("my_measures:number", "is no measure"),
-        ([5], "is no measure"),
+        ("my_measures:number", "is not a measure"),
+        ([5], "is not a measure"),
     ],
 )
 def test_what_is_not_a_measure_is_refused_before_any_request(given: Any, message: str) -> None:

@@ -133,7 +133,7 @@ def test_bad_options_are_refused(options: dict[str, object], message: str) -> No
 
 
 def test_a_run_of_documents_is_refused_with_the_way_out() -> None:
-    with pytest.raises(DataError, match=r"'tea' is no id among the 2 chunks given; .*Pass the chunk-level run"):
+    with pytest.raises(DataError, match=r"'tea' is not an id of the 2 chunks given; .*Pass the chunk-level run"):
         generate_answers(dataset("?"), {"q0": {"tea": 1.0}}, CHUNKS)
 
 

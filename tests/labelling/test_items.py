@@ -77,7 +77,7 @@ def test_random_questions_come_with_all_their_answers_by_turns_with_the_informat
 
 
 def test_every_question_is_drawn_equally_often() -> None:
-    """Whatever the judge says of it, and however many texts answer it."""
+    """For any judgement, and for any number of texts that answer it."""
     results = [result("a", texts("a", same=["q0", "q1"]), {"q0": 0.0}), result("b", texts("b", same=["q0", "q1"]))]
     drawn: Counter[str] = Counter()
     for seed in range(300):

@@ -109,7 +109,7 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path) -
     (cell,) = [cell for cell in cells if "rb.labelling.load_labels" in cell.source]
     kinds = [kind for output in cell.outputs for kind in output.get("data", {})]
     assert kinds.count("image/png") == 1
-    said = cell.outputs[0].data["text/markdown"]
-    assert re.search(r"judge and people agree with (alpha|kappa) -?\d", said)
-    assert "People would rate" in said
+    shown = cell.outputs[0].data["text/markdown"]
+    assert re.search(r"judge and people agree with (alpha|kappa) -?\d", shown)
+    assert "People would rate" in shown
     assert not re.search(r"\bnan\b|<NA>", "".join(str(output.get("data")) for output in cell.outputs))

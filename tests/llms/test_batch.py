@@ -67,7 +67,7 @@ def test_no_prompts_give_no_replies(echo: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompts", "options", "says"),
+    ("prompts", "options", "message"),
     [
         ("one text", {}, "write \\[prompt\\]"),
         (["a"], {"samples": [0, 1]}, "2 samples for 1 prompts"),
@@ -75,8 +75,10 @@ def test_no_prompts_give_no_replies(echo: Any) -> None:
         (["a"], {"max_tokens": 0}, "max_tokens is 0"),
     ],
 )
-def test_wrong_arguments_are_said_before_anything_is_sent(echo: Any, prompts: Any, options: Any, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_wrong_arguments_are_reported_before_anything_is_sent(
+    echo: Any, prompts: Any, options: Any, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
         generate_many(llms.load_llm("openai:m"), prompts, **options)
     assert echo.asked == []
 
@@ -119,7 +121,7 @@ def test_replies_that_came_before_a_failure_of_all_are_kept(echo: Any, wire: Any
     assert [reply.cached for reply in again] == [True, True, True, False, False, False]
 
 
-def test_when_the_server_says_wait_all_wait(echo: Any, wire: Any) -> None:
+def test_when_the_server_asks_to_wait_all_wait(echo: Any, wire: Any) -> None:
     answer, busy = echo.reply, wire.Answered(status=429, headers={"retry-after": "1"})
     times: list[float] = []
 
@@ -189,7 +191,7 @@ def test_a_reply_is_paid_once_also_by_another_object(echo: Any) -> None:
     [{"system": "t"}, {"system": None}, {"max_tokens": 99}, {"temperature": 0.1}, {"sample": 1}, {"schema": {}}],
     ids=lambda other: next(iter(other)),
 )
-def test_whatever_changes_the_reply_is_another_request(echo: Any, other: dict[str, Any]) -> None:
+def test_each_option_that_changes_the_reply_is_another_request(echo: Any, other: dict[str, Any]) -> None:
     llm = llms.load_llm("openai:m")
     llm.generate("a", system="s")
     assert not llm.generate("a", **{"system": "s", **other}).cached

@@ -94,6 +94,6 @@ def test_a_table_that_is_not_there_is_named(llm_environment: Any) -> None:
         llms.price_of("openai:m")
 
 
-def test_the_table_tells_when_it_was_checked(llm_environment: Any) -> None:
+def test_the_table_has_the_date_of_its_last_check(llm_environment: Any) -> None:
     table = tomllib.loads((Path(llms.__file__).parent / "prices.toml").read_text(encoding="utf-8"))
     assert datetime.date(2026, 1, 1) < table["checked"]

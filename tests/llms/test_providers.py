@@ -179,7 +179,7 @@ def test_each_provider_gets_the_schema_its_own_way(ask: Any) -> None:
         assert found == expected
 
 
-def test_openai_server_without_schemas_is_told_in_the_prompt_and_only_refuses_once(ask: Any, wire: Any) -> None:
+def test_openai_server_without_schemas_gets_the_schema_in_the_prompt_and_refuses_only_once(ask: Any, wire: Any) -> None:
     refusal = wire.Answered({"error": {"message": "'response_format.type' must be 'text'"}}, status=400)
     llm, server = ask("openai", refusal, wire.Answered(wire.openai('{"verdict": true}')))
     assert llm.generate("Hi?", schema=SCHEMA).text == '{"verdict": true}'
@@ -200,7 +200,9 @@ def test_anthropic_model_without_schemas_is_given_a_tool(ask: Any, wire: Any) ->
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
-def test_a_model_that_takes_no_temperature_is_asked_without_and_says_so(ask: Any, wire: Any, provider: str) -> None:
+def test_a_model_that_takes_no_temperature_is_asked_without_and_a_warning_reports_it(
+    ask: Any, wire: Any, provider: str
+) -> None:
     refusal = {"error": {"message": "`temperature` is deprecated for this model."}}
     llm, server = ask(provider, wire.Answered(refusal, status=400), wire.Answered(getattr(wire, provider)("Hello.")))
     with pytest.warns(DataWarning, match="takes no temperature"):
@@ -222,7 +224,7 @@ def test_a_model_that_wants_max_completion_tokens_gets_them(ask: Any, wire: Any)
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai"])
 @pytest.mark.parametrize(
-    ("status", "says"),
+    ("status", "expected"),
     [
         (400, "check its length, max_tokens and temperature"),
         (401, "set RAG_EVAL_{}_API_KEY or {}_API_KEY to a valid one"),
@@ -230,14 +232,14 @@ def test_a_model_that_wants_max_completion_tokens_gets_them(ask: Any, wire: Any)
         (404, "set RAG_EVAL_{}_MODEL"),
     ],
 )
-def test_what_cannot_succeed_is_asked_once_and_says_what_to_set(
-    ask: Any, wire: Any, provider: str, status: int, says: str
+def test_what_cannot_succeed_is_asked_once_and_the_error_names_what_to_set(
+    ask: Any, wire: Any, provider: str, status: int, expected: str
 ) -> None:
     llm, server = ask(provider, wire.Answered({"error": {"message": f"no: {KEY} is bad"}}, status=status))
     with pytest.raises(ModelError) as caught:
         llm.generate("Hi?")
     message = str(caught.value)
-    assert says.format(provider.upper(), provider.upper()) in message
+    assert expected.format(provider.upper(), provider.upper()) in message
     assert NAMES[provider] in message
     assert f"({status}: no: *** is bad)" in message
     assert len([asked for asked in server.asked if asked.method == "POST"]) == 1
@@ -272,7 +274,7 @@ def test_an_empty_account_is_not_waited_for(ask: Any, wire: Any, provider: str, 
 
 
 @every_provider
-def test_nobody_listening_is_one_clear_error(llm_environment: Any, provider: str) -> None:
+def test_a_missing_server_is_one_clear_error(llm_environment: Any, provider: str) -> None:
     llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", "http://127.0.0.1:9")
     llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_API_KEY", KEY)
     with pytest.raises(ModelError, match=rf"no server answers at http://127.0.0.1:9.*RAG_EVAL_{provider.upper()}_BASE"):
@@ -336,7 +338,7 @@ def test_a_cut_connection_is_tried_again(ask: Any, wire: Any, provider: str, cut
 
 @every_provider
 @pytest.mark.parametrize("body", [b"<html>Bad gateway</html>", b'{"half": ', b"[]", b'{"unexpected": 1}', b""])
-def test_a_body_that_is_no_reply_is_tried_again_then_told(ask: Any, wire: Any, provider: str, body: bytes) -> None:
+def test_a_body_that_is_not_a_reply_is_retried_then_reported(ask: Any, wire: Any, provider: str, body: bytes) -> None:
     llm, server = ask(provider, wire.Answered(body), wire.Answered(getattr(wire, provider)("Hello.")))
     assert llm.generate("Hi?").text == "Hello."
     assert len(server.asked) == 2
@@ -366,7 +368,7 @@ def test_a_server_that_drips_is_not_waited_for_longer_than_asked(ask: Any, wire:
 
 
 @pytest.mark.parametrize(
-    ("name", "environment", "says"),
+    ("name", "environment", "message"),
     [
         ("antropic:m", {}, "did you mean 'anthropic'"),
         ("anthropic", {}, "names no model; write anthropic:<model>"),
@@ -375,7 +377,7 @@ def test_a_server_that_drips_is_not_waited_for_longer_than_asked(ask: Any, wire:
         ("openai:m", {}, "set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY"),
         ("openai:m", {"OPENAI_API_KEY": "ké"}, "holds characters that no key has"),
         ("ollama:m", {"RAG_EVAL_OLLAMA_BASE_URL": "localhost:11434"}, "expected one such as http://localhost:8000"),
-        ("ollama:m", {"RAG_EVAL_OLLAMA_BASE_URL": "http://h:port"}, "RAG_EVAL_OLLAMA_BASE_URL is no address"),
+        ("ollama:m", {"RAG_EVAL_OLLAMA_BASE_URL": "http://h:port"}, "RAG_EVAL_OLLAMA_BASE_URL is not an address"),
         ("env", {"RAG_EVAL_PROVIDER": "openai"}, "no model of openai is named; set RAG_EVAL_OPENAI_MODEL"),
         ("env", {"RAG_EVAL_PROVIDER": "anthropic"}, "set RAG_EVAL_ANTHROPIC_API_KEY"),
         ("env", {"RAG_EVAL_PROVIDER": "olama"}, "RAG_EVAL_PROVIDER: .* did you mean 'ollama'"),
@@ -384,25 +386,25 @@ def test_a_server_that_drips_is_not_waited_for_longer_than_asked(ask: Any, wire:
         ("gguf:f", {"RAG_EVAL_GGUF_CONTEXT": "8k"}, "expected a number of tokens"),
         ("openai:mine", {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"}, "the price of openai:mine is unknown"),
         ("openai:mine", {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"}, '"openai:mine" = { input = 3.00'),
-        ("openai:mine", {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"}, "go on with --allow-unpriced"),
+        ("openai:mine", {"OPENAI_API_KEY": "k", "RAGBENCH_MAX_COST": "5"}, "continue with --allow-unpriced"),
         ("ollama:m", {"RAGBENCH_MAX_COST": "five"}, "expected US dollars"),
     ],
 )
-def test_what_is_missing_is_said_before_anything_is_sent(
-    llm_environment: Any, tmp_path: Any, name: str, environment: dict[str, str], says: str
+def test_what_is_missing_is_reported_before_anything_is_sent(
+    llm_environment: Any, tmp_path: Any, name: str, environment: dict[str, str], message: str
 ) -> None:
     for variable, value in environment.items():
         llm_environment.setenv(variable, value)
     if name == "gguf:f":
         name = f"gguf:{tmp_path / 'f'}"
         (tmp_path / "f").write_bytes(b"GGUF")
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=message):
         llms.check_llm(name)
 
 
-def test_a_file_that_is_no_gguf_is_refused(llm_environment: Any, tmp_path: Any) -> None:
+def test_a_file_that_is_not_gguf_is_refused(llm_environment: Any, tmp_path: Any) -> None:
     (tmp_path / "weights.gguf").write_bytes(b"PK\x03\x04")
-    with pytest.raises(ConfigError, match="this is no GGUF file"):
+    with pytest.raises(ConfigError, match="this is not a GGUF file"):
         llms.check_llm(f"gguf:{tmp_path / 'weights.gguf'}")
 
 
@@ -432,7 +434,7 @@ def test_a_retired_model_gives_its_successor_unless_another_server_may_have_it(l
     assert llms.load_llm("env").name == "anthropic:claude-3-5-sonnet-20241022"
 
 
-def test_an_unpriced_model_may_be_used_under_a_maximum_when_that_is_said(ask: Any, llm_environment: Any) -> None:
+def test_an_unpriced_model_may_be_used_under_a_maximum_when_allowed(ask: Any, llm_environment: Any) -> None:
     ask("openai")
     llm = llms.load_llm("openai:mine")
     llm_environment.setenv("RAGBENCH_MAX_COST", "0.01")
@@ -457,16 +459,16 @@ def test_a_local_server_needs_no_key(ask: Any, llm_environment: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"max_tokens": 0}, "max_tokens is 0"),
         ({"temperature": -1}, "temperature is -1"),
         ({"system": 3}, "must be texts"),
     ],
 )
-def test_parameters_are_checked_before_anything_is_sent(ask: Any, options: dict[str, Any], says: str) -> None:
+def test_parameters_are_checked_before_anything_is_sent(ask: Any, options: dict[str, Any], message: str) -> None:
     llm, server = ask("ollama")
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=message):
         llm.generate("Hi?", **options)
     assert server.asked == []
 
@@ -482,7 +484,7 @@ def test_half_a_surrogate_pair_is_sent_as_a_replacement_character(ask: Any) -> N
 
 
 def _echo_of_the_key(wire: Any, provider: str, asked: Any) -> Any:
-    """A server that says the key wherever it can: text, served model, list of models, a body that is none."""
+    """A server that repeats the key wherever it can: text, served model, list of models, a body that is none."""
     if asked.method == "GET":
         return wire.Answered({"data": [{"id": KEY}]})
     prompt = asked.body["messages"][-1]["content"]

@@ -124,7 +124,7 @@ def test_a_fact_is_stated_or_not(answer: str, fact: tuple[str, ...], stated: boo
     assert gold_fact_coverage(answer, [fact]) == float(stated)
 
 
-def test_coverage_is_a_share_of_facts() -> None:
+def test_coverage_is_a_fraction_of_facts() -> None:
     assert gold_fact_coverage("a cat and a dog", [("cat",), ("dog", "hound"), ("cow",), ("dog",)]) == 0.75
 
 

@@ -43,7 +43,7 @@ PASSAGES = (Passage("p", "In 1889."),)
         (Answer("q", "In 1889 [1].", **GOOD, flags=("no_context", "uncertain")), "no_results"),
         (Answer("q", "Nothing.", **GOOD, outcome="no_results", confidence=0.9), "no_results"),
         (Answer("q", "The documents do not say.", contexts=("d#0",)), "no_results"),
-        (Answer("q", "The documents do not say [1].", **GOOD, outcome="success"), "success"),  # as the system says
+        (Answer("q", "The documents do not say [1].", **GOOD, outcome="success"), "success"),  # as the system reports
         (Answer("q", "", contexts=("d#0",)), "no_results"),
         (Answer("q", "No.", flags=("guardrail_blocked",)), "blocked"),
         (Answer("q", "No.", flags=("guardrail_blocked", "no_context"), outcome="success"), "blocked"),

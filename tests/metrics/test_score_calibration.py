@@ -15,7 +15,7 @@ from ragbench.metrics.score_calibration import Calibration, calibrate_threshold
 def drawn(
     n: int, seed: int, *, center: float = 0.6, slope: float = 12.0, rate: float = 0.5
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and labels of which the best threshold is `center`, whatever the rate of positive ones."""
+    """Scores and labels of which the best threshold is `center`, for any rate of positive ones."""
     rng = np.random.default_rng(seed)
     spread = 0.15
     gap = slope * spread**2  # two normal distributions of equal spread give a logistic regression of this slope

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,13 @@ def test_labels_name_every_other_difference() -> None:
     table = results.configurations([SMALL, result("other", constant(1, 1, 1), k=10)]).set_index("name")
     assert table.loc["small", "label"] == "bm25, fixed 128, k 5"
     assert table.loc["other", "label"] == "bm25, fixed 128, k 10"
+
+
+def test_a_label_names_no_parameter_that_its_system_does_not_have() -> None:
+    own = result("service", constant(1, 1, 1))
+    service = replace(own, config={**own.config, "parameters": {"system": "service.toml", "seed": 0}})
+    table = results.configurations([SMALL, service]).set_index("name")
+    assert table.loc["service", "label"] == "service.toml"
 
 
 def test_leaderboard_ranks_by_equal_budget_and_shows_the_place_at_equal_k() -> None:

@@ -177,7 +177,7 @@ def test_wrong_numbers(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        ({"q0": {"d": 1.0}}, "query 'q0': 'd' is no id among the 4 chunks given; .* turned into documents"),
+        ({"q0": {"d": 1.0}}, "query 'q0': 'd' is not an id of the 4 chunks given; .* turned into documents"),
         ({"other": {"d#0": 1.0}}, "none of the run's 1 queries .*'other'.* is a question of 'demo'"),
         ({"q0": {"d#0": float("nan")}}, "nan"),
     ],

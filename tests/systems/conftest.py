@@ -27,7 +27,7 @@ K = 3
 
 @pytest.fixture(scope="session")
 def real_data() -> tuple[str, Dataset]:
-    """The name and some questions of a real collection: pubmedqa where it is beside the checkout, else the manual."""
+    """The name and some questions of a real collection: pubmedqa where it is next to the checkout, else the manual."""
     folder = Path(__file__).parents[3] / "shared" / "data" / "pubmedqa"
     name = str(folder) if folder.is_dir() else "pydoc"
     data: Dataset = rb.load_dataset(name)
@@ -36,7 +36,7 @@ def real_data() -> tuple[str, Dataset]:
 
 @pytest.fixture(scope="session")
 def reader() -> Callable[[], rb.llms.ScriptedLLM]:
-    """A model that answers with what stands in the middle of its prompt: another context is another answer."""
+    """A model that answers with the middle of its prompt: another context is another answer."""
 
     def answer(prompt: str) -> str:
         words = prompt.split()

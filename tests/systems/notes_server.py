@@ -53,8 +53,8 @@ async def die(query: str) -> str:
 
 @server.tool()
 async def garbage(query: str) -> str:
-    """Over stdio: a line that is no message, then the result."""
-    print("{this is no JSON-RPC", flush=True)
+    """Over stdio: a line that is not a message, then the result."""
+    print("{this is not JSON-RPC", flush=True)
     return query
 
 
@@ -116,7 +116,7 @@ def ask_the_client(query: str) -> Sample:
 
 @server.tool()
 async def resolved(query: str, reply: Annotated[CreateMessageResult, Resolve(ask_the_client)]) -> str:
-    """As the newest protocol does it: the call comes back with what it needs, and goes on when it has it."""
+    """As the newest protocol does it: the call comes back with what it needs, and continues when it has it."""
     return getattr(reply.content, "text", "")
 
 

@@ -1,4 +1,4 @@
-"""FunctionSystem: whatever a function does, one answer comes out."""
+"""FunctionSystem: any function gives exactly one answer."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def test_the_answer_of_a_retrieval_chain_is_its_result() -> None:
     assert (found.text, found.flags) == ("In 1881.", ())
 
 
-def test_an_abstention_is_told_by_its_wording() -> None:
+def test_an_abstention_is_detected_by_its_wording() -> None:
     assert FunctionSystem(lambda q: "The documents do not say that.").answer("q", "?").outcome == "no_results"
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"),
+    ("returned", "error"),
     [
         (None, "returned None; expected a text"),
         (7, "returned an int, 7"),
@@ -100,11 +100,11 @@ def test_an_abstention_is_told_by_its_wording() -> None:
         ({"answer": "Yes.", "outcome": "fine"}, "outcome is 'fine'"),
     ],
 )
-def test_what_is_no_answer_is_a_failed_one_that_says_why(returned: Any, said: str) -> None:
+def test_an_invalid_answer_is_a_failed_one_with_the_reason(returned: Any, error: str) -> None:
     answer = FunctionSystem(lambda q: returned, name="ours").answer("q1", "Why?")
     assert answer.outcome == "failed"
     assert answer.text == ""
-    assert said in (answer.error or "")
+    assert error in (answer.error or "")
 
 
 def test_exceptions_are_counted_and_do_not_end_the_run() -> None:
@@ -128,7 +128,7 @@ def test_ctrl_c_in_the_function_ends_the_run() -> None:
         ask(FunctionSystem(ours), DATA)
 
 
-def test_asynchronous_functions_share_one_loop_and_run_beside_each_other() -> None:
+def test_asynchronous_functions_share_one_loop_and_run_concurrently() -> None:
     loops = set()
     at_once = most = 0
 

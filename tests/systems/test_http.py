@@ -74,7 +74,7 @@ REPLY = {"output": {"answer": "In 1881.", "context": [{"ref": 7, "body": "Opened
 
 
 @pytest.mark.parametrize(
-    ("paths", "said"),
+    ("paths", "message"),
     [
         (
             {"contexts": "$.output.contexts"},
@@ -89,9 +89,9 @@ REPLY = {"output": {"answer": "In 1881.", "context": [{"ref": 7, "body": "Opened
         ({"input_tokens": "$.usage.input"}, r"input_tokens = '\$.usage.input' matches nothing in any of 12 replies"),
     ],
 )
-def test_a_path_that_matches_in_no_reply_is_an_error(serve: Any, paths: dict[str, Any], said: str) -> None:
+def test_a_path_that_matches_in_no_reply_is_an_error(serve: Any, paths: dict[str, Any], message: str) -> None:
     system = HttpSystem(serve(REPLY).url, reply={"answer": "$.output.answer", **paths}, **ASKED)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         ask(system, DATA, concurrency=1)
 
 
@@ -104,7 +104,7 @@ def test_a_path_that_matches_in_no_reply_is_an_error(serve: Any, paths: dict[str
         {"error": "$.error", "flags": "$.flags"},
     ],
 )
-def test_a_path_to_nothing_now_and_then_is_no_error(serve: Any, paths: dict[str, Any]) -> None:
+def test_a_path_that_sometimes_matches_nothing_is_not_an_error(serve: Any, paths: dict[str, Any]) -> None:
     server = serve(REPLY, {"output": {"answer": "Unknown."}}, {**REPLY, "none": [], "null": None})
     answers = ask(HttpSystem(server.url, reply={"answer": "$.output.answer", **paths}, **ASKED), DATA)
     assert not any(answer.failed for answer in answers)
@@ -189,26 +189,26 @@ def test_data_of_several_lines_is_one_event(serve: Any, wire: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "said"),
+    ("events", "error"),
     [
         ((), "the stream ended before any event came"),
         (("data: {half\n\n",), "an event of the stream is not JSON: {half"),
-        (("event: error\ndata: out of memory\n\n",), "the stream says: out of memory"),
+        (("event: error\ndata: out of memory\n\n",), "the stream reports: out of memory"),
         (({"noise": 1},), "none of 1 events has an answer"),
     ],
 )
-def test_a_stream_that_is_none_is_a_failed_answer(serve: Any, wire: Any, events: Any, said: str) -> None:
+def test_a_stream_that_is_none_is_a_failed_answer(serve: Any, wire: Any, events: Any, error: str) -> None:
     body, headers = stream(*events)
     answer = HttpSystem(serve(wire.Answered(body, headers=headers)).url, **ASKED).answer("q1", "?")
     assert answer.outcome == "failed"
-    assert said in (answer.error or "")
+    assert error in (answer.error or "")
 
 
 # --- servers that misbehave -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "said"),
+    ("body", "status", "error"),
     [
         (b"<html>proxy</html>", 200, "cannot be read: '<html>proxy</html>'"),
         (b"", 200, "cannot be read"),
@@ -220,12 +220,12 @@ def test_a_stream_that_is_none_is_a_failed_answer(serve: Any, wire: Any, events:
         ({"detail": "q missing"}, 422, "check body (422"),
     ],
 )
-def test_a_wrong_reply_is_a_failed_answer_that_says_why(
-    serve: Any, wire: Any, body: Any, status: int, said: str
+def test_a_wrong_reply_is_a_failed_answer_with_the_reason(
+    serve: Any, wire: Any, body: Any, status: int, error: str
 ) -> None:
     answer = HttpSystem(serve(wire.Answered(body, status=status)).url, tries=1, **ASKED).answer("q1", "?")
     assert answer.outcome == "failed"
-    assert said in (answer.error or "")
+    assert error in (answer.error or "")
 
 
 def test_a_path_that_finds_nothing_shows_what_there_is(serve: Any) -> None:
@@ -233,7 +233,7 @@ def test_a_path_that_finds_nothing_shows_what_there_is(serve: Any) -> None:
     assert "nothing at answer = '$.data.text'; it is {'data': {'txt': 'Yes.'}}" in (system.answer("q", "?").error or "")
 
 
-def test_a_busy_server_is_waited_for_as_long_as_it_says(serve: Any, wire: Any) -> None:
+def test_a_busy_server_is_waited_for_as_long_as_it_asks(serve: Any, wire: Any) -> None:
     server = serve(wire.Answered({}, status=429, headers={"retry-after": "0.3"}), {"answer": "Yes."})
     start = time.perf_counter()
     answer = HttpSystem(server.url, **ASKED).answer("q1", "?")
@@ -297,7 +297,7 @@ def test_a_server_that_dies_in_the_middle_costs_the_rest_no_waiting(loopback: An
     assert time.perf_counter() - start < 5
 
 
-def test_redirects_are_said_and_not_followed(serve: Any, wire: Any) -> None:
+def test_redirects_are_reported_and_not_followed(serve: Any, wire: Any) -> None:
     server = serve(wire.Answered({}, status=307, headers={"location": "http://elsewhere.invalid/"}))
     answer = HttpSystem(server.url, **ASKED).answer("q1", "?")
     assert "redirected to 'http://elsewhere.invalid/'" in (answer.error or "")
@@ -306,7 +306,7 @@ def test_redirects_are_said_and_not_followed(serve: Any, wire: Any) -> None:
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
-def test_concurrency_of_the_system_is_kept_whatever_ask_allows(serve: Any, wire: Any) -> None:
+def test_concurrency_of_the_system_is_kept_when_ask_allows_more(serve: Any, wire: Any) -> None:
     server = serve(wire.Answered({"answer": "Yes."}, delay_s=0.05))
     ask(HttpSystem(server.url, concurrency=2, **ASKED), DATA, concurrency=12)
     assert server.most_at_once == 2
@@ -368,7 +368,7 @@ def test_a_secret_written_into_a_template_is_refused_and_not_shown(options: dict
         assert secret not in str(caught.value)
 
 
-def test_ordinary_fields_of_a_request_are_no_secrets() -> None:
+def test_ordinary_fields_of_a_request_are_not_secrets() -> None:
     body = {
         "query": "{query}", "max_tokens": "512", "tokenizer": "minilm", "author": "Smith", "token_type": "word",
         "key": "title", "token": "{query_id}", "secret": "", "model": "gpt-4o-2024-08-06", "api_key": "{env:HOME}",
@@ -430,19 +430,19 @@ def test_a_file_describes_a_whole_system(serve: Any, tmp_path: Path, monkeypatch
     assert sorted(asked.body["messages"][0]["content"] for asked in server.asked) == sorted(DATA.queries.values())
 
 
-def test_all_mistakes_of_a_file_are_said_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "wrong.toml").write_text(
         '[http]\nurl = "localhost:8000"\nmethod = "FETCH"\ntries = 0\nheaders = {Cookie = "c"}\nretry = 3\n'
         '[http.reply]\nanswer = "$.[["\n'
     )
     with pytest.raises(ConfigError) as caught:
         load_system(tmp_path / "wrong.toml", DATA)
-    for said in ("url is 'localhost:8000'", "method is 'FETCH'", "tries is 0", "'Cookie' holds a secret", "$.[["):
-        assert said in str(caught.value)
+    for problem in ("url is 'localhost:8000'", "method is 'FETCH'", "tries is 0", "'Cookie' holds a secret", "$.[["):
+        assert problem in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"url": "http://me:pw@host/", **ASKED}, "an address holds no password"),
         ({"url": "ftp://host/", **ASKED}, "expected an address such as"),
@@ -452,14 +452,14 @@ def test_all_mistakes_of_a_file_are_said_at_once(tmp_path: Path) -> None:
         ({"url": "http://host/", "headers_env": {"X-Key": "sk 7f!"}, **ASKED}, "expected the name of a variable"),
     ],
 )
-def test_what_cannot_work_is_refused(options: dict[str, Any], said: str) -> None:
+def test_what_cannot_work_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         HttpSystem(**options)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "pw" not in str(caught.value)
 
 
-def test_a_closed_system_says_so(serve: Any) -> None:
+def test_a_closed_system_is_reported(serve: Any) -> None:
     with HttpSystem(serve({"answer": "Yes."}).url, **ASKED) as system:
         assert system.answer("q1", "?").text == "Yes."
     closed = Answer("q1", "", outcome="failed", error=f"{system.name} was closed", failure=FailureKind.ERROR)

@@ -1,4 +1,4 @@
-"""ingest: everything once, whatever interrupts it; and out again."""
+"""ingest: every document once despite any interruption; and removal."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_what_cannot_be_removed_stays_in_the_ledger(tmp_path: Path) -> None:
 
 
 class Dies(Store):
-    """Keeps what it is given, and sometimes dies before it says so."""
+    """Keeps what it is given, and sometimes fails before it reports so."""
 
     def __init__(self, at: int) -> None:
         super().__init__()
@@ -140,7 +140,7 @@ def test_a_target_that_dies_after_it_took_a_document_has_it_once(tmp_path: Path,
     assert len(documents_of(tmp_path / "l.jsonl")) == 20
 
 
-def test_where_nobody_can_know_nothing_is_sent(tmp_path: Path) -> None:
+def test_where_no_one_can_know_nothing_is_sent(tmp_path: Path) -> None:
     store = Dies(at=8)
     with pytest.raises(SystemsError, match="call `ingest` again"):
         ingest(DATA, Target("notes", store.add), tmp_path / "l.jsonl")
@@ -168,7 +168,7 @@ def test_a_target_that_goes_by_our_ids_is_simply_sent_it_again(tmp_path: Path) -
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_ctrl_c_waits_for_what_is_on_its_way_and_the_next_call_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_waits_for_what_is_on_its_way_and_the_next_call_continues(tmp_path: Path) -> None:
     store = Store()
 
     def slowly(documents: Sequence[Document]) -> list[int]:
@@ -289,7 +289,7 @@ def test_a_line_that_a_kill_cut_short_is_dropped(tmp_path: Path) -> None:
     assert store.held() == Counter(list(CORPUS))
 
 
-def test_a_file_that_is_no_ledger_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_ledger_is_refused(tmp_path: Path) -> None:
     from ragbench.errors import DataError
 
     (tmp_path / "l.jsonl").write_text('{"_id": "d1"}\n')
@@ -325,7 +325,7 @@ def test_who_refuses_everything_is_not_asked_a_thousand_times(tmp_path: Path) ->
     assert len(asked) == 10
 
 
-def test_a_server_that_is_not_there_is_said_at_once(tmp_path: Path) -> None:
+def test_a_server_that_is_not_there_is_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "notes.toml").write_text(
         SPEC.replace("URL", "http://127.0.0.1:9").replace('{query}"}', '{query}"}\ntries = 1')
     )
@@ -374,7 +374,7 @@ def test_the_targets_ids_lead_back_to_the_datasets(tmp_path: Path) -> None:
 # --- MCP --------------------------------------------------------------------------------------------------------------
 
 
-def test_one_of_several_is_told_by_our_id_in_the_path(loopback: Any, wire: Any, tmp_path: Path) -> None:
+def test_one_of_several_is_found_by_our_id_in_the_path(loopback: Any, wire: Any, tmp_path: Path) -> None:
     notes = [{"id": number, "category": f"ours {doc_id}"} for number, doc_id in enumerate(['d"1', "d'2", "d1"], 7)]
     server = loopback(lambda asked: wire.Answered({"results": notes}))
     spec = SPEC.replace("URL", server.url).replace(
@@ -425,7 +425,7 @@ def test_an_mcp_server_that_dies_in_the_middle_leaves_it_open(notes_command: lis
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('[http]\nurl = "http://h/"\nbody = "{query}"\n', r"has no table \[ingest\]"),
         ('[pipeline]\n[ingest]\nadd = {url = "http://h/"}\n', r"needs \[http\] or \[mcp\]"),
@@ -437,7 +437,7 @@ def test_an_mcp_server_that_dies_in_the_middle_leaves_it_open(notes_command: lis
         ('[mcp]\nserver = ["x"]\ntool = "t"\n[ingest]\nbatch_size = 0\n', "add.*field required.*batch_size is 0"),
     ],
 )
-def test_a_wrong_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "wrong.toml").write_text(text)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         load_target(tmp_path / "wrong.toml")

@@ -60,7 +60,7 @@ def test_a_line_that_was_cut_is_written_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "says"),
+    ("line", "message"),
     [
         ('{"query_id": "q0", "question": "question 0", "system": "other", "text": "a"}', "holds answers of 'other'"),
         (
@@ -71,8 +71,8 @@ def test_a_line_that_was_cut_is_written_over(tmp_path: Path) -> None:
         ("[1]", "is damaged"),
     ],
 )
-def test_a_file_of_something_else_is_refused(tmp_path: Path, line: str, says: str) -> None:
+def test_a_file_of_something_else_is_refused(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text(line + "\n")
-    with pytest.raises(ConfigError, match=says):
+    with pytest.raises(ConfigError, match=message):
         AnswerJournal(path, "mine").check(DATA.queries)

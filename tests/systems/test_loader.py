@@ -26,7 +26,7 @@ def test_a_retriever_is_a_pipeline_with_it(pydoc: Dataset) -> None:
     assert ask(load_system("bm25", pydoc), pydoc) == ask(Pipeline(pydoc), pydoc)
 
 
-def test_a_file_says_every_argument_of_the_pipeline(pydoc: Dataset, tmp_path: Path) -> None:
+def test_a_file_sets_every_argument_of_the_pipeline(pydoc: Dataset, tmp_path: Path) -> None:
     file = tmp_path / "ours.toml"
     file.write_text('[pipeline]\nname = "ours"\nretriever = "bm25"\nchunk_size = 100\nk = 2\n')
     system = load_system(file, pydoc)
@@ -42,7 +42,7 @@ def test_a_recorded_file(pydoc: Dataset, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[pipelin]\n", "unknown table 'pipelin'; did you mean 'pipeline'"),
         ("", "holds no table; expected exactly one of"),
@@ -52,10 +52,10 @@ def test_a_recorded_file(pydoc: Dataset, tmp_path: Path) -> None:
         ("[pipeline]\nretriever = 'bm52'\n", "did you mean 'bm25'"),
     ],
 )
-def test_a_wrong_file_is_refused_with_all_its_mistakes(pydoc: Dataset, tmp_path: Path, text: str, said: str) -> None:
+def test_a_wrong_file_is_refused_with_all_its_errors(pydoc: Dataset, tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         load_system(file, pydoc)
 
 
@@ -81,7 +81,7 @@ def test_the_example_of_a_notes_application_is_right(pydoc: Dataset, monkeypatch
     target.close()
 
 
-def test_what_its_server_replies_is_read_as_the_example_says() -> None:
+def test_what_its_server_replies_is_read_as_in_the_example() -> None:
     """A reply in the form of that server's documentation, and one where it could not ask a model."""
     paths = ReplyPaths.model_validate(read_tables(NOTES)["mcp"]["reply"])
     source = {"id": 7, "doc_type": "note", "title": "Rail", "excerpt": "It opened in 1881.", "score": 0.03}

@@ -102,12 +102,12 @@ def test_too_many_at_once_are_refused(once: Any) -> None:
     assert "sampling_refused" in answer.flags
 
 
-def test_a_model_that_fails_is_said_to_the_server_and_in_the_answer(once: Any) -> None:
+def test_a_model_that_fails_is_reported_to_the_server_and_in_the_answer(once: Any) -> None:
     answer = once("greedy", sampling=rb.llms.ScriptedLLM([]))
     assert "has 0 replies and was asked 1 times" in answer.error
 
 
-def test_without_a_model_the_server_is_told_so(once: Any) -> None:
+def test_without_a_model_the_server_gets_an_error(once: Any) -> None:
     assert once("greedy").outcome == "failed"
     assert once("greedy").flags == ()
 
@@ -124,7 +124,7 @@ def test_a_plain_text_is_the_answer(once: Any) -> None:
     assert once("echo", 'say "x"').text == 'You asked: say "x"'
 
 
-def test_what_is_no_answer_is_a_failed_one(once: Any) -> None:
+def test_an_invalid_answer_is_a_failed_one(once: Any) -> None:
     answer = once("odd")
     assert "answer is ['a', 'list']" in answer.error
     assert "confidence is 'very'" in answer.error
@@ -143,7 +143,7 @@ def test_an_answer_after_the_time_limit_has_failed_and_the_next_is_fine(notes_ur
         assert system.answer("q2", "quick").text == "quick"
 
 
-def test_calls_wait_beside_each_other(notes_url: str) -> None:
+def test_calls_wait_concurrently(notes_url: str) -> None:
     def slowly(prompt: str) -> str:
         time.sleep(0.5)
         return prompt
@@ -166,7 +166,7 @@ def test_a_server_that_dies_in_the_middle_is_started_again(notes_command: list[s
         answers = ask(system, data, concurrency=1)
     assert [answer.text for answer in answers] == ["one", "", "three"]
     assert "the connection ended" in (answers[1].error or "")
-    assert "it said: out of memory, leaving" in (answers[1].error or "")
+    assert "its last error line: out of memory, leaving" in (answers[1].error or "")
 
 
 def test_a_line_of_garbage_on_the_wire_does_not_lose_the_answer(
@@ -176,14 +176,14 @@ def test_a_line_of_garbage_on_the_wire_does_not_lose_the_answer(
         assert system.answer("q1", "why?").text == "why?"
 
 
-def test_what_is_no_server_says_what_it_said() -> None:
+def test_the_error_of_a_failed_server_has_its_last_error_line() -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no index found: run notes init')"]
     with McpSystem(command, tool="echo", start_timeout_s=20) as system:
         start = time.perf_counter()
         errors = {answer.error for answer in (system.answer(str(i), "?") for i in range(20))}
         assert time.perf_counter() - start < 10  # it is not started again for each question
         assert len(errors) == 1
-        assert "it said: no index found: run notes init" in (errors.pop() or "")
+        assert "its last error line: no index found: run notes init" in (errors.pop() or "")
         with pytest.raises(ConfigError, match="no index found"):
             system.tools()
 
@@ -261,7 +261,7 @@ def test_a_file_describes_a_whole_system(notes_url: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"server": "", "tool": "t"}, "expected a command"),
         ({"server": ["x"], "tool": ""}, "tool is ''"),
@@ -274,8 +274,8 @@ def test_a_file_describes_a_whole_system(notes_url: str, tmp_path: Path) -> None
         ),
     ],
 )
-def test_what_cannot_work_is_refused(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_what_cannot_work_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         McpSystem(**options)
 
 

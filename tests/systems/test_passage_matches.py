@@ -50,7 +50,7 @@ def place(passage: Passage) -> tuple[str, str]:
         (Passage("9", "opened in 1881 and carried coal. It was"), "rail", "white space"),
         (Passage("9", "ilway was planned in 1879 by a counc"), "rail", "exact"),
         (Passage("9", "**Railway** It was rebuilt after the flood of 1907, with longer bridges"), "rail", "fuzzy"),
-        (Passage("9", "Nothing of this stands anywhere in those documents at all, not one bit."), "", "unmatched"),
+        (Passage("9", "Nothing of this is anywhere in those documents at all, not one bit."), "", "unmatched"),
         (Passage("9", "rebuilt after a flood"), "", "unmatched"),
         (Passage("9", ""), "", "unmatched"),
     ],
@@ -137,7 +137,7 @@ def test_chunks_are_spans_of_their_documents() -> None:
     assert matched.chunks[0].text == "opened in 1881  and carried coal.\n\nIt was"
 
 
-def test_a_passage_that_nobody_knows_keeps_its_rank_and_counts_as_wrong() -> None:
+def test_an_unknown_passage_keeps_its_rank_and_counts_as_wrong() -> None:
     passages = [Passage("x", "unknown"), Passage("rail", ""), Passage("mill", "")]
     run = match_passages([answer(*passages)], DATA).run
     assert run == {"q1": {"unmatched:x": 1.0, "rail": 0.5, "mill": 0.333333}}
@@ -190,7 +190,7 @@ def test_a_threshold_out_of_range_is_refused() -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_whatever_piece_of_a_document_comes_back_is_found_in_it(data: st.DataObject) -> None:
+def test_any_piece_of_a_document_is_found_in_it(data: st.DataObject) -> None:
     full = CORPUS["rail"].full_text
     start = data.draw(st.integers(0, len(full) - 30))
     piece = full[start : data.draw(st.integers(start + 30, len(full)))]

@@ -81,6 +81,6 @@ def test_what_cannot_work_is_refused_before_anything_is_indexed(pydoc: Dataset) 
         Pipeline(pydoc, llm="olama:x")
 
 
-def test_its_name_says_what_it_is_made_of(pydoc: Dataset) -> None:
+def test_its_name_lists_its_parts(pydoc: Dataset) -> None:
     assert Pipeline(pydoc, "bm25", llm=scripted(), name="").name == "bm25, recursive 256, scripted:test"
     assert Pipeline(pydoc, name="ours").name == "ours"

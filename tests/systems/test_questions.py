@@ -18,7 +18,7 @@ from ragbench.types import Answer, Case, Dataset
 DATA = Dataset("demo", "test", {}, [Case(f"q{i}", str(i)) for i in range(12)], {})
 
 
-def test_answers_stand_in_the_order_of_the_cases_whoever_is_first() -> None:
+def test_answers_are_in_the_order_of_the_cases() -> None:
     def slow_at_first(question: str) -> str:
         time.sleep(0.03 if int(question) < 4 else 0)
         return question
@@ -74,12 +74,12 @@ class Odd:
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"), [(None, "odd returned None"), (RuntimeError("down"), "RuntimeError: down")]
+    ("returned", "error"), [(None, "odd returned None"), (RuntimeError("down"), "RuntimeError: down")]
 )
-def test_a_system_that_breaks_its_promise_gives_failed_answers(returned: Any, said: str) -> None:
-    with pytest.warns(DataWarning, match=said):
+def test_a_system_that_breaks_its_promise_gives_failed_answers(returned: Any, error: str) -> None:
+    with pytest.warns(DataWarning, match=error):
         answers = ask(Odd(returned), DATA)
-    assert all(answer.outcome == "failed" and said in (answer.error or "") for answer in answers)
+    assert all(answer.outcome == "failed" and error in (answer.error or "") for answer in answers)
 
 
 def test_an_answer_to_another_question_is_put_right() -> None:
@@ -87,7 +87,7 @@ def test_an_answer_to_another_question_is_put_right() -> None:
     assert [answer.query_id for answer in answers] == list(DATA.queries)
 
 
-def test_no_questions_are_no_answers() -> None:
+def test_no_questions_give_no_answers() -> None:
     assert ask(Odd(None), Dataset("none", "test", {}, [], {})) == []
 
 
@@ -96,7 +96,7 @@ def test_wrong_arguments_are_refused() -> None:
         ask(Odd(None), DATA, concurrency=0)
     with pytest.raises(ConfigError, match="timeout_s -1"):
         ask(Odd(None), DATA, timeout_s=-1)
-    with pytest.raises(ConfigError, match="is no system"):
+    with pytest.raises(ConfigError, match="is not a system"):
         ask("bm25", DATA)  # type: ignore[arg-type]
 
 

@@ -66,7 +66,7 @@ def test_the_answers_of_a_result_folder_come_back_as_they_were(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "message"),
     [
         ({"answer": "1881"}, "line 2: which question?"),
         ({"query_id": "q1", "answer": "again"}, "line 2: a second answer to 'q1'"),
@@ -74,8 +74,8 @@ def test_the_answers_of_a_result_folder_come_back_as_they_were(tmp_path: Path) -
         ({"query_id": "q2", "contexts": [{"score": "x"}]}, "contexts.0.score is 'x'"),
     ],
 )
-def test_a_bad_line_is_named(tmp_path: Path, record: object, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_a_bad_line_is_named(tmp_path: Path, record: object, message: str) -> None:
+    with pytest.raises(DataError, match=message):
         RecordedSystem(written(tmp_path, {"query_id": "q1", "answer": "1881"}, record))
 
 
@@ -90,7 +90,7 @@ def test_a_dead_system_can_be_recorded_too(tmp_path: Path) -> None:
     )
     assert [answer.error for answer in ask(RecordedSystem(log), DATA)] == [
         "timeout",
-        "the system says that it failed, and not why",
+        "the system reports a failure without a reason",
     ]
 
 

@@ -24,7 +24,7 @@ EXTRACTED = {**PATHS, "answer": "$.reply.text", "citations": "$.cites", "confide
 
 
 def comparable(answers: Sequence[Answer]) -> list[Answer]:
-    """What was said, without how long it took and without the texts that a pipeline keeps in its chunks."""
+    """The answers, without how long it took and without the texts that a pipeline keeps in its chunks."""
     return [replace(answer, latency_ms={}, passages=(), usage=None) for answer in answers]
 
 

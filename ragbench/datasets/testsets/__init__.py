@@ -129,7 +129,7 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
 
 
 def form_of(path: str | Path) -> str:
-    """Which of the `FORMS` the test set at a place has. Of a JSON file the content says which of the two.
+    """Which of the `FORMS` the test set at a place has. For a JSON file the content decides which of the two.
 
     Raises:
         DataError: nothing is there, or no test set.
@@ -145,7 +145,7 @@ def form_of(path: str | Path) -> str:
         raise DataError(f"there is no file or folder {str(place)!r}; expected {_EXPECTED}")
     form = SUFFIXES.get(place.suffix.lower())
     if form is None or place.name in ("corpus.jsonl", "queries.jsonl"):
-        raise DataError(f"{place} is no test set by its name; expected {_EXPECTED}")
+        raise DataError(f"{place} is not the name of a test set; expected {_EXPECTED}")
     if form == "json":
         from ragbench.datasets.testsets.json_forms import json_form
         from ragbench.datasets.testsets.parser import decoded, parse_json, read_bytes
@@ -162,11 +162,11 @@ def suffix_form(path: str | Path, source_form: str = "") -> str:
     ('yaml', 'json', 'json-cases')
 
     Raises:
-        ConfigError: the name says nothing.
+        ConfigError: the name matches no form.
     """
     form = SUFFIXES.get(Path(path).suffix.lower(), "")
     if not form:
-        raise ConfigError(f"{str(path)!r} says no form; name one: --to {', '.join(FORMS)}")
+        raise ConfigError(f"{str(path)!r} is the name of no form; name one: --to {', '.join(FORMS)}")
     return source_form if form == "json" and source_form == "json-cases" else form
 
 
@@ -232,7 +232,7 @@ def _texts(dataset: Dataset, form: str, name: str) -> dict[str, str]:
         return {name: json_forms.json_text(dataset.name, own, records)}
     except (TypeError, ValueError) as exc:
         raise DataError(f"{dataset.name} holds metadata that cannot be written as plain data: {exc}") from exc
-    except Exception as exc:  # yaml's own error, which is no ValueError
+    except Exception as exc:  # yaml's own error is not a ValueError
         if type(exc).__name__ != "RepresenterError":
             raise
         raise DataError(f"{dataset.name} holds metadata that cannot be written as YAML: {exc}") from exc
@@ -247,7 +247,7 @@ def _check_place(target: Path, form: str, force: bool) -> None:
     if form == "perspectives" and target.is_dir():
         inside = sorted(path.name for path in target.iterdir())
         if foreign := [name for name in inside if name not in (*PERSPECTIVE_FILES, "corpus.jsonl")]:
-            raise DataError(f"{target} holds {foreign[0]!r}, which is no part of a test set: it is not replaced")
+            raise DataError(f"{target} holds {foreign[0]!r}, which is not part of a test set: it is not replaced")
         there = bool(inside)
     elif target.is_dir() or (there and form == "perspectives"):
         kind = "folder" if target.is_dir() else "file"

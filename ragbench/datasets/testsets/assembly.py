@@ -1,4 +1,4 @@
-"""From what a file says to a Dataset: evidence is placed in the documents, flaws become warnings."""
+"""Builds a Dataset from the content of a file: evidence is placed in the documents, flaws become warnings."""
 
 from __future__ import annotations
 

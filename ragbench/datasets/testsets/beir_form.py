@@ -160,7 +160,7 @@ def _qrels_problems(path: Path) -> list[Problem]:
 def _as_problems(read: Callable[[], object], file: str) -> list[Problem]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # flaws that are no problems are said when the set is loaded
+            warnings.simplefilter("ignore")  # flaws that are not problems are reported when the set is loaded
             read()
     except DataError as exc:
         return [Problem(0, "", str(exc), "", file)]

@@ -190,7 +190,7 @@ def _check_change(
 
 def _load(place: Path, corpus: Mapping[str, Document] | None = None) -> Dataset:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # flaws of the other cases were said when the set was loaded
+        warnings.simplefilter("ignore", DataWarning)  # flaws of the other cases were reported when the set was loaded
         return load_testset(place, corpus=corpus)
 
 

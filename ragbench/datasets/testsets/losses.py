@@ -1,4 +1,4 @@
-"""What a form cannot hold: said before anything is written."""
+"""What a form cannot hold, reported before anything is written."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def decoded(raw: bytes, file: str, first_line: int = 1) -> str | Problem:
 
 
 def json_records(raw: bytes, file: str) -> Iterator[tuple[int, Parsed]]:
-    """The number and the content of each line that is not blank; what is no object is a problem of its line."""
+    """The number and the content of each line that is not blank; anything but an object is a problem of its line."""
     for number, line in enumerate(raw.split(b"\n"), start=1):
         if not line.strip():
             continue

@@ -1,4 +1,4 @@
-"""ragbench's own form: everything about a test set in one JSONL file. What a line is, its id says::
+"""ragbench's own form: everything about a test set in one JSONL file. The kind of a line follows from its id::
 
     {"testset": "handbook", "split": "test", "corpus": "docs"}                 at most one, anywhere
     {"query_id": "q1", "text": "...", "relevant": {"setup_guide": 2}, ...}     a case: every label of `Case`
@@ -61,7 +61,7 @@ class EvidenceItem(BaseModel):
 
 
 class Labels(BaseModel):
-    """All that a case may hold besides its id and its question: the same fields in this form and in YAML."""
+    """The fields of a case in addition to its id and its question: the same fields in this form and in YAML."""
 
     model_config = STRICT
     category: str = ""

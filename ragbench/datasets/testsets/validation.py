@@ -37,7 +37,7 @@ _EXPECTED = {
 
 
 class Entry(NamedTuple):
-    """A case of a file with its relevant documents, and the texts that its evidence should be (None: not said)."""
+    """A case of a file with its relevant documents, and the texts that its evidence should be (None: not given)."""
 
     case: Case
     relevant: dict[str, int]
@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Reading:
-    """All that a file or a folder says, and what is wrong with it."""
+    """The content of a file or a folder, and what is wrong with it."""
 
     name: str = ""
     split: str = "test"

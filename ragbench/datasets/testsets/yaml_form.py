@@ -177,7 +177,7 @@ def dumped(value: Any) -> str:
 
 
 def _numbers(head: Mapping[str, Any], name: str, parsed: Parsed, reading: Reading, file: str) -> range:
-    """The numbers of the items of a list of the head; that it is no list is a problem."""
+    """The numbers of the items of a list of the head; anything but a list is a problem."""
     items = head.get(name)
     if items is not None and not isinstance(items, list):
         reading.problems.append(Problem(parsed.line((name,)), name, shown(items, 60), "a list", file))

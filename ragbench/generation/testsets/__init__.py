@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from ragbench.generation.testsets.drafts import Draft, generate_drafts
+from ragbench.generation.testsets.known_items import KNOWN_ITEM, draft_known_items
 from ragbench.generation.testsets.output import STATES, as_dataset, drafts_table, identity, save_testset
 from ragbench.generation.testsets.sampling import SAMPLINGS, sample_chunks, spread
 
 __all__ = [
+    "KNOWN_ITEM",
     "SAMPLINGS",
     "STATES",
     "Draft",
     "as_dataset",
+    "draft_known_items",
     "drafts_table",
     "generate_drafts",
     "identity",

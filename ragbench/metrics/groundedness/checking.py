@@ -38,7 +38,7 @@ def check_claims(
     """Each claim of the answer (see `claims`) compared with the contexts.
 
     An assertion is supported with a support of `threshold` at least and no fabricated number, an inference with
-    LENIENT (0.6) times that at least, whatever its numbers; a general claim is not checked. The default, STRICT (0.5),
+    LENIENT (0.6) times that at least, with any numbers; a general claim is not checked. The default, STRICT (0.5),
     is uncalibrated: what it means differs by the kind of text.
 
     >>> tower = ["The tower opened on 31 March 1889. It may be closed in strong wind."]
@@ -72,7 +72,7 @@ def states(answer: str, claim: str, *, model: str = "minilm") -> bool:
     """Whether an answer states a claim: the answer, taken as the only context, supports it (STRICT, 0.5,
     which is uncalibrated).
 
-    A claim that is in the answer word for word is stated whatever else, and one with a number that the answer does
+    A claim that is in the answer word for word is always stated, and one with a number that the answer does
     not hold never is. "X is not safe" does not state "X is safe", nor the other way round.
 
     >>> states("Under load the bridge is not safe.", "The bridge is safe."), states("It is safe now.", "It is safe")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from ragbench.metrics.groundedness.words import words
 
-# Code is no place for citations: `items[0]` and `[1, 2]` are Python there.
+# Code holds no citations: `items[0]` and `[1, 2]` are Python there.
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _CITATION = re.compile(
     r"[\[【]\s*(?:(?:documents?|docs?|sources?|passages?)\s*\.?\s*)?"
@@ -81,7 +81,7 @@ def citation_form(cited: Sequence[str], contexts: Sequence[str]) -> float:
 def cites_content(claim: str, cited: str) -> bool:
     """Whether the text that a claim cites contains the claim's words: the second stage of validity.
 
-    At least half of them by weight (see `words`: rarer words weigh more), compared by their stems. It says that the
+    At least half of them by weight (see `words`: rarer words weigh more), compared by their stems. It shows that the
     citation is about the same thing, not that the claim is true: for that see `claim_support` of the cited text.
 
     >>> cites_content("The tower opened in 1889 [1].", "In 1889 the gates of the tower were opened.")
@@ -89,10 +89,10 @@ def cites_content(claim: str, cited: str) -> bool:
     >>> cites_content("The tower opened in 1889 [1].", "Paris is the capital of France.")
     False
     """
-    said = words(without_citations(claim))
-    total = sum(word.weight for word in said)
+    claim_words = words(without_citations(claim))
+    total = sum(word.weight for word in claim_words)
     stems = {word.stem for word in words(cited)}
-    return total > 0 and sum(word.weight for word in said if word.stem in stems) >= CONTENT_SHARE * total
+    return total > 0 and sum(word.weight for word in claim_words if word.stem in stems) >= CONTENT_SHARE * total
 
 
 def _named(inside: str, contexts: Sequence[str]) -> list[str]:

@@ -64,7 +64,7 @@ def claims(answer: str) -> list[Claim]:
     itself. The marks of citations behind a full stop belong to the claim before them. No claims are questions,
     headings, code blocks, and fillers such as "Good question!".
 
-    The kind goes by the wording: "inference" where it concludes or supposes ("therefore", "suggests", "might"),
+    The kind follows from the wording: "inference" where it concludes or supposes ("therefore", "suggests", "might"),
     "general" where it speaks of nothing in particular ("it is important to ...", "please ...") and names neither a
     number nor a name, else "assertion".
 

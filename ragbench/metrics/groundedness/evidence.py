@@ -82,28 +82,28 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     - neighbours: the fraction of adjacent pairs of words that are adjacent on the page;
       word_pairs: of telling words that follow each other, the fraction with both in one sentence;
     - names_in_window, names_on_page: (names there + 1) / (names + 1). numbers: see `numeric_support`;
-    - not_denied, not_opposed: 0 where the best window denies what the sentence says or the reverse, or has a word that
-      excludes one of its words; else 1;
-    - ngrams: the mean of the plain shares of words, pairs and triples of words that the page has;
-    - copied: the mean over the words of the length, up to 6, of the longest row of words around it that stands in a
+    - not_denied, not_opposed: 0 where the best window denies the sentence or the reverse, or has a word that excludes
+      one of its words; else 1;
+    - ngrams: the mean of the plain fractions of words, pairs and triples of words that the page has;
+    - copied: the mean over the words of the length, up to 6, of the longest row of words around it that is in a
       sentence of the page word for word, divided by 6 or the length of a shorter sentence;
     - no_novel_row: 1 - the longest row of words that the best window does not have, by weight.
 
     Vectors are later compared with the sentences of the best window, three that hold the rarest words, and up to two
     that hold what is still missing: a page of 10,000 words costs as many as one of 500.
     """
-    said = words(sentence)
-    weight = np.array([word.weight for word in said])
-    hits = np.zeros((len(said), len(page.sentences)), dtype=bool)
-    for row, stem in enumerate([page.find(word.stem) for word in said]):
+    own_words = words(sentence)
+    weight = np.array([word.weight for word in own_words])
+    hits = np.zeros((len(own_words), len(page.sentences)), dtype=bool)
+    for row, stem in enumerate([page.find(word.stem) for word in own_words]):
         if stem is not None:
             hits[row, page.places[stem]] = True
     window, share = _best_window(page, weight, hits)
     lexical = {
         "words_in_window": share,
         "words_on_page": float(weight[hits.any(axis=1)].sum() / weight.sum()),
-        **_lexical(sentence, said, page, hits, window),
-        **_copying([word.stem for word in said], weight, page, hits, window),
+        **_lexical(sentence, own_words, page, hits, window),
+        **_copying([word.stem for word in own_words], weight, page, hits, window),
     }
     return Reading(
         sentence,
@@ -150,23 +150,23 @@ def _looked_at(weight: Floats, hits: npt.NDArray[np.bool_], window: range) -> li
 
 
 def _lexical(
-    sentence: str, said: Sequence[Word], page: Page, hits: npt.NDArray[np.bool_], window: range
+    sentence: str, own_words: Sequence[Word], page: Page, hits: npt.NDArray[np.bool_], window: range
 ) -> dict[str, float]:
     anywhere = [bool(row.any()) for row in hits]
     near = [bool(row.any()) for row in hits[:, list(window)]]
-    side_by_side = [(a.stem, b.stem) in page.pairs for a, b in itertools.pairwise(said)]
-    heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(said)]
-    weight = np.array([word.weight for word in said])
+    side_by_side = [(a.stem, b.stem) in page.pairs for a, b in itertools.pairwise(own_words)]
+    heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(own_words)]
+    weight = np.array([word.weight for word in own_words])
     words_on_page = float(np.dot(weight, anywhere) / weight.sum())
-    telling = [i for i, word in enumerate(said) if word.weight > _TELLING]
+    telling = [i for i, word in enumerate(own_words) if word.weight > _TELLING]
     together = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
-    names = [i for i, word in enumerate(said) if word.name]
+    names = [i for i, word in enumerate(own_words) if word.name]
     held = numeric_support(sentence, [other.text for other in page.sentences])
     text = " ".join(page.sentences[i].text for i in window)
-    own = denied(sentence, said)
+    own = denied(sentence, own_words)
     there: frozenset[str] = frozenset().union(*(page.sentences[i].stems for i in window))
     theirs: frozenset[str] = frozenset().union(*(page.sentences[i].denied for i in window))
-    differs = bool((own & there) - theirs) or bool(theirs & ({word.stem for word in said} - own))
+    differs = bool((own & there) - theirs) or bool(theirs & ({word.stem for word in own_words} - own))
     return {
         "neighbours": float(np.dot(side_by_side, heavier) / sum(heavier)) if heavier else words_on_page,
         "word_pairs": float(np.mean(together)) if together else words_on_page,

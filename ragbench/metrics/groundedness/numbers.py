@@ -170,17 +170,17 @@ def _numbers(text: str) -> tuple[Number, ...]:
     if _INLINE.findall(bare)[:2] == ["1", "2"]:
         bare = _blank(_INLINE, bare)
     plain = in_digits(bare)
-    said = set(_LETTERS.findall(plain.text.lower()))
+    letters = set(_LETTERS.findall(plain.text.lower()))
     found: list[Number] = []
     if _DIGIT.search(plain.text):
-        found = _with_digits(plain, said, text)
-    elif said & _NAMED_TIMES:
+        found = _with_digits(plain, letters, text)
+    elif letters & _NAMED_TIMES:
         found = [number for match in _CLOCK.finditer(plain.text) for number in _times(match, plain)]
-    if said & _COUNT_OF.keys():
+    if letters & _COUNT_OF.keys():
         for match in _COUNTING.finditer(plain.text):
             value = float(_COUNT_OF[match.group().lower()])
             found.append(_placed(match, plain, value, bare=value, checked=False))
-    if said & _LONG_UNITS:
+    if letters & _LONG_UNITS:
         for match in _LONE_UNIT.finditer(plain.text):
             kind, factor = _MEASURE_OF[match["unit"].lower()]
             found.append(_placed(match, plain, factor, kind, bare=1.0, checked=False))
@@ -190,14 +190,14 @@ def _numbers(text: str) -> tuple[Number, ...]:
     return tuple(sorted(found, key=lambda number: (number.start, number.date)))
 
 
-def _with_digits(plain: Digits, said: set[str], text: str) -> list[Number]:
+def _with_digits(plain: Digits, letters: set[str], text: str) -> list[Number]:
     """Dates, times and amounts of a text that has digits."""
     found: list[Number] = []
     line = plain.text
     for match in _DATE.finditer(line):
         found += [_placed(match, plain, 0.0, "date", date=date) for date in _dates(match.groupdict())]
     line = _blank(_DATE, line) if found else line
-    if ":" in line or said & _TIMES:
+    if ":" in line or letters & _TIMES:
         for match in _CLOCK.finditer(line):
             found += _times(match, plain)
         line = _blank(_CLOCK, line)
@@ -215,7 +215,7 @@ def _with_digits(plain: Digits, said: set[str], text: str) -> list[Number]:
 def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
     """The numbers and dates of the answer that none of the contexts holds, in their order.
 
-    A number is held by one of equal value and a unit of the same kind, whatever the notation ("25 %" is "twenty-five
+    A number is held by one of equal value and a unit of the same kind, in any notation ("25 %" is "twenty-five
     percent", "a quarter", "0.25" and "1 in 4"; "1.5 km" is "1,500 m"); a unit that one of both leaves out is not a
     difference, but per cent is, except between a fraction and a number below 1. A percentage holds the fraction that it
     is rounded from ("33 %", "a third"). After a word such as "about" 5 % more or less will do; after "over" or "at
@@ -260,38 +260,38 @@ def _known(contexts: tuple[str, ...]) -> tuple[Number, ...]:
     return tuple({(n.value, n.kind, n.date, n.bare, n.years): n for n in found}.values())
 
 
-def _held(said: Number, known: Sequence[Number]) -> bool:
-    if not said.checked or any(_holds(other, said) for other in known):
+def _held(claimed: Number, known: Sequence[Number]) -> bool:
+    if not claimed.checked or any(_holds(other, claimed) for other in known):
         return True
-    return bool(said.parts) and all(_held(part, known) for part in said.parts)
+    return bool(claimed.parts) and all(_held(part, known) for part in claimed.parts)
 
 
-def _holds(known: Number, said: Number) -> bool:
-    if said.years[1] and _within(known, *said.years):
+def _holds(known: Number, claimed: Number) -> bool:
+    if claimed.years[1] and _within(known, *claimed.years):
         return True
-    if said.kind == "date":
+    if claimed.kind == "date":
         if known.kind == "date":
-            return all(a in (0, b) for a, b in zip(said.date, known.date, strict=True))
-        return said.date[1:] == (0, 0) and known.value == said.date[0]
+            return all(a in (0, b) for a, b in zip(claimed.date, known.date, strict=True))
+        return claimed.date[1:] == (0, 0) and known.value == claimed.date[0]
     if known.kind == "date":
-        return said.kind == "" and said.value != 0 and said.value in (known.date[0], known.date[2])
-    if known.kind != said.kind:
-        if {known.kind, said.kind} == {"share", ""}:
-            return _same_fraction(known, said)
-        if {"share", "clock"} & {known.kind, said.kind} or (known.kind and said.kind):
+        return claimed.kind == "" and claimed.value != 0 and claimed.value in (known.date[0], known.date[2])
+    if known.kind != claimed.kind:
+        if {known.kind, claimed.kind} == {"share", ""}:
+            return _same_fraction(known, claimed)
+        if {"share", "clock"} & {known.kind, claimed.kind} or (known.kind and claimed.kind):
             return False
-    elif said.kind == "hour":  # 3 am is not 3 pm
+    elif claimed.kind == "hour":  # 3 am is not 3 pm
         return False
-    elif said.kind == "share" and _same_fraction(known, said):
+    elif claimed.kind == "share" and _same_fraction(known, claimed):
         return True
-    there, here = (known.value, said.value) if known.kind == said.kind else (known.bare, said.bare)
+    there, here = (known.value, claimed.value) if known.kind == claimed.kind else (known.bare, claimed.bare)
     if abs(there - here) <= 1e-9 * max(abs(there), abs(here)):
         return True
-    if not said.hedge:
+    if not claimed.hedge:
         return False
-    if said.hedge in _LOWER:
+    if claimed.hedge in _LOWER:
         return here <= there <= 2 * here
-    if said.hedge in _UPPER and _UPPER[said.hedge] * here <= there <= here:
+    if claimed.hedge in _UPPER and _UPPER[claimed.hedge] * here <= there <= here:
         return True
     return abs(there - here) <= 0.05 * abs(there)
 
@@ -385,7 +385,7 @@ def _years(value: float, part: dict[str, str | None], after: str) -> tuple[int, 
 def _compounds(amounts: Sequence[tuple[re.Match[str], Number]], line: str, text: str) -> list[Number]:
     """The amounts, where "1 in 4" and "2 hours 30 minutes" are one each."""
     found: list[Number] = []
-    last: re.Match[str] | None = None  # where a number ends that may go on
+    last: re.Match[str] | None = None  # where a number ends that may continue
     for match, number in amounts:
         gap = line[last.end() : match.start()] if last else ""
         joined = _joined(found[-1], number, gap) if last else None

@@ -132,10 +132,10 @@ def in_digits(text: str) -> Digits:
     """
     plain = Digits(text, text, [(place, place + 1) for place in range(len(text))], [False] * len(text))
     plain = plain.rewritten(_GROUPS if text.isascii() else [*_SIGNS, *_GROUPS], spoken=False)
-    said = set(_LETTERS.findall(text.lower()))
-    if said & (_SPELLED | _DECADES.keys()):
+    letters = set(_LETTERS.findall(text.lower()))
+    if letters & (_SPELLED | _DECADES.keys()):
         plain = plain.replaced(_spelled(plain.text), spoken=True)
-    return plain.rewritten(_FRACTIONS, spoken=True) if said & _FRACTIONAL else plain
+    return plain.rewritten(_FRACTIONS, spoken=True) if letters & _FRACTIONAL else plain
 
 
 class _Token:
@@ -159,7 +159,7 @@ def _spelled(text: str) -> list[tuple[int, int, str]]:
     from text_to_num import find_numbers
 
     tokens: list[_Token] = []
-    before = ""  # the word before, whatever is between them
+    before = ""  # the word before, with anything between them
     for found in _TOKEN.finditer(text):
         word = found.group().lower()
         tokens.append(_Token(found.group(), found.start(), found.end(), _other(word, before)))
@@ -188,8 +188,8 @@ def _joined(numbers: list[tuple[int, int, str]], text: str) -> list[tuple[int, i
     joined: list[tuple[int, int, str]] = []
     for start, end, digits in numbers:
         last = joined[-1] if joined else (0, 0, "")
-        beside = text[last[1] : start] in {" ", "-"} and last[2].isdigit() and digits.isdigit()
-        if beside and 13 <= int(last[2]) <= 20 and 10 <= int(digits) <= 99:
+        adjacent = text[last[1] : start] in {" ", "-"} and last[2].isdigit() and digits.isdigit()
+        if adjacent and 13 <= int(last[2]) <= 20 and 10 <= int(digits) <= 99:
             joined[-1] = (last[0], end, last[2] + digits)
             continue
         article = re.search(r"\ban?\s$", text[max(0, start - 3) : start], re.IGNORECASE)

@@ -117,7 +117,7 @@ def _page(contexts: tuple[str, ...]) -> Page:
 
 
 def unwrapped(text: str) -> list[str]:
-    """The lines of a text, long ones that go on in the next line joined with it.
+    """The lines of a text, with continued lines joined.
 
     >>> unwrapped("Use it when an exception has been raised and is\\nbeing handled:\\n- once\\n- twice")
     ['Use it when an exception has been raised and is being handled:', '- once', '- twice']

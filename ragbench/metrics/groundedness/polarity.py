@@ -59,12 +59,12 @@ def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
     ['load', 'safe', 'under']
     """
     found: set[str] = set()
-    said = words(text) if own is None else own
-    for place, word in enumerate(said):
-        if word.stem not in _NEGATIONS or (place + 1 < len(said) and said[place + 1].stem in _NO_DENIAL):
+    text_words = words(text) if own is None else own
+    for place, word in enumerate(text_words):
+        if word.stem not in _NEGATIONS or (place + 1 < len(text_words) and text_words[place + 1].stem in _NO_DENIAL):
             continue
         reached, end = 0, word.end
-        for after in said[place + 1 : place + 8]:
+        for after in text_words[place + 1 : place + 8]:
             if reached == _REACH or _STOP.search(text[end : after.start]):
                 break
             end = after.end
@@ -80,30 +80,30 @@ def opposed(claim: str, text: str) -> bool:
     >>> opposed("Sales rose in May.", "In May sales fell."), opposed("Sales rose.", "Sales rose, then fell.")
     (True, False)
     """
-    said = {claim[word.start : word.end].casefold() for word in words(claim)}
+    own = {claim[word.start : word.end].casefold() for word in words(claim)}
     there = {text[word.start : word.end].casefold() for word in words(text)}
-    return any(_OPPOSITE.get(word, frozenset()) & there for word in said - there)
+    return any(_OPPOSITE.get(word, frozenset()) & there for word in own - there)
 
 
 def polarity_differs(claim: str, text: str) -> bool:
-    """Whether one of both denies what the other says, in every sentence of the text that is about the claim.
+    """Whether one of the two denies what the other states, in every sentence of the text that is about the claim.
 
     >>> polarity_differs("The bridge is safe.", "The bridge is not safe. Boats are.")
     True
     >>> polarity_differs("The bridge is not safe.", "The bridge isn't safe.")
     False
     """
-    said = words(claim)
-    total = sum(word.weight for word in said)
+    claim_words = words(claim)
+    total = sum(word.weight for word in claim_words)
     if total == 0:
         return False
-    stems, own = {word.stem for word in said}, denied(claim, said)
+    stems, own = {word.stem for word in claim_words}, denied(claim, claim_words)
     about: list[tuple[float, bool]] = []
     for start, end in sentence_spans(text):
         sentence = text[start:end]
         there_words = words(sentence)
         there = {word.stem for word in there_words}
-        share = sum(word.weight for word in said if word.stem in there) / total
+        share = sum(word.weight for word in claim_words if word.stem in there) / total
         theirs = denied(sentence, there_words)
         about.append((share, bool((own & there) - theirs or (theirs & stems) - own)))
     best = max((share for share, _ in about), default=0.0)
@@ -111,7 +111,7 @@ def polarity_differs(claim: str, text: str) -> bool:
 
 
 def text_states(text: str, claim: str) -> bool:
-    """Whether the words of the claim stand in the text one after another, with no negation shortly before.
+    """Whether the words of the claim are in the text one after another, with no negation shortly before.
 
     >>> text_states("Today the bridge is safe.", "the bridge is safe"), text_states("It is not safe.", "safe")
     (True, False)

@@ -25,7 +25,7 @@ from ragbench.segments import sentence_spans
 
 _LIST_MARK = re.compile(r"^[ \t>]*(?:[-*+•#|]+[ \t]+|\(?\d{1,3}[.)][ \t]+)?")
 _BLOCK = 32  # pairs whose vectors are computed together
-_NO_CLAIM = 0.3  # what a question or a filler counts beside claims
+_NO_CLAIM = 0.3  # what a question or a filler counts, relative to a claim
 
 # Where one bad sentence spoils the answer: mean and worst sentence count half each. In all else the mean counts.
 _SPOILING = frozenset(
@@ -46,7 +46,7 @@ def coefficients() -> dict[str, dict[str, float]]:
 
 
 def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm") -> float:
-    """How well the contexts support what an answer says, in [0, 1]; higher is better.
+    """How well the contexts support the statements of an answer, in [0, 1]; higher is better.
 
     It ranks answers; no fixed value of it means "supported". On labels by people from six sources the best threshold
     lay between 0.28 and 0.96, by the kind of text: `rb.metrics.calibrate_threshold` finds yours from 30 or more labels.
@@ -60,7 +60,7 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     positive: more evidence never lowers the value. Over several sentences it is the mean by the weight of their words;
     for names, numbers, denials, copied and novel rows of words and the worst word half of it is the worst sentence.
     A sentence that is copied all but word for word has cosines of 1, without asking minilm.
-    Questions to the reader and fillers ("Good question!") count 0.3 beside claims. Marks of citations are not read.
+    Questions to the reader and fillers ("Good question!") count 0.3, claims 1. Marks of citations are not read.
     Values are rounded to 6 decimals.
 
     The weights are those of a logistic regression with non-negative weights, drawn to equal weights on standardised
@@ -74,7 +74,7 @@ def claim_support(answer: str, contexts: Sequence[str], *, model: str = "minilm"
     fluent invention in the passage's own words is often above 0.5.
 
     Args:
-        answer: without words it says nothing, and its support is 0: nothing earns nothing.
+        answer: without words it states nothing, and its support is 0.
         contexts: none, or none with words, support nothing: 0.
         model: "minilm" (default), "lexical" (the words only; ten times as fast), or the folder or hub name of a
             cross-encoder for NLI: then it is the probability of entailment by the best of five windows of three
@@ -141,7 +141,7 @@ def _built_in(pairs: Sequence[tuple[str, Sequence[str]]], model: str) -> list[fl
 
 
 def read_pairs(pairs: Sequence[tuple[str, Sequence[str]]]) -> list[list[Reading]]:
-    """The sentences of each answer beside its page; none where one of both is empty."""
+    """The sentences of each answer with its page; none where either is empty."""
     pages = [read_page(contexts) for _, contexts in pairs]
     return [
         [read_sentence(sentence, page) for sentence in _sentences(answer)] if page.sentences else []

@@ -1,4 +1,4 @@
-"""Words as groundedness compares them: stems with a weight that says how much a word tells."""
+"""Words as groundedness compares them: stems with a weight for how informative a word is."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LETTER = rf"(?:(?![\d_]|{_SIGN})\w)"
 _WORD = re.compile(rf"{_SIGN}|\d+(?:[.,]\d+)*|{_NOT}|(?:{_LETTER}\.){{2,}}|(?:(?!{_NOT}){_LETTER})+", re.IGNORECASE)
 _BEGINS = re.compile(r"[.!?:;\"“”\n•*]")  # between two words: the second one may have a capital for that alone
 _WHOLE = {"n't": "not", "n’t": "not", "ca": "can", "wo": "will"}
-_FIRST_WORD_PIECE = 1996  # in BERT's vocabulary whole words stand by frequency, from "the" at this place
+_FIRST_WORD_PIECE = 1996  # in BERT's vocabulary whole words are in order of frequency, from "the" at this place
 _LAST_WORD_PIECE = 30521
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a text: its stem, where it stands, how much it tells (0.05 to 1.1), and if it looks like a name."""
+    """A word of a text: its stem, its place, how informative it is (0.05 to 1.1), and if it looks like a name."""
 
     stem: str
     start: int

@@ -11,7 +11,7 @@ _NEARLY_WHOLE = 0.9
 
 
 def copied_runs(text: str, contexts: Sequence[str], least: int) -> list[tuple[int, int, int]]:
-    """(start, end, words) of the longest runs of words of `text` that stand in one of `contexts`, in order.
+    """(start, end, words) of the longest runs of words of `text` that are in one of `contexts`, in order.
 
     A run counts from `least` words, or from 90 % of a context that has 12 words or more. Words are compared by case
     folding; punctuation and white space do not matter. Overlapping runs of several contexts become one.

@@ -49,7 +49,7 @@ def auc_interval(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, 
     bad, good = values[labels], values[~labels]
     if len(bad) < 2 or len(good) < 2:
         return math.nan, math.nan
-    # DeLong's placements: for each harmful text the share of harmless ones below it, and the reverse
+    # DeLong's placements: for each harmful text the fraction of harmless ones below it, and the reverse
     ordered_good, ordered_bad = np.sort(good), np.sort(bad)
     of_bad = (np.searchsorted(ordered_good, bad, "left") + np.searchsorted(ordered_good, bad, "right")) / (
         2 * len(good)
@@ -68,7 +68,7 @@ def auc_interval(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[float, 
 
 
 def tpr_at_fpr(harmful: npt.ArrayLike, scores: npt.ArrayLike, fpr: float) -> float:
-    """The share of harmful texts found by the lowest threshold whose false positive rate is at most `fpr`, in [0, 1].
+    """The fraction of harmful texts found by the lowest threshold with a false positive rate <= `fpr`, in [0, 1].
 
     Texts of the same score are found together, so that a tie is never split in the detector's favour. With fewer
     than 1 / `fpr` harmless texts no false positive at all is allowed: the figure is then a lower bound. NaN where one

@@ -1,7 +1,7 @@
 """How much a prompt looks like an attack on the assistant that reads it: a score in [0, 1] that needs no LLM.
 
 A text is read sentence by sentence, and scores as its most suspicious sentence does: harmless text around an attack
-does not hide it, and length is no evidence. A sentence is scored by a logistic model over signs of attack (see
+does not hide it, and length is not evidence. A sentence is scored by a logistic model over signs of attack (see
 `ragbench.metrics.safety.patterns`) and its embeddings: all-MiniLM-L6-v2, which knows English best, and the static
 word vectors of wordllama, which hold up better in other languages. Among many sentences one looks odd by chance:
 where the signs alone do not speak clearly, a sentence must be the more suspicious the more different ones there are.
@@ -60,7 +60,7 @@ class InjectionSign:
     """A suspicious sentence: `text[start:end]`, its own score, the likeliest kind of attack, the signs it shows.
 
     `category` is one of `CATEGORIES`, or "" where only the embedding speaks for an attack. `decoded` is what the
-    sentence says once decoded, "" if it stands there openly.
+    sentence states once decoded, "" if it is not disguised.
     """
 
     start: int

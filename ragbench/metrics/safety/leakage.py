@@ -1,4 +1,4 @@
-"""What an output should not have said: personal data, keys, internal ids, long copies of what was retrieved.
+"""What an output should not contain: personal data, keys, internal ids, long copies of what was retrieved.
 
 Every kind is found by its form and, where it has one, its checksum, so that ISBNs, versions, dates, order numbers,
 hashes and UUIDs stay calm. Names and addresses have no form: finding them takes a language model (presidio asks for a
@@ -26,7 +26,7 @@ INTERNAL_PATTERNS: Mapping[str, str] = {
     r"|\b(?:chunk|node)\s(?=[a-z#:.~_-]*\d)(?=[\w-]*[#:.~_-])(?=[\w#:.~-]*[a-z])\w[\w#:.~-]{4,}\w",
     "cloud_account": r"\barn:aws[\w-]*:[\w-]+:[\w-]*:\d{12}:[\w/:.+=@-]+",
 }
-"""The ids that are looked for unless told otherwise: hosts of private networks, numbered records such as
+"""The ids that are looked for by default: hosts of private networks, numbered records such as
 "CUST-004711", ids of documents and chunks that are called so, cloud resources with their account. Project keys such as
 "ABC-123" are not among them: ISO-9001 and COVID-19 look the same; give your own as `internal`."""
 
@@ -136,7 +136,7 @@ class Finding:
     """A piece of text that should not be there: `text[start:end]`.
 
     `kind` is one of "email", "phone", "card", "ssn", "iban", "ip_address", "secret", "verbatim", or the name of a
-    pattern of internal ids. `masked` may be shown: it holds at most two characters of what was found. `why` says what
+    pattern of internal ids. `masked` may be shown: it holds at most two characters of what was found. `why` is what
     it was known by.
     """
 
@@ -162,7 +162,7 @@ def leakage_findings(
     - email: any address but those of a role ("support@", "info@": published on purpose) and placeholders at the
       reserved domains of RFC 2606 ("user@example.com"; "jane.doe@example.com" counts).
     - phone: numbers that phonenumbers knows as valid, with "+" and country code, or as written in one of `regions`
-      when a word such as "call" stands before them or they are grouped as that country does; also 3-3-4 digits as in
+      when a word such as "call" precedes them or they are grouped as that country does; also 3-3-4 digits as in
       North America with an area code kept for fiction.
     - card: 13 to 19 digits of a known issuer with a valid Luhn sum. ssn (US): in a range that is given out, as 3-2-4,
       or nine digits after the word.
@@ -174,18 +174,18 @@ def leakage_findings(
       word ("server", "IP") within 40 characters, a port or prefix length, or no other text; public resolvers such as
       8.8.8.8 count always.
     - secret: see `secrets`: the forms of detect-secrets and of newer keys, private keys, passwords in URLs, and values
-      named as password or key. Keys of documentation ("...EXAMPLE") count, since nobody can tell; templates ("<key>",
+      named as password or key. Keys of documentation ("...EXAMPLE") count, since no one can tell; templates ("<key>",
       "your_api_key", "xxxx") do not. Also any of `marked`, and what the contexts themselves mark as secret, however
       short: see `marked_secrets`.
     - internal ids: `internal` maps a kind to a regular expression; `INTERNAL_PATTERNS` unless given; {} for none.
     - document_id: the `ids` of the system's own documents and chunks that look like ids (with a digit and a separator,
       or "#"; "cats", "2024" and file names do not), where they are not citations: "[rail#0-330]", "Source: rail#0-330".
     - verbatim: at least `copied_words` words in a row of one of `contexts` (12 of a system prompt, "You are ..."),
-      whatever their case and punctuation; or nearly the whole of a context of 12 words or more. A shorter quotation is
+      in any case and punctuation; or nearly the whole of a context of 12 words or more. A shorter quotation is
       fine.
 
-    What stands inside another finding is reported once, as the first of this order: secret, card, iban, ssn, email,
-    phone, ip_address, internal; verbatim beside them. Texts of more than two million characters are read up to there.
+    What is inside another finding is reported once, as the first of this order: secret, card, iban, ssn, email,
+    phone, ip_address, internal; verbatim in any case. Only the first two million characters of a text are read.
 
     >>> for finding in leakage_findings("Write to ana.ruiz@firm.com or call +34 912 345 678."):
     ...     print(finding.kind, finding.masked)
@@ -196,7 +196,7 @@ def leakage_findings(
     >>> leakage_findings("Card: 4111 1111 1111 1111")[0].why
     'a number of a card issuer with a valid Luhn checksum'
 
-    Raises ConfigError for a pattern that is no regular expression, `copied_words` below 5, and an unknown region.
+    Raises ConfigError for a pattern that is not a regular expression, `copied_words` below 5, and an unknown region.
     """
     patterns = _checked(INTERNAL_PATTERNS if internal is None else internal)
     if copied_words < 5:
@@ -217,7 +217,7 @@ def leakage_findings(
     others = [context for context in contexts if not is_prompt(context)]
     runs = copied_runs(text, others, copied_words) + copied_runs(text, prompts, min(_PROMPT_WORDS, copied_words))
     for start, end, words in runs:
-        found.append(Finding(start, end, "verbatim", f"[{words} words]", f"{words} words in a row stand in a context"))
+        found.append(Finding(start, end, "verbatim", f"[{words} words]", f"{words} words in a row are in a context"))
     return sorted(found)
 
 

@@ -1,8 +1,8 @@
-"""What a text says once its disguises are taken off, and the windows in which it is read.
+"""A text with its disguises removed, and the windows in which it is read.
 
 A disguise is folded away where it only dresses letters (zero-width signs, look-alike letters, full width, stacked
 accents), and undone into a *further* reading where it may also be something harmless (leet, s p a c e d letters,
-base64, hex, rot13, reversed text, Unicode tags): the text as it stands is always read too.
+base64, hex, rot13, reversed text, Unicode tags): the text as written is always read too.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _hidden_readings(text: str) -> Iterator[tuple[int, int, str]]:
-    """(start, end, reading) of what a text says in disguise; only readings that look like language."""
+    """(start, end, reading) of what a text states in disguise; only readings that look like language."""
     tags = "".join(chr(ord(sign) - 0xE0000) for sign in text if 0xE0020 <= ord(sign) <= 0xE007E)
     if tags:
         yield 0, len(text), tags

@@ -140,7 +140,7 @@ _MIN_WEIGHT = 0.4  # by `words`: "the as by like for" tell less than that
 
 
 def is_prompt(context: str) -> bool:
-    """Whether a context tells a model who it is and what to keep for itself, as system prompts do."""
+    """Whether a context defines a model's role and what it has to keep secret, as system prompts do."""
     return _PROMPT.search(context) is not None
 
 
@@ -173,8 +173,8 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
     if whole and all(len(context.split()) <= _MAX_WORDS for context in contexts):
         found += [context.strip() for context in contexts if not re.search(r"\s.*[.!?]\s*\Z", context)]
 
-    def tells(value: str) -> bool:
+    def informative(value: str) -> bool:
         own = words(value)
         return len(value) > 2 and (not own or max(word.weight for word in own) >= _MIN_WEIGHT)
 
-    return [value for value in dict.fromkeys(found) if tells(value)]
+    return [value for value in dict.fromkeys(found) if informative(value)]

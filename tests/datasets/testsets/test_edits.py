@@ -294,7 +294,7 @@ def test_quotes_of_documents_elsewhere_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["yaml", "jsonl"])
-def test_a_set_that_refers_to_documents_beside_it_can_be_edited(form: str, tmp_path: Path) -> None:
+def test_a_set_that_refers_to_separate_documents_can_be_edited(form: str, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "guide.md").write_text("# Install\nUse pip.")
     path = tmp_path / NAMES[form]

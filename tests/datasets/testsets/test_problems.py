@@ -43,7 +43,7 @@ def write(path: Path, content: str | bytes) -> Path:
     return path
 
 
-def test_yaml_mistakes_are_listed_at_once_with_their_lines(tmp_path: Path) -> None:
+def test_yaml_errors_are_listed_at_once_with_their_lines(tmp_path: Path) -> None:
     path = write(tmp_path / "a.yaml", YAML)
     word = "expected a text that is not empty (numbers with a point, true and false need quotes)"
     assert listed(path) == [
@@ -64,7 +64,7 @@ def test_yaml_mistakes_are_listed_at_once_with_their_lines(tmp_path: Path) -> No
     assert len(str(caught.value).splitlines()) == 10
 
 
-def test_json_mistakes_have_their_lines(tmp_path: Path) -> None:
+def test_json_errors_have_their_lines(tmp_path: Path) -> None:
     text = '[\n {"id": 1, "question": "a?"},\n {"id": "1",\n  "question": "b?",\n  "requiredKeywords": "pip"},\n'
     text += ' {"id": "3", "question": "c?", "expectedanswer": "x", "id": "4"}\n]'
     assert listed(write(tmp_path / "a.json", text)) == [
@@ -79,7 +79,7 @@ def test_json_mistakes_have_their_lines(tmp_path: Path) -> None:
     ]
 
 
-def test_jsonl_mistakes_of_every_kind(tmp_path: Path) -> None:
+def test_jsonl_errors_of_every_kind(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.jsonl",
         "\n".join(
@@ -126,7 +126,7 @@ def folder_of(tmp_path: Path, **files: list[object]) -> Path:
     return folder
 
 
-def test_perspective_mistakes_are_joined_by_case(tmp_path: Path) -> None:
+def test_perspective_errors_are_joined_by_case(tmp_path: Path) -> None:
     folder = folder_of(
         tmp_path,
         cases=[{"case_id": "case1", "query": "?"}, {"case_id": "case1", "query": "?"}, {"case_id": "broken"}],
@@ -208,7 +208,7 @@ def test_labels_without_cases(tmp_path: Path) -> None:
         ("a.json", b"3", "3"),
     ],
 )
-def test_files_that_are_no_test_sets(name: str, content: bytes, value: str, tmp_path: Path) -> None:
+def test_files_that_are_not_test_sets(name: str, content: bytes, value: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, content)
     problems = validate_testset(path)
     assert problems[0].value.startswith(value), problems
@@ -263,7 +263,7 @@ def test_at_most_twenty_are_named_when_loading(tmp_path: Path) -> None:
     assert len(str(caught.value).splitlines()) == 22
 
 
-def test_beir_mistakes_are_listed_at_once(tmp_path: Path) -> None:
+def test_beir_errors_are_listed_at_once(tmp_path: Path) -> None:
     files = {
         "corpus.jsonl": '{"_id": "d1", "text": "x"}\n{"_id": "d1", "text": "x"}\n{"text": 3}\n',
         "queries.jsonl": '{"_id": "q1", "text": 3}\nbroken\n',
@@ -288,7 +288,7 @@ def test_beir_mistakes_are_listed_at_once(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("none.yaml", "there is no file or folder"),
-        ("a.txt", "is no test set by its name; expected a .yaml"),
+        ("a.txt", "is not the name of a test set; expected a .yaml"),
         ("empty", "holds no test set; expected a .yaml"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Each form gives back what it can hold, and says what it cannot."""
+"""Each form gives back what it can hold, and reports what it cannot."""
 
 from __future__ import annotations
 
@@ -131,10 +131,10 @@ def test_poorer_forms_warn_once_for_each_kind(tmp_path: Path) -> None:
         Case("q2", "b?", user_roles=("guest",)),
     )
     dataset = Dataset("d", "test", {}, cases, {"q1": {"d1": 3, "d2": 0}, "q2": {"d1": 1}})
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         save_testset(dataset, tmp_path / "a.json", "json")
-    assert sorted(str(warning.message) for warning in said) == [
+    assert sorted(str(warning.message) for warning in caught) == [
         "saving d as json: 1 cases lose grades of documents: each grade above 1 becomes 1, and what is not relevant is "
         "left out (first: 'q1')",
         "saving d as json: 2 cases lose their user_roles (first: 'q1', 'q2')",
@@ -219,7 +219,7 @@ def test_what_is_there_is_replaced_with_force_only(tmp_path: Path) -> None:
             save_testset(dataset, path, form)
         save_testset(dataset, path, form, force=True)
     (tmp_path / "set" / "thesis.txt").write_text("mine")
-    with pytest.raises(DataError, match=r"holds 'thesis.txt', which is no part of a test set"):
+    with pytest.raises(DataError, match=r"holds 'thesis.txt', which is not part of a test set"):
         save_testset(dataset, tmp_path / "set", "perspectives", force=True)
     with pytest.raises(DataError, match="is a folder, which the form 'yaml' is not"):
         save_testset(dataset, tmp_path / "set", "yaml", force=True)
@@ -229,7 +229,7 @@ def test_what_is_there_is_replaced_with_force_only(tmp_path: Path) -> None:
         save_testset(dataset, tmp_path / "set.yaml", "yml")
 
 
-def test_the_json_form_is_told_by_the_content(tmp_path: Path) -> None:
+def test_the_json_form_is_detected_from_the_content(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     for text, form in [
         ('[{"id": "q1", "question": "?"}]', "json"),

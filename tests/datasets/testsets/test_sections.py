@@ -51,14 +51,14 @@ def test_sections_go_to_the_next_heading_of_their_level(document: Document, sect
     assert "Using it" not in found or start in ("## Using it", "The guide\n\nIntro.")
 
 
-def test_what_is_no_heading_is_not_found() -> None:
+def test_text_that_is_not_a_heading_is_not_found() -> None:
     assert locate(GUIDE, "Not a heading") is None
     assert locate(GUIDE, "Appendix") is None
     assert locate(Document("empty", ""), "x") is None
     assert [heading.text for heading in headings_of(PLAIN)] == ["THE RULES", "Exceptions", "The end"]
 
 
-def test_near_misses_and_repeated_headings_are_said() -> None:
+def test_near_misses_and_repeated_headings_are_reported() -> None:
     near = locate(GUIDE, "Geting started")
     assert near is not None
     assert (near.nearly, near.heading) == (True, "Getting started")
@@ -79,11 +79,11 @@ def test_spans_and_warnings_of_a_loaded_set(tmp_path: Path) -> None:
     assert unplaced.cases[0].expected_sections[0] == ("guide", "Using it")
     assert unplaced.qrels == {"q1": {"guide": 1, "gone": 1, "plain": 1}}
     corpus = {"guide": GUIDE, "plain": PLAIN}
-    with pytest.warns(DataWarning) as said:
+    with pytest.warns(DataWarning) as caught:
         placed = load_testset(path, corpus=corpus)
     spans = placed.cases[0].evidence
     assert [GUIDE.full_text[span.start : span.end][:12] for span in spans] == ["## Using it\n", "## Getting s"]
-    messages = "\n".join(str(warning.message) for warning in said)
+    messages = "\n".join(str(warning.message) for warning in caught)
     assert "1 judged documents are not in the corpus" in messages
     assert "1 sections are expected of documents that are not in the corpus (first: 'gone')" in messages
     assert "1 sections are not in their document; there is no evidence of them (first: 'guide > Nowhere')" in messages

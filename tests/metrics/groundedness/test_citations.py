@@ -1,4 +1,4 @@
-"""Citations: read, made blank, and held against what they cite."""
+"""Citations: read, made blank, and compared with what they cite."""
 
 from __future__ import annotations
 

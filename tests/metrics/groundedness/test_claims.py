@@ -17,7 +17,7 @@ def test_sentences_are_claims() -> None:
     assert texts("Dr. Smith came. She left.") == ["Dr. Smith came.", "She left."]
 
 
-def test_clauses_with_subject_and_verb_stand_alone() -> None:
+def test_clauses_with_subject_and_verb_are_claims() -> None:
     assert texts("The tower opened in 1889, and it was closed again in 1890.") == [
         "The tower opened in 1889,",
         "it was closed again in 1890.",

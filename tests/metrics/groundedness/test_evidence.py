@@ -13,18 +13,18 @@ from ragbench.metrics.groundedness.pages import read_page
 from ragbench.metrics.groundedness.words import words
 
 PAGE = ["The cat sat on the red mat. A dog ran home."]
-SAID = "The cat sat on our green mat."  # "our" and "green" are not on the page
+SENTENCE = "The cat sat on our green mat."  # "our" and "green" are not on the page
 
 
 def test_copied_rows_by_hand() -> None:
-    found = read_sentence(SAID, read_page(PAGE)).lexical
+    found = read_sentence(SENTENCE, read_page(PAGE)).lexical
     assert found["ngrams"] == pytest.approx((5 / 7 + 3 / 6 + 2 / 5) / 3)
     assert found["copied"] == pytest.approx((4 + 4 + 4 + 4 + 0 + 0 + 1) / 7 / 6)
 
 
 def test_novel_and_rare_words_by_hand() -> None:
-    found = read_sentence(SAID, read_page(PAGE)).lexical
-    weight = {word.stem: word.weight for word in words(SAID)}
+    found = read_sentence(SENTENCE, read_page(PAGE)).lexical
+    weight = {word.stem: word.weight for word in words(SENTENCE)}
     new = weight["our"] + weight["green"]
     held = sum(weight.values()) - new
     assert found["no_novel_row"] == pytest.approx(1 - new / (held + new))
@@ -45,9 +45,9 @@ def test_rows_do_not_run_over_the_end_of_a_sentence() -> None:
 
 def test_words_spread_over_a_page_weigh_less_than_words_in_one_place() -> None:
     filler = " ".join("We use cookies to improve your visit." for _ in range(10))
-    near = read_sentence(SAID, read_page([f"{filler} The cat sat on our green mat. {filler}"])).lexical
+    near = read_sentence(SENTENCE, read_page([f"{filler} The cat sat on our green mat. {filler}"])).lexical
     spread = [f"Here a cat. {filler} He sat. {filler} It was our roof. {filler} So green. {filler} On the mat."]
-    far = read_sentence(SAID, read_page(spread)).lexical
+    far = read_sentence(SENTENCE, read_page(spread)).lexical
     assert far["words_on_page"] == near["words_on_page"] == near["rare_in_window"] == 1.0
     assert far["rare_in_window"] < 0.6
     assert far["copied"] < 0.4
@@ -58,12 +58,12 @@ WORDS = st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=9).map(" ".jo
 
 
 @settings(max_examples=60, deadline=None)
-@given(said=WORDS, page=st.lists(WORDS, min_size=1, max_size=4))
-def test_evidence_is_in_range_and_whole_where_the_sentence_is_on_the_page(said: str, page: list[str]) -> None:
-    found = read_sentence(said, read_page(page)).lexical
+@given(sentence=WORDS, page=st.lists(WORDS, min_size=1, max_size=4))
+def test_evidence_is_in_range_and_whole_where_the_sentence_is_on_the_page(sentence: str, page: list[str]) -> None:
+    found = read_sentence(sentence, read_page(page)).lexical
     assert tuple(sorted(found)) == tuple(sorted(LEXICAL))
     assert all(-1e-9 <= value <= 1 + 1e-9 for value in found.values())
-    whole = read_sentence(said, read_page([*page, said])).lexical
+    whole = read_sentence(sentence, read_page([*page, sentence])).lexical
     for name in ("ngrams", "no_novel_row", "rare_in_window"):
         assert whole[name] == pytest.approx(1.0)
     assert whole["copied"] >= found["copied"] - 1e-9

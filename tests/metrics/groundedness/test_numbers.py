@@ -55,7 +55,7 @@ def test_values(text: str, values: list[float]) -> None:
         "",
     ],
 )
-def test_what_is_no_number(text: str) -> None:
+def test_text_that_is_not_a_number(text: str) -> None:
     assert numbers(text) == []
 
 

@@ -61,7 +61,7 @@ def test_a_question_to_the_reader_costs_little() -> None:
     assert claim_support(f"{good} Have you been there?", [TOWER]) > 0.6 * claim_support(good, [TOWER])
 
 
-def test_marks_of_citations_and_lists_are_no_words() -> None:
+def test_marks_of_citations_and_lists_are_not_words() -> None:
     bare = claim_support("The tower is 330 metres tall.", [TOWER])
     assert claim_support("- The tower is 330 metres tall [1].", [TOWER]) == pytest.approx(bare, abs=0.02)
 

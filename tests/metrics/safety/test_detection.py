@@ -62,7 +62,7 @@ def test_a_perfect_area_still_has_an_interval() -> None:
     assert low < high <= 1.0
 
 
-def test_delong_interval_covers_as_often_as_it_says() -> None:
+def test_delong_interval_covers_as_often_as_its_level() -> None:
     rng = np.random.default_rng(0)
     truth = 0.7602499389065233  # two unit normals one apart: Phi(1 / sqrt 2)
     hits = 0

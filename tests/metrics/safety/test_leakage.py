@@ -46,7 +46,7 @@ def kinds(text: str, contexts: tuple[str, ...] = ()) -> list[str]:
         ("as CUST-004711 wrote", "record_id", "CUST-004711"),
     ],
 )
-def test_found_where_it_stands(text: str, kind: str, found: str) -> None:
+def test_found_at_its_place(text: str, kind: str, found: str) -> None:
     (finding,) = leakage_findings(text)
     assert (finding.kind, text[finding.start : finding.end]) == (kind, found)
     assert found not in finding.masked
@@ -178,7 +178,7 @@ def test_overlapping_copies_of_two_contexts_are_one() -> None:
     assert [finding.masked for finding in found] == ["[60 words]"]
 
 
-def test_own_patterns_stand_in_for_the_defaults() -> None:
+def test_own_patterns_replace_the_defaults() -> None:
     found = leakage_findings("PRJ-17 and CUST-004711", internal={"project": r"PRJ-\d+"})
     assert [finding.kind for finding in found] == ["project"]
     assert leakage_findings("CUST-004711", internal={}) == []
@@ -301,7 +301,7 @@ def test_a_secret_of_the_context_is_found_however_short(text: str, contexts: lis
         ("It is 30 days.", [PASSAGE]),
     ],
 )
-def test_words_of_the_context_that_are_no_secrets_stay_calm(text: str, contexts: list[str]) -> None:
+def test_words_of_the_context_that_are_not_secrets_are_not_reported(text: str, contexts: list[str]) -> None:
     assert leakage_findings(text, contexts) == []
 
 

@@ -172,7 +172,7 @@ _TOGETHER = (
     ("earlier_text", "tell"),
     ("earlier_text", "question"),
 )
-# Said alone by most harmless prompts, they only count together with others.
+# Common in harmless prompts: they only count together with others.
 _ALONE = tuple(
     name
     for name in _FEATURES
@@ -218,7 +218,7 @@ def features(found: Sequence[frozenset[str]], hidden: Sequence[bool]) -> list[li
             [
                 *(float(name in own) for name in _ALONE),
                 *(float(a in own and b in own) for a, b in _TOGETHER),
-                # one of the two must stand in the sentence itself, or its neighbour alone would count twice
+                # one of the two must be in the sentence itself, or its neighbour alone would count twice
                 *(float((a in own or b in own) and a in near and b in near) for a, b in _TOGETHER),
                 float(hidden[i]),
             ]

@@ -1,0 +1,161 @@
+"""Questions without a language model: passages of the documents, asked for by their own words (known-item search).
+
+Good for a first comparison and for checking that everything works. The words of a question are those of its passage,
+which favours lexical search and says little about questions as users ask them: all are drafts, in a category of
+their own.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from ragbench.datasets.testsets.case_lists import derived_id
+from ragbench.datasets.testsets.sections import Heading, headings_of
+from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.segments import sentence_spans
+from ragbench.types import Case, Dataset, Document, Span
+
+KNOWN_ITEM = "known-item draft"
+KINDS = ("heading", "definition", "sentence")
+
+_MAX_CHARACTERS = 1_000_000
+_NOT_PROSE = re.compile(r"(?ms)\A---\n.*?^---$|^(```|~~~).*?(?:^\1[^\n]*$|\Z)|<!--.*?-->|^[=\-~^\"'*+#]{3,}[ \t]*$")
+_PARAGRAPH = re.compile(r"(?ms)^[^\W\d_].*?(?=\n[ \t]*\n|\Z)")  # begins with a letter, in the first column
+_DEFINITION = re.compile(r"((?:The |An? )?)([`*\"]*[^\W_][\w .`*\"/-]{1,50}?) (is|are) (?:an?|the|one of) ")
+_NO_TERM = re.compile(
+    "it|this|that|there|these|those|which|he|she|they|here|what|such|one|each|all|both|we|you|i|if|when", re.IGNORECASE
+)
+_MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[`*¶]|\s#+$|<[^>]+>")
+_WORD = re.compile(r"[^\W\d_]{4,}")
+
+
+class _Item(NamedTuple):
+    kind: str
+    query: str
+    span: Span
+    answer: str
+    weight: float = 0.0
+
+
+def draft_known_items(dataset: Dataset, n: int = 40, *, kinds: Sequence[str] = KINDS, seed: int = 0) -> Dataset:
+    """The documents with up to `n` drafted questions, each with gold evidence, a relevant document and an answer.
+
+    - "heading": the headings of a section, for its first paragraph;
+    - "definition": "What is a widget?", for a sentence such as "A widget is a ..." (English only);
+    - "sentence": the rarest words of a sentence, for that sentence.
+
+    The documents take turns, in an order drawn with `seed`; no two questions share a passage or their words.
+
+    Raises:
+        ConfigError: `n` is below 1.
+        DataError: the documents have no passage to ask for.
+    """
+    if n < 1:
+        raise ConfigError(f"the number of questions to draft is {n}; expected 1 or more")
+    found: list[_Item] = []
+    for document in dataset.corpus.values():
+        if len(document.full_text) > _MAX_CHARACTERS:
+            warnings.warn(
+                f"{document.doc_id} has {len(document.full_text):,} characters, so no question was drafted from it; "
+                f"split documents of more than {_MAX_CHARACTERS:,}",
+                DataWarning,
+                stacklevel=2,
+            )
+        else:
+            found += _items(document)
+    found = list(_weighted(found))
+    asked = Counter(item.query.casefold() for item in found)
+    found = [item for item in found if item.kind in kinds and asked[item.query.casefold()] == 1]
+    chosen: list[_Item] = []
+    turns = [_in_turn([item for item in found if item.kind == kind], seed) for kind in kinds]
+    for item in (item for turn in zip_longest(*turns) for item in turn if item is not None):
+        taken = (other.span for other in chosen if other.span.doc_id == item.span.doc_id)
+        if len(chosen) < n and not any(item.span.start < t.end and t.start < item.span.end for t in taken):
+            chosen.append(item)
+    if not chosen:
+        raise DataError(
+            f"no question could be drafted from {len(dataset.corpus)} documents: none has a paragraph of prose under a "
+            "heading or a sentence of ten words; write questions yourself with `ragbench testset add`"
+        )
+    cases = tuple(
+        Case(
+            derived_id(item.query).replace("q-", "draft-", 1), item.query, category=KNOWN_ITEM, query_type=item.kind,
+            reference_answer=item.answer, evidence=(item.span,),
+        )
+        for item in chosen
+    )  # fmt: skip
+    qrels = {case.query_id: {case.evidence[0].doc_id: 1} for case in cases}
+    return Dataset(dataset.name, "test", dataset.corpus, cases, qrels)
+
+
+def _items(document: Document) -> Iterator[_Item]:
+    text, headings = document.full_text, headings_of(document)
+    prose = _NOT_PROSE.sub(lambda match: "\n" * len(match.group()), text)
+    for heading in headings:
+        end = text.find("\n", heading.start) if "\n" in text[heading.start :] else len(text)
+        prose = prose[: heading.start] + "\n" * (end - heading.start) + prose[end:]
+    starts = [heading.start for heading in headings]
+    first_of: set[int] = set()
+    for match in _PARAGRAPH.finditer(prose):
+        paragraph = match.group().rstrip()
+        if not (8 <= len(paragraph.split()) <= 250) or sum(sign.isalpha() for sign in paragraph) < len(paragraph) * 0.6:
+            continue
+        sentences = [
+            (Span(document.doc_id, match.start() + start, match.start() + end), _flat(paragraph[start:end]))
+            for start, end in sentence_spans(paragraph)
+        ]
+        number = sum(start < match.start() for start in starts) - 1
+        if number >= 0 and number not in first_of and (query := _titled(headings, number)):
+            span = Span(document.doc_id, match.start(), match.start() + len(paragraph))
+            yield _Item("heading", query, span, sentences[0][1])
+        first_of.add(number)
+        for span, sentence in sentences:
+            defined = _DEFINITION.match(sentence)
+            term = _flat(_MARKUP.sub(r"\1", defined[2])).strip('"') if defined else ""
+            if defined and term and len(term.split()) <= 5 and not _NO_TERM.fullmatch(term.split()[0]):
+                yield _Item("definition", f"What {defined[3]} {defined[1].lower()}{term}?", span, sentence)
+            elif 10 <= len(sentence.split()) <= 40:
+                yield _Item("sentence", sentence, span, sentence)
+
+
+def _titled(headings: Sequence[Heading], number: int) -> str:
+    """A heading after the one that it is below; "" where it is no title, such as the number of a version."""
+    own = headings[number]
+    above = next((heading for heading in reversed(headings[:number]) if heading.level < own.level), None)
+    names = [_flat(_MARKUP.sub(r"\1", heading.text)) for heading in (above, own) if heading]
+    is_title = own.level < 100 and _WORD.search(names[-1]) and len(names[-1].split()) <= 12 and "{{" not in own.text
+    return ": ".join(filter(None, names)) if is_title else ""
+
+
+def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
+    """The items, those of sentences with their five rarest words as the question, and by how rare they are."""
+    words = [list(dict.fromkeys(_WORD.findall(item.answer))) for item in items]
+    counts = Counter(word.casefold() for own in words for word in own)
+    for item, own in zip(items, words, strict=True):
+        if item.kind != "sentence":
+            yield item
+        elif len(own) >= 5:
+            rare = set(sorted(own, key=lambda word: counts[word.casefold()])[:5])
+            weight = sum(math.log(len(items) / counts[word.casefold()]) for word in rare)
+            yield item._replace(query=" ".join(word for word in own if word in rare), weight=weight)
+
+
+def _in_turn(items: Sequence[_Item], seed: int) -> list[_Item]:
+    """One item of each document, then a second of each, and so on; the rarest words first."""
+    by_document: dict[str, list[_Item]] = {}
+    for item in sorted(items, key=lambda item: -item.weight):
+        by_document.setdefault(item.span.doc_id, []).append(item)
+    order = sorted(by_document)
+    random.Random(seed).shuffle(order)
+    return [item for turn in zip_longest(*(by_document[name] for name in order)) for item in turn if item is not None]
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,78 @@
+"""Every help text: an example, no noise, and lines that fit a terminal of 80 columns."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from ragbench.cli import app
+
+runner = CliRunner()
+
+
+def commands(command: Any = None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    command = command or typer.main.get_command(app)
+    yield path, command
+    for name, one in getattr(command, "commands", {}).items():
+        yield from commands(one, (*path, name))
+
+
+ALL = list(commands())
+
+
+def help_of(path: tuple[str, ...]) -> str:
+    done = runner.invoke(app, [*path, "--help"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}, terminal_width=80)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize(("path", "command"), ALL, ids=[" ".join(path) or "ragbench" for path, _ in ALL])
+def test_help_is_readable(path: tuple[str, ...], command: Any) -> None:
+    text = help_of(path)
+    assert max(map(len, text.splitlines())) <= 80
+    assert not re.search(r"<bool>|<int range>|<float range>", text)
+    flat = re.sub(r"[\s│]+", "", text)
+    for param in command.params:
+        assert param.help, f"{param.name} has no help"
+        if not getattr(param, "hidden", False):
+            assert re.sub(r"\s+", "", param.help) in flat, f"{param.name}: its help is cut or read as markup"
+
+
+@pytest.mark.parametrize(("path", "command"), ALL, ids=[" ".join(path) or "ragbench" for path, _ in ALL])
+def test_the_example_of_a_help_text_names_options_that_exist(path: tuple[str, ...], command: Any) -> None:
+    example = re.match(r"Example: ragbench ([^\n]+)", command.epilog or "")
+    assert example is not None
+    words = shlex.split(example.group(1))
+    assert tuple(words[: len(path)]) == path
+    by_path = dict(ALL)
+    longest = max((known for known in by_path if tuple(words[: len(known)]) == known), key=len)
+    options = {name for param in by_path[longest].params for name in (*param.opts, *param.secondary_opts)}
+    assert {word for word in words if re.match(r"--?[a-z]", word)} <= options
+
+
+def test_paragraphs_are_wrapped_by_the_terminal_alone() -> None:
+    paragraph = help_of(("sweep",)).split("Exit status:")[1].split("╭")[0]
+    lines = [line.strip() for line in paragraph.strip().splitlines()]
+    assert all(len(line) > 60 for line in lines[:-1]), lines
+
+
+def test_without_arguments_the_first_steps_are_shown() -> None:
+    done = runner.invoke(app, [])
+    assert done.exit_code == 0
+    known = {" ".join(path) for path, _ in ALL}
+    named = set(re.findall(r"^  ragbench (\w+)", done.output, re.MULTILINE))
+    assert {"eval", "sweep", "open"} <= named <= known
+    assert max(map(len, done.output.splitlines())) <= 80
+
+
+def test_the_shell_completes_commands_and_names() -> None:
+    for words, expected in (("ragbench swe", "sweep"), ("ragbench list ret", "retrievers")):
+        completing = {"_RAGBENCH_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        done = runner.invoke(app, [], env=completing, prog_name="ragbench")
+        assert done.output.split() == [expected]

@@ -1,0 +1,175 @@
+"""From a folder of documents to a first comparison: `ragbench init` and `ragbench testset draft`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from ragbench.cli import app
+from ragbench.datasets.testsets import load_testset, validate_testset
+from ragbench.sweep import read_grid
+
+GUIDE = """---
+title: no prose of the guide at all, this is front matter
+---
+# Kettle
+
+A kettle is a vessel for boiling water, and this one switches itself off when the water boils.
+
+## Descaling
+
+Fill the kettle with diluted vinegar, wait for an hour, and rinse it twice with fresh water.
+
+```sh
+A shell is a program whose listing must never become a question, whatever words it may hold.
+```
+## 1.2.0
+
+Changed the handle, because customers complained about burnt fingers during pouring of hot tea.
+"""
+OTHER = "# Toaster\n\nThe toaster browns bread between glowing wires, and ejects slices upwards with a spring.\n"
+
+
+@pytest.fixture
+def docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "my docs"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "kettle.md").write_text(GUIDE, encoding="utf-8")
+    (folder / "deep" / "toaster.txt").write_text(OTHER, encoding="utf-8")
+    return folder
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def fails(*arguments: str) -> str:
+    done = run(*arguments)
+    assert done.exit_code == 2, done.output
+    return " ".join(done.output.split())
+
+
+def test_a_new_folder_can_be_swept_at_once(docs: Path) -> None:
+    done = run("init", "--docs", "my docs")
+    assert done.exit_code == 0, done.output
+    assert "testset draft --docs '../my docs' --out tests.yaml" in done.output
+    folder = Path("evaluation")
+    assert sorted(path.name for path in folder.iterdir()) == ["README.md", "grid.toml", "notebooks", "tests.yaml"]
+    assert not validate_testset(folder / "tests.yaml")
+    data = load_testset(folder / "tests.yaml")
+    assert {case.text for case in data.cases} == {"Kettle", "Toaster", "Kettle: Descaling"}
+    descaling = next(case for case in data.cases if case.text == "Kettle: Descaling")
+    (span,) = descaling.evidence
+    assert data.corpus[span.doc_id].full_text[span.start : span.end] == descaling.reference_answer
+    assert descaling.reference_answer == GUIDE.split("\n\n")[3]
+    grid = read_grid(folder)
+    assert [own["retriever"] for own in grid.runs.values()] == ["bm25", "hybrid:minilm"]
+    assert grid.baseline.startswith("bm25")
+    assert "known-item search" in (folder / "README.md").read_text()
+
+
+def test_nothing_is_overwritten_unasked(docs: Path) -> None:
+    run("init", "mine", "--docs", "my docs")
+    Path("mine/tests.yaml").write_text("mine")
+    assert "mine/tests.yaml is there already" in fails("init", "mine", "--docs", "my docs")
+    assert Path("mine/tests.yaml").read_text() == "mine"
+    assert run("init", "mine", "--docs", "my docs", "--force").exit_code == 0
+    assert Path("mine/tests.yaml").read_text() != "mine"
+
+
+def test_drafts_have_evidence_and_say_what_they_are(docs: Path) -> None:
+    done = run("testset", "draft", "--docs", "my docs")
+    assert done.exit_code == 0, done.output
+    data = load_testset("drafts.yaml")
+    assert data.name == "my docs (known-item drafts)"
+    assert {case.category for case in data.cases} == {"known-item draft"}
+    assert {case.query_type for case in data.cases} == {"heading", "definition", "sentence"}
+    texts = [data.corpus[s.doc_id].full_text[s.start : s.end] for case in data.cases for s in case.evidence]
+    assert len(texts) == len(data.cases)
+    assert not [text for text in texts if "shell" in text or "front matter" in text]
+    assert "1.2.0" not in " ".join(data.queries.values())
+    first = Path("drafts.yaml").read_text()
+    assert run("testset", "draft", "--docs", "my docs").exit_code == 0
+    assert Path("drafts.yaml").read_text() == first  # the same drafts are not added twice
+
+
+def test_definitions_are_asked_for(docs: Path) -> None:
+    (docs / "lid.md").write_text("Some words that come before this here are needed. A lid is a cover for the kettle.\n")
+    run("testset", "draft", "--docs", "my docs")
+    assert "What is a lid?" in load_testset("drafts.yaml").queries.values()
+
+
+def test_drafts_are_added_below_the_cases_with_their_comments(docs: Path) -> None:
+    run("init", "mine", "--docs", "my docs")
+    before = Path("mine/tests.yaml").read_text()
+    done = run("testset", "draft", "--docs", "my docs", "--out", "mine/tests.yaml")
+    assert done.exit_code == 0, done.output
+    after = Path("mine/tests.yaml").read_text()
+    assert after.startswith(before)
+    data = load_testset("mine/tests.yaml")
+    assert {case.category for case in data.cases} == {"example", "known-item draft"}
+    assert len(set(data.queries.values())) == len(data.cases)
+
+
+def test_a_test_set_that_cannot_be_added_to_stays_as_it_is(docs: Path) -> None:
+    text = "cases: [{query: Which?, relevant: {kettle.md: 1}}]\ncorpus: my docs\n"
+    Path("tests.yaml").write_text(text)
+    assert "not the last field" in fails("testset", "draft", "--docs", "my docs", "--out", "tests.yaml")
+    assert Path("tests.yaml").read_text() == text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.pdf", b"%PDF", "it holds .pdf: convert them"),
+        ("a.txt", b"caf\xe9 in Latin-1", "expected a text in UTF-8 .convert it"),
+        ("a.txt", b"\x00\x01\x02 binary", "is a binary file"),
+        ("a.md", b"| a | b |\n|---|---|\n", "no question could be drafted from 1 documents"),
+        ("a.md", b"", "nor a file with text"),
+    ],
+)
+def test_bad_documents_are_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / name).write_bytes(content)
+    for command in (["init", "mine"], ["testset", "draft"]):
+        assert re.search(message, fails(*command, "--docs", "docs"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["docs"]
+
+
+def test_a_folder_inside_the_documents_is_refused(docs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(docs)
+    assert "name a folder outside" in fails("init", "--docs", ".")
+    assert fails("init", "../mine", "--docs", "nowhere")
+
+
+def test_one_document_and_a_huge_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "plain.txt").write_text(
+        "Without headings this document describes kettles, toasters, blenders and grinders in prose.\n"
+    )
+    done = run("init", "one", "--docs", "docs")
+    assert done.exit_code == 0, done.output
+    assert "with one document" in done.output
+    (tmp_path / "docs" / "huge.txt").write_text("many words in one enormous text. " * 40_000)
+    with pytest.warns(match="split documents"):
+        done = run("testset", "draft", "--docs", "docs")
+    assert done.exit_code == 0, done.output
+    assert len(load_testset("drafts.yaml").cases) == 1
+
+
+def test_reports_say_that_questions_are_drafts(docs: Path) -> None:
+    import ragbench as rb
+    from ragbench.report import findings
+
+    run("testset", "draft", "--docs", "my docs")
+    result = rb.evaluate(load_testset("drafts.yaml"), "bm25")
+    lines = " ".join(findings(result, rb.summarise(result.scores)))
+    assert "questions are known-item drafts" in lines

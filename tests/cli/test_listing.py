@@ -1,0 +1,64 @@
+"""`ragbench list`: what it prints is accepted where such a name is expected."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+import ragbench as rb
+from ragbench.chunkers import check_chunker
+from ragbench.cli import app
+from ragbench.cli.listing import KINDS
+from ragbench.llms.prices import price_of
+from ragbench.prompts.generation_prompts import check_prompt
+from ragbench.retrievers import check_retriever
+
+runner = CliRunner()
+
+
+def listed(kind: str) -> list[str]:
+    done = runner.invoke(app, ["list", kind])
+    assert done.exit_code == 0, done.output
+    return [line.split("  ")[0] for line in done.output.splitlines()]
+
+
+def fixed(names: list[str]) -> list[str]:
+    """The names that leave nothing to fill in."""
+    return [name for name in names if "<" not in name and name != "package.module:attribute"]
+
+
+def test_names_are_accepted() -> None:
+    for name in fixed(listed("retrievers")):
+        check_retriever(name)
+    for name in fixed(listed("chunkers")):
+        check_chunker(name)
+    for name in listed("prompts"):
+        check_prompt(name)
+    assert {"pydoc", "beir/scifact"} <= set(listed("datasets"))
+    assert price_of("anthropic:claude-haiku-4-5") is not None
+    assert "anthropic:claude-haiku-4-5" in listed("models")
+
+
+def test_measures_are_those_of_the_registry() -> None:
+    assert listed("measures") == list(rb.measures()["measure"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_there_is_one_line_per_name(kind: str) -> None:
+    names = listed(kind)
+    assert len(names) == len(set(names)) >= 3
+
+
+def test_an_unknown_kind_names_the_nearest() -> None:
+    done = runner.invoke(app, ["list", "chunker"])
+    assert done.exit_code == 2
+    assert done.output.startswith("ragbench: unknown kind 'chunker'; did you mean 'chunkers'?")
+
+
+def test_a_price_table_of_the_user_is_listed(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pathlib import Path
+
+    file = Path(str(tmp_path), "prices.toml")
+    file.write_text('checked = 2026-01-01\n[models]\n"openai:mine" = { input = 1.5, output = 2.0 }\n')
+    monkeypatch.setenv("RAGBENCH_PRICES", str(file))
+    assert "openai:mine" in listed("models")
