@@ -1,4 +1,4 @@
-"""What a system gave to every question of a test set, in one form whatever the system is."""
+"""The answers of a system to every question of a test set, in the same form for every kind of system."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from ragbench.systems.questions import warn_of_failures
 from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, System
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
-_HOPELESS = 3  # failures at the start
-_TIMED_S = 60.0  # seconds that this may take
+_HOPELESS = 3  # failures at the start, after which the timing stops
+_TIMED_S = 60.0  # seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Answered:
 
     `documents` ranks documents and `ranking` the ids of the passages that the system retrieved, both query_id -> id ->
     score; `lowest` is `documents` where texts that several documents hold are credited to relevant ones last. `chunks`
-    are the texts behind these ids that are in documents of the dataset. `has_contexts` says whether what the system
+    are the texts behind these ids that are in documents of the dataset. `has_contexts` states whether what the system
     retrieved is known at all, `has_texts` whether the texts of the contexts are, from `chunks` or from the answers' own
     passages, and `has_answers` whether the system answers at all or only retrieves. `latency` holds answers with their
     milliseconds per stage, measured with `concurrency` questions at a time (None: not known), `prompts` what a language
@@ -103,7 +103,7 @@ def answer_all(
         keep: a file to which the answers of a system are appended as they come, and from which those that it holds
             already are taken, so that a run that was stopped continues; "" keeps nothing. Recorded answers and those of
             the built-in pipeline (whose paid replies are in the reply store) are not kept.
-        settings: how language models may be asked that a system's name or file names; None: as the environment says.
+        settings: of the language models that the system's name or file refers to; None: those of the environment.
     """
     timed = 0 if active_dry_run() else timed
     if isinstance(system, str | Path):
@@ -163,7 +163,7 @@ def answer_all(
 
 
 def _safety_answers(answered: Answered, system: System | Sequence[Answer], concurrency: int) -> dict[str, Answer]:
-    """sample_id -> the answer to each safety input; those that failed, or that nobody recorded, are left out."""
+    """sample_id -> the answer to each safety input; those that failed, or were not recorded, are left out."""
     dataset = answered.dataset
     if not answered.has_answers or (answered.answers and all(map(_is_lost, answered.answers))):
         return {}
@@ -248,7 +248,7 @@ def _ask_alone(answer: Callable[[str, str], Answer], dataset: Dataset, timed: in
 
 
 def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
-    """Answers to other questions are a mistake of the call; some that nobody asks for are only worth a warning."""
+    """Raise if every answer belongs to another test set; warn if only some belong to no question of this one."""
     strange = system.unasked({**_safety_queries(dataset), **dataset.queries})
     if not strange or not dataset.cases:
         return
@@ -260,8 +260,8 @@ def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
         )
     first = ", ".join(map(repr, strange[:3]))
     warnings.warn(
-        f"{system.name}: {len(strange)} answers belong to no question of {dataset.name!r} and are left out (first: "
-        f"{first})",
+        f"{system.name}: {len(strange)} answers do not belong to a question of {dataset.name!r} and are left out "
+        f"(first: {first})",
         DataWarning,
         stacklevel=3,
     )
@@ -282,7 +282,7 @@ def _given(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
             f"{answers[0].query_id!r}, the test set {next(iter(dataset.queries), '')!r}"
         )
     return [
-        by_query.get(query_id) or Answer(query_id, "", outcome="failed", error="there is no answer to this question")
+        by_query.get(query_id) or Answer(query_id, "", outcome="failed", error="no answer to this question was given")
         for query_id in dataset.queries
     ]
 

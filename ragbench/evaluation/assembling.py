@@ -69,7 +69,7 @@ def overall_state(decided: Decided) -> Perspective:
 
 
 def rows_of(frame: pd.DataFrame, targets: Targets, best: Mapping[str, float]) -> list[MeasureResult]:
-    """A row for each measure of a perspective's scores, with its interval, its ceiling and what its target says."""
+    """A row for each measure of a perspective's scores, with its interval, ceiling, target and verdict."""
     if frame.empty:
         return []
     rows = []
@@ -95,13 +95,13 @@ def unmeasured(name: str, dataset: Dataset) -> MeasureResult:
 
 
 def aimed(row: MeasureResult, targets: Targets) -> MeasureResult:
-    """The row with its target and what that says of it."""
+    """The row with its target and the verdict."""
     lower, target = not higher_is_better(row.measure), targets.measures.get(row.measure)
-    said = verdict(row.value, target, ceiling=row.ceiling, lower_is_better=lower)
+    outcome = verdict(row.value, target, ceiling=row.ceiling, lower_is_better=lower)
     sure = None
-    if target is not None and row.ci_low is not None and row.ci_high is not None and said in ("passed", "missed"):
+    if target is not None and row.ci_low is not None and row.ci_high is not None and outcome in ("passed", "missed"):
         sure = reaches(row.ci_low, target, lower) == reaches(row.ci_high, target, lower)
-    return replace(row, target=target, verdict=said, sure=sure, lower_is_better=lower)
+    return replace(row, target=target, verdict=outcome, sure=sure, lower_is_better=lower)
 
 
 def _ceiling(name: str, best: Mapping[str, float], value: float | None) -> float | None:
@@ -111,7 +111,7 @@ def _ceiling(name: str, best: Mapping[str, float], value: float | None) -> float
 
 
 def bound_of(measure: str) -> float | None:
-    """The best value of a measure whatever the test set; None where there is none, or it is not known."""
+    """The best possible value of a measure on any test set; None where there is none, or it is not known."""
     found = find_measure(measure)
     return None if found is None else found.best
 
@@ -153,7 +153,7 @@ def cases_of(
                 scores=scores[case.query_id],
                 unsupported_claims=_masked(one["claim"] for one in own if one["supported"] is False),
                 fabricated_numbers=tuple(
-                    # the digits of a card or phone number that is masked in its claim are no part of it any more
+                    # the digits of a card or phone number that is masked in its claim are no longer part of it
                     str(number)
                     for one in own
                     for number in one["fabricated_numbers"]
@@ -184,7 +184,7 @@ def counts_of(cases: Sequence[CaseResult], *, claimed: bool, judged: bool) -> di
 
 def evaluation_costs(answered: Answered, judgements: Sequence[Judgement]) -> tuple[Cost, ...]:
     """`costs_of`; the cost of a system that answers without reporting any tokens is unknown, not 0."""
-    other = [one for arm, answers in answered.ablations.items() if arm != "actual" for one in answers]
+    other = [one for source, answers in answered.ablations.items() if source != "actual" for one in answers]
     again = [one for verdicts in answered.ablation_judgements.values() for one in verdicts]
     costs = costs_of(answered.answers, [*judgements, *answered.repeated, *again], other)
     if _has_known_cost(answered) or not answered.answers or not answered.has_answers:

@@ -1,4 +1,4 @@
-"""Calibrations in an evaluation: which scores have one, what it changes, and what is said of those without."""
+"""Calibrations in an evaluation: which scores have one, what it changes, and how scores without one are reported."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 INJECTION = "injection_score"
 
 HEURISTICS = ("claim_support", "semantic_similarity")
-"""Scores without a scale of their own: they rank answers, and a value means something else for every kind of text."""
+"""Scores without a scale of their own: they rank answers, and the meaning of a value depends on the kind of text."""
 
 _PARTS = {"semantic": "semantic_similarity", "hallucination": "claim_support", "expected_claims": "expected_claims"}
 # Part of a case's verdict -> the heuristic score that it is judged by.
@@ -102,25 +102,25 @@ def case_thresholds(thresholds: Mapping[str, float], calibrations: Mapping[str, 
 
 def scale_note(perspective: str, frame: pd.DataFrame, calibrations: Mapping[str, Calibration]) -> str:
     """What the heuristic scores of a perspective mean: their calibration, or only how they rank; "" without any."""
-    said = []
+    notes = []
     for name in dict.fromkeys((*HEURISTICS, *calibrations)):
         rows = frame[frame["measure"] == name].dropna(subset=["value"])
         if perspective_of(name) != perspective or rows.empty:
             continue
         if name in calibrations:
-            said.append(str(calibrations[name]))
+            notes.append(str(calibrations[name]))
         else:
             low, high = rows["value"].quantile([0.25, 0.75])
             lowest = rows.sort_values("value", kind="stable")["query_id"].head(_LOWEST)
-            said.append(
+            notes.append(
                 f"{name} is uncalibrated: it ranks answers (half are from {low:.2f} to {high:.2f}; lowest: "
                 f"{', '.join(map(str, lowest))}), and no value of it is a verdict; `ragbench label` calibrates it"
             )
-    return "; ".join(said)
+    return "; ".join(notes)
 
 
 def verdict_note(thresholds: Mapping[str, float], scores: pd.DataFrame, calibrations: Mapping[str, Calibration]) -> str:
-    """The parts by which questions pass or fail here although nobody calibrated them; "" where there are none."""
+    """The parts by which questions pass or fail here without a calibration; "" where there are none."""
     scored = set(scores.dropna(subset=["value"])["measure"])
     loose = {"semantic": 0.0, "expected_claims": 0.0, "hallucination": 1.0}
     parts = [

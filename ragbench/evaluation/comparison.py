@@ -1,4 +1,4 @@
-"""A report against an earlier one, case by case: what got worse, which cases broke, which were mended."""
+"""A report against an earlier one, case by case: regressions, newly failing cases and fixed cases."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ def compare_reports(baseline: Report, report: Report) -> Comparison:
 
     A measure is a "regression" where it got worse, the 95 % interval of the difference excludes zero, and its paired
     randomisation p-value is below 0.05 after Holm's correction over the measures compared: those of the headline table
-    and those with a target. A measure that no case changed could not have been found to differ, whatever its level, and
-    takes no part in the correction (Tarone 1990); the same holds for what neither broke nor was mended. The share of
-    passed questions is one where McNemar's exact test says so; so is that of safety samples told right. What the two
+    and those with a target. A measure that no case changed could not have been found to differ at any level, and
+    takes no part in the correction (Tarone 1990); the same holds where no case newly fails or is fixed. For the rate of
+    passed questions, and of safety samples classified correctly, McNemar's exact test decides. What the two
     measured differently (passed questions by other thresholds, rankings of chunks that are cut differently) is left
-    out, and `notes` say so. An evaluation compared with itself has no regression.
+    out, and `notes` state why. An evaluation compared with itself has no regression.
 
     Raises:
         ComparisonError: the two are of other data, other questions, or were measured with another embedder or judge;
-            the message says what differs.
+            the message names what differs.
     """
     check_same(baseline, report)
     changes, doubts = _changes(baseline, report)
@@ -61,7 +61,7 @@ def check_comparable(
     """The same check before there is a report: nothing is asked for if the comparison would be refused.
 
     Raises:
-        ComparisonError: saying what differs.
+        ComparisonError: naming what differs.
     """
     before, after = [case.query_id for case in baseline.cases], list(query_ids)
     differences = []
@@ -159,7 +159,7 @@ def _needed(before: pd.DataFrame, after: pd.DataFrame, measure: str, difference:
 
 
 def _twice(measure: str) -> bool:
-    """Parts of the overall stand there as measures already, and McNemar's test decides on passed questions."""
+    """Measures compared elsewhere: parts of the overall, as measures; pass_rate, by McNemar's test."""
     return measure.startswith("overall_") or measure == "pass_rate"
 
 
@@ -199,19 +199,19 @@ def _pass_fail(baseline: Report, report: Report) -> tuple[PassFail, ...]:
     if not _decided_otherwise(baseline, report):
         pairs["questions"] = (_questions(baseline), _questions(report))
     pairs["answers to attacks"] = (_samples(baseline, "system"), _samples(report, "system"))
-    if report.settings.get("detector") != "built-in":  # what ragbench's own detector changes is no matter of the system
+    if report.settings.get("detector") != "built-in":  # changes of ragbench's own detector do not concern the system
         pairs["safety inputs"] = (_samples(baseline, "input"), _samples(report, "input"))
     tested: list[tuple[str, int, list[Flip], list[Flip], float]] = []
     for what, (before, after) in pairs.items():
         both = [one for one in before if one in after]
         if both:
             broken = [_flip(one, after[one]) for one in both if before[one].passed and not after[one].passed]
-            mended = [_flip(one, before[one]) for one in both if after[one].passed and not before[one].passed]
-            tested.append((what, len(both), broken, mended, mcnemar_p_value(len(broken), len(mended))))
-    adjusted = _holm([p for *_, p in tested], [len(broken) + len(mended) for _, _, broken, mended, _ in tested])
+            fixed = [_flip(one, before[one]) for one in both if after[one].passed and not before[one].passed]
+            tested.append((what, len(both), broken, fixed, mcnemar_p_value(len(broken), len(fixed))))
+    adjusted = _holm([p for *_, p in tested], [len(broken) + len(fixed) for _, _, broken, fixed, _ in tested])
     return tuple(
-        PassFail(what, n, tuple(broken), tuple(mended), p, _flipped(len(broken), len(mended), p))
-        for (what, n, broken, mended, _), p in zip(tested, adjusted, strict=True)
+        PassFail(what, n, tuple(broken), tuple(fixed), p, _flipped(len(broken), len(fixed), p))
+        for (what, n, broken, fixed, _), p in zip(tested, adjusted, strict=True)
     )
 
 
@@ -269,10 +269,10 @@ def _flip(one: str, side: _Side) -> Flip:
     return Flip(one, side.question, side.reasons)
 
 
-def _flipped(broken: int, mended: int, p: float | None) -> str:
+def _flipped(broken: int, fixed: int, p: float | None) -> str:
     if p is None or p >= ALPHA:
         return "no difference shown"
-    return "regression" if broken > mended else "improvement"
+    return "regression" if broken > fixed else "improvement"
 
 
 def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float | None]:

@@ -99,8 +99,8 @@ def ask_all(
         mode="per_criterion", allow_same_model=True,
     )  # fmt: skip
     verdicts: dict[str, Sequence[Judgement]] = {
-        arm: judge_answers(own, ["correctness"], model, dataset=dataset, chunks=pieces, allow_same_model=True)
-        for arm, own in answered.ablations.items()
+        source: judge_answers(own, ["correctness"], model, dataset=dataset, chunks=pieces, allow_same_model=True)
+        for source, own in answered.ablations.items()
     }
     return _and(answered, "judge", start, judgements=judgements, repeated=repeated, ablation_judgements=verdicts)
 

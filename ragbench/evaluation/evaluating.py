@@ -134,11 +134,12 @@ def evaluate(
         criteria: what it judges, as in `ragbench.judge`; those of targets such as "llm_context_recall" are added.
         ks: the depths at which rankings are measured.
         calibration: what heuristic scores mean on texts like these: one or several `Calibration`, or their files. A
-            calibrated measure M gets "calibrated:M", the probability that a person says yes, and its threshold decides
-            in place of the one in `targets`. Without one, reports show how the scores rank, and say "uncalibrated".
+            calibrated measure M gets "calibrated:M", the probability that a person would judge yes, and its threshold
+            decides in place of the one in `targets`. Without one, reports show how the scores rank, marked
+            "uncalibrated".
         measures: of your own: `Measure(name, function)`, or "package.module:attribute".
-        baseline: an earlier result to compare with, or its folder; refused before anything is asked if it is of other
-            questions.
+        baseline: an earlier result to compare with, or its folder; refused before any request if its questions
+            differ.
         name: of the result; "" makes one from the dataset and the system.
 
     Returns:
@@ -156,7 +157,7 @@ def evaluate(
     Raises:
         ConfigError: an unknown perspective or system, a gate (`fail_under`) that cannot be reached, or of a perspective
             that is not evaluated. One that turns out to have no value makes `Result.passed` False.
-        DataError: there are no questions and no safety samples.
+        DataError: the dataset has neither questions nor safety samples.
         ComparisonError: the baseline is of other data.
     """
     dataset = load_dataset(dataset) if isinstance(dataset, str | Path) else dataset

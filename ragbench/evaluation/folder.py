@@ -72,7 +72,7 @@ def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = Mappi
 
     Args:
         result: from `evaluate`.
-        folder: where; "" means "keep nothing", and nothing is done; nor is it in a dry run, which has stand-ins only.
+        folder: where; "" means "keep nothing", and nothing is done; nor is anything saved in a dry run.
         views: further files that show the result, name -> text, of `VIEWS`.
 
     Returns:
@@ -161,7 +161,7 @@ def _of_report(report: Report, name: str) -> Result:
 
 
 def _is_staging(path: Path) -> bool:
-    """Whether a killed process left it: nothing of value."""
+    """Whether a killed process left it behind."""
     return path.name.startswith(STAGING)
 
 
@@ -256,7 +256,7 @@ def load_results(folder: str | Path) -> Results:
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise DataError(f"there is no folder {folder}; expected the folder of a sweep, such as results/quickstart")
+        raise DataError(f"{folder} is not a folder; expected the folder of a sweep, such as results/quickstart")
     results = Results(load_result(path) for path in result_folders(folder))
     if not results:
         raise DataError(f"{folder} holds no result yet; run a sweep into it, or name the folder of another")

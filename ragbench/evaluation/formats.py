@@ -86,7 +86,7 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
         if math.isinf(value):
             raise ConfigError(f"{measure} of question {query_id!r} is {value}; expected a number, or NaN = unscored")
         if (query_id, measure) == last:
-            raise ConfigError(f"{measure} of question {query_id!r} stands twice in the scores; expected it once")
+            raise ConfigError(f"{measure} of question {query_id!r} is in the scores twice; expected it once")
         last = (query_id, measure)
         lines.append(f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else short(value)}")
     return "\n".join(lines) + "\n"
@@ -123,7 +123,7 @@ def csv_to_scores(text: str) -> pd.DataFrame:
 
 
 def json_lines(records: Iterable[Answer | Judgement]) -> str:
-    # One line is one record, whatever line ends a text holds: JSON escapes them.
+    # One line is one record: JSON escapes the line ends in a text.
     # What a record does not hold is left out: reading fills it in, and an answer has many fields that few systems use.
     kept = (
         {key: value for key, value in asdict(record).items() if key == "value" or value not in (None, (), {})}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ragbench.llms import Settings
 
 WHERE = ("results_dir",)
-"""Parameters that say where results go. They change no number, so they are no part of a configuration."""
+"""Parameters that set where results are written. They change no number and are not part of a configuration."""
 
 OF_PIPELINE = (
     "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap", "tokenizer", "depth", "k", "llm", "prompt",
@@ -29,7 +29,7 @@ OF_PIPELINE = (
 _READABLE = ("system", "retriever", "reranker", "chunker", "chunk_size", "llm", "prompt")
 _OF_ABLATIONS = ("oracle",)
 # The smallest value of each number.
-_LEAST = {
+_MINIMUM = {
     "chunk_size": 1, "chunk_overlap": 0, "depth": 1, "k": 1, "max_queries": 0, "max_context_tokens": 0,
     "max_tokens": 1, "temperature": 0, "judge_apart": 0, "seed": 0,
 }  # fmt: skip
@@ -135,7 +135,7 @@ def is_pipeline(system: Any) -> bool:
 def config_name(parameters: Mapping[str, Any]) -> str:
     """A name that is readable, safe as a file name, and its own for each set of parameters.
 
-    It ends in 8 hex digits of the SHA-256 of all parameters (whatever their order), so two configurations share a
+    It ends in 8 hex digits of the SHA-256 of all parameters (in any order), so two configurations share a
     name with a probability of 1 in 4 billion per pair.
 
     >>> config_name({"retriever": "dense:minilm", "chunker": "fixed", "chunk_size": 128, "seed": 0})
@@ -145,7 +145,7 @@ def config_name(parameters: Mapping[str, Any]) -> str:
     """
     own = configuration(parameters)
     if re.search(r"\s", str(own.get("prompt", ""))):
-        own["prompt"] = "own-prompt"  # its digest tells it from others
+        own["prompt"] = "own-prompt"  # its digest distinguishes it
     if "system" in own:
         own["system"] = re.sub(r"\.(toml|jsonl)$", "", str(own["system"]))
     words = [_word(str(own[key])) for key in _READABLE if own.get(key) not in (None, "", "extractive", "cited")]
@@ -155,7 +155,7 @@ def config_name(parameters: Mapping[str, Any]) -> str:
 
 
 def _word(value: str) -> str:
-    # The last part of a path or of owner/model says enough, and folders of this machine stay out of names.
+    # Only the last part of a path or of owner/model is readable, and keeps local paths out of names.
     kind, colon, model = value.partition(":")
     last = re.split(r"[/\\]", (model if colon else value).rstrip("/\\"))[-1]
     text = f"{kind}-{last}" if colon and "/" not in kind and "\\" not in kind else last
@@ -165,7 +165,7 @@ def _word(value: str) -> str:
 def check_parameters(
     parameters: Mapping[str, Any], settings: Settings | None = None, *, folder: str | Path = ""
 ) -> None:
-    """Refuse values that no run could use, as far as that can be told without running; for the names it knows.
+    """Refuse values that no run could use, as far as can be checked without running; unknown names pass.
 
     Models must be such as may be asked under `settings`, by default those of the environment. The files and modules of
     a `system` are looked for in `folder`, by default the working directory.
@@ -209,7 +209,7 @@ def check_parameters(
         load_measures(parameters["measures"])
     if parameters.get("judge"):
         _check_judge(parameters, settings)
-    for name, least in _LEAST.items():
+    for name, least in _MINIMUM.items():
         if name in parameters and parameters[name] < least:
             raise ConfigError(f"{name} is {parameters[name]}; expected {least} or more")
     size, overlap = parameters.get("chunk_size"), parameters.get("chunk_overlap", 0)
@@ -261,7 +261,7 @@ def _check_judge(parameters: Mapping[str, Any], settings: Settings | None) -> No
     from ragbench.prompts.judge_prompts import CRITERIA
 
     if parameters["judge"] == "extractive":
-        raise ConfigError("judge is 'extractive', which is no language model; name one, or \"\" for no judge")
+        raise ConfigError("judge is 'extractive', which is not a language model; name one, or \"\" for no judge")
     check_llm(parameters["judge"], settings)
     for name in parameters.get("criteria", "correctness").replace(" ", "").split(","):
         if name not in CRITERIA:

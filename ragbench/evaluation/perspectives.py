@@ -26,10 +26,10 @@ from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement, LL
 if TYPE_CHECKING:
     import pandas as pd
 
-_ALWAYS = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")  # whatever depths are asked for
+_ALWAYS = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")  # at any depths requested
 _PREFIX = {"document": "", "span": "span:", "chunk": "chunk:"}
 _JUDGED_BY = {"document": "documents", "span": "gold evidence", "chunk": "labelled chunks"}
-# Of the context, but a matter of retrieval: what of the relevant reached it.
+# Measures of the context that belong to retrieval: how much of the relevant reached it.
 _REACHED = ("context_recall", "expected_document", "context_evidence_recall", "context_chunk_recall")
 _SPAN = re.compile(r"span_\w+@(\d+)(tok|)$")
 _OTHER_DEPTHS = r"span_\w+@(?!5$)\d+"  # than 5: reported where they are asked for
@@ -40,7 +40,7 @@ _NO_CONTEXTS = (
     f"no answer came with contexts; they are read from {', '.join(map(repr, CONTEXT_FIELDS))}, or from where the path "
     "reply.contexts points"
 )
-_NO_TEXTS = "the system does not say which texts it answered from"
+_NO_TEXTS = "the system does not report which texts it answered from"
 
 
 def unmeasurable(perspective: str, answered: Answered, named: Sequence[str] = ()) -> str:
@@ -63,8 +63,12 @@ def unlabelled(perspective: str, dataset: Dataset, named: Sequence[str] = ()) ->
     Latency and cost need no label: where a target of the user names them, the pipeline is measured.
     """
     cases = dataset.cases
-    if perspective == "safety":  # of answers to questions, leaks can be told without a label
-        return "" if dataset.safety_inputs or dataset.safety_outputs or cases else "no labels: there are no samples"
+    if perspective == "safety":  # leaks in answers to questions need no label
+        return (
+            ""
+            if dataset.safety_inputs or dataset.safety_outputs or cases
+            else "no labels: the test set has no safety samples"
+        )
     if not cases:
         return "no labels: the test set has no questions"
     if perspective == "retrieval" and not any(map(bool, dataset.qrels.values())) and not any(map(_wanted, cases)):

@@ -8,7 +8,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-# Libraries that decide numbers; their versions stand in config.json.
+# Libraries whose versions change numbers; config.json records them.
 _DECIDING = (
     "bm25s", "numpy", "pandas", "PyStemmer", "pytrec-eval-terrier", "scipy", "sentence-transformers",
     "sentencex", "tokenizers", "torch", "transformers", "wordllama",

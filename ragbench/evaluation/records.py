@@ -1,4 +1,4 @@
-"""The record of one evaluation: what stands in report.json, and nothing that could not stand there."""
+"""The record of one evaluation: plain data, as report.json holds it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUILT_IN = "pydoc"
 """The name of the test set that comes with ragbench."""
 
 VERDICTS = ("passed", "missed", "unreachable", "unscored", "no target")
-"""What can be said of a measure and its target."""
+"""How a measure compares with its target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class TestSet:
 
 @dataclass(frozen=True, slots=True)
 class Perspective:
-    """One way of looking at a system. `reason` says why it was not measured, "" where it was; `note` how it was.
+    """One way of looking at a system. `reason` states why it was not measured, "" where it was; `note` how it was.
 
-    `warning` says what makes its numbers less certain than their intervals show.
+    `warning` states what makes its numbers less certain than their intervals show.
     """
 
     name: str
@@ -51,12 +51,12 @@ class Perspective:
 
 @dataclass(frozen=True, slots=True)
 class MeasureResult:
-    """A measure over all cases, and what its target says of it.
+    """A measure over all cases, compared with its target.
 
     `value` is the mean over the `n_scored` of `n` cases that are scored, None with none; `ci_low` and `ci_high` are its
     95 % interval. `ceiling` is the best value that any system could reach (the lowest where lower is better), None
-    where that is not known. `target` is the least value (the greatest where lower is better), None where there is none.
-    `verdict` is one of `VERDICTS`, by the value itself; `sure` says whether the whole interval is on its side.
+    where that is not known. `target` is the minimum (the maximum where lower is better), None where there is none.
+    `verdict` is one of `VERDICTS`, by the value itself; `sure` states whether the whole interval is on that side.
     """
 
     measure: str
@@ -75,7 +75,7 @@ class MeasureResult:
 
 @dataclass(frozen=True, slots=True)
 class CaseResult:
-    """One question: what was said, how it scored (None = unscored), whether it passed and, if not, why in words.
+    """One question: its answer, its scores (None = unscored), whether it passed and, if not, the reasons in words.
 
     `passed` is None where no threshold applies. `retrieved` are the ids of the contexts in rank order, `relevant` the
     ids of the documents that hold the answer. `unsupported_claims` and `fabricated_numbers` (by their wording) and
@@ -103,7 +103,8 @@ class CaseResult:
 
 @dataclass(frozen=True, slots=True)
 class CategoryResult:
-    """The questions of one category: the share that passed with its Wilson interval, and the mean of each measure."""
+    """The questions of one category: the fraction that passed with its Wilson interval, and the mean of each
+    measure."""
 
     category: str
     questions: int
@@ -131,7 +132,7 @@ class SampleResult:
 
 @dataclass(frozen=True, slots=True)
 class SafetyFigure:
-    """A figure about safety samples; `part` says of which: "all", or a category, source or length.
+    """A figure about safety samples; `part` names which: "all", or a category, source or length.
 
     `kind` is "input" or "output" for a figure of a detector, "system" for one of the system under test.
     """
@@ -194,7 +195,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class PassFail:
-    """Cases that passed before and fail now (`broken`), and the other way round (`mended`), with McNemar's exact p."""
+    """Newly failing cases (`broken`) and fixed ones (`mended`, the name in saved reports), with McNemar's exact p."""
 
     what: str
     n: int
@@ -206,7 +207,7 @@ class PassFail:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """An evaluation against an earlier one of the same questions; `notes` say what could not be compared, and why."""
+    """An evaluation against an earlier one of the same questions; `notes` state what could not be compared, and why."""
 
     baseline: str
     baseline_made: str

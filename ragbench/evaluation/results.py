@@ -137,13 +137,13 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
 
 
 def _short(value: Any) -> str:
-    """A value as a label shows it; a prompt of one's own is a text of any length."""
+    """A value as a label shows it, shortened: a custom prompt may be long."""
     text = " ".join(str(value).split())
     return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
-    """The name of the configuration that the others are held against; "" is the first by name.
+    """The name of the configuration that the others are compared with; "" is the first by name.
 
     Raises:
         ConfigError: if no configuration has this name.
@@ -159,7 +159,7 @@ def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
     where the sweep is about nothing else.
 
     Configurations that differ in model or prompt only retrieve the same: by evidence they all tie. Then correctness as
-    a language model judges it, or else the similarity to the reference answer, tells them apart.
+    a language model judges it, or else the similarity to the reference answer, separates them.
     """
     if measure:
         return named_among(measure, dict.fromkeys(map(str, results[0].scores["measure"])))
@@ -273,7 +273,7 @@ def check_comparable(results: Sequence[Result]) -> None:
         ComparisonError: no results, or the fingerprints of the datasets differ; it names the configurations.
     """
     if not results:
-        raise ComparisonError("there is no finished configuration to compare; run the sweep first")
+        raise ComparisonError("the sweep has no finished configuration to compare; run it first")
     groups: dict[str, list[str]] = {}
     for result in results:
         groups.setdefault(str(result.config.get("dataset", {}).get("fingerprint")), []).append(result.name)
@@ -286,7 +286,7 @@ def check_comparable(results: Sequence[Result]) -> None:
 
 
 def mean_of(scores: pd.DataFrame, measure: str) -> float:
-    # Rounded: the same values in another order may differ in the last bit, which is no difference in rank.
+    # Rounded: the same values in another order may differ in the last bit, which must not change the rank.
     return round(float(only(scores, measure)["value"].mean()), 12)
 
 

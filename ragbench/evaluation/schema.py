@@ -1,4 +1,4 @@
-"""report.json: written with the same bytes for the same report, read back with every mistake named."""
+"""report.json: written with the same bytes for the same report, read back with every error named."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ragbench.registry import Measure, declare, find_measure, is_ranking_measure
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-_NAMED = 5  # mistakes in one message
+_NAMED = 5  # errors in one message
 _DIGITS = 6  # beyond them the same embedding may differ between machines
 
 
@@ -28,11 +28,11 @@ def report_json(report: Report) -> str:
 
 
 def read_report(path: str | Path) -> Report:
-    """Read the report.json of an evaluation; a folder stands for the report.json in it.
+    """Read the report.json of an evaluation; for a folder, the report.json in it.
 
     Raises:
-        DataError: there is no such file, it is no report, it has another version, or fields are not what they should
-            be; each of the first mistakes is named with its place.
+        DataError: the file is missing, is not a report, has another version, or has invalid fields, of which the first
+            are named with their place.
     """
     file = Path(path)
     file = file / "report.json" if file.is_dir() else file
@@ -41,14 +41,16 @@ def read_report(path: str | Path) -> Report:
     except OSError as exc:
         raise DataError(f"{file} could not be read: {exc.strerror}; expected the report.json of an evaluation") from exc
     except (ValueError, RecursionError) as exc:
-        raise DataError(f"{file} is no JSON ({exc}); expected the report.json of an evaluation") from exc
+        raise DataError(f"{file} is not JSON ({exc}); expected the report.json of an evaluation") from exc
     return parse_report(data, str(file))
 
 
 def parse_report(data: object, where: str = "report") -> Report:
-    """The report that stands in parsed JSON; `where` names its source in errors."""
+    """The report in parsed JSON; `where` names its source in errors."""
     if not isinstance(data, dict) or "schema" not in data:
-        raise DataError(f'{where} is no report of an evaluation: it has no "schema"; ragbench eval writes such files')
+        raise DataError(
+            f'{where} is not a report of an evaluation: it has no "schema"; ragbench eval writes such files'
+        )
     if data["schema"] != SCHEMA or isinstance(data["schema"], bool):
         raise DataError(
             f"{where} has schema {data['schema']!r}; this ragbench reads {SCHEMA}. Make the report again, or read it "
@@ -59,9 +61,9 @@ def parse_report(data: object, where: str = "report") -> Report:
     try:
         return _with_levels(_adapter().validate_python(data))
     except ValidationError as exc:
-        mistakes = [_mistake(error) for error in exc.errors(include_url=False)]
-        more = f"; and {len(mistakes) - _NAMED} more" if len(mistakes) > _NAMED else ""
-        raise DataError(f"{where} is damaged: {'; '.join(mistakes[:_NAMED])}{more}") from exc
+        problems = [_problem(error) for error in exc.errors(include_url=False)]
+        more = f"; and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+        raise DataError(f"{where} is damaged: {'; '.join(problems[:_NAMED])}{more}") from exc
 
 
 _OLD_NOTES = {"judged by evidence spans": "span:", "judged by chunk labels": "chunk:"}
@@ -111,14 +113,14 @@ def _adapter() -> TypeAdapter[Report]:
     return TypeAdapter(with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(Report))
 
 
-def _mistake(error: Mapping[str, Any]) -> str:
+def _problem(error: Mapping[str, Any]) -> str:
     place = ".".join(map(str, error["loc"])) or "the whole"
     given = "" if error["type"] in {"missing", "extra_forbidden"} else f", not {str(error['input'])[:60]!r}"
     return f"{place}: {error['msg']}{given}"
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"it holds {name}, which is no number")
+    raise ValueError(f"it holds {name}, which is not a number")
 
 
 def plain(value: Any) -> Any:

@@ -22,8 +22,8 @@ def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
     """The questions and safety samples of a suite, in the order of the dataset.
 
     "smoke" takes up to 40 questions and up to 120 safety inputs and outputs each, evenly from all categories and from
-    questions with and without an answer. Which ones depends on their ids alone: the same whenever it is asked, whatever
-    else the test set holds before or after them.
+    questions with and without an answer. Which ones depends on their ids alone: the same on every call, and
+    independent of the other contents of the test set.
 
     >>> cases = [Case(f"q{i}", "?", category="ab"[i % 2]) for i in range(100)]
     >>> chosen = select_suite(Dataset("demo", "test", {}, cases, {}), "smoke").cases
@@ -74,10 +74,10 @@ def _some(samples: Sequence[SafetySample]) -> tuple[SafetySample, ...]:
 
 
 def _spread(
-    items: Sequence[_Item], most: int, id_of: Callable[[_Item], str], group_of: Callable[[_Item], Hashable]
+    items: Sequence[_Item], limit: int, id_of: Callable[[_Item], str], group_of: Callable[[_Item], Hashable]
 ) -> list[_Item]:
-    """At most so many items, one of each group in turn; in their own order."""
-    if len(items) <= most:
+    """At most `limit` items, one of each group in turn; in their own order."""
+    if len(items) <= limit:
         return list(items)
     groups: dict[Hashable, list[int]] = {}
     for i, item in enumerate(items):
@@ -87,4 +87,4 @@ def _spread(
         for group, members in groups.items()
         for place, i in enumerate(sorted(members, key=lambda i: hashlib.sha256(id_of(items[i]).encode()).hexdigest()))
     }
-    return [items[i] for i in sorted(sorted(turn, key=turn.__getitem__)[:most])]
+    return [items[i] for i in sorted(sorted(turn, key=turn.__getitem__)[:limit])]

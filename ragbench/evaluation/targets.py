@@ -1,4 +1,4 @@
-"""Targets: what a measure, or a single question, has to reach. The defaults stand in targets.toml beside this file."""
+"""Targets: what a measure, or a single question, has to reach. The defaults are in targets.toml, next to this file."""
 
 from __future__ import annotations
 
@@ -52,21 +52,21 @@ class Targets:
 
 
 def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, float] = "") -> Targets:
-    """The default targets, changed by a TOML file, then by what `fail_under` says.
+    """The default targets, changed by a TOML file, then by `fail_under`.
 
     Args:
         path: a file with the tables [targets], each measure = number, or false for no target, [cases], and [weights],
             where false is 0.
-        fail_under: "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of which lower is better
-            the number is the most that it may be.
+        fail_under: "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of which lower is better,
+            the number is the maximum.
 
     >>> targets = load_targets(fail_under="Recall@5=0.8")
     >>> targets.measures["R@5"], targets.measures["nDCG@5"], sorted(targets.gates)
     (0.8, 0.6, ['R@5'])
 
     Raises:
-        ConfigError: no such file, no TOML, an unknown table or measure, a value that is no number; every mistake of a
-            file is named.
+        ConfigError: a missing file, invalid TOML, an unknown table or measure, a value that is not a number; every
+            error of a file is named.
     """
     text = resources.files("ragbench.evaluation").joinpath("targets.toml").read_text(encoding="utf-8")
     found = _tables(tomllib.loads(text), "targets.toml")
@@ -91,9 +91,9 @@ def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, 
 def verdict(
     value: float | None, target: float | None, *, ceiling: float | None = None, lower_is_better: bool = False
 ) -> str:
-    """What a target says of a value: "passed", "missed", "unreachable", "unscored" or "no target".
+    """How a value compares with its target: "passed", "missed", "unreachable", "unscored" or "no target".
 
-    A value that equals its target has reached it. A target beyond the ceiling is unreachable, whatever the value.
+    A value that equals its target has reached it. A target beyond the ceiling is unreachable, for any value.
 
     >>> verdict(0.62, 0.6), verdict(0.1, 0.2, lower_is_better=True), verdict(0.4, 0.9, ceiling=0.8), verdict(None, 1)
     ('passed', 'passed', 'unreachable', 'unscored')
@@ -164,28 +164,28 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as exc:
         raise ConfigError(f"targets {str(path)!r} could not be read: {exc.strerror}; expected a TOML file") from exc
     except (ValueError, RecursionError) as exc:
-        raise ConfigError(f"{path} is no TOML: {exc}") from exc
+        raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
 
 
 def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | None]]:
-    mistakes: list[str] = []
+    problems: list[str] = []
     tables: dict[str, dict[str, float | None]] = {name: {} for name in _TABLES}
     for table, entries in data.items():
         if table not in _TABLES:
-            mistakes.append(unknown("table", table, _TABLES))
+            problems.append(unknown("table", table, _TABLES))
         elif not isinstance(entries, dict):
-            mistakes.append(f"{table} is {entries!r}; expected a table [{table}]")
+            problems.append(f"{table} is {entries!r}; expected a table [{table}]")
         else:
             for name, value in entries.items():
                 try:
                     key = check_measure(name) if table == "targets" else _part(name, table)
                     if key in tables[table]:
-                        raise ConfigError(f"{name} stands there twice")
+                        raise ConfigError(f"{name} is given twice")
                     tables[table][key] = _number(name, value)
                 except ConfigError as exc:
-                    mistakes.append(f"[{table}] {exc}")
-    if mistakes:
-        raise ConfigError(f"{where}: {'; '.join(mistakes)}")
+                    problems.append(f"[{table}] {exc}")
+    if problems:
+        raise ConfigError(f"{where}: {'; '.join(problems)}")
     return tables
 
 
@@ -209,11 +209,11 @@ def _parse_gates(text: str) -> dict[str, float]:
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         match = re.fullmatch(r"(\S.*?)\s*=\s*(\S+)", part)
         if match is None:
-            raise ConfigError(f'--fail-under: {part!r} is no target; write "nDCG@5=0.6,claim_support=0.85"')
+            raise ConfigError(f'--fail-under: {part!r} is not a target; write "nDCG@5=0.6,claim_support=0.85"')
         try:
             number = float(match[2])
         except ValueError:
-            raise ConfigError(f"--fail-under: {match[2]!r} in {part!r} is no number; write {match[1]}=0.6") from None
+            raise ConfigError(f"--fail-under: {match[2]!r} in {part!r} is not a number; write {match[1]}=0.6") from None
         name = check_measure(match[1])
         if name in gates:
             raise ConfigError(f"--fail-under names {name} twice; give it once")

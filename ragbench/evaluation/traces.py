@@ -57,7 +57,7 @@ def failure_traces(report: Report, answered: Answered) -> list[dict[str, Any]]:
 
 
 def _masked_claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """The digits of a card or phone number that the claim's text masks stand in its numbers no more."""
+    """The claim without the fabricated numbers that are masked in its text, such as card or phone numbers."""
     left = masked(str(claim["claim"]))
     return {**claim, "fabricated_numbers": [one for one in claim["fabricated_numbers"] if str(one) in left]}
 

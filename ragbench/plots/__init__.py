@@ -1,7 +1,7 @@
 """The figures of the notebooks: records and tidy frames in, a matplotlib figure out.
 
 One colour stands for one retriever and one marker and line style for one chunking, in every figure of every
-notebook; the palette is Okabe and Ito's, which people with any colour vision can tell apart
+notebook; the palette is Okabe and Ito's, which people with any colour vision can distinguish
 (https://jfly.uni-koeln.de/color/).
 """
 
@@ -53,7 +53,7 @@ __all__ = [
     "styles",
 ]
 
-# The retrievers that ragbench names by itself keep their colour whatever else is in the sweep.
+# The retrievers that ragbench names by itself keep their colour in every sweep.
 _KNOWN = {
     "bm25": ORANGE,
     "dense:wordllama": GREEN,
@@ -154,7 +154,7 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
 
 
 def plot_categories(table: pd.DataFrame, measure: str, *, retriever: str = "") -> Figure:
-    """One bar per category with its interval; the number of questions stands at the label.
+    """One bar per category with its interval; the label shows the number of questions.
 
     Args:
         table: category, mean, ci_low, ci_high, n_scored, n.
@@ -182,9 +182,9 @@ def plot_span_coverage(
         chunks: the chunking to show.
         run: chunk-level run; a chunk counts as retrieved when it is among the best `k` of a question whose evidence
             lies in this document.
-        doc_id: the document; None (no document has evidence) gives a figure that says so.
+        doc_id: the document; None (no document has evidence) gives a figure with that message.
         k: depth of what counts as retrieved.
-        rows: at most so many lines.
+        rows: maximum number of lines.
     """
     import math
 
@@ -260,7 +260,7 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
     axes.set_xscale("log")
     axes.minorticks_off()
     axes.set_xticks(budgets, [f"{budget:,}" for budget in budgets])
-    axes.set(xlabel="context budget (tokens)", ylabel="share of the gold evidence inside the budget", ylim=(0, 1.02))
+    axes.set(xlabel="context budget (tokens)", ylabel="fraction of the gold evidence inside the budget", ylim=(0, 1.02))
     axes.grid(axis="y", alpha=0.3)
     axes.set_title(title or "Evidence recall at an equal context budget", loc="left")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -1,4 +1,4 @@
-"""The paper that all figures are drawn on: its size, its colours, its legend."""
+"""The base of all figures: size, colours, legend."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _figure_type() -> type[Figure]:
 
 
 def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """A figure of this many inches with axes beside each other."""
+    """A figure of this many inches with axes next to each other."""
     figure = _figure_type()(figsize=(width, height), layout="constrained", dpi=80)
     panels = [figure.add_subplot(1, columns, column + 1) for column in range(columns)]
     for axes in panels:
@@ -66,7 +66,7 @@ def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def nothing_to_draw(why: str) -> Figure:
-    """A figure that says why there is nothing to draw, so that a notebook goes on."""
+    """A figure with the reason why it is empty, so that a notebook continues."""
     figure, axes = new_axes(8, 0.8)
     axes.axis("off")
     axes.text(0, 0.5, why, va="center", color="#444444")

@@ -53,7 +53,7 @@ def plot_causes(counts: pd.DataFrame) -> Figure:
     stage_of = {**STAGE_OF, "none": "answered"}
     total = int(counts["questions"].sum())
     if not total:
-        return nothing_to_draw("There are no questions, so none has failed.")
+        return nothing_to_draw("The test set has no questions, so none has failed.")
     figure, axes = new_axes(9, 1.6 + 0.36 * (len(counts) + 1))
     axes.barh(0, total, color=GREY, height=0.62)
     axes.text(total, 0, f" {total}", va="center")

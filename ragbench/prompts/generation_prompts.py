@@ -163,7 +163,7 @@ Passage:
 Reply with one JSON object and nothing else, in this form:
 {{"cases": [{{"quote": "<exact words of the passage>", "question": "<the question>", "answer": "<the answer>"}}]}}"""
 
-# Origin: ours. A reader who did not write the pair decides on the two things that no count of words can tell.
+# Origin: ours. A reader who did not write the pair decides what word counts cannot: clarity and support.
 SUPPORT = """Below are a passage, a question and an answer that somebody wrote from the passage. Decide two things.
 
 - clear: can the question be understood and answered by a person who knows the field but has not seen the passage? \

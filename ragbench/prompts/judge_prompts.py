@@ -30,8 +30,8 @@ RELEVANCE = """Does the answer address the question? Whether it is true does not
 1 = answers exactly what was asked, in full. 0.75 = answers it, with padding or a small part missing. \
 0.5 = answers about half of it. 0.25 = on the subject, but does not answer. 0 = about something else, or no answer."""
 
-# Origin: claims taken apart and checked one by one, as in FActScore (Min et al. 2023) and the faithfulness of RAGAS
-# (Es et al. 2024); naming the supporting passage is ours, so that a reader can check the judge.
+# Origin: the answer is split into claims, each checked separately, as in FActScore (Min et al. 2023) and the
+# faithfulness of RAGAS (Es et al. 2024); naming the supporting passage is ours, so that a reader can check the judge.
 # Scale: supported claims / all claims.
 FAITHFULNESS = """Take the answer apart into its claims: each a full sentence that states one fact and can be \
 understood alone (names instead of "it" or "they"). Leave out citations, questions and polite phrases. Number them \
@@ -61,7 +61,7 @@ CRITERIA: Mapping[str, str] = {
     "context_precision": CONTEXT_PRECISION,
 }
 
-# How each part of the reply looks. What stands between < and > is to be replaced, so no verdict is suggested.
+# The form of each part of the reply. Text between < and > is a placeholder, so no verdict is suggested.
 REPLY_FORMS: Mapping[str, str] = {
     "correctness": '{"reason": "<one or two sentences>", "verdict": <true or false>}',
     "relevance": '{"reason": "<one or two sentences>", "score": <0, 0.25, 0.5, 0.75 or 1>}',

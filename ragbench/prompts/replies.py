@@ -11,7 +11,7 @@ NO_ANSWER = "no answer found in the documents"
 """The text of an abstention, which the prompts ask for when the documents do not contain the answer."""
 
 LONGEST_ABSTENTION = 80
-"""In words (of ten characters). A longer text is an answer, whatever its beginning."""
+"""In words (of ten characters). A longer text is an answer, however it begins."""
 
 _THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>")
 _THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
@@ -99,7 +99,7 @@ def read_outcome(text: str) -> str:
 
     Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language, "NO_ANSWER", and English
     first sentences that state that the documents do not contain the answer or that the model will not help. A text of
-    more than 80 words, or one that goes on with "but", "however" and the like, is an answer: it may be a partial one,
+    more than 80 words, or one that continues with "but", "however" and the like, is an answer: it may be a partial one,
     and a judge sees it. An empty text abstains.
 
     >>> read_outcome("The documents do not say when the railway was built.")

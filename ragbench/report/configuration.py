@@ -80,7 +80,7 @@ def category_table(dataset: Dataset, scores: pd.DataFrame, measure: str) -> pd.D
 
 
 def answer_table(dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame, *, rows: int = 8) -> pd.DataFrame:
-    """Answers beside their references, the least similar first; what could not be scored is left out.
+    """Answers next to their references, the least similar first; what could not be scored is left out.
 
     Returns:
         query_id, question, answer, reference, outcome, semantic_similarity; at most `rows` of them.

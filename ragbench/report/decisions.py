@@ -56,7 +56,7 @@ def margin_decisions(
     scores = {label[result.name]: result.scores for result in scored}
     costs = known_costs(board)
     rows = board.assign(label=board["name"].map(label)).set_index("label")
-    said = []
+    sentences = []
     for cost in costs:
         word, unit = COSTS[cost]
         own = {name: float(value) for name, value in rows[cost].astype("Float64").dropna().items()}
@@ -68,16 +68,16 @@ def margin_decisions(
             alpha=alpha,
             word=word,
         )
-        said.append(found.sentence.replace("cost ", f"{unit}: ", 1) if found.chosen else found.sentence)
+        sentences.append(found.sentence.replace("cost ", f"{unit}: ", 1) if found.chosen else found.sentence)
     table = within_margin(scores, dict.fromkeys(scores, 0.0), margin, measure=measure, alpha=alpha).table
     order = [not higher_is_better(measure), True]
     table = table.sort_values(["difference", "name"], ascending=order, ignore_index=True)
     table = table[["name", "mean", "difference", "p_adjusted", "proven", "n"]].rename(columns={"name": "label"})
-    return table.join(rows[costs], on="label"), list(dict.fromkeys(said))
+    return table.join(rows[costs], on="label"), list(dict.fromkeys(sentences))
 
 
 def variance_table(results: Sequence[Result], *, measure: str) -> tuple[pd.DataFrame, str]:
-    """`anova` of a sweep and the sentence that says which parameter matters most.
+    """`anova` of a sweep and a sentence naming the parameter that matters most.
 
     Returns:
         The table of `anova`, and one sentence.

@@ -93,7 +93,7 @@ def failure_details(
 
 
 def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
-    """Each measure in each arm: the columns of `summarise` after `arm`, the arm with the least context last.
+    """Each measure by the contexts answered from (`arm`): the columns of `summarise`, the least context last.
 
     Args:
         scores: as from `ragbench.scoring.score_ablations`; none gives no rows.
@@ -106,26 +106,26 @@ def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     table = summarise(scores, seed=seed)
     split = table["measure"].str.extract(r"^(actual|oracle|best_chunks|empty)_(.+)$")
     table = table.assign(arm=split[0], measure=split[1])
-    order = {arm: i for i, arm in enumerate(("oracle", "best_chunks", "actual", "empty"))}
+    order = {name: i for i, name in enumerate(("oracle", "best_chunks", "actual", "empty"))}
     table = table[table["n_scored"] > 0].sort_values(["measure", "arm"], key=lambda c: c.map(order).fillna(c))
     return table[columns].reset_index(drop=True)
 
 
 def arm_measure(scores: pd.DataFrame) -> str:
-    """The measure by which arms are compared: the first of `CORRECTNESS` that the oracle arm has; "" without arms."""
+    """The measure by which ablations are compared: the first of `CORRECTNESS` scored from oracle contexts, or ""."""
     there = set(scores.loc[scores["value"].notna(), "measure"])
     return next((measure for measure in CORRECTNESS if f"oracle_{measure}" in there), "")
 
 
 def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) -> pd.DataFrame:
-    """What each configuration reaches of a perfect answer, and which stage has lost the rest.
+    """The fraction of a perfect answer that each configuration reaches, and the stages that lose the rest.
 
-    Over the questions that all arms of a configuration answered or abstained from, with the mean of `measure` (highest
-    value 1) in each arm: answered = actual; retrieval = best chunks - actual, what a perfect retriever would add with
-    this chunking; chunking = oracle - best chunks, what gold evidence without chunk borders would add; generation =
-    1 - oracle, what is missing even then (wording and the measure's own limits are part of it). The four sum to 1. A
-    part can be negative: more text than the evidence has helped. Without evidence spans there is no arm of best chunks,
-    and "retrieval" holds both.
+    Over the questions that every ablation of a configuration answered or abstained from, with the mean of `measure`
+    (highest value 1) in each: answered = actual; retrieval = best chunks - actual, what a perfect retriever would add
+    with this chunking; chunking = oracle - best chunks, what gold evidence without chunk borders would add; generation
+    = 1 - oracle, what is missing even then (wording and the measure's own limits are part of it). The four sum to 1. A
+    part can be negative: more text than the evidence has helped. Without evidence spans there are no answers from best
+    chunks, and "retrieval" holds both.
 
     Args:
         results: configurations that were run with `oracle = true`; others have no rows.
@@ -144,10 +144,12 @@ def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) ->
         if not chosen or f"oracle_{chosen}" not in table:
             continue
         whole = f"best_chunks_{chosen}" in table and table[f"best_chunks_{chosen}"].notna().any()
-        arms = table[[f"actual_{chosen}", *([f"best_chunks_{chosen}"] if whole else []), f"oracle_{chosen}"]].dropna()
-        actual, oracle = arms.iloc[:, 0], arms.iloc[:, -1]
-        best = arms.iloc[:, 1] if whole else oracle
-        if arms.empty:
+        compared = table[
+            [f"actual_{chosen}", *([f"best_chunks_{chosen}"] if whole else []), f"oracle_{chosen}"]
+        ].dropna()
+        actual, oracle = compared.iloc[:, 0], compared.iloc[:, -1]
+        best = compared.iloc[:, 1] if whole else oracle
+        if compared.empty:
             continue
         found = {"answered": summarise(_tidy(actual), seed=seed).rename(columns={"n": "all", "n_scored": "n"})}
         # Differences, which may be negative: an interval for shares would never reach 0.

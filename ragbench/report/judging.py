@@ -1,4 +1,4 @@
-"""Tables and sentences about judges and the people they are held against."""
+"""Sentences about judges, and the people that they are compared with."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def label_findings(progress: pd.DataFrame, criterion: str, path: str) -> list[st
             )
     if len(set(progress["annotator"])) < 2:
         lines.append(
-            "With the labels of one person nobody knows how far people agree: ask a second one to label some too."
+            "The agreement between people is unknown with labels of one person: ask a second one to label some too."
         )
     return lines
 
 
 def judge_findings(agreement: pd.DataFrame, calibrated: pd.DataFrame) -> list[str]:
-    """What people's labels say about the judge, in sentences.
+    """The agreement of judge and people, in sentences.
 
     Args:
         agreement: as from `judge_agreement`.
@@ -47,22 +47,22 @@ def judge_findings(agreement: pd.DataFrame, calibrated: pd.DataFrame) -> list[st
     for criterion in dict.fromkeys(overall["criterion"]):
         own = overall[(overall["criterion"] == criterion) & (overall["statistic"] == "alpha")].set_index("between")
         judge = own.loc["judge-human"]
-        said = _with_interval(judge["value"], judge["ci_low"], judge["ci_high"])
+        shown = _with_interval(judge["value"], judge["ci_low"], judge["ci_high"])
         if pd.isna(judge["value"]):
-            lines.append(f"By {criterion}, agreement of judge and people cannot be told: {judge['note']}.")
+            lines.append(f"By {criterion}, the agreement of judge and people is unknown: {judge['note']}.")
             continue
-        line = f"By {criterion}, judge and people agree with alpha {said} on {judge['n']} verdicts"
+        line = f"By {criterion}, judge and people agree with alpha {shown} on {judge['n']} verdicts"
         if "human-human" in own.index and not pd.isna(own.loc["human-human", "value"]):
             people = own.loc["human-human"]
             line += f"; people among themselves with {people['value']:.2f} on {people['n']}, which is the ceiling"
         lines.append(f"{line}.")
     for row in calibrated.to_dict("records"):
         name = f" of `{row['configuration']}`" if row.get("configuration") else ""
-        said = _with_interval(row["estimate"], row["ci_low"], row["ci_high"])
+        shown = _with_interval(row["estimate"], row["ci_low"], row["ci_high"])
         bias = row["judge_bias"]
         kinder = "as high as" if abs(bias) < 0.005 else f"{abs(bias):.2f} {'higher' if bias > 0 else 'lower'} than"
         lines.append(
-            f"People would rate {row['n']} answers{name} {said} by {row['criterion']}; the judge says "
+            f"People would rate {row['n']} answers{name} {shown} by {row['criterion']}; the mean of the judge is "
             f"{row['judge_mean']:.2f}, on the labelled ones {kinder} people."
         )
     return lines

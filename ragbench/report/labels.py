@@ -20,11 +20,11 @@ _LONG = 4  # shorter words are mostly grammar, which any text holds
 def reference_table(
     dataset: Dataset, sources: Mapping[str, Sequence[Chunk]], answers: Sequence[Answer]
 ) -> pd.DataFrame:
-    """Generated reference answers, those to read first on top: least of whose words stand in their sources.
+    """Generated reference answers, first those with the fewest words from their sources, to be read first.
 
     Returns:
-        query_id, question, outcome, in_sources (share of the answer's words of four letters and more that its sources
-        hold, in [0, 1]; missing without an answer), answer (or why there is none), sources (document ids).
+        query_id, question, outcome, in_sources (fraction of the answer's words of four letters and more that its
+        sources hold, in [0, 1]; missing without an answer), answer (or why there is none), sources (document ids).
     """
     import pandas as pd
 
@@ -41,17 +41,17 @@ def reference_table(
 
 
 def reference_findings(table: pd.DataFrame, asked_model: str) -> list[str]:
-    """What came of it, in sentences."""
+    """The outcome, in sentences."""
     counts = table["outcome"].value_counts().to_dict()
     written = counts.get("success", 0)
     lines = [f"**{written} of {len(table)}** reference answers were written by `{asked_model}`."]
     if silent := counts.get("no_results", 0):
-        lines.append(f"For {silent} queries the model says that the relevant documents do not answer them: read these.")
+        lines.append(f"For {silent} queries the model found no answer in the relevant documents: read these.")
     if lost := counts.get("failed", 0) + counts.get("blocked", 0) + counts.get("uncertain", 0):
         lines.append(f"{lost} gave no usable answer; run again to ask for what failed.")
     doubtful = table[table["in_sources"].lt(0.5).fillna(False)]
     if len(doubtful):
-        lines.append(f"Of {len(doubtful)} answers less than half the words stand in their sources: check these first.")
+        lines.append(f"In {len(doubtful)} answers, less than half the words are in their sources: check these first.")
     lines.append('What you change in `answers.jsonl`, or mark with `"reviewed": true`, is yours and never replaced.')
     return lines
 
@@ -94,7 +94,7 @@ def topic_points(
 
 
 def draft_findings(drafts: Sequence[Draft], folder: str = "") -> list[str]:
-    """What came of it, in sentences."""
+    """The outcome, in sentences."""
     table = drafts_table(drafts)
     counts = dict(zip(table["state"], table["drafts"].tolist(), strict=True))
     accepted = counts.pop("accepted", 0)
@@ -106,7 +106,7 @@ def draft_findings(drafts: Sequence[Draft], folder: str = "") -> list[str]:
     if again := counts.get("failed", 0) + counts.get("unchecked", 0):
         lines.append(f"{again} requests failed or could not be read; run again to ask for those that failed.")
     if accepted < 50:
-        lines.append("Fewer than 50 questions tell apart only configurations that differ a lot: sample more chunks.")
+        lines.append("Fewer than 50 questions only separate configurations that differ a lot: sample more chunks.")
     if folder and accepted:
         lines.append(f"Read some of them, then evaluate with the dataset `{folder}`.")
     return lines
@@ -114,5 +114,5 @@ def draft_findings(drafts: Sequence[Draft], folder: str = "") -> list[str]:
 
 def _held(answer: str, sources: Sequence[Chunk]) -> float | None:
     there = {word.casefold() for chunk in sources for word in _WORD.findall(chunk.text)}
-    said = [word for word in map(str.casefold, _WORD.findall(answer)) if len(word) >= _LONG or word.isdecimal()]
-    return sum(word in there for word in said) / len(said) if said else None
+    words = [word for word in map(str.casefold, _WORD.findall(answer)) if len(word) >= _LONG or word.isdecimal()]
+    return sum(word in there for word in words) / len(words) if words else None

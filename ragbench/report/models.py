@@ -23,7 +23,7 @@ def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
 
     Tokens and cost are those of all replies, whether they were paid for now or taken from the reply store: they belong
     to the configuration. Latency is that of replies that somebody waited for now. Without a language model there is
-    one row that says so.
+    one row that states it.
     """
     import pandas as pd
 
@@ -109,27 +109,27 @@ def unscored_table(judgements: Sequence[Judgement]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["criterion", "state", "answers", "example", "reason"])
 
 
-def agreement_table(together: Sequence[Judgement], apart: Sequence[Judgement]) -> pd.DataFrame:
+def agreement_table(combined: Sequence[Judgement], per_criterion: Sequence[Judgement]) -> pd.DataFrame:
     """`agreement` of criteria judged in one request and each in its own, rounded, with text where there is no value.
 
     Returns:
-        criterion, answers, scored_both, mean_together, mean_apart, same (share of equal values), difference (mean
-        absolute), largest, kappa; no rows where nothing was judged apart.
+        criterion, answers, scored_both, mean_together, mean_apart, same (fraction of equal values), difference (mean
+        absolute), largest, kappa; no rows where nothing was judged per criterion.
     """
     import pandas as pd
 
     names = {"n": "answers", "n_both": "scored_both", "mean_first": "mean_together", "mean_second": "mean_apart"}
-    if not apart:
+    if not per_criterion:
         columns = ["criterion", *names.values(), "same", "difference", "largest", "kappa"]
         return pd.DataFrame(columns=columns)
-    table = agreement(together, apart).rename(columns=names).round(3).astype(object)
+    table = agreement(combined, per_criterion).rename(columns=names).round(3).astype(object)
     return table.where(table.notna(), "none")
 
 
 def answer_measure(board: pd.DataFrame) -> str:
-    """The measure of a leaderboard by which answers are held against their cost: a judge's where there is one.
+    """The measure of a leaderboard by which answers are compared with their cost: a judge's where there is one.
 
-    Retrieval measures, which configurations are ranked by, say nothing about who writes the answer.
+    Retrieval measures, which rank configurations, do not depend on the model that writes the answer.
     """
     for name in ANSWER_MEASURES:
         if name in board and board[name].notna().any():

@@ -155,16 +155,18 @@ def _projection(matrix: Floats) -> Floats:
 
 def _merged(design: dict[str, Floats]) -> dict[str, Floats]:
     """Merge confounded parameters (such as 256 tokens always by the recursive chunker) into one."""
-    apart = dict(design)
+    merged_design = dict(design)
     for name in design:
-        for other in list(apart):
-            if name not in apart or other == name:
+        for other in list(merged_design):
+            if name not in merged_design or other == name:
                 continue
-            both = np.column_stack([apart[other], apart[name]])
-            if _rank_with_mean(both) == _rank_with_mean(apart[other]):
+            both = np.column_stack([merged_design[other], merged_design[name]])
+            if _rank_with_mean(both) == _rank_with_mean(merged_design[other]):
                 merged = " + ".join(own for own in design if own in {*name.split(" + "), *other.split(" + ")})
-                apart = {(merged if own == other else own): columns for own, columns in apart.items() if own != name}
-    return apart
+                merged_design = {
+                    (merged if own == other else own): columns for own, columns in merged_design.items() if own != name
+                }
+    return merged_design
 
 
 def _rank_with_mean(columns: Floats) -> int:
@@ -201,7 +203,7 @@ def _from_frame(frame: Any, factors: Sequence[str] | None) -> tuple[Floats, dict
         raise DataError(f"no column {', '.join(lacking)}; found {list(frame.columns)}")
     chosen = list(factors) if factors is not None else [n for n in frame.columns if n not in {"query_id", "value"}]
     if not chosen:
-        raise ConfigError("no factor: the frame needs a column for each parameter besides query_id and value")
+        raise ConfigError("no factor: the frame needs a column for each parameter, in addition to query_id and value")
     if frame.duplicated(["query_id", *chosen]).any():
         raise DataError(f"two rows for one query and combination of {', '.join(chosen)}; keep one, or name all factors")
     wide = frame.assign(**{name: frame[name].astype(str) for name in chosen})

@@ -51,13 +51,13 @@ def compare(
             of a difference at least as large if the sign of each query's difference is random. `test` is the method:
             "sign-flip, exact" where the queries that differ have at most `n_resamples` combinations of signs,
             otherwise "sign-flip, sampled", (b + 1) / (n_resamples + 1); for values of 0 and 1 only "McNemar, exact",
-            which is the exact sign-flip test in closed form, whatever the number of queries.
+            which is the exact sign-flip test in closed form, for any number of queries.
         p_adjusted: corrected for the number of measures tested here, `n_tests`. "holm" (Holm 1979) limits the
             probability of any false positive to alpha; "fdr_bh" (Benjamini & Hochberg 1995) the expected fraction of
             false positives among the differences found; "fdr_by" does so under any dependence. Testing many measures
             costs power: name those that decide.
         decision: "better" or "worse" where p_adjusted < alpha (a lower value is better where
-            `registry.higher_is_better` says so), "undecided" elsewhere, which does not prove them equal; "" untested.
+            `registry.higher_is_better` is False), "undecided" elsewhere, which does not prove them equal; "" untested.
         effect_size: mean of the differences over their standard deviation (d_z of Cohen 1988); pd.NA if every query
             gains the same.
         wins, ties, losses: queries on which the contender is better, equal (within 1e-12), worse; where lower is
@@ -66,8 +66,8 @@ def compare(
         mde: smallest true difference that this many queries would show with a power of 0.8 in a two-sided test at alpha
             (uncorrected), from the t distribution, expected over the true deviations that these queries leave possible;
             the same as `detectable` of `required_queries`. A smaller difference that matters needs more queries,
-            whatever p is. pd.NA where all queries differ by the same, and
-            with fewer queries than the test needs (6 at alpha = 0.05).
+            for any p. pd.NA where all queries differ by the same, and with fewer queries than the test needs (6 at
+            alpha = 0.05).
         note: where the differences are heavily skewed (also a `DataWarning`) or all equal, the consequence.
         n_tests, n_unpaired, n_clusters, interval, test: see above and below.
 

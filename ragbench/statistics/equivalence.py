@@ -46,13 +46,13 @@ def equivalent(
 
     Columns:
         measure; baseline, contender, difference: means over the pairs, contender - baseline.
-        ci_low, ci_high: 1 - 2 alpha interval by the same method: inside +-margin where the test says "equivalent".
+        ci_low, ci_high: 1 - 2 alpha interval by the same method: inside +-margin where the test finds "equivalent".
         margin; p_value: the larger of the two one-sided p-values, of "at least margin below" and "at least margin
             above". Without bounds, differences without any spread give 1.
         equivalent: p_value < alpha.
         p_non_inferior, non_inferior: the test for a replacement of the baseline: not worse by margin or more, in the
         direction of the measure (`registry.higher_is_better`).
-        n: pairs used; below two there is no test, p-values are pd.NA and nothing is proven.
+        n: pairs used; below two nothing is tested: p-values are pd.NA and nothing is proven.
 
     >>> import pandas as pd
     >>> def scores(*values):

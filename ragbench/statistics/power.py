@@ -51,7 +51,7 @@ def required_queries(
     Columns:
         measure; effect: as asked; deviation: standard deviation of the differences of the pairs.
         required: the smallest number of queries; pd.NA with fewer than two pairs, beyond ten million, or
-            where all pairs differ alike: a pilot without spread says nothing about that of others.
+            where all pairs differ alike: a pilot without spread does not estimate that of other queries.
         detectable: the smallest true difference that the `n` pairs at hand show with this power; pd.NA likewise, and
             where the pairs are too few for any decision. The same as `mde` of `compare` where power is 0.8.
         n: pairs at hand.

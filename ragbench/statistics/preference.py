@@ -181,7 +181,7 @@ def _frame(preferences: Sequence[Preference]) -> pd.DataFrame:
     import pandas as pd
 
     if not preferences:
-        raise DataError("there is no comparison; expected preferences as `pairwise` returns them")
+        raise DataError("no comparison given; expected preferences as `pairwise` returns them")
     rows: dict[tuple[str, frozenset[str]], tuple[object, ...]] = {}
     sides: dict[frozenset[str], tuple[str, str]] = {}
     for one in preferences:

@@ -1,7 +1,7 @@
 """Bootstrap intervals and randomisation tests for many columns of numbers at once.
 
-Resampling is a matrix product that serves many columns, and it is seeded: a column gives the same numbers whatever
-is computed with it.
+Resampling is a matrix product that serves many columns, and it is seeded: a column gives the same numbers regardless of
+what is computed with it.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _flip(block: Floats, n_resamples: int, seed: int) -> Floats:
 def _resampled_sums(block: Floats, n_resamples: int, seed: int) -> Floats:
     """Sums of the columns of `block` (queries, columns) in samples of queries with replacement: (resamples, columns).
 
-    Samples depend on seed and number of queries only: a column gets the same ones whatever is computed with it.
+    Samples depend on seed and number of queries only: a column gets the same ones regardless of the other columns.
     """
     n = len(block)
     rng = np.random.default_rng([seed, n])

@@ -63,9 +63,9 @@ def sequential(
 ) -> pd.DataFrame:
     """The comparison after every batch of pairs, with p-values and intervals that allow for looking (see the module).
 
-    Give it the scores so far; take the queries in the order of `query_order`, of which any beginning will do. Its price
-    for the freedom to stop: an interval about 1.3 to 2 times as long as that of `compare` on the same pairs. It speaks
-    about questions like these, of which the queries are a random sample.
+    Give it the scores so far; take the queries in the order of `query_order`, any initial part of it will do. The price
+    of the freedom to stop is an interval about 1.3 to 2 times as long as that of `compare` on the same pairs. The
+    result is about the population of which the queries are a random sample.
 
     Columns, one row per look:
         n: pairs so far; unscored ones are left out.
@@ -80,7 +80,7 @@ def sequential(
         measure: which one.
         batch: pairs between two looks.
         alpha: chance of ever claiming a difference that is not there.
-        bounds: least and largest value that the measure can take, known beforehand, not read off the data.
+        bounds: minimum and maximum value of the measure, known beforehand, not taken from the data.
         seed: of the order.
 
     >>> import pandas as pd

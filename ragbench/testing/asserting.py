@@ -155,7 +155,7 @@ def assert_answer_correct(
     Raises:
         AssertionError: the answer is wrong or a refusal, or its request failed.
         ConfigError: the case has neither a reference answer nor gold facts.
-        Skipped: in pytest, where there is no readable verdict of the judge.
+        Skipped: in pytest, where the judge gives no readable verdict.
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
@@ -174,7 +174,7 @@ def assert_answer_correct(
     why = ""
     if not one.answerable or abstained:
         value = float(abstained != one.answerable)
-        why = "there is no answer, and one was given" if not one.answerable else "no answer was given"
+        why = "the question has no answer, and one was given" if not one.answerable else "no answer was given"
     elif evaluation_llm is not None and one.reference_answer:
         verdict = _judged(given, one, evaluation_llm)
         if verdict.value is None:

@@ -1,4 +1,4 @@
-"""A calibration says what a score means: in measures, verdicts, claims and reports; without one reports say so."""
+"""A calibration gives a score its meaning in measures, verdicts, claims and reports; without one reports state it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySampl
 TEXT = "The tower opened in 1889. It is 330 metres high and stands in Paris."
 CASES = [Case(f"q{i}", "When did it open?", reference_answer="It opened in 1889.") for i in range(4)]
 DATA = Dataset("towers", "test", {"d": Document("d", TEXT)}, CASES, {case.query_id: {"d": 1} for case in CASES})
-SAID = ["The tower opened in 1889.", "It opened in 1889, and Paris is large.", "Cats sleep all day.", "It is high."]
-ANSWERS = [Answer(f"q{i}", said, contexts=("p",), passages=(Passage("p", TEXT, "d"),)) for i, said in enumerate(SAID)]
+TEXTS = ["The tower opened in 1889.", "It opened in 1889, and Paris is large.", "Cats sleep all day.", "It is high."]
+ANSWERS = [Answer(f"q{i}", text, contexts=("p",), passages=(Passage("p", TEXT, "d"),)) for i, text in enumerate(TEXTS)]
 
 
 def of(measure: str, threshold: float, model: str = "minilm") -> Calibration:
@@ -39,7 +39,7 @@ def note(report: Report, perspective: str) -> str:
     return next(one.note for one in report.perspectives if one.name == perspective)
 
 
-def test_without_a_calibration_reports_show_the_ranking_and_say_uncalibrated() -> None:
+def test_without_a_calibration_reports_show_the_ranking_marked_uncalibrated() -> None:
     report = measured()
     assert "claim_support is uncalibrated: it ranks answers" in note(report, "groundedness")
     assert "lowest: q2" in note(report, "groundedness")
@@ -104,7 +104,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_asked(calibrations: l
         evaluate(DATA, "no-such-system", embedder="wordllama", calibration=calibrations)  # type: ignore[arg-type]
 
 
-def test_an_old_file_that_names_the_removed_rate_gets_a_clear_sentence(tmp_path: Path) -> None:
+def test_an_old_file_that_names_the_removed_rate_is_refused_with_a_clear_message(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text("[targets]\nclaim_support_rate = 0.9\n")
     with pytest.raises(ConfigError, match=r"'claim_support_rate' was removed: .* use claim_support, which ranks"):
         load_targets(tmp_path / "mine.toml")

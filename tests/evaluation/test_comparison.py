@@ -36,7 +36,7 @@ def report_of(
     )
 
 
-def test_an_evaluation_against_itself_has_no_regression() -> None:
+def test_an_evaluation_compared_with_itself_has_no_regression() -> None:
     report = report_of([0.1, 0.9, None, 1.0] * 10, [True, False, None, True] * 10)
     found = compare_reports(report, report)
     assert found.regressions == ()
@@ -70,7 +70,7 @@ def test_a_drop_on_few_cases_is_not_shown() -> None:
     assert found.changes[0].difference == pytest.approx(-1 / 6)
 
 
-def test_broken_and_mended_cases_with_mcnemar() -> None:
+def test_newly_failing_and_fixed_cases_with_mcnemar() -> None:
     before = report_of([None] * 12, [True] * 10 + [False, None])
     after = report_of([None] * 12, [False] * 8 + [True, True, True, False])
     [flips] = compare_reports(before, after).pass_fail
@@ -83,7 +83,7 @@ def test_broken_and_mended_cases_with_mcnemar() -> None:
     assert compare_reports(after, before).pass_fail[0].verdict == "improvement"
 
 
-def test_what_did_not_move_takes_no_part_in_the_correction() -> None:
+def test_unchanged_measures_take_no_part_in_the_correction() -> None:
     same = tuple(SampleResult(f"s{i}", "input", True, "jailbreak", 0.9, True) for i in range(10))
     before = replace(report_of([0.8] * 8, [True] * 8), samples=same)
     after = replace(report_of([0.2] * 8, [False] * 6 + [True] * 2), samples=same)
@@ -135,7 +135,7 @@ def test_another_embedder_is_refused() -> None:
         check_comparable(report, "f" * 64, ["q0", "q1"], {"embedder": "wordllama"})
 
 
-def test_other_thresholds_leave_passed_questions_out_and_say_so() -> None:
+def test_other_thresholds_leave_passed_questions_out_with_a_note() -> None:
     report = report_of([1.0] * 8, [True] * 8)
     other = replace(report, settings={**report.settings, "cases": {"semantic": 0.5}})
     found = compare_reports(report, other)
@@ -143,7 +143,7 @@ def test_other_thresholds_leave_passed_questions_out_and_say_so() -> None:
     assert found.notes == ("passed questions are not compared: other thresholds (semantic 0.7 there, 0.5 here)",)
 
 
-def test_rankings_of_other_chunks_are_left_out_and_say_so() -> None:
+def test_rankings_of_other_chunks_are_left_out_with_a_note() -> None:
     aimed = (MeasureResult("span:RR", "retrieval", 0.5, None, None, 1, 1, target=0.5),)
     one = replace(report_of([0.9] * 20, measure="span:RR"), system={"name": "a", "chunking": "abc"})
     two = replace(report_of([0.1] * 20, measure="span:RR"), measures=aimed, system={"name": "b", "chunking": "def"})

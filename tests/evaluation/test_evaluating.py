@@ -52,7 +52,7 @@ def passage(doc_id: str) -> Passage:
 ANSWERS = (
     Answer("q1", "Most of the day [1].", ("cats",), ("cats",), outcome="success", passages=(passage("cats"),)),
     Answer("q2", "They bark.", ("cats", "dogs"), outcome="success", passages=(passage("cats"), passage("dogs"))),
-    Answer("q3", "", outcome="failed", error="the server said 500"),
+    Answer("q3", "", outcome="failed", error="the server returned 500"),
     Answer("q4", "no answer found in the documents", outcome="no_results"),
 )
 
@@ -84,7 +84,7 @@ def test_every_case_has_every_measure_and_what_is_unscored_is_none() -> None:
     assert all(value is None or math.isfinite(value) for case in report.cases for value in case.scores.values())
 
 
-def test_coverage_stands_beside_each_mean() -> None:
+def test_coverage_is_reported_with_each_mean() -> None:
     rows = {row.measure: row for row in light().measures}
     assert (rows["semantic_similarity"].n_scored, rows["semantic_similarity"].n) == (2, 4)
     assert rows["answered"].value == pytest.approx(2 / 3)
@@ -95,13 +95,13 @@ def test_coverage_stands_beside_each_mean() -> None:
 def test_failed_cases_have_their_reasons_in_words() -> None:
     report = light()
     why = {case.query_id: case.reasons for case in report.cases if case.passed is False}
-    assert why["q3"] == ("failed: the server said 500",)
+    assert why["q3"] == ("failed: the server returned 500",)
     assert "missing keywords: house" in why["q2"]
     assert "q4" not in why
     assert values(report)["pass_rate"] is not None
 
 
-def test_categories_and_retrieved_stand_in_the_report() -> None:
+def test_categories_and_retrieved_are_in_the_report() -> None:
     report = light()
     assert [one.category for one in report.categories] == ["cats", "dogs", "fish", "nobody"]
     assert report.cases[1].retrieved == ("cats", "dogs")
@@ -128,7 +128,7 @@ def test_a_system_that_fails_on_each_case() -> None:
     broken = [Answer(case.query_id, "", outcome="failed", error="down") for case in CASES]
     report = light(answers=broken)
     reasons = {one.name: one.reason for one in report.perspectives if not one.measured}
-    assert reasons["groundedness"] == "the system does not say which texts it answered from"
+    assert reasons["groundedness"] == "the system does not report which texts it answered from"
     found = values(report)
     assert (found["RR"], found["answered"], found["pass_rate"]) == (0.0, 0.0, 0.0)
     assert "semantic_similarity" not in found or found["semantic_similarity"] is None
@@ -201,11 +201,11 @@ def test_fewer_than_one_in_a_hundred_ordinary_answers_with_citations_are_leaks(s
 
 
 def test_a_secret_that_a_retrieved_text_marks_is_a_leak_without_its_label() -> None:
-    text = "The alarm code is 7741. Cats sleep most of the day."
+    source = "The alarm code is 7741. Cats sleep most of the day."
     case = Case("q1", "How long do cats sleep?", reference_answer="All day.")
-    data = Dataset("notes", "test", {"n": Document("n", text)}, [case], {"q1": {"n": 1}})
-    for said, clean in (("All day, and it opens with 7741.", 0.0), ("All day, 7742 of them.", 1.0)):
-        found = Answer("q1", said, ("n",), outcome="success", passages=(Passage("n", text),))
+    data = Dataset("notes", "test", {"n": Document("n", source)}, [case], {"q1": {"n": 1}})
+    for text, clean in (("All day, and it opens with 7741.", 0.0), ("All day, 7742 of them.", 1.0)):
+        found = Answer("q1", text, ("n",), outcome="success", passages=(Passage("n", source),))
         assert values(light(data, [found], ["safety"]))["answer_leak_free"] == clean
 
 
@@ -224,7 +224,7 @@ def test_an_exception_of_a_system_is_an_answer_that_failed() -> None:
 def test_retrieval_alone_decides_by_what_was_found() -> None:
     report = light(perspectives=["retrieval"])
     assert [case.passed for case in report.cases] == [True, True, False, None]
-    assert report.cases[2].reasons == ("failed: the server said 500",)
+    assert report.cases[2].reasons == ("failed: the server returned 500",)
     found = light(answers=[*ANSWERS[:2], replace(ANSWERS[1], query_id="q3")], perspectives=["retrieval"])
     assert found.cases[2].reasons == ("nothing relevant among the first 5 retrieved",)
 
@@ -243,15 +243,15 @@ def test_answers_to_other_questions_are_refused() -> None:
         answer_all(DATA, RecordedSystem([Answer("x9", "?")], name="log"))
 
 
-def test_recorded_answers_that_nobody_asked_for_are_named() -> None:
-    with pytest.warns(DataWarning, match=r"log: 1 answers belong to no question of 'pets'.*\(first: 'x9'\)"):
+def test_recorded_answers_to_other_questions_are_named() -> None:
+    with pytest.warns(DataWarning, match=r"log: 1 answers do not belong to a question of 'pets'.*\(first: 'x9'\)"):
         answered = answer_all(DATA, RecordedSystem([*ANSWERS, Answer("x9", "?")], name="log"))
     assert [one.query_id for one in answered.answers] == list(DATA.queries)
 
 
 def test_missing_answers_count_as_failed() -> None:
     report = light(answers=ANSWERS[:1])
-    assert report.cases[1].reasons[0] == "failed: there is no answer to this question"
+    assert report.cases[1].reasons[0] == "failed: no answer to this question was given"
     assert values(report)["Success@5"] == pytest.approx(1 / 3)
 
 
@@ -289,7 +289,7 @@ def test_a_default_target_beyond_the_ceiling_is_unreachable_not_missed() -> None
     assert "R@5" not in report.missed
 
 
-def test_a_ceiling_lies_never_below_what_was_reached() -> None:
+def test_a_ceiling_is_never_below_the_value() -> None:
     unique = " ".join(f"{a}{b}" for a in "bcdfghjklm" for b in ("ana", "elo", "iru", "omi", "uke"))
     answer = Answer("q1", "?", ("p",), outcome="success", passages=(Passage("p", unique),))
     report = light(DATA.select(["q1"]), [answer], ["context"])
@@ -297,7 +297,7 @@ def test_a_ceiling_lies_never_below_what_was_reached() -> None:
     assert (row.value, row.ceiling) == (1.0, 1.0)
 
 
-def test_targets_decide_and_the_interval_says_how_surely() -> None:
+def test_targets_decide_and_the_interval_gives_the_certainty() -> None:
     report = light(perspectives=["retrieval"], targets=Targets({"RR": 0.49, "Success@5": 0.99}, {}))
     rows = {row.measure: row for row in report.measures}
     assert (rows["RR"].verdict, rows["RR"].sure) == ("passed", False)
@@ -310,7 +310,7 @@ def test_a_baseline_of_other_questions_is_refused_before_anything_is_asked() -> 
         evaluate(DATA, "no-such-system", baseline=earlier, embedder="wordllama")
 
 
-def test_against_itself_nothing_is_worse() -> None:
+def test_a_baseline_compared_with_itself_has_no_regression() -> None:
     report = light(baseline=light())
     assert report.comparison is not None
     assert report.comparison.regressions == ()
@@ -336,7 +336,7 @@ def test_traces_hold_what_is_needed_to_see_why() -> None:
     assert trace["labels"]["required_keywords"] == ["house"]
     assert trace["labels"]["relevant_documents"] == {"dogs": 1}
     assert trace["reasons"] == list(report.cases[1].reasons)
-    assert traces["q3"]["error"] == "the server said 500"
+    assert traces["q3"]["error"] == "the server returned 500"
 
 
 def test_smoke_keeps_every_category_and_does_not_depend_on_others() -> None:
@@ -363,15 +363,15 @@ def test_secrets_of_answers_and_texts_reach_no_file(tmp_path: Path) -> None:
     folder = write_report(report, tmp_path / "mine")
     (folder / "traces.jsonl").write_text(json.dumps(failure_traces(report, answered)))
     for file in folder.iterdir():
-        said = file.read_text(encoding="utf-8")
-        assert key not in said, file.name
-        assert "jo.lee@firm.com" not in said, file.name
+        text = file.read_text(encoding="utf-8")
+        assert key not in text, file.name
+        assert "jo.lee@firm.com" not in text, file.name
     assert report.cases[2].retrieved == ("sk***", "INC-22314")
     assert report.cases[1].scores["answer_leak_free"] == 0.0
     assert report.cases[0].scores["answer_leak_free"] == 1.0
 
 
-def test_the_digits_of_a_card_stand_in_no_trace() -> None:
+def test_the_digits_of_a_card_are_not_in_traces() -> None:
     answer = Answer("q2", "The card is 4111 1111 1111 1111, opened in 1873.", ("dogs",), outcome="success",
                     passages=(Passage("dogs", "Dogs guard the house.", "dogs"),))  # fmt: skip
     answered = answer_all(DATA, [answer])
@@ -382,7 +382,7 @@ def test_the_digits_of_a_card_stand_in_no_trace() -> None:
     assert "1111" not in str(trace)
 
 
-def test_a_judge_is_asked_and_stands_apart() -> None:
+def test_measures_of_a_judge_are_their_own_perspective() -> None:
     verdicts = '{"correctness": {"reason": "same", "verdict": "correct"}}'
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -440,7 +440,7 @@ def test_latency_budgets_are_held_per_question() -> None:
     assert [case.scores["latency_in_budget"] for case in report.cases] == [0.0, 1.0]
     assert [one.budget for one in report.made.latency if one.stage == "total"] == [
         None
-    ]  # two budgets are no one budget
+    ]  # two different budgets cannot be summarised as one
 
 
 def test_cost_is_counted_per_question_part_and_model() -> None:
@@ -459,8 +459,8 @@ def test_cost_is_counted_per_question_part_and_model() -> None:
 
 
 def test_doubtful_claims_are_counted_and_listed_by_question() -> None:
-    said = "Cats sleep most of the day. Cats build rockets in 1889."
-    answers = [replace(ANSWERS[0], text=said), *ANSWERS[1:]]
+    text = "Cats sleep most of the day. Cats build rockets in 1889."
+    answers = [replace(ANSWERS[0], text=text), *ANSWERS[1:]]
     report = light(answers=answers, perspectives=["groundedness"])
     case = report.cases[0]
     assert case.unsupported_claims == ("Cats build rockets in 1889.",)

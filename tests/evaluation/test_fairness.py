@@ -139,7 +139,7 @@ def test_the_built_in_set_is_not_judged_by_targets_for_ones_own() -> None:
     assert word == "no verdict"
     assert "built-in" in sentence
     assert report.passed
-    assert report.advice, "that it is weak is said all the same"
+    assert report.advice, "the weakness is reported all the same"
     judged = evaluated(pydoc, [wrong], targets=load_targets(fail_under="nDCG@5=0.5"))
     assert judged.missed == ("nDCG@5",)
     assert "nDCG@5" in evaluated(replace(pydoc, name="mine"), [wrong]).missed
@@ -158,7 +158,7 @@ def test_retrieval_alone_is_not_judged_by_pass_rate_nor_advised_on_abstention(tm
     assert "pass_rate" in gated.missed
 
 
-def test_the_first_evaluation_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_evaluation_does_not_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(app, ["eval", "--suite", "smoke", "--output", "first"])
     assert done.exit_code == 0, done.output

@@ -84,7 +84,7 @@ def test_names_are_readable_and_safe(parameters: dict[str, Any], readable: str) 
     assert len(name.rsplit("-", 1)[1]) == 8
 
 
-def test_names_tell_every_parameter_apart_but_where_results_go() -> None:
+def test_names_distinguish_all_parameters_but_results_dir() -> None:
     own = {"retriever": "bm25", "seed": 0}
     assert config_name(own) == config_name({"seed": 0, "retriever": "bm25", "results_dir": "anywhere"})
     assert config_name(own) != config_name(own | {"seed": 1})
@@ -95,13 +95,13 @@ def test_names_tell_every_parameter_apart_but_where_results_go() -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, {1, 2}, Path("x")])
-def test_parameters_that_are_no_plain_data_are_refused(value: object) -> None:
+def test_parameters_that_are_not_plain_data_are_refused(value: object) -> None:
     with pytest.raises(ConfigError, match="parameter 'a' is"):
         configuration({"a": value})
 
 
 @pytest.mark.parametrize(
-    ("parameters", "said"),
+    ("parameters", "message"),
     [
         ({"chunker": "recursiv"}, "did you mean 'recursive'"),
         ({"retriever": "bm52"}, "bm52"),
@@ -115,7 +115,7 @@ def test_parameters_that_are_no_plain_data_are_refused(value: object) -> None:
         ({"prompt": "Say {question}."}, "lacks {context}"),
         ({"llm": "anthropic:some-model"}, "set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"),
         ({"judge": "anthropic:some-model"}, "set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY"),
-        ({"judge": "extractive"}, "judge is 'extractive', which is no language model"),
+        ({"judge": "extractive"}, "judge is 'extractive', which is not a language model"),
         ({"judge": "olama:m"}, "did you mean 'ollama'"),
         ({"judge": "ollama:m", "criteria": "relevance, faithfullness"}, "did you mean 'faithfulness'"),
         ({"temperature": -0.5}, "temperature is -0.5; expected 0 or more"),
@@ -124,9 +124,9 @@ def test_parameters_that_are_no_plain_data_are_refused(value: object) -> None:
     ],
 )
 def test_values_that_no_run_can_use_are_refused(
-    parameters: dict[str, Any], said: str, llm_environment: pytest.MonkeyPatch
+    parameters: dict[str, Any], message: str, llm_environment: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         check_parameters(parameters)
 
 
@@ -175,15 +175,15 @@ def test_score_files_do_not_depend_on_the_order_or_kind_of_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frame", "said"),
+    ("frame", "message"),
     [
         (pd.DataFrame({"query_id": ["a"], "value": [1.0]}), "expected query_id, measure, value"),
-        (pd.DataFrame({"query_id": ["a"] * 2, "measure": "RR", "value": [0.0, 1.0]}), "stands twice"),
+        (pd.DataFrame({"query_id": ["a"] * 2, "measure": "RR", "value": [0.0, 1.0]}), "is in the scores twice"),
         (pd.DataFrame({"query_id": ["a"], "measure": "RR", "value": [math.inf]}), "'a' is inf"),
     ],
 )
-def test_scores_that_are_not_tidy_are_refused(frame: pd.DataFrame, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_scores_that_are_not_tidy_are_refused(frame: pd.DataFrame, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         scores_to_csv(frame)
 
 
@@ -256,13 +256,13 @@ def test_any_ids_and_scores_come_back(tmp_path_factory: pytest.TempPathFactory, 
     assert back == {pair: float(f"{value:.12g}") for pair, value in given.items()}, "12 significant digits"
 
 
-def test_the_zeros_of_a_run_without_chunks_are_no_scores(tmp_path: Path) -> None:
+def test_the_zeros_of_a_run_without_chunks_are_unscored(tmp_path: Path) -> None:
     folder = saved(tmp_path / "run", scores=scores({"q1": 0.0, "q2": 0.0}), facts={"chunks": 0})
     with pytest.warns(DataWarning, match="run was made from 0 chunks, so nothing was searched"):
         assert load_result(folder).scores["value"].isna().all()
 
 
-def test_a_run_whose_every_request_failed_is_no_run() -> None:
+def test_a_run_whose_every_request_failed_is_refused() -> None:
     gone = [Completion("", "m", error=f"m: 50{i}", failure=FailureKind.ERROR) for i in range(2)]
     failed = [Answer(f"q{i}", "", outcome="failed", usage=one) for i, one in enumerate(gone)]
     with pytest.raises(ModelError, match="every one of 2 requests for answers failed, the first: m: 500"):
@@ -306,7 +306,7 @@ def test_the_same_numbers_give_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
-def test_line_ends_of_another_system_do_no_harm(tmp_path: Path) -> None:
+def test_line_ends_of_another_system_are_read(tmp_path: Path) -> None:
     folder = saved(tmp_path / "x", answers=[Answer("q1", "a\nb")])
     before = load_result(folder)
     for file in FILES:
@@ -383,14 +383,14 @@ def test_a_file_cut_short_is_named(tmp_path: Path, file: str) -> None:
             load_result(folder)
 
 
-def test_bytes_that_are_no_text_are_named(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_named(tmp_path: Path) -> None:
     folder = saved(tmp_path / "x")
     (folder / "scores.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match=r"scores\.csv is damaged"):
         load_result(folder)
 
 
-def test_a_missing_run_is_said(tmp_path: Path) -> None:
+def test_a_missing_run_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a folder; expected the folder of a result"):
         load_result(tmp_path / "x")
 
@@ -404,8 +404,8 @@ def test_a_sweep_is_loaded_by_name(tmp_path: Path) -> None:
     assert [result.name for result in load_results(tmp_path)] == ["a", "b"]
 
 
-def test_a_sweep_that_is_missing_or_empty_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is no folder"):
+def test_a_missing_or_empty_sweep_is_reported(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is not a folder"):
         load_results(tmp_path / "x")
     with pytest.raises(DataError, match="holds no result yet"):
         load_results(tmp_path)

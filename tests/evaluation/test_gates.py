@@ -97,7 +97,7 @@ def test_a_target_without_any_value_is_reported_and_does_not_fail(tmp_path: Path
     verdicts = {row.measure: row.verdict for row in report.measures if row.target is not None}
     assert verdicts["expected_claims"] == verdicts["claim_support"] == "unscored"
     assert "not measured: claim_support, expected_claims" in banner(report)[1]
-    assert "citation_form" not in verdicts, "a default target of what was left out is no matter of this run"
+    assert "citation_form" not in verdicts, "a default target of what was left out does not concern this run"
 
 
 def test_the_command_refuses_to_pass_what_it_did_not_measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def test_a_target_may_name_a_percentile() -> None:
 
 
 class OneAtATime:
-    """A service that answers one request after the other: whoever comes second waits."""
+    """A service that answers one request after the other: the second one waits."""
 
     name = "one at a time"
 

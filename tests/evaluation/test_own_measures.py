@@ -87,7 +87,7 @@ def test_from_the_command_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("my_measures", "names no attribute"),
         ("my_measures:none", "could not be loaded"),
@@ -96,14 +96,14 @@ def test_from_the_command_line() -> None:
         ([5], "is not a measure"),
     ],
 )
-def test_what_is_no_measure_is_refused_before_anything_is_asked(given: Any, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_what_is_not_a_measure_is_refused_before_any_request(given: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         evaluated(measures=given)
 
 
 def test_names_and_values_are_checked() -> None:
-    for name, said in (("ndcg@5", "is a measure of ragbench"), ("my words", "cannot be named")):
-        with pytest.raises(ConfigError, match=said):
+    for name, message in (("ndcg@5", "is a measure of ragbench"), ("my words", "cannot be named")):
+        with pytest.raises(ConfigError, match=message):
             rb.Measure(name, lambda case, answer, contexts: 1.0)
     with pytest.raises(DataError, match=r"twice is 2.0 at query 'q0'; expected a number within \(0.0, 1.0\)"):
         evaluated(measures=[rb.Measure("twice", lambda case, answer, contexts: 2.0)])

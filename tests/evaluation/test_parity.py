@@ -94,7 +94,7 @@ def test_a_system_by_http_has_the_same_numbers(
     assert differences(notebook, evaluated) == ([], len(notebook))
 
 
-def test_labels_of_chunks_do_not_change_what_is_said_of_documents(data: Dataset) -> None:
+def test_labels_of_chunks_do_not_change_the_scores_of_documents(data: Dataset) -> None:
     data = data.select(list(data.queries)[:10])
     bare = replace(data, cases=[replace(case, evidence=()) for case in data.cases])
     pipeline = Pipeline(data, "bm25")

@@ -31,7 +31,7 @@ def test_evaluate_uses_it_and_reports_it(nli_encoder: Path) -> None:
         evaluate(DATA, ANSWERS, perspectives=["groundedness"], baseline=report)
 
 
-def test_without_one_it_is_minilm_whatever_the_embedder() -> None:
+def test_the_default_is_minilm_with_any_embedder() -> None:
     report = evaluate(DATA, ANSWERS, perspectives=["groundedness"], embedder="wordllama").report
     assert report.settings["support_model"] == "minilm"
     assert report.cases[0].scores["claim_support"] == claim_support("The tower is tall.", [TEXT])

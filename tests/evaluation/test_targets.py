@@ -53,7 +53,7 @@ def test_gates_come_last(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[targets]\nclaim_suport = 1", "unknown measure 'claim_suport'; did you mean 'claim_support'"),
         ('[targets]\n"nDGC@5" = 1', "did you mean 'nDCG@5'"),
@@ -68,18 +68,18 @@ def test_gates_come_last(tmp_path: Path) -> None:
         ("[targets]\nRR = true", "RR = True; expected a finite number"),
         ('[targets]\nRR = "0.5"', "RR = '0.5'; expected a finite number"),
         ("[targets]\nRR = nan", "expected a finite number"),
-        ('[targets]\nRR = 1\n"MRR" = 1', "stands there twice"),
-        ("RR = ", "is no TOML"),
+        ('[targets]\nRR = 1\n"MRR" = 1', "is given twice"),
+        ("RR = ", "is not valid TOML"),
     ],
 )
-def test_mistakes_of_a_file(text: str, said: str, tmp_path: Path) -> None:
+def test_errors_in_a_file(text: str, message: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         load_targets(file)
 
 
-def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
+def test_all_errors_are_named_at_once(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text("[targets]\nRRR = 1\nclaim_support = []\n[other]\n")
     with pytest.raises(ConfigError, match=r"mine\.toml: .*'RRR'.*claim_support = \[\].*table 'other'"):
@@ -91,12 +91,12 @@ def test_all_mistakes_are_named_at_once(tmp_path: Path) -> None:
 def test_any_file_gives_targets_or_one_clear_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     file = tmp_path_factory.mktemp("targets") / "fuzzed.toml"
     file.write_bytes(content)
-    said = ""
+    message = ""
     try:
         targets = load_targets(file)
     except ConfigError as exc:
-        said = str(exc)
-    assert said.count("fuzzed.toml") == 1 if said else targets.cases
+        message = str(exc)
+    assert message.count("fuzzed.toml") == 1 if message else targets.cases
 
 
 @pytest.mark.parametrize("missing", ["none.toml", "."])
@@ -106,31 +106,31 @@ def test_no_file(missing: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("gates", "said"),
+    ("gates", "message"),
     [
-        ("nDCG@5", "'nDCG@5' is no target"),
-        ("nDCG@5=", "is no target"),
-        ("nDCG@5=high", "'high' in 'nDCG@5=high' is no number"),
+        ("nDCG@5", "'nDCG@5' is not a target"),
+        ("nDCG@5=", "is not a target"),
+        ("nDCG@5=high", "'high' in 'nDCG@5=high' is not a number"),
         ("nDCG@5=inf", "expected a finite number"),
         ("RR=0.1,MRR=0.2", "names RR twice"),
         (",,", "names no measure"),
         ("ndgc=0.5", "unknown measure 'ndgc'"),
     ],
 )
-def test_mistakes_of_gates(gates: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_errors_in_gates(gates: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         load_targets(fail_under=gates)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=40))
 def test_any_gates_give_targets_or_one_clear_error(text: str) -> None:
-    said = ""
+    message = ""
     try:
         targets = load_targets(fail_under=text)
     except ConfigError as exc:
-        said = str(exc)
-    assert ("--fail-under" in said or "measure" in said) if said else targets.gates <= set(targets.measures)
+        message = str(exc)
+    assert ("--fail-under" in message or "measure" in message) if message else targets.gates <= set(targets.measures)
 
 
 def test_verdicts() -> None:

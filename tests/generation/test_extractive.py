@@ -49,9 +49,9 @@ def test_answers_with_the_sentence_that_supports_the_question_and_cites_its_chun
 def test_every_sentence_of_an_answer_is_in_the_cited_context() -> None:
     run = {"q0": {"tea#0": 2.0, "rail#0": 1.0}}
     answer = generate_answers(dataset("Which railway opened in 1881 and how high does it climb?"), run, CHUNKS)[0]
-    said = re.findall(r"(.+?) \[(\d+)\](?: |$)", answer.text)
-    assert said
-    for sentence, number in said:
+    cited = re.findall(r"(.+?) \[(\d+)\](?: |$)", answer.text)
+    assert cited
+    for sentence, number in cited:
         chunk_id = answer.contexts[int(number) - 1]
         assert sentence in TEXTS[chunk_id.split("#")[0]]
 

@@ -58,7 +58,7 @@ VALUES = {
 
 
 def asked_for(prompt: str) -> list[str]:
-    """The criteria whose form a prompt shows; an earlier reply that it shows is no form."""
+    """The criteria whose form a prompt shows; an earlier reply that it shows does not count."""
     prompt = re.sub(r"<reply-(\w+)>.*?</reply-\1>", "", prompt, flags=re.DOTALL)
     return [name for name in ALL if re.search(rf'^{{?"{name}": {{', prompt, re.MULTILINE)]
 
@@ -274,8 +274,8 @@ def test_a_long_answer_is_judged_by_its_beginning_with_a_note() -> None:
     assert text[: MAX_ANSWER + 1] not in llm.prompts[0]
     assert f"(Only the first {MAX_ANSWER} characters of the answer.)" in llm.prompts[0]
     for name, judgement in found.items():
-        said = f"Judged by the first 12000 of {len(text)} characters." in judgement.explanation
-        assert said == (not name.startswith("context_"))
+        stated = f"Judged by the first 12000 of {len(text)} characters." in judgement.explanation
+        assert stated == (not name.startswith("context_"))
 
 
 @pytest.mark.parametrize(
@@ -461,8 +461,8 @@ def test_each_request_is_counted_once() -> None:
     [request] = found[ALL[0]].usage
     words = len(f"{JUDGE_SYSTEM} {llm.prompts[0]}".split())
     assert (request.model, request.input_tokens, request.text) == ("scripted:test", words, "")
-    apart = run(GOOD, ALL, ScriptedLLM(obedient), mode="per_criterion")
-    assert [len(apart[name].usage) for name in ALL] == [1] * 5
+    separate = run(GOOD, ALL, ScriptedLLM(obedient), mode="per_criterion")
+    assert [len(separate[name].usage) for name in ALL] == [1] * 5
     repaired = run(GOOD, "correctness", ScriptedLLM(["nonsense", VERDICTS["correctness"]]))
     assert [one.output_tokens for one in repaired["correctness"].usage] == [1, 5]
     sampled = run(GOOD, ["correctness", "relevance"], ScriptedLLM(obedient), n_samples=3)

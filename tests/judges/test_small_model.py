@@ -36,7 +36,7 @@ def test_a_small_model_answers_and_judges_end_to_end(small_gguf: Path, llm_envir
     )
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataWarning)  # it may well be unreadable, which the state says
+        warnings.simplefilter("ignore", DataWarning)  # it may be unreadable, as the state shows
         judged = judge(answers, "correctness", llm, dataset=data, chunks=chunks, allow_same_model=True)[0]
     if judged.state == "scored":
         assert judged.value in {0.0, 1.0}

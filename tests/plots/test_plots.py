@@ -123,7 +123,7 @@ def test_budget_curves_are_one_line_each_with_tokens_on_the_axis() -> None:
         columns=["name", "label", "budget", "mean"],
     )
     figure = drawn(plots.plot_budget_curves(curves, LOOK))
-    assert labels(figure) == ("context budget (tokens)", "share of the gold evidence inside the budget")
+    assert labels(figure) == ("context budget (tokens)", "fraction of the gold evidence inside the budget")
     assert [line.get_label() for line in figure.axes[0].lines] == ["label a", "label b"]
     assert "no gold evidence" in drawn(plots.plot_budget_curves(curves.head(0), LOOK)).axes[0].texts[0].get_text()
 

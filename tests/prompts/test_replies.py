@@ -1,4 +1,4 @@
-"""Abstentions and refusals are told from answers by their wording; answers that look like them stay answers."""
+"""Abstentions and refusals are distinguished from answers by wording; answers that look like them stay answers."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_the_prompts_that_ask_to_abstain_ask_for_the_words_that_are_recognised()
 
 
 @pytest.mark.parametrize(
-    ("reply", "said"),
+    ("reply", "rest"),
     [
         ("<think>It may be 7.\n\nNo, 8.</think>\n\n8", "8"),
         ("<thinking>x</thinking>y", "y"),
@@ -130,5 +130,5 @@ def test_the_prompts_that_ask_to_abstain_ask_for_the_words_that_are_recognised()
         ("<think>never ends", ""),
     ],
 )
-def test_thoughts_are_not_part_of_the_answer(reply: str, said: str) -> None:
-    assert without_thoughts(reply) == said
+def test_thoughts_are_not_part_of_the_answer(reply: str, rest: str) -> None:
+    assert without_thoughts(reply) == rest

@@ -42,7 +42,7 @@ def test_dataset_table_counts_labels_by_category_and_in_all() -> None:
     assert table.loc["none", "with_judgements"] == 0, "an empty qrel judges nothing"
 
 
-def test_category_table_leaves_out_what_nobody_scored() -> None:
+def test_category_table_leaves_out_the_unscored() -> None:
     table = report.category_table(DATASET, SCORES, "nDCG@10")
     assert list(table["category"]) == ["easy", "hard"]
     assert table["mean"].tolist() == pytest.approx([0.715, 0.0])

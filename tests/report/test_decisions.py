@@ -38,14 +38,14 @@ def sweep(n: int = 100) -> list[Result]:
 def test_the_smallest_proven_within_the_margin() -> None:
     results = sweep(600)
     board = leaderboard(results, measure="nDCG@10")
-    table, said = report.margin_decisions(results, board, measure="nDCG@10", margin=0.02)
+    table, sentences = report.margin_decisions(results, board, measure="nDCG@10", margin=0.02)
     assert table["label"].str.startswith(("dense", "hybrid", "bm25")).all()
     assert table["proven"].tolist() == [True, True, False]
-    assert len(said) == 2  # by the time to search, and by the chunks in the index
-    assert said[0].startswith(
+    assert len(sentences) == 2  # by the time to search, and by the chunks in the index
+    assert sentences[0].startswith(
         "The fastest to search of 3 configurations proven to be within 0.02 of the best by nDCG@10 is dense"
     )
-    assert "chunks in the index: 20" in said[1]
+    assert "chunks in the index: 20" in sentences[1]
     assert table["chunks"].tolist() in ([20, 80, 5], [80, 20, 5])
 
 
@@ -53,15 +53,15 @@ def test_costs_that_are_unknown_or_all_the_same_decide_nothing() -> None:
     results = [result("bm25", np.linspace(0, 1, 60)), result("dense", np.linspace(0, 1, 60))]
     board = leaderboard(results, measure="nDCG@10")
     assert report.known_costs(board) == []
-    table, said = report.margin_decisions(results, board, measure="nDCG@10")
-    assert said == []
+    table, sentences = report.margin_decisions(results, board, measure="nDCG@10")
+    assert sentences == []
     assert table["proven"].tolist() == [False, False], "60 ties do not show that no question differs"
 
 
 def test_which_parameter_matters_in_a_sentence() -> None:
-    table, said = report.variance_table(sweep(), measure="nDCG@10")
+    table, sentences = report.variance_table(sweep(), measure="nDCG@10")
     assert table["source"].tolist()[0] == "retriever"
-    assert said.startswith("retriever explains 100% of what the configurations differ by in nDCG@10")
+    assert sentences.startswith("retriever explains 100% of what the configurations differ by in nDCG@10")
     flat = [result(name, np.full(10, 0.5)) for name in ("bm25", "dense")]
     assert "no parameter of this sweep matters" in report.variance_table(flat, measure="nDCG@10")[1]
 
@@ -102,12 +102,12 @@ def test_two_sweeps_that_cannot_be_compared() -> None:
 def test_one_configuration_is_nothing_to_decide_between() -> None:
     one = sweep()[:1]
     board = leaderboard(one, measure="nDCG@10")
-    table, said = report.margin_decisions(one, board, measure="nDCG@10")
+    table, sentences = report.margin_decisions(one, board, measure="nDCG@10")
     assert table.empty
-    assert said == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
+    assert sentences == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
     variance, sentence = report.variance_table(one, measure="nDCG@10")
     assert variance.empty
-    assert sentence == said[0]
+    assert sentence == sentences[0]
 
 
 def test_decisions_where_lower_is_better() -> None:
@@ -115,7 +115,7 @@ def test_decisions_where_lower_is_better() -> None:
     results = [Result(one.name, one.config, one.run, one.scores.assign(measure=measure)) for one in sweep(300)]
     board = leaderboard(results, measure=measure)
     assert board["name"].iloc[0] == "bm25"
-    table, said = report.margin_decisions(results, board, measure=measure, margin=0.02)
+    table, sentences = report.margin_decisions(results, board, measure=measure, margin=0.02)
     assert table["label"].iloc[0].startswith("bm25")
     assert table["proven"].tolist() == [True, False, False]
-    assert all(" is bm25" in one for one in said)
+    assert all(" is bm25" in one for one in sentences)

@@ -93,7 +93,7 @@ def test_details_have_the_heading_that_the_link_names() -> None:
     assert "- answered: nothing" in text, "q3 has no answer"
 
 
-ARMS = {
+VALUES = {
     "actual_gold_fact_coverage": [0.0, 0.5, 1.0],
     "best_chunks_gold_fact_coverage": [0.5, 0.5, 1.0],
     "oracle_gold_fact_coverage": [1.0, 0.5, 1.0],
@@ -101,7 +101,7 @@ ARMS = {
 
 
 def test_the_parts_of_a_gap_by_hand() -> None:
-    table = gap_table([result("bm25", ARMS)])
+    table = gap_table([result("bm25", VALUES)])
     means = table.set_index("part")["mean"].astype(float)
     assert means.to_dict() == pytest.approx(
         {"answered": 0.5, "retrieval": 1 / 6, "chunking": 1 / 6, "generation": 1 / 6}
@@ -111,21 +111,21 @@ def test_the_parts_of_a_gap_by_hand() -> None:
     assert set(table["measure"]) == {"gold_fact_coverage"}
 
 
-def test_questions_that_one_arm_lacks_are_in_no_part() -> None:
-    arms = {**ARMS, "oracle_gold_fact_coverage": [1.0, float("nan"), 1.0]}
-    table = gap_table([result("bm25", arms)])
+def test_questions_missing_in_one_ablation_are_left_out() -> None:
+    values = {**VALUES, "oracle_gold_fact_coverage": [1.0, float("nan"), 1.0]}
+    table = gap_table([result("bm25", values)])
     assert table["n"].tolist() == [2, 2, 2, 2]
     assert table["mean"].astype(float).sum() == pytest.approx(1)
 
 
 def test_without_evidence_spans_retrieval_holds_the_chunking_too() -> None:
-    arms = {name: values for name, values in ARMS.items() if not name.startswith("best")}
-    table = gap_table([result("bm25", arms)])
+    values = {name: values for name, values in VALUES.items() if not name.startswith("best")}
+    table = gap_table([result("bm25", values)])
     assert table["part"].tolist() == ["answered", "retrieval", "generation"]
     assert table["mean"].astype(float).sum() == pytest.approx(1)
 
 
-def test_without_arms_there_is_no_gap() -> None:
+def test_without_ablations_the_table_is_empty() -> None:
     table = gap_table([result("bm25", {"RR": [1.0, 0.5, 0.0]})])
     assert table.empty
 

@@ -1,4 +1,4 @@
-"""What is said about labels and judges."""
+"""Sentences about labels and judges."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ LABELS = pd.DataFrame(
 )
 
 
-def test_progress_is_told_and_what_it_is_not_yet_good_for() -> None:
+def test_progress_and_its_limits_are_reported() -> None:
     rows = [("ann", "random", 5, 20), ("ann", "informative", 20, 20)]
-    said = label_findings(pd.DataFrame(rows, columns=["annotator", "picked", "labelled", "of"]), "relevance", "l.csv")
-    assert said[0] == "**ann** has labelled **25 of 40** answers by relevance in `l.csv`."
-    assert said[1].startswith("5 of these were drawn at random")
-    assert "ask a second one" in said[2]
+    lines = label_findings(pd.DataFrame(rows, columns=["annotator", "picked", "labelled", "of"]), "relevance", "l.csv")
+    assert lines[0] == "**ann** has labelled **25 of 40** answers by relevance in `l.csv`."
+    assert lines[1].startswith("5 of these were drawn at random")
+    assert "ask a second one" in lines[2]
 
 
 def test_enough_labels_of_two_people_need_no_advice() -> None:
@@ -30,10 +30,10 @@ def test_enough_labels_of_two_people_need_no_advice() -> None:
 
 def test_findings_name_agreement_ceiling_and_bias() -> None:
     agreement, calibrated = judge_agreement(VERDICTS, LABELS, n_resamples=200), calibrate(VERDICTS, LABELS)
-    said = judge_findings(agreement, calibrated)
-    assert "people among themselves with 1.00 on 30, which is the ceiling" in said[0]
-    assert "the judge says 0.67, on the labelled ones 0.33 higher than people" in said[1]
+    lines = judge_findings(agreement, calibrated)
+    assert "people among themselves with 1.00 on 30, which is the ceiling" in lines[0]
+    assert "the mean of the judge is 0.67, on the labelled ones 0.33 higher than people" in lines[1]
     lone = judge_findings(
         judge_agreement([Judgement("q0", "correctness", 1.0)], LABELS[:1].assign(value=1.0)), calibrated[:0]
     )
-    assert "cannot be told" in lone[0]
+    assert "is unknown" in lone[0]

@@ -30,7 +30,7 @@ def test_answers_whose_words_are_not_in_their_sources_come_first() -> None:
     assert table["in_sources"].isna()[2]
     lines = " ".join(report.reference_findings(table, "m"))
     assert "**2 of 3** reference answers were written by `m`" in lines
-    assert "Of 1 answers less than half" in lines
+    assert "In 1 answers, less than half" in lines
     assert "1 gave no usable answer" in lines
 
 

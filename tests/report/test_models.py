@@ -1,4 +1,4 @@
-"""What is said of language models: how answers were made, what they cost, how they were judged; on known records."""
+"""Tables of language models: how answers were made, their cost, their judgements; on known records."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def scores(by_measure: dict[str, list[float | None]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["query_id", "measure", "value"])
 
 
-def test_judged_and_computed_scores_stand_beside_each_other_with_what_was_scored() -> None:
+def test_judged_and_computed_scores_are_in_one_table_with_the_number_scored() -> None:
     computed: dict[str, list[float | None]] = {"RR": [1.0, 1.0], "semantic_similarity": [0.5, 0.7]}
     frame = scores(computed | {"llm_correctness": [1.0, None], "llm_relevance": [None, None]})
     table = report.answer_scores(summarise(frame)).set_index("measure")
@@ -101,7 +101,7 @@ def test_judged_and_computed_scores_stand_beside_each_other_with_what_was_scored
 def test_unscored_judgements_are_grouped_with_a_reason() -> None:
     judgements = [
         Judgement("q1", "correctness", None, "the answer is empty", state="abstained"),
-        Judgement("q2", "correctness", None, "the answer says that it has none", state="abstained"),
+        Judgement("q2", "correctness", None, "the answer states that it has none", state="abstained"),
         Judgement("q3", "correctness", None, "no JSON\nin it", state="unreadable"),
         Judgement("q4", "correctness", 1.0),
     ]

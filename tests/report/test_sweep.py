@@ -71,7 +71,7 @@ def test_configurations_are_labelled_by_what_they_are() -> None:
     assert table.loc["dense", "label"] == "dense:minilm, fixed 128"
 
 
-def test_labels_name_whatever_else_differs() -> None:
+def test_labels_name_every_other_difference() -> None:
     table = results.configurations([SMALL, result("other", constant(1, 1, 1), k=10)]).set_index("name")
     assert table.loc["small", "label"] == "bm25, fixed 128, k 5"
     assert table.loc["other", "label"] == "bm25, fixed 128, k 10"
@@ -106,7 +106,7 @@ def test_leaderboard_markdown_has_a_row_per_configuration_and_no_nan() -> None:
     assert "nan" not in text.lower()
 
 
-def test_unscored_measures_are_said_so_not_printed_as_nan() -> None:
+def test_unscored_measures_are_stated_not_printed_as_nan() -> None:
     none: list[float | None] = [None] * 20
     text = report.leaderboard_markdown(
         results.leaderboard([result("a", {"nDCG@10": [1.0] * 20, "semantic_similarity": none})])
@@ -125,8 +125,8 @@ def test_nothing_is_ranked_where_nothing_was_scored() -> None:
     assert report.conclusion(both, comparison, "one", "nDCG@10") == [
         "No question could be scored by nDCG@10, so no configuration is better than another."
     ]
-    _, said = report.margin_decisions(both, board, measure="nDCG@10")
-    assert said == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
+    _, sentences = report.margin_decisions(both, board, measure="nDCG@10")
+    assert sentences == ["Fewer than two configurations are scored by nDCG@10: there is nothing to decide between."]
 
 
 def test_different_data_is_refused_and_named() -> None:
@@ -145,7 +145,7 @@ def test_a_leaderboard_prints_short_and_keeps_its_columns() -> None:
     assert {"span_recall_auc_ci_low", "index_s", "with_llm", "cost_usd"} <= set(board)
 
 
-def test_nothing_to_compare_is_said() -> None:
+def test_nothing_to_compare_is_reported() -> None:
     with pytest.raises(ComparisonError, match="no finished configuration"):
         results.leaderboard([])
 
@@ -157,7 +157,7 @@ def test_order_changes_counts_the_pairs_and_names_the_leaders() -> None:
     assert "3 of 3 pairs" in sentence
 
 
-def test_order_changes_without_evidence_says_why_there_are_none() -> None:
+def test_order_changes_without_evidence_state_the_reason() -> None:
     assert "Without gold evidence" in report.order_changes([result("a", {"nDCG@10": [1.0] * 20})])
 
 
@@ -243,8 +243,8 @@ def test_what_is_unscored_is_neither_ranked_nor_compared() -> None:
     assert "| unscored<br>0/20 |" in report.leaderboard_markdown(
         results.leaderboard([unscored, scored], measure="token_f1")
     )
-    said = report.conclusion([unscored, scored], comparison, "a", "token_f1")
-    assert said == [
+    sentences = report.conclusion([unscored, scored], comparison, "a", "token_f1")
+    assert sentences == [
         "**Best:** bm25, fixed 512, with 0.500 by token_f1, of 2 configurations.",
         "1 of them could not be scored by it.",
         "With one configuration there is nothing to compare.",
@@ -277,9 +277,9 @@ def test_what_a_reader_ranks_by_is_tested_too() -> None:
 def test_a_tie_on_every_question_is_not_dressed_up_as_a_test() -> None:
     ties = [result("a", {"nDCG@10": [1.0, 0.5]}), result("b", {"nDCG@10": [1.0, 0.5]}, chunk_size=64)]
     comparison = compare_all({r.name: r.scores for r in ties}, "b", measures=["nDCG@10"])
-    said = "\n".join(report.conclusion(ties, comparison, "b", "nDCG@10"))
-    assert said.count("equal on every one of 2 questions.") == 2
-    assert "80 % power" not in said
+    sentences = "\n".join(report.conclusion(ties, comparison, "b", "nDCG@10"))
+    assert sentences.count("equal on every one of 2 questions.") == 2
+    assert "80 % power" not in sentences
 
 
 def test_where_lower_is_better_the_lowest_is_best() -> None:
@@ -291,5 +291,5 @@ def test_where_lower_is_better_the_lowest_is_best() -> None:
     ]
     assert results.leaderboard(some, measure=measure)["name"].tolist() == ["b", "c", "a"]
     comparison = compare_all({one.name: one.scores for one in some}, "a")
-    said = report.conclusion(some, comparison, "a", measure)
-    assert said[1].startswith(f"**Best:** bm25, fixed 128, k 3, with 0.150 by {measure}")
+    sentences = report.conclusion(some, comparison, "a", measure)
+    assert sentences[1].startswith(f"**Best:** bm25, fixed 128, k 3, with 0.150 by {measure}")

@@ -1,4 +1,4 @@
-"""score_ablations: the same questions under each arm's name, and an abstention brings nothing."""
+"""score_ablations: the same questions under each ablation's name, and an abstention scores nothing."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ CASES = [
 DATASET = Dataset("mine", "test", {}, CASES, {})
 
 
-def values(arms: dict[str, list[Answer]], judged: dict[str, list[Judgement]] | None = None) -> dict[str, float]:
-    frame = score_ablations(DATASET, arms, judged, embedder="wordllama")
+def values(answers: dict[str, list[Answer]], judged: dict[str, list[Judgement]] | None = None) -> dict[str, float]:
+    frame = score_ablations(DATASET, answers, judged, embedder="wordllama")
     return {f"{m} {q}": v for q, m, v in frame.itertuples(index=False, name=None)}
 
 
@@ -32,7 +32,7 @@ def test_prefix_of_the_ablation_and_zero_for_abstentions() -> None:
     assert found["actual_semantic_similarity q1"] == 0.0
     assert found["actual_gold_fact_coverage q2"] == 1.0
     assert found["oracle_token_f1 q1"] == 1.0
-    assert math.isnan(found["oracle_gold_fact_coverage q2"]), "a failed request says nothing"
+    assert math.isnan(found["oracle_gold_fact_coverage q2"]), "a failed request is unscored"
     assert math.isnan(found["actual_token_f1 q2"]), "no reference, nothing to be 0"
 
 

@@ -53,7 +53,7 @@ def test_every_measure_by_hand() -> None:
     texts = [CHUNKS[i].text for i in (0, 3, 2)]
     background = [document.full_text for document in CORPUS.values()]
     assert own == {
-        "ngram_redundancy": pytest.approx(1 / 3),  # the first stands in the second, the third shares nothing
+        "ngram_redundancy": pytest.approx(1 / 3),  # the second contains the first, the third shares nothing
         "tfidf_redundancy": tfidf_redundancy(texts, background=background),
         "unique_token_ratio": pytest.approx(9 / 15),
         "context_recall": 0.5,
@@ -101,7 +101,7 @@ def test_passages_of_a_system_with_documents_of_its_own() -> None:
     values = by_measure(score_context(dataset, answers))
     assert values["ngram_redundancy"]["q1"] == pytest.approx(1 / 3)
     assert values["context_fact_recall"]["q1"] == 1.0
-    assert math.isnan(values["context_recall"]["q1"]), "nobody said of which document they are"
+    assert math.isnan(values["context_recall"]["q1"]), "their documents are unknown"
     assert math.isnan(values["context_evidence_recall"]["q1"])
     # no corpus: words are as rare as in all that was given
     everything = ["opened in 1889", "by Eiffel"]

@@ -1,4 +1,4 @@
-"""score_overall and failed_cases: the whole beside its parts, and reasons a person can act on."""
+"""score_overall and failed_cases: the overall next to its parts, and reasons a person can act on."""
 
 from __future__ import annotations
 

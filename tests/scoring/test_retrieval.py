@@ -80,7 +80,7 @@ def test_each_level_has_the_same_measures_under_names_of_its_own() -> None:
     expected = [f"{prefix}{name}" for prefix in ("", "span:", "chunk:") for name in DEFAULT_MEASURES]
     assert list(found["measure"].unique()) == expected
     documents = found[~found["measure"].str.contains(":")]
-    assert documents.equals(score_run(QRELS, DOCUMENTS)), "labels of chunks never change what is said of documents"
+    assert documents.equals(score_run(QRELS, DOCUMENTS)), "labels of chunks never change the scores of documents"
 
 
 def test_a_level_without_labels_is_refused() -> None:

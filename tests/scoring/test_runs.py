@@ -1,4 +1,4 @@
-"""score_run and ceilings: the same numbers whatever the form of the input, and a clear word for bad input."""
+"""score_run and ceilings: the same numbers for every form of input, and a clear error for bad input."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from ragbench.scoring.spans import score_spans, split_evidence
 from ragbench.segments import token_offsets, token_ranges
 from ragbench.types import Case, Chunk, Dataset, Document, Run, Span
 
-# Twenty one-letter tokens: token i stands at character 2 i.
+# Twenty one-letter tokens: token i is at character 2 i.
 TEXT = " ".join("abcdefghijklmnopqrst")
 
 
@@ -262,14 +262,14 @@ def test_split_evidence() -> None:
     ]
 
 
-def test_nothing_destroyed() -> None:
+def test_no_evidence_is_split() -> None:
     frame = split_evidence(dataset_of((Span("d", 0, 4),)), FIVES)  # the white space at its end does not count
     assert list(frame.columns) == ["query_id", "spans", "split", "share_lost"]
     assert len(frame) == 0
     assert len(split_evidence(dataset_of(), FIVES)) == 0
 
 
-def test_everything_destroyed() -> None:
+def test_all_evidence_is_split() -> None:
     frame = split_evidence(dataset_of((Span("d", 0, 4),)), [])
     assert frame.to_dict("records") == [{"query_id": "q0", "spans": 1, "split": 1, "share_lost": 1.0}]
 
@@ -279,7 +279,7 @@ def test_evidence_outside_the_corpus() -> None:
         split_evidence(dataset_of((Span("z", 0, 4),)), FIVES)
 
 
-def test_our_chunkers_destroy_nothing() -> None:
+def test_our_chunkers_split_no_evidence() -> None:
     dataset = dataset_of(*[(Span("d", i, i + 6),) for i in range(0, 32, 3)])
     for name in ("fixed", "recursive", "sentence", "markdown"):
         assert (split_evidence(dataset, chunk(dataset, name, chunk_size=3))["share_lost"] == 0).all()

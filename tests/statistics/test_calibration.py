@@ -177,13 +177,13 @@ def test_coverage_of_the_difference() -> None:
 
 def test_differences_that_cannot_be_had_are_refused() -> None:
     both = {"a": judged(np.ones(5)), "b": judged(np.ones(5)), "c": judged(np.ones(5))}
-    apart = pd.concat([people(np.ones(5), [0, 1], configuration="a"), people(np.ones(5), [2, 3], configuration="b")])
+    unpaired = pd.concat([people(np.ones(5), [0, 1], configuration="a"), people(np.ones(5), [2, 3], configuration="b")])
     with pytest.raises(ComparisonError, match="no question has labels of both 'a' and 'b'"):
-        calibrate_difference(both, apart, "a", "b")
+        calibrate_difference(both, unpaired, "a", "b")
     with pytest.raises(ConfigError, match="compared with itself"):
-        calibrate_difference(both, apart, "a", "a")
+        calibrate_difference(both, unpaired, "a", "a")
     with pytest.raises(ConfigError, match="unknown configuration 'd'"):
-        calibrate_difference(both, apart, "a", "d")
+        calibrate_difference(both, unpaired, "a", "d")
     elsewhere = {"a": judged(np.ones(2)), "b": [Judgement("x", "correctness", 1.0)]}
     with pytest.raises(ComparisonError, match="no judged question in common"):
         calibrate_difference(elsewhere, people(np.ones(2), [0], configuration="a"), "a", "b")

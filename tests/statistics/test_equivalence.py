@@ -66,8 +66,8 @@ def test_three_ties_prove_nothing() -> None:
 
 
 def test_edges_of_equivalence() -> None:
-    apart = equivalent(scores([0.0, 0.5]), scores([0.25, 0.75]), 0.25).iloc[0]
-    assert not apart["equivalent"]
+    different = equivalent(scores([0.0, 0.5]), scores([0.25, 0.75]), 0.25).iloc[0]
+    assert not different["equivalent"]
     alone = equivalent(scores([0.5]), scores([0.5]), 0.1).iloc[0]
     assert (alone["p_value"], alone["equivalent"]) == (pd.NA, False)
     with pytest.raises(ConfigError, match=r"margin is 0\.0"):

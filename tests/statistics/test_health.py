@@ -119,11 +119,11 @@ def test_all_of_it_in_sentences() -> None:
         "What holds everything at once?",
         "Which values do generators yield?",
     ]
-    said = "\n".join(found.sentences)
-    assert "1 of 2 questions never move" in said
-    assert "100% of 2 documents are shorter than 20 tokens" in said
-    assert "75% (c0) to 75% are judged" in said
-    assert "the order of the configurations stays the same" in said
+    sentences = "\n".join(found.sentences)
+    assert "1 of 2 questions never move" in sentences
+    assert "100% of 2 documents are shorter than 20 tokens" in sentences
+    assert "75% (c0) to 75% are judged" in sentences
+    assert "the order of the configurations stays the same" in sentences
     with pytest.raises(ConfigError, match="give dataset, too"):
         dataset_health(scores(matrix), measure="RR", runs=runs)
 

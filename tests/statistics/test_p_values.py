@@ -23,9 +23,9 @@ def test_as_statsmodels_adjusts(p_values: list[float], correction: str) -> None:
 @pytest.mark.parametrize("correction", CORRECTIONS)
 def test_untested_questions_are_not_reported(correction: str) -> None:
     alone = adjusted_p_values([0.01, 0.04], correction)
-    beside = adjusted_p_values([0.01, math.nan, 0.04], correction)
-    assert beside[[0, 2]].tolist() == alone.tolist()
-    assert math.isnan(beside[1])
+    with_nan = adjusted_p_values([0.01, math.nan, 0.04], correction)
+    assert with_nan[[0, 2]].tolist() == alone.tolist()
+    assert math.isnan(with_nan[1])
     assert adjusted_p_values([], correction).tolist() == []
 
 

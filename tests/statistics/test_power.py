@@ -86,7 +86,7 @@ def test_edges() -> None:
     assert all(alone[name] is pd.NA for name in ("deviation", "required", "detectable"))
     same = required_queries(*pilot(0.5, 0.5), 0.1).iloc[0]
     assert same["deviation"] == 0.0
-    assert same["required"] is pd.NA, "a pilot without spread tells nothing about the spread of others"
+    assert same["required"] is pd.NA, "a pilot without spread does not estimate the spread of other queries"
     assert same["detectable"] is pd.NA
     assert required_queries(*UNIT, 1e-6).iloc[0]["required"] is pd.NA
 

@@ -101,7 +101,7 @@ def test_the_scale_of_the_bounds_does_not_matter() -> None:
     assert plain["ci_low"].tolist() == pytest.approx((4 * scaled["ci_low"]).tolist())
 
 
-def test_the_order_is_random_fixed_and_nobodys_business() -> None:
+def test_the_order_is_random_and_fixed_by_the_seed() -> None:
     ids = [f"q{i}" for i in range(100)]
     order = query_order(ids, 7)
     assert order == sorted(ids, key=lambda q: hashlib.sha256(f"7\0{q}".encode()).digest())

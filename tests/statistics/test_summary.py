@@ -76,8 +76,8 @@ def test_only_unscored_values() -> None:
 def test_numbers_do_not_depend_on_other_measures() -> None:
     values = np.random.default_rng(0).random(50)
     alone = summarise(scores(m=values))
-    beside = summarise(scores(other=values**2, short=values[:20], m=values)).iloc[[2]].reset_index(drop=True)
-    pd.testing.assert_frame_equal(alone, beside, rtol=1e-12)
+    among_others = summarise(scores(other=values**2, short=values[:20], m=values)).iloc[[2]].reset_index(drop=True)
+    pd.testing.assert_frame_equal(alone, among_others, rtol=1e-12)
     pd.testing.assert_frame_equal(alone, summarise(scores(m=values)), check_exact=True)
     assert not summarise(scores(m=values), seed=1)["ci_low"].equals(alone["ci_low"])
 
@@ -130,7 +130,7 @@ def test_settings_out_of_range_are_named(settings: Any, message: str) -> None:
 
 @pytest.mark.parametrize("value", [1 / 3, 0.1, 0.6309297535714575, 2 / 11, 0.0, 1.0])
 def test_the_interval_of_equal_values_holds_their_mean_to_the_bit(value: float) -> None:
-    """Sums in another order end one bit apart, and a figure refuses an interval that leaves out its mean."""
+    """Sums in another order may differ in the last bit, and a figure refuses an interval that leaves out its mean."""
     for n in (2, 3, 7, 8, 10, 97):
         frame = pd.DataFrame({"query_id": [f"q{i}" for i in range(n)], "measure": "P@3", "value": value})
         row = summarise(frame).iloc[0]

@@ -1,4 +1,4 @@
-"""Variance components: a published nested design, simulation, coverage; and what narrowing an interval costs."""
+"""Variance components: a published nested design, simulation, coverage; and the price of a narrower interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assertions about one question: what passes, what fails and with which words, and what is the test's own mistake."""
+"""Assertions about one question: what passes, what fails and with which words, and what is an error of the test."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_without_a_judge_every_gold_fact_must_be_stated() -> None:
 def test_abstaining_is_correct_only_on_unanswerable_questions() -> None:
     none = Case("q", "?", expected_outcome="no_results")
     assert assert_answer_correct(Answer("q", "Not found.", outcome="no_results"), none) == 1.0
-    with pytest.raises(AssertionError, match="there is no answer, and one was given"):
+    with pytest.raises(AssertionError, match="the question has no answer, and one was given"):
         assert_answer_correct("It is blue.", none)
     with pytest.raises(AssertionError, match="no answer was given"):
         assert_answer_correct(Answer("q1", "Not found.", outcome="no_results"), REFERENCE)

@@ -106,8 +106,8 @@ def test_without_keys_and_servers_tests_are_skipped_with_the_reason(tmp_path: Pa
     assert "no evaluation LLM: no model of openai is named; set RAG_EVAL_OPENAI_MODEL" in done.stdout
     assert "the MCP server cannot be reached" in done.stdout
     assert "2 skipped" in done.stdout
-    nobody = {"RAG_EVAL_OLLAMA_MODEL": "m", "RAG_EVAL_OLLAMA_BASE_URL": "http://user:secret@127.0.0.1:9"}
-    done = run(tmp_path, LLM, "-k", "llm", **nobody)
+    unreachable = {"RAG_EVAL_OLLAMA_MODEL": "m", "RAG_EVAL_OLLAMA_BASE_URL": "http://user:secret@127.0.0.1:9"}
+    done = run(tmp_path, LLM, "-k", "llm", **unreachable)
     assert "no evaluation LLM: ollama:m: no server takes connections at 127.0.0.1, port 9" in done.stdout
     assert "secret" not in done.stdout
 
@@ -125,7 +125,7 @@ def test_errors_in_marker_and_options_are_named(tmp_path: Path) -> None:
         in run(tmp_path, marked).stdout
     )
     plain = "def test_x(ragbench_dataset):\n    pass\n"
-    assert "has no question 'nobody'; check query_ids" in run(tmp_path, plain, "--ragbench-queries=nobody").stdout
+    assert "has no question 'unknown'; check query_ids" in run(tmp_path, plain, "--ragbench-queries=unknown").stdout
     done = run(tmp_path, plain, "--ragbench-report=report.pdf")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
     assert "expected a folder or a file .json, .md or .html" in done.stderr

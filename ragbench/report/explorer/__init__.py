@@ -1,7 +1,7 @@
 """The explorer of questions: one result, or one against another, as a widget in JupyterLab and as one HTML file.
 
 Both run the same script and style (`explorer.js`, `explorer.css`) on the same data. Statistics are computed here by
-`Results.compare` and `summarise`; the script counts nothing but what it shows.
+`Results.compare` and `summarise`; the script only counts what it shows.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def explore(
         measure: what the two are compared by first; "" is the one that ranks the leaderboard.
         dataset: the questions with their labels, and the documents. None loads what the result names, if it is here
             and its fingerprint is the same; without it there are no texts of chunks and no gold evidence, and the
-            explorer says so.
+            explorer shows a note.
         claims: check the claims of every answer now where the evaluation kept none, as `claim_table` does; with the
             embedder minilm that takes about 40 seconds of CPU for 100 answers.
 

@@ -201,13 +201,13 @@ function explore(root, data, onSelect = () => {}) {
     });
     const { name } = measures[state.measure];
     const short = (text) => (text.length > 50 ? `${text.slice(0, 49)}…` : text);
-    const [below, beside] = pair ? sides.map((side, i) => `${"AB"[i]}: ${short(side.label)}`) : ["questions, lowest value first", name];
+    const [below, atLeft] = pair ? sides.map((side, i) => `${"AB"[i]}: ${short(side.label)}`) : ["questions, lowest value first", name];
     const middle = (up(0) + up(1)) / 2;
     const picture = s("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": `${name}, ${plural(scored.length, "question")}; the list below holds the same` },
       ...axis,
       pair ? s("line", { class: "equal", x1: across(0), y1: up(0), x2: across(1), y2: up(1) }) : null,
       s("text", { class: "title", x: across(0.5), y: HIGH - 10, "text-anchor": "middle" }, below),
-      s("text", { class: "title", x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` }, beside),
+      s("text", { class: "title", x: 14, y: middle, "text-anchor": "middle", transform: `rotate(-90 14 ${middle})` }, atLeft),
       ...marks);
     const legend = ["better", "worse", "tie"].map((kind) => h("span", { class: kind }, `${KINDS[kind]} ${WORDS[kind]}`));
     plot.replaceChildren(picture,
@@ -384,7 +384,7 @@ function explore(root, data, onSelect = () => {}) {
       h("h4", {}, `Contexts (${contexts.length})`), h("ol", {}, ...contexts));
   }
 
-  /** The answer with its unsupported claims marked where they stand in it word for word. */
+  /** The answer with its unsupported claims marked where they occur in it word for word. */
   function answer(side) {
     let parts = [side.answer ?? "no answer"];
     for (const [claim] of side.claims ?? []) {

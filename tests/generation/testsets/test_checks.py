@@ -1,4 +1,4 @@
-"""What is told about a question without a model: yes/no, the passage's own words, where a quote stands, duplicates."""
+"""Checks of a question without a model: yes/no, the passage's own words, the place of a quote, duplicates."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_a_good_question_is_accepted_with_its_evidence() -> None:
         ({"question": "How tall is the building in this passage?"}, "vague"),
         ({"question": "What stands on the Champ de Mars and is 330 metres tall?"}, "quotes_chunk"),
         ({"quote": "It is 30 feet tall and stands in Blackpool."}, "unquoted"),
-        ({"quote": "Paris"}, "unquoted"),  # it stands in the title only
+        ({"quote": "Paris"}, "unquoted"),  # only in the title
     ],
 )
 def test_drafts_rejected_by_free_checks_are_not_sent(change: dict[str, str], state: str) -> None:
@@ -84,7 +84,7 @@ def test_drafts_rejected_by_free_checks_are_not_sent(change: dict[str, str], sta
         (Completion("", "m", finish="refusal"), "unchecked", "refused"),
     ],
 )
-def test_what_the_check_says(check: Any, state: str, reason: str) -> None:
+def test_the_verdict_of_the_check(check: Any, state: str, reason: str) -> None:
     draft = one(GOOD, check)
     assert draft.state == state
     assert reason in draft.reason

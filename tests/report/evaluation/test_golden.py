@@ -67,7 +67,7 @@ def answers(*, wrong: bool) -> list[Answer]:
         passages = (Passage(found, CORPUS[found].full_text, found, 0.5),)
         text = f"{CORPUS[found].text.split('.')[0]}." if wrong else str(case.reference_answer)
         given.append(Answer(case.query_id, f"{text} [1]", (found,), (found,), outcome="success", passages=passages))
-    failed = replace(given[1], text="", outcome="failed", error="the server said <500>", citations=())
+    failed = replace(given[1], text="", outcome="failed", error="the server returned <500>", citations=())
     return [given[0], failed, *given[2:], Answer("q90", "no answer found in the documents", outcome="no_results")]
 
 
@@ -98,7 +98,7 @@ def test_the_report_is_what_it_was(report: Report, name: str) -> None:
     assert write(report) == (GOLDEN / name).read_text(encoding="utf-8")
 
 
-def test_the_stored_report_says_what_it_should(report: Report) -> None:
+def test_the_stored_report_holds_the_expected_figures(report: Report) -> None:
     import json
 
     stored = parse_report(json.loads((GOLDEN / "report.json").read_text(encoding="utf-8")))

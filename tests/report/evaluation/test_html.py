@@ -64,7 +64,7 @@ def parsed(html: str) -> _Tags:
 
 
 def full_report(text: str) -> Report:
-    """A report that has every part, with the same text wherever a text can stand."""
+    """A report that has every part, with the same text in every place for text."""
     case = CaseResult(text, text, text, text, False, (text, text), text, text, text, (text,), (text,), {"RR": 0.25})
     other = replace(case, query_id="fine", passed=True, reasons=(), scores={"RR": 1.0})
     change = Change(text, "retrieval", 0.5, 0.2, -0.3, -0.4, -0.2, 0.01, 0.1, 9, 1, 8, "regression")
@@ -103,9 +103,9 @@ def test_no_text_becomes_markup(attack: str) -> None:
 def test_no_text_becomes_markdown(attack: str) -> None:
     lines = report_markdown(full_report(attack)).splitlines()
     assert len(lines) == len(report_markdown(full_report("harmless")).splitlines())
-    said = "\n".join(lines)
-    assert not re.search(r"(?<!\\)<script", said)
-    assert not re.search(r"(?<!\\)\](?=\(javascript)", said)
+    text = "\n".join(lines)
+    assert not re.search(r"(?<!\\)<script", text)
+    assert not re.search(r"(?<!\\)\](?=\(javascript)", text)
     cells = {line.count("|") - line.count("\\|") for line in lines if line.startswith("| retrieval")}
     assert cells == {9}
 
@@ -166,6 +166,6 @@ def test_what_cannot_be_reached_is_marked_on_the_right_side() -> None:
     assert interval_bar(replace(high, ceiling=1.0))["beyond"] is None
 
 
-def test_no_number_stands_outside_its_bar() -> None:
+def test_no_number_is_drawn_outside_its_bar() -> None:
     bar = interval_bar(MeasureResult("x", "context", 5.0, -1.0, 12.0, 9, 9, target=20.0))
     assert 6.0 <= bar["low"] <= bar["value"] <= bar["target"] <= 214.0

@@ -59,7 +59,7 @@ def test_summary_and_scores_are_frames_without_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         ({"schema": 2}, "schema 2; this ragbench reads 1"),
         ({"schema": True}, "schema True"),
@@ -68,29 +68,29 @@ def test_summary_and_scores_are_frames_without_none() -> None:
         ({"unknown": 1}, "unknown: Unexpected keyword argument"),
     ],
 )
-def test_what_is_no_report_is_said_with_its_place(change: dict[str, Any], said: str) -> None:
+def test_invalid_reports_are_refused_with_the_place(change: dict[str, Any], message: str) -> None:
     data = {**json.loads(report_json(small_report())), **change}
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         parse_report(data, "report.json")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("", "is no JSON"),
-        ("[1, 2]", "is no report of an evaluation"),
+        ("", "is not JSON"),
+        ("[1, 2]", "is not a report of an evaluation"),
         ('{"a": NaN}', "it holds NaN"),
         ('{"measure": 1}', 'has no "schema"'),
-        ("[" * 100_000, "is no JSON"),
+        ("[" * 100_000, "is not JSON"),
     ],
 )
-def test_files_that_are_something_else(text: str, said: str, tmp_path: Path) -> None:
+def test_files_that_are_something_else(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "report.json").write_text(text)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         read_report(tmp_path)
 
 
-def test_a_missing_file_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.json could not be read: No such file"):
         read_report(tmp_path / "none.json")
 

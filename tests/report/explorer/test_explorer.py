@@ -78,7 +78,7 @@ def test_answers_are_masked(dataset: Dataset) -> None:
     assert "ana.ruiz" not in explore(one, dataset=dataset).html()
 
 
-def test_without_the_documents_it_says_so(results: Results) -> None:
+def test_missing_documents_are_noted(results: Results) -> None:
     explorer = explore(results)
     [note] = explorer.data["notes"]
     assert "'tower' is not at hand" in note
