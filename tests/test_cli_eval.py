@@ -147,8 +147,8 @@ def test_baseline(place: Path) -> None:
     code, shown = run("--system", "bad.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good", "-v")
     assert code == 1
     assert "✗ regression: nDCG@5: 1.000 → 0.333" in shown
-    assert "20 broken, 0 mended of 30" in shown
-    assert "broken: q1 What do dogs guard? (q1)" in shown
+    assert "20 newly failing, 0 fixed of 30" in shown
+    assert "newly failing: q1 What do dogs guard? (q1)" in shown
     code, shown = run("--system", "good.jsonl", "--suite", "smoke", "--baseline", "results/eval/good")
     assert code == 0, "the smoke suite measures with the same models"
     assert "no regression" in shown
@@ -223,7 +223,7 @@ def test_one_question_is_only_shown(place: Path) -> None:
     done = runner.invoke(app, [*asked, "--expected-doc", "fish.md"])
     assert done.exit_code == 0, done.output
     assert "Question: How do fish breathe?" in done.output
-    assert "Expected: fish.md; its first one stands at rank 1" in done.output
+    assert "Expected: fish.md; the first one is at rank 1" in done.output
     assert "PASSED: fish.md is among the first 5 documents retrieved." in done.output
     assert not (place / "results").exists()
     done = runner.invoke(app, [*asked, "--expected-doc", "fihs.md"])
