@@ -352,7 +352,7 @@ def test_retrievers_are_made_by_name_and_say_what_they_are(name: str) -> None:
         ("bm25:minilm", "BM25 compares words and takes no embedder; write 'bm25'"),
         ("dense:minilmm", "unknown embedder 'minilmm'; did you mean 'minilm'"),
         ("", "unknown retriever ''"),
-        (None, "unknown retriever None"),
+        (None, "retriever None: expected a name"),
     ],
 )
 def test_unknown_retrievers_are_refused_before_anything_is_loaded(name: Any, message: str) -> None:
