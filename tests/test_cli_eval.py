@@ -66,11 +66,11 @@ def run(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-def test_all_is_well(place: Path) -> None:
-    code, said = run("--system", "good.jsonl", "--output", "mine", "--save-trace")
-    assert code == 0, said
-    assert "PASSED: 2 of 2 targets reached." in said  # pass_rate is about answers, which were not looked at
-    assert "pipeline: not measured: no labels" in said
+def test_all_targets_reached_exits_with_0(place: Path) -> None:
+    code, shown = run("--system", "good.jsonl", "--output", "mine", "--save-trace")
+    assert code == 0, shown
+    assert "PASSED: 2 of 2 targets reached." in shown  # pass_rate is about answers, which were not looked at
+    assert "pipeline: not measured: no labels" in shown
     folder = place / "results" / "eval" / "mine"
     assert {"scores.csv", "report.html", "report.json", "report.md", "traces.jsonl"} <= {
         p.name for p in folder.iterdir()
@@ -79,32 +79,32 @@ def test_all_is_well(place: Path) -> None:
     assert read_report(folder).settings["suite"] == "full"
 
 
-def test_a_missed_target_is_one(place: Path) -> None:
-    code, said = run("--system", "bad.jsonl", "--output", "mine", "--save-trace")
+def test_a_missed_target_exits_with_1(place: Path) -> None:
+    code, shown = run("--system", "bad.jsonl", "--output", "mine", "--save-trace")
     assert code == 1
-    assert "FAILED" in said
-    assert "missed: nDCG@5, R@5" in said
+    assert "FAILED" in shown
+    assert "missed: nDCG@5, R@5" in shown
     traces = (place / "results" / "eval" / "mine" / "traces.jsonl").read_text().splitlines()
     assert [json.loads(line)["query_id"] for line in traces] == ["q2", "q3"]
 
 
-def test_advice_stands_with_its_figures_and_no_sign_drives_the_terminal(place: Path) -> None:
+def test_advice_has_its_figures_and_no_control_characters(place: Path) -> None:
     cases = json.loads((place / "tests.json").read_text())
     cases[1]["question"] = "What \x1b[31m do \u202edogs\u009b31m guard?"
     (place / "tests.json").write_text(json.dumps(cases))
-    code, said = run("--system", "bad.jsonl")
+    code, shown = run("--system", "bad.jsonl")
     assert code == 1
-    assert not set(said) & set("\x1b\x9b\u202e")
-    assert "What [31m do dogs 31m guard?" in said
-    advice = said.split("Advice: ", 1)[1]
+    assert not set(shown) & set("\x1b\x9b\u202e")
+    assert "What [31m do dogs 31m guard?" in shown
+    advice = shown.split("Advice: ", 1)[1]
     assert "rests on: R@5 0.333 [" in advice
 
 
-def test_mistakes_of_a_test_set_stand_in_lines_of_their_own(place: Path) -> None:
+def test_errors_of_a_test_set_are_on_lines_of_their_own(place: Path) -> None:
     (place / "tests.json").write_text('[{"id": "q1"},\n {"id": "q2", "question": 3}]')
-    code, said = run("--system", "good.jsonl")
+    code, shown = run("--system", "good.jsonl")
     assert code == 2
-    assert said.splitlines()[-2:] == [
+    assert shown.splitlines()[-2:] == [
         "  tests.json, line 1: [0].question is missing; expected a value",
         "  tests.json, line 2: [1].question is 3; expected a text that is not empty",
     ]
@@ -120,9 +120,9 @@ def test_a_run_has_its_own_folder_and_a_name_is_not_taken_twice(place: Path) -> 
         assert run("--system", "good.jsonl")[0] == 0
     assert len(list((place / "results" / "eval").iterdir())) == 2
     assert run("--system", "good.jsonl", "--output", "mine")[0] == 0
-    code, said = run("--system", "good.jsonl", "--output", "mine")
+    code, shown = run("--system", "good.jsonl", "--output", "mine")
     assert code == 2
-    assert "holds an evaluation already" in said
+    assert "holds an evaluation already" in shown
     assert run("--system", "good.jsonl", "--output", "mine", "--force")[0] == 0
 
 
@@ -141,21 +141,21 @@ def test_baseline(place: Path) -> None:
         (place / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (place / "none.toml").write_text('[targets]\n"nDCG@5" = false\n"R@5" = false\n"pass_rate" = false\n')
     assert run("--system", "good.jsonl", "--output", "good", "--targets", "none.toml")[0] == 0
-    code, said = run("--system", "good.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good/report.json")
-    assert code == 0, said
-    assert "No regression" in said
-    code, said = run("--system", "bad.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good", "-v")
+    code, shown = run("--system", "good.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good/report.json")
+    assert code == 0, shown
+    assert "No regression" in shown
+    code, shown = run("--system", "bad.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good", "-v")
     assert code == 1
-    assert "✗ regression: nDCG@5: 1.000 → 0.333" in said
-    assert "20 broken, 0 mended of 30" in said
-    assert "broken: q1 What do dogs guard? (q1)" in said
-    code, said = run("--system", "good.jsonl", "--suite", "smoke", "--baseline", "results/eval/good")
+    assert "✗ regression: nDCG@5: 1.000 → 0.333" in shown
+    assert "20 newly failing, 0 fixed of 30" in shown
+    assert "newly failing: q1 What do dogs guard? (q1)" in shown
+    code, shown = run("--system", "good.jsonl", "--suite", "smoke", "--baseline", "results/eval/good")
     assert code == 0, "the smoke suite measures with the same models"
-    assert "no regression" in said
+    assert "no regression" in shown
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "shown"),
     [
         (["--test-set", "none.yaml"], "there is no folder or file 'none.yaml'"),
         (["--system", "bm52"], "did you mean 'bm25'"),
@@ -182,27 +182,27 @@ def test_baseline(place: Path) -> None:
         (["--offline", "--no-cache"], "give one of them"),
     ],
 )
-def test_usage_and_data_errors_are_two_and_write_nothing(place: Path, arguments: list[str], said: str) -> None:
+def test_usage_and_data_errors_exit_with_2_and_write_nothing(place: Path, arguments: list[str], shown: str) -> None:
     code, output = run("--system", "good.jsonl", *arguments)
     assert code == 2
-    assert said in " ".join(output.split())
+    assert shown in " ".join(output.split())
     assert len(output.strip().splitlines()) == 1
     assert not (place / "results").exists()
 
 
 def test_an_empty_test_set_is_an_error(place: Path) -> None:
     (place / "tests.json").write_text("[]")
-    code, said = run("--system", "good.jsonl")
+    code, shown = run("--system", "good.jsonl")
     assert (code, "results" in os.listdir(place)) == (2, False)
-    assert "ragbench: " in said
+    assert "ragbench: " in shown
 
 
 def test_a_system_that_fails_on_each_case_is_reported(place: Path) -> None:
     (place / "good.jsonl").write_text("".join(f'{{"query_id": "q{i}", "error": "500"}}\n' for i in (1, 2, 3)))
-    code, said = run("--system", "good.jsonl", "--output", "mine")
+    code, shown = run("--system", "good.jsonl", "--output", "mine")
     assert code == 1
-    assert "FAILED" in said
-    assert "Failed: every answer failed, the first: 500" in said
+    assert "FAILED" in shown
+    assert "Failed: every answer failed, the first: 500" in shown
     report = read_report(place / "results" / "eval" / "mine")
     assert [case.reasons for case in report.cases] == [("failed: 500",)] * 3
 
@@ -212,9 +212,9 @@ def test_an_unreachable_judge_is_noticed_before_anything_is_asked(
     place: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.setenv("RAG_EVAL_OLLAMA_BASE_URL", "http://127.0.0.1:9")
-    code, said = run("--system", "good.jsonl", *arguments)
-    assert code == 2, said
-    assert "no server takes connections at 127.0.0.1, port 9" in said
+    code, shown = run("--system", "good.jsonl", *arguments)
+    assert code == 2, shown
+    assert "no server takes connections at 127.0.0.1, port 9" in shown
     assert not (place / "results").exists()
 
 
@@ -223,7 +223,7 @@ def test_one_question_is_only_shown(place: Path) -> None:
     done = runner.invoke(app, [*asked, "--expected-doc", "fish.md"])
     assert done.exit_code == 0, done.output
     assert "Question: How do fish breathe?" in done.output
-    assert "Expected: fish.md; its first one stands at rank 1" in done.output
+    assert "Expected: fish.md; the first one is at rank 1" in done.output
     assert "PASSED: fish.md is among the first 5 documents retrieved." in done.output
     assert not (place / "results").exists()
     done = runner.invoke(app, [*asked, "--expected-doc", "fihs.md"])
@@ -236,19 +236,19 @@ def test_one_question_is_only_shown(place: Path) -> None:
 
 
 def test_a_dry_run_sends_and_writes_nothing(place: Path, loopback: Callable[..., Any], wire: Any) -> None:
-    code, said = run("--system", "bm25", "--dry-run")
-    assert (code, said) == (0, "Requests to language models: none\n")
+    code, shown = run("--system", "bm25", "--dry-run")
+    assert (code, shown) == (0, "Requests to language models: none\n")
     (place / "mine.toml").write_text('[pipeline]\nllm = "ollama:no-such-model"\n')
-    code, said = run("--system", "mine.toml", "--judge", "ollama:no-such-judge", "--dry-run")
-    assert code == 0, said
-    assert re.search(r"ollama:no-such-model:\n  requests cached:  0\n  requests to send: 3\n", said)
-    assert re.search(r"ollama:no-such-judge:\n  requests cached:  0\n  requests to send: 3, of which 3 rest on", said)
+    code, shown = run("--system", "mine.toml", "--judge", "ollama:no-such-judge", "--dry-run")
+    assert code == 0, shown
+    assert re.search(r"ollama:no-such-model:\n  requests cached:  0\n  requests to send: 3\n", shown)
+    assert re.search(r"ollama:no-such-judge:\n  requests cached:  0\n  requests to send: 3, of which 3 rest on", shown)
     server = loopback(lambda asked: wire.Answered({"answer": "x"}))
     (place / "service.toml").write_text(f'[http]\nurl = "{server.url}/ask"\nbody = {{question = "{{query}}"}}\n')
-    code, said = run("--system", "service.toml", "--judge", "ollama:no-such-judge", "--dry-run")
-    assert (code, server.asked) == (0, []), said
-    assert "3 questions would be sent to service; what that costs is not known here" in said
-    assert "ollama:no-such-judge would judge its answers, one request each" in said
+    code, shown = run("--system", "service.toml", "--judge", "ollama:no-such-judge", "--dry-run")
+    assert (code, server.asked) == (0, []), shown
+    assert "3 questions would be sent to service; what that costs is not known here" in shown
+    assert "ollama:no-such-judge would judge its answers, one request each" in shown
     assert not (place / "results").exists()
 
 
@@ -281,10 +281,10 @@ def test_output_is_any_folder_or_one_file(place: Path) -> None:
     assert run("--system", "good.jsonl", "--output", str(place / "deep" / "er"))[0] == 0
     assert len(load_result(place / "deep" / "er").answers) == 3
     for name, begin in (("report.json", "{"), ("made/report.md", "# Evaluation"), ("r.html", "<!doctype html>")):
-        code, said = run("--system", "good.jsonl", "--output", name)
-        assert code == 0, said
+        code, shown = run("--system", "good.jsonl", "--output", name)
+        assert code == 0, shown
         assert (place / name).read_text().startswith(begin)
-        assert f"Report: {name}" in said
+        assert f"Report: {name}" in shown
     assert run("--system", "good.jsonl", "--output", "report.json")[0] == 2
     assert run("--system", "bad.jsonl", "--output", "report.json", "--force")[0] == 1
     assert read_report(place / "report.json").passed is False
@@ -328,8 +328,8 @@ def test_the_default_is_short_and_verbose_has_every_depth(place: Path) -> None:
 
 
 def test_only_the_questions_of_some_categories(place: Path) -> None:
-    code, said = run("--category", "cats, fish", "--output", "r.json")
-    assert code == 0, said
+    code, shown = run("--category", "cats, fish", "--output", "r.json")
+    assert code == 0, shown
     report = read_report(place / "r.json")
     assert [case.query_id for case in report.cases] == ["q1", "q3"]
     assert report.counts == {"passed": 2, "failed": 0, "undecided": 0}
@@ -372,12 +372,12 @@ def test_the_judge_costs_and_names_what_is_invented_in_every_report(
 ) -> None:
     server = judge_server(loopback, wire, llm_environment)
     judge = ("--judge", "--judge-provider", "openai", "--judge-model", "j", "--criteria", "faithfulness,correctness")
-    code, said = run("--system", "good.jsonl", "--output", "mine", *judge)
-    assert code == 1, said  # half of each answer is invented, which is above the threshold of 0.2
+    code, shown = run("--system", "good.jsonl", "--output", "mine", *judge)
+    assert code == 1, shown  # half of each answer is invented, which is above the threshold of 0.2
     assert [asked.body["model"] for asked in server.asked] == ["j"] * 3
-    assert "3 invented claims by the judge" in said
-    assert "q1, by judge: It flies." in said
-    assert "Cost: unknown: no token counts from good (generator unknown, judge 0.0540)" in said
+    assert "3 invented claims by the judge" in shown
+    assert "q1, by judge: It flies." in shown
+    assert "Cost: unknown: no token counts from good (generator unknown, judge 0.0540)" in shown
     folder = place / "results" / "eval" / "mine"
     report = read_report(folder)
     assert {row.measure: row.value for row in report.measures}["llm_faithfulness"] == 0.5
@@ -400,22 +400,22 @@ def test_judge_alone_means_the_environment(
     server = judge_server(loopback, wire, llm_environment)
     llm_environment.setenv("RAG_EVAL_PROVIDER", "openai")
     llm_environment.setenv("RAG_EVAL_OPENAI_MODEL", "j")
-    code, said = run("--system", "good.jsonl", "--judge", "--criteria", "correctness")
-    assert code == 0, said
+    code, shown = run("--system", "good.jsonl", "--judge", "--criteria", "correctness")
+    assert code == 0, shown
     assert {asked.body["model"] for asked in server.asked} == {"j"}
 
 
-def test_a_maximum_cost_with_an_unpriced_judge_says_how_to_go_on(
+def test_a_maximum_cost_with_an_unpriced_judge_names_the_next_step(
     place: Path, loopback: Callable[..., Any], wire: Any, llm_environment: pytest.MonkeyPatch
 ) -> None:
     server = judge_server(loopback, wire, llm_environment)
     options = ("--system", "good.jsonl", "--judge", "openai:mine", "--criteria", "correctness", "--max-cost", "1")
-    code, said = run(*options)
+    code, shown = run(*options)
     assert (code, server.asked) == (2, [])
-    assert '"openai:mine" = { input = 3.00, output = 15.00 }' in said
-    code, said = run(*options, "--allow-unpriced")
-    assert code == 0, said
-    assert "no price for openai:mine" in said
+    assert '"openai:mine" = { input = 3.00, output = 15.00 }' in shown
+    code, shown = run(*options, "--allow-unpriced")
+    assert code == 0, shown
+    assert "no price for openai:mine" in shown
 
 
 def write_service(place: Path, url: str) -> None:
@@ -431,8 +431,8 @@ def test_a_place_that_cannot_be_written_is_found_before_anything_is_asked(
     (place / "taken").mkdir()
     (place / "taken" / "thesis.md").write_text("years of work")
     for output in ("./taken", "tests.json/mine", "/proc/mine"):
-        code, said = run("--system", "service.toml", "--output", output)
-        assert code == 2, said
+        code, shown = run("--system", "service.toml", "--output", output)
+        assert code == 2, shown
     assert server.asked == []
 
 
@@ -489,9 +489,9 @@ def test_answers_of_another_system_are_not_taken(place: Path, loopback: Callable
     folder.mkdir(parents=True)
     line = {"query_id": "q1", "question": CASES[0][1], "system": "other 123", "text": "No."}
     (folder / "journal.jsonl").write_text(json.dumps(line) + "\n")
-    code, said = run("--system", "service.toml", "--output", "mine")
+    code, shown = run("--system", "service.toml", "--output", "mine")
     assert code == 2
-    assert "holds answers of 'other 123'" in said
+    assert "holds answers of 'other 123'" in shown
     assert server.asked == []
 
 
@@ -504,11 +504,11 @@ def test_a_single_file_leaves_no_answers_behind(place: Path, loopback: Callable[
 
 def test_the_baseline_is_compared_measure_by_measure(place: Path) -> None:
     assert run("--system", "good.jsonl", "--output", "good.json")[0] == 0
-    code, said = run("--system", "bad.jsonl", "--baseline", "good.json", "--output", "mine")
+    code, shown = run("--system", "bad.jsonl", "--baseline", "good.json", "--output", "mine")
     assert code == 1
-    assert re.search(r"nDCG@5 +1\.000 +0\.333 +-0\.667 +\[-[\d., -]+\d\] +\d\.\d{3} +\d+", said), said
-    assert "n needed: how many questions" in said
-    assert "citation_form" not in said, "not measured here"
+    assert re.search(r"nDCG@5 +1\.000 +0\.333 +-0\.667 +\[-[\d., -]+\d\] +\d\.\d{3} +\d+", shown), shown
+    assert "n needed: how many questions" in shown
+    assert "citation_form" not in shown, "not measured here"
     folder = place / "results" / "eval" / "mine"
     markdown, page = (folder / "report.md").read_text(), (folder / "report.html").read_text()
     assert "| nDCG@5 | 1.000 | 0.333 | -0.667 |" in markdown

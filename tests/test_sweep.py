@@ -391,7 +391,7 @@ def test_a_dataset_that_is_not_there_is_said_before_anything_runs(
     assert not (tmp_path / "results").exists()
 
 
-def test_a_dataset_folder_is_looked_for_beside_the_grid_file(tmp_path: Path, beir_folder: Path) -> None:
+def test_a_dataset_folder_is_looked_for_next_to_the_grid_file(tmp_path: Path, beir_folder: Path) -> None:
     write_notebook(tmp_path / "evaluate.ipynb", 'dataset: str = "x"\nresults_dir: str = ""', "1 / 0")
     (tmp_path / "grid.toml").write_text("[fixed]\ndataset = 'data'", encoding="utf-8")
     assert list(sweep(tmp_path / "grid.toml", out=tmp_path / "results").failed.values()) == [
@@ -675,7 +675,7 @@ def test_a_killed_sweep_leaves_nothing_alive_and_goes_on_to_the_same_bytes(
 ) -> None:
     path = grid(SLOW)
     (path.parent / "compare.ipynb").unlink()
-    if fork:  # then what a notebook has started ends with it, whoever is killed
+    if fork:  # then what a notebook has started ends with it, whichever process is killed
         own = "import subprocess; subprocess.Popen(['sleep', '900'])"
         write_notebook(path.parent / "evaluate.ipynb", PARAMETERS, own, RUN, SAVE)
     out = tmp_path / "killed"

@@ -24,14 +24,14 @@ from ragbench.cli.llm_options import (
 def answers_command(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A BEIR folder, or a dataset's name with --out.")],
     llm: Model = "env",
-    split: Annotated[str, typer.Option(help="Which judgements say what is relevant.")] = "test",
+    split: Annotated[str, typer.Option(help="The split whose relevance judgements are used.")] = "test",
     out: Annotated[
         Path | None, typer.Option(help="Folder to write to; the dataset is copied there first.", show_default=False)
     ] = None,
     query: Annotated[
         list[str] | None, typer.Option(help="Only this query; may be given several times.", show_default=False)
     ] = None,
-    max_queries: Annotated[int, typer.Option(min=0, help="At most so many; 0 means all.")] = 0,
+    max_queries: Annotated[int, typer.Option(min=0, help="Maximum number of queries; 0 means all.")] = 0,
     documents: Annotated[int, typer.Option(min=1, help="Most relevant documents that an answer is made from.")] = 5,
     document_tokens: Annotated[
         int, typer.Option(min=50, help="Of a longer document, the best part of this size.")
@@ -78,7 +78,7 @@ def answers_command(
     silent = len(answers) - written - len(failed)
     typer.echo(f"{written} written to {shown(folder / 'answers.jsonl')}")
     if silent:
-        typer.echo(f"{silent} not written: the model says that the relevant documents do not hold the answer")
+        typer.echo(f"{silent} not written: according to the model, the relevant documents do not hold the answer")
     if failed:
         typer.echo(f"{len(failed)} failed, first {failed[0].query_id!r}: {failed[0].error}", err=True)
     typer.echo('Read them; what you change there, or mark with "reviewed": true, is never replaced.')

@@ -38,7 +38,7 @@ def cache_info() -> None:
             read, written = counts["input_tokens"], counts["output_tokens"]
             typer.echo(f"  {model}: {counts['replies']:,} replies, {read:,} tokens in, {written:,} out")
         for name in stored["damaged"]:
-            typer.echo(f"  a damaged store was set aside: {name}")
+            typer.echo(f"  a damaged store was renamed: {name}")
 
 
 @cache_app.command("clear", cls=Command, epilog="Example: ragbench cache clear")
@@ -47,7 +47,7 @@ def cache_clear(
         bool, typer.Option("--replies", help="Delete the replies of language models too, which were paid for.")
     ] = False,
 ) -> None:
-    """Delete what is computed again when needed. Replies of language models stay, unless --replies says otherwise."""
+    """Delete what is computed again when needed. Replies of language models stay, unless --replies is given."""
     from ragbench import cache
     from ragbench.cache import replies
 

@@ -100,7 +100,7 @@ def add_command(
     ] = "",
     force: Force = False,
 ) -> None:
-    """Add a case at the end of a test set. Options come on top of what --json says.
+    """Add a case at the end of a test set. Options override the fields of --json.
 
     Exit status: 0 added, 2 nothing is written.
     """
@@ -166,13 +166,13 @@ def remove_command(
 
 
 def _assignment(change: str) -> tuple[str, Any]:
-    """A field and its value. What is a text in a case stays one: `--set text=42` is no number."""
+    """A field and its value. What is a text in a case stays one: `--set text=42` is not a number."""
     from ragbench.datasets.testsets.single_file import OwnCase
     from ragbench.errors import ConfigError
 
     name, equals, value = change.partition("=")
     if not equals or not name.strip():
-        raise ConfigError(f"--set {change!r} is no change; expected FIELD=VALUE, such as category=install")
+        raise ConfigError(f"--set {change!r} is not a change; expected FIELD=VALUE, such as category=install")
     name = name.strip()
     field = OwnCase.model_fields.get(name)
     if value == "null":
@@ -182,7 +182,7 @@ def _assignment(change: str) -> tuple[str, Any]:
         try:
             return name, json.loads(value)
         except (ValueError, RecursionError):
-            pass  # a text that is not JSON; where the field wants another type, its check says so
+            pass  # a text that is not JSON; where the field wants another type, its check reports it
     return name, value
 
 
@@ -197,7 +197,7 @@ def _json_object(raw: bytes) -> dict[str, Any]:
     parsed = parse_json(text, "--json")
     refuse("--json", parsed.problems)
     if not isinstance(parsed.value, dict):
-        raise DataError("--json is no object; expected a case as `ragbench testset show` prints it")
+        raise DataError("--json is not an object; expected a case as `ragbench testset show` prints it")
     return parsed.value
 
 

@@ -1,4 +1,4 @@
-"""How the commands speak: one line per error, paths as short as they can be."""
+"""Output of the commands: one line per error, paths as short as possible."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ragbench.errors import ConfigError, DataError, RagbenchError, printable
 
 @contextmanager
 def clean_errors(*others: type[Exception]) -> Iterator[None]:
-    """Say errors and warnings of ragbench in one line each; anything else is a bug and keeps its traceback.
+    """Print errors and warnings of ragbench in one line each; anything else is a bug and keeps its traceback.
 
-    `others` are errors that the command expects besides.
+    `others` are further errors that the command expects.
     """
     expected: tuple[type[Exception], ...] = (RagbenchError, *others)
     as_before = warnings.formatwarning
@@ -37,7 +37,7 @@ def clean_errors(*others: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def listed_errors() -> Iterator[None]:
-    """As `clean_errors`, and an error that lists several mistakes is said in as many lines."""
+    """As `clean_errors`; an error that lists several problems is printed with one line for each."""
     with clean_errors():
         try:
             yield

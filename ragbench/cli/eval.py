@@ -139,7 +139,7 @@ def eval_command(
         from ragbench.report.evaluation import check_output, is_report_file, report_texts, write_report
 
         if expected_doc and not query:
-            raise ConfigError("--expected-doc belongs to --query; the documents of a test set stand in it")
+            raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
         if query and (baseline or suite != "full"):
             raise ConfigError("--query is one question: neither --baseline nor --suite goes with it")
         place = _place(output) if output else None

@@ -45,7 +45,7 @@ _WIDE = 100  # columns from which the table has room for everything
 
 
 def console_of() -> Console:
-    """Standard output; where it is not a terminal, as wide as COLUMNS says, or else 110 columns."""
+    """Standard output; where it is not a terminal, as wide as COLUMNS, or else 110 columns."""
     from rich.console import Console
 
     console = Console(highlight=False)
@@ -120,7 +120,7 @@ def print_answer(report: Report, console: Console | None = None) -> None:
     out.print(Text("Context:  ", style="bold"), Text(printable(", ".join(case.retrieved)) or "nothing retrieved"))
     if case.relevant:
         rank = _rank(report)
-        where = f"its first one stands at rank {rank}" if rank else "none of them was retrieved"
+        where = f"the first one is at rank {rank}" if rank else "none of them was retrieved"
         out.print(Text.assemble(("Expected: ", "bold"), f"{printable(', '.join(case.relevant))}; {where}"))
 
 
@@ -182,9 +182,9 @@ def _print_table(report: Report, verbose: bool, out: Console) -> None:
 def _print_figures(report: Report, verbose: bool, out: Console) -> None:
     from rich.text import Text
 
-    for word, said in figures(report):
+    for word, text in figures(report):
         if verbose or word != "Chunks":
-            out.print(Text.assemble((f"{word}: ", "bold"), printable(said)))
+            out.print(Text.assemble((f"{word}: ", "bold"), printable(text)))
     claims = [one for one in doubtful_claims(report) if verbose or one[1] == "judge"]
     for case, found_by, text in claims if verbose else claims[:_CASES]:
         line = printable(f"{case.query_id}, by {found_by}: {text}")
@@ -221,12 +221,12 @@ def _print_comparison(report: Report, verbose: bool, out: Console) -> None:
     for note in found.notes:
         out.print(Text(f"  {note}", style="yellow"))
     for flips in found.pass_fail:
-        counts = f"{len(flips.broken)} broken, {len(flips.mended)} mended of {flips.n}"
+        counts = f"{len(flips.broken)} newly failing, {len(flips.mended)} fixed of {flips.n}"
         p = "" if flips.p_value is None else f", McNemar p {p_text(flips.p_value, '= ')} (Holm)"
         sign, colour = CHANGE_SIGNS.get(flips.verdict, "·"), _COLOURS.get(flips.verdict, "")
         out.print(Text(f"  {sign} {flips.what}: {counts}{p}: {flips.verdict}", style=colour))
-        _print_flips("broken", flips.broken, verbose, out)
-        _print_flips("mended", flips.mended, verbose, out)
+        _print_flips("newly failing", flips.broken, verbose, out)
+        _print_flips("fixed", flips.mended, verbose, out)
 
 
 def _print_flips(word: str, flips: Sequence[Flip], verbose: bool, out: Console) -> None:

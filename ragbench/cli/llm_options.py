@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 Model = Annotated[
     str, typer.Option("--llm", help="anthropic:<model>, ollama:<model>, openai:<model>, gguf:<file>, or env.")
 ]
-Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Requests that wait at a time.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Say what would be sent and paid; nothing is, nothing is written.")
-]
+Concurrency = Annotated[int, typer.Option("--concurrency", min=1, help="Concurrent requests.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show requests and cost; send and write nothing.")]
 MaxCost = Annotated[
     float | None, typer.Option("--max-cost", min=0, help="US dollars that this may cost; stops before.")
 ]
 AllowUnpriced = Annotated[
-    bool, typer.Option("--allow-unpriced", help="Go on with models without a known price; --max-cost leaves them out.")
+    bool,
+    typer.Option("--allow-unpriced", help="Continue with models of unknown price; --max-cost does not count them."),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask for every reply again; neither read nor store any.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Send nothing: replies come from the store.")]
@@ -42,8 +41,8 @@ def llm_settings(
         try:
             yield current_settings(replies_mode(no_cache, offline), max_cost, allow_unpriced)
         except KeyboardInterrupt:
-            kept = "--no-cache keeps no reply" if no_cache else "Replies that had come are stored"
-            typer.echo(f"Interrupted. {kept}: run it again to {'begin anew' if no_cache else 'go on'}.", err=True)
+            kept = "--no-cache keeps no reply" if no_cache else "The replies received so far are stored"
+            typer.echo(f"Interrupted. {kept}: run it again to {'start again' if no_cache else 'continue'}.", err=True)
             raise
 
 

@@ -29,7 +29,7 @@ def sweep_command(
     force: Annotated[bool, typer.Option("--force", help="Run finished configurations again too.")] = False,
     out: Annotated[Path, typer.Option(help="Folder that holds the sweep's folder.")] = Path("results"),
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be run, sent and paid; nothing is.")
+        bool, typer.Option("--dry-run", help="Show runs, requests and cost; run and send nothing.")
     ] = False,
     max_cost: Annotated[float | None, _MAX_COST] = None,
     allow_unpriced: AllowUnpriced = False,

@@ -80,7 +80,7 @@ def generate_testset(
     """Sample chunks, ask for questions about them, check each, and write a BEIR folder with gold spans.
 
     A set that is replaced keeps its name, the time of its creation and its client, which testset.json records. Nothing
-    is written before all is done; interrupted, the same command goes on from the replies that had come. Exit
+    is written before all is done; interrupted, the same command continues from the replies received so far. Exit
     status: 0 all is well, 1 some requests failed, 2 nothing could be done, 130 interrupted.
     """
     from ragbench.chunkers import chunk
@@ -138,7 +138,7 @@ def convert_testset(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace what is there.")] = False,
 ) -> None:
-    """Write a test set in another form; a warning says what that form cannot hold.
+    """Write a test set in another form; a warning names what that form cannot hold.
 
     With --corpus, expected sections are located in the documents and become gold evidence. Exit status: 0 all is well,
     2 nothing is written.
@@ -182,7 +182,7 @@ def validate_command(path: TestSet) -> None:
         if problems:
             typer.echo(f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'} in {shown(path)}", err=True)
             raise typer.Exit(1)
-        dataset = load_testset(path)  # says the flaws that are no problems
+        dataset = load_testset(path)  # warns of flaws that are not errors
         samples = len(dataset.safety_inputs) + len(dataset.safety_outputs)
         also = f", {samples} safety samples" if samples else ""
         typer.echo(f"{shown(path)} is fine: {form_of(path)}, {len(dataset.cases)} cases{also}")

@@ -1,7 +1,7 @@
 """A grid of configurations -> one executed notebook each, then their comparison.
 
 Every run is a process of its own that executes one notebook through papermill. What is finished is skipped the next
-time; what was interrupted, at whatever moment, is run again.
+time; what was interrupted, at any moment, is run again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = ["Grid", "SweepPlan", "SweepResult", "Verified", "plan", "read_grid", 
 class SweepResult:
     """What a sweep left behind. `failed` is name -> error, `notes` is what the user should know.
 
-    When the maximum cost ended it, `stopped` says so and `left` names the configurations that were not begun.
+    When the maximum cost ended it, `stopped` states it and `left` names the configurations that were not begun.
     """
 
     folder: Path
@@ -92,7 +92,7 @@ def sweep(
         DataError: the dataset cannot be loaded; nothing has been run then.
         ModelError: the server of a model that would be asked cannot be reached; nothing has been run then.
         SweepError: another sweep works in the same folder, or it holds results on other data.
-        KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same call goes on.
+        KeyboardInterrupt: after the runs have been stopped; what is finished stays, and the same call continues.
     """
     if jobs is not None and jobs < 1:
         raise ConfigError(f"jobs is {jobs}; expected 1 or more")

@@ -1,8 +1,8 @@
 """The folder of a sweep: what is finished in it, and how a run becomes finished.
 
-A run is written aside, in `.running-<name>-<process>/`. When it has succeeded, its result folder is moved into place
-and then its notebook: the notebook's rename is the one moment at which a configuration becomes finished. A process
-killed before it leaves something that the next sweep clears away; nobody ever reads it.
+A run is written to a staging folder, `.running-<name>-<process>/`. When it has succeeded, its result folder is moved
+into place and then its notebook: the notebook's rename is the one moment at which a configuration becomes finished. A
+process killed before it leaves a staging folder that is never read and that the next sweep removes.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class SweepFolder:
             yield
 
     def clear(self) -> None:
-        """Remove what is written aside; only for the holder of the lock, whose own runs have not begun or are over."""
+        """Remove staging folders; only for the holder of the lock, whose own runs have not begun or are over."""
         for left in self.path.glob(f"{STAGING}*"):
             self._rescue(left)
         clear_staging(self.path)  # a worker of a killed sweep may live for another moment and still write there
@@ -83,7 +83,7 @@ class SweepFolder:
         return config if isinstance(config, dict) else {}
 
     def others(self, names: Collection[str]) -> list[str]:
-        """Results that stand here and are not among `names`."""
+        """Results in the folder that are not among `names`."""
         return [path.name for path in result_folders(self.path) if path.name not in names]
 
     def keep(self, name: str) -> None:
@@ -120,7 +120,7 @@ class SweepFolder:
         return self.path / f".journal-{name}-{hashlib.sha256(json.dumps(made_from).encode()).hexdigest()[:12]}.jsonl"
 
     def forget_journals(self, name: str) -> None:
-        """Remove what `journal` names, from whatever source."""
+        """Remove what `journal` names, from any source."""
         for path in self.path.glob(f".journal-{glob.escape(name)}-*.jsonl"):
             path.unlink(missing_ok=True)
 

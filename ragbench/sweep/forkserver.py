@@ -45,7 +45,7 @@ def main() -> int:
     # Some modules, such as pandas, look when they are imported whether a notebook imports them.
     builtins.get_ipython = partial(SimpleNamespace, kernel=None)  # type: ignore[attr-defined]
     for name in modules:
-        with suppress(Exception):  # where a notebook needs it, its cell says so
+        with suppress(Exception):  # where a notebook needs it, its cell reports the error
             _load(name)
     del builtins.get_ipython  # type: ignore[attr-defined]
     with warnings.catch_warnings():  # what it filters is of no concern to notebooks
@@ -115,7 +115,7 @@ class _Server:
         return None
 
     def abandon(self, child: _Child) -> None:
-        """Kill a process that nobody waits for any more; it is reaped when it has ended."""
+        """Kill a process that is no longer waited for; it is reaped when it has ended."""
         self.files.unregister(child.connection)
         child.connection.close()
         _kill(child.pid)

@@ -129,7 +129,7 @@ def _tables(table: _Table, name: str) -> list[_Table]:
 
 
 def _combinations(table: _Table, notebook: Notebook, notes: list[str]) -> list[_Table]:
-    """Every configuration as the file says it, before defaults: the axes' cross product, then the explicit runs."""
+    """Every configuration as the file specifies it, before defaults: the cross product of axes, then explicit runs."""
     fixed, axes, explicit = _section(table, "fixed"), _section(table, "axes"), _tables(table, "run")
     if not fixed and not axes and not explicit:
         raise ConfigError("the grid is empty; give [axes] with lists of values, or [[run]] entries")

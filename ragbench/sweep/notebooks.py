@@ -33,7 +33,7 @@ def packaged(name: str = "") -> Path:
 
 
 def is_installed(path: Path) -> bool:
-    """Whether a file came with the wheel: it is then no place to work in, and its path says nothing to a reader."""
+    """Whether a file came with the wheel: it is then no place to work in, and its path is of no use to a reader."""
     return path.resolve().is_relative_to(_INSTALLED)
 
 
@@ -58,7 +58,7 @@ def copy_notebooks(folder: Path, *, force: bool = False) -> list[Path]:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a notebook: what it is when nobody says otherwise, and what it may be."""
+    """A parameter of a notebook: its default, and the values that it may have."""
 
     name: str
     default: Any

@@ -204,7 +204,7 @@ class Launcher:
         own = {
             **threads_environment(self.side_by_side, os.environ),
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            "TQDM_DISABLE": "1",  # nobody watches a run of a sweep, and bars would stay in its notebook
+            "TQDM_DISABLE": "1",  # no one watches a run of a sweep, and bars would stay in its notebook
         }
         if job is None:
             return {**os.environ, **own}

@@ -10,7 +10,7 @@ from ragbench.llms import Settings, current_settings
 
 
 def on_account(settings: Settings, folder: Path) -> Settings:
-    """One account for all runs into a sweep's folder, today and when the sweep goes on another day.
+    """One account for all runs into a sweep's folder, also when the sweep continues on another day.
 
     So a maximum is one for the whole sweep, however often it was interrupted. RAGBENCH_BUDGET names another.
     """

@@ -1,4 +1,4 @@
-"""The process of one run: `python -m ragbench.sweep.worker JOB.json` executes one notebook and says how it ended.
+"""The process of one run: `python -m ragbench.sweep.worker JOB.json` executes one notebook and reports how it ended.
 
 It is started by a sweep and ends with it: when its standard input closes, it kills its kernel and goes.
 """
@@ -37,10 +37,10 @@ def main(job_file: str) -> int:
         if job.source is not None:
             _stamp(job)
             system = str(job.configuration.get("system", ""))
-            recorded = system.endswith(".jsonl")  # whose failures nobody can ask for again
+            recorded = system.endswith(".jsonl")  # whose failures cannot be requested again
             asked = "system" if system else "language model"
             _check_requests(job.results, asked, allow_failed=job.allow_failed or recorded)
-    except Exception as exc:  # whatever it is, it is reported and the other runs go on
+    except Exception as exc:  # any exception is reported, and the other runs continue
         error, failure = _explain(exc, job), getattr(exc, "failure", None)
         _mark(job, error)
     _tidy(job)
@@ -99,7 +99,7 @@ def _go_with_parent(managers: list[Any]) -> None:
     for manager in managers:
         process = getattr(getattr(manager, "provisioner", None), "process", None)
         try:
-            # A kernel leads a group of its own, with whatever it started.
+            # A kernel leads a group of its own, with all that it started.
             if isinstance(process, subprocess.Popen) and hasattr(os, "killpg"):
                 os.killpg(process.pid, signal.SIGKILL)
             elif process is not None:

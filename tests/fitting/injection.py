@@ -31,7 +31,7 @@ from ragbench.types import SafetySample
 
 SENTENCES = Path(__file__).with_name("injection_training.jsonl")
 HEAD = Path(injection.__file__).with_name("injection_head.json")
-# Embeddings weigh less than signs before regularisation, so that topics are not learnt by heart.
+# Embeddings weigh less than signs before regularisation, so that topics are not memorised.
 EMBEDDING_SCALE = 1.2
 INVERSE_PENALTY = 1.0
 # Moves the score of 0.4 to where about one in a thousand real questions lies above it.

@@ -51,7 +51,7 @@ def test_unnamed_retrievers_get_colours_of_their_own() -> None:
     assert len(set(colours)) == 3
 
 
-def test_named_retrievers_can_be_told_apart_by_any_eye() -> None:
+def test_named_retrievers_are_distinguishable_by_any_eye() -> None:
     """At least 60 of 255 apart in lightness or in the blue-yellow channel, which nearly everybody sees."""
 
     def channels(colour: str) -> tuple[float, float]:
@@ -63,7 +63,7 @@ def test_named_retrievers_can_be_told_apart_by_any_eye() -> None:
         assert max(abs(one[0] - other[0]), abs(one[1] - other[1])) >= 40
 
 
-def test_ceilings_are_drawn_as_ticks_beside_the_means() -> None:
+def test_ceilings_are_drawn_as_ticks_next_to_the_means() -> None:
     summary = pd.DataFrame(
         [("R@1", 0.2, 0.1, 0.3, 4, 4), ("nDCG@10", 0.6, 0.5, 0.7, 4, 4), ("token_f1", 0.3, 0.2, 0.4, 4, 4)],
         columns=["measure", "mean", "ci_low", "ci_high", "n_scored", "n"],

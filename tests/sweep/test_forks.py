@@ -134,7 +134,7 @@ def test_models_are_imported_where_a_run_uses_them(parameters: dict[str, Any], n
     assert imports_of([], [parameters])[len(imports_of([], [])) :] == needed
 
 
-def test_magics_and_modules_beside_a_notebook_are_left_to_it(tmp_path: Path, run: Callable[..., Outcome]) -> None:
+def test_magics_and_modules_next_to_a_notebook_are_left_to_it(tmp_path: Path, run: Callable[..., Outcome]) -> None:
     cells = ["%matplotlib inline\nimport csv", "import beside\nprint(beside.VALUE)"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     modules = imports_of([nbformat.writes(notebook)], [])
@@ -189,7 +189,7 @@ def test_a_server_that_keeps_dying_is_given_up(
     assert "has died 3 times (status 9)" in said[2]
 
 
-def test_an_installation_without_the_entry_point_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installation_without_the_entry_point_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forks, "PROVISIONER", "of-a-later-version")
     said: list[str] = []
     Launcher([], side_by_side=1, say=said.append)

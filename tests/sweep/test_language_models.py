@@ -230,7 +230,7 @@ def test_a_plan_without_a_price_says_that_the_cost_is_unknown(
     assert "the price of openai:m is unknown" in refused.output
 
 
-def test_a_plan_of_the_extractive_baseline_asks_nobody(server: Any, tmp_path: Path) -> None:
+def test_a_plan_of_the_extractive_baseline_sends_no_request(server: Any, tmp_path: Path) -> None:
     grid = write_grid(tmp_path / "notebooks", '[fixed]\nllm = "extractive"')
     done = runner.invoke(app, ["sweep", str(grid), "--dry-run"])
     assert "Requests to language models: none" in done.output
