@@ -65,8 +65,11 @@ def as_markdown(table: pd.DataFrame) -> str:
 
 def failure_details(
     dataset: Dataset, diagnosis: pd.DataFrame, answers: Sequence[Answer], chunks: Sequence[Chunk], *, rows: int = 10
-) -> str:
-    """The questions of `worst_failures` as Markdown, each under its heading: expected, answered, retrieved."""
+) -> list[str]:
+    """The questions of `worst_failures` as Markdown, each with its heading: expected, answered, retrieved.
+
+    A notebook shows each in a cell of its own, so that a link from another notebook arrives at the question.
+    """
     case_of = {case.query_id: case for case in dataset.cases}
     answer_of = {answer.query_id: answer for answer in answers}
     text_of = {chunk.chunk_id: chunk.text for chunk in chunks}
@@ -89,7 +92,7 @@ def failure_details(
         for rank, chunk_id in enumerate(answer.contexts[:2] if answer else (), 1):
             lines.append(f"- context {rank}, {plain(chunk_id)}: {plain(_cut(text_of.get(chunk_id, '')))}")
         parts.append("\n".join(lines))
-    return "\n\n".join(parts) or "No question failed."
+    return parts
 
 
 def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:

@@ -83,8 +83,9 @@ def test_details_have_the_heading_that_the_link_names() -> None:
     case = Case("q/1", "Which <b>?", reference_answer="in 1889", evidence=(Span("d", 0, 25),))
     data = Dataset("tiny", "test", {"d": document}, (case, Case("q3", "Why?")), {})
     chunks = [Chunk("d#0", "d", 0, 35, document.text)]
-    text = failure_details(data, DIAGNOSIS, [Answer("q/1", "In <i>1900</i>", ("d#0",))], chunks)
-    assert text.startswith("#### question-q3\n")
+    details = failure_details(data, DIAGNOSIS, [Answer("q/1", "In <i>1900</i>", ("d#0",))], chunks)
+    assert [text.splitlines()[0] for text in details] == ["#### question-q3", "#### question-q-1"]
+    text = "\n\n".join(details)
     assert "#### question-q-1\n**Which &lt;b&gt;?**" in text
     assert "- answered: In &lt;i&gt;1900&lt;/i&gt;" in text
     assert "- evidence in d: The tower opened in 1889." in text
