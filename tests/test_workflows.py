@@ -35,7 +35,8 @@ def runs(workflow: dict[Any, Any]) -> list[dict[str, Any]]:
 
 def gate() -> str:
     blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    return next(block for block in blocks if "GITHUB_STEP_SUMMARY" in block)
+    found: str = next(block for block in blocks if "GITHUB_STEP_SUMMARY" in block)
+    return found
 
 
 def test_our_workflow_runs_the_script_of_ci_on_every_supported_python() -> None:

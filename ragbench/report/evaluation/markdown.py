@@ -132,11 +132,11 @@ def _comparison(report: Report) -> list[str]:
     lines += [f"- {_text(note)}" for note in found.notes]
     for flips in found.pass_fail:
         p = "" if flips.p_value is None else f", McNemar p {p_text(flips.p_value, '= ')} (Holm)"
-        counts = f"{len(flips.broken)} broken, {len(flips.mended)} mended of {flips.n}"
+        counts = f"{len(flips.broken)} newly failing, {len(flips.mended)} fixed of {flips.n}"
         if lines[-1]:
             lines.append("")
         lines += [f"{_text(flips.what.capitalize())}: {counts}{p}: {_text(flips.verdict)}.", ""]
-        for word, cases in (("broken", flips.broken), ("mended", flips.mended)):
+        for word, cases in (("newly failing", flips.broken), ("fixed", flips.mended)):
             for one in cases[:_FLIPS]:
                 reasons = f" ({_text('; '.join(one.reasons))})" if one.reasons else ""
                 lines.append(f"- {word}: {_text(one.query_id)} {_text(one.question)}{reasons}".rstrip())
