@@ -125,8 +125,15 @@ def _format_warning(
 
 
 _python_format = warnings.formatwarning
-if "ipykernel" in sys.modules:  # a notebook, whose reader is not helped by a line of our source
+
+
+def one_line_warnings() -> None:
+    """From now on our warnings show as one line, without the source line that raised them."""
     warnings.formatwarning = _format_warning
+
+
+if "ipykernel" in sys.modules:  # a notebook, whose reader is not helped by a line of our source
+    one_line_warnings()
 
 
 def require(module: str, extra: str) -> ModuleType:

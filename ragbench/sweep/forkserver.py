@@ -33,6 +33,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
+from ragbench.errors import one_line_warnings
 from ragbench.sweep import worker
 
 _GPUS = ("/dev/nvidia", "/dev/kfd")
@@ -218,6 +219,7 @@ def _kernel(arguments: Sequence[str], lifeline: int) -> int:
     threading.Thread(target=_go_with, args=(lifeline,), daemon=True).start()
     from ipykernel import kernelapp
 
+    one_line_warnings()  # which the import of ragbench does only where a kernel runs already
     launcher = importlib.util.find_spec("ipykernel_launcher")
     sys.argv = [str(launcher and launcher.origin), *arguments]
     kernelapp.launch_new_instance()

@@ -33,6 +33,7 @@ class Pipeline:
 
     Retriever, chunker, reranker and language model may be of your own, as objects or as "package.module:attribute".
 
+    >>> from ragbench.types import Document
     >>> corpus = {"cats": Document("cats", "Cats sleep most of the day.")}
     >>> pipeline = Pipeline(corpus)
     >>> pipeline.name, pipeline.answer("q1", "How long do cats sleep each day?").text

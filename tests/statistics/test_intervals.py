@@ -74,7 +74,7 @@ def test_the_same_gain_on_every_question_has_an_interval_on_its_side_and_a_note(
     assert row["p_value"] < 0.05
     assert row["ci_low"] < -0.15
     assert -1e-5 < row["ci_high"] < 0
-    assert row["note"].startswith("all equal, so nothing is known")
+    assert row["note"].startswith("all equal, so those of other questions are unknown")
 
 
 def test_heavy_skewness_is_pointed_out() -> None:

@@ -160,7 +160,7 @@ def test_a_pair_without_verdicts_has_no_numbers() -> None:
 @pytest.mark.parametrize(
     ("games", "message"),
     [
-        ([], "there is no comparison"),
+        ([], "no comparison given"),
         (verdicts([1.5]), "value 1.5"),
         (verdicts([1], "a", "a"), "compared with itself"),
         (verdicts([1]) * 2, "two verdicts"),

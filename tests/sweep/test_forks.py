@@ -66,6 +66,12 @@ print(x)
 plt.plot([1, 2, 1]);
 """
 
+WARNING = """
+import warnings
+from ragbench.errors import DataWarning
+warnings.warn("the data are odd", DataWarning)
+"""
+
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., Outcome]:
@@ -98,9 +104,9 @@ def test_a_forked_kernel_is_as_a_fresh_one(tmp_path: Path, run: Callable[..., Ou
     said: list[str] = []
     with Launcher(imports_of(NOTEBOOKS, [{"retriever": "bm25"}]), side_by_side=2, say=said.append) as launcher:
         for name in ("a", "b"):
-            assert run(launcher, name, MODULES, STATE, FIGURE).error == ""
+            assert run(launcher, name, MODULES, STATE, FIGURE, WARNING).error == ""
     with Launcher([], side_by_side=2, fork=False, say=said.append) as launcher:
-        assert run(launcher, "fresh", MODULES, STATE, FIGURE).error == ""
+        assert run(launcher, "fresh", MODULES, STATE, FIGURE, WARNING).error == ""
     assert said == []
 
     forked, fresh = (json.loads((tmp_path / name / "state.json").read_text()) for name in ("a", "fresh"))
@@ -115,6 +121,7 @@ def test_a_forked_kernel_is_as_a_fresh_one(tmp_path: Path, run: Callable[..., Ou
     assert first[1] != second[1]
     assert outputs(tmp_path / "a" / "a.ipynb") == outputs(tmp_path / "fresh" / "fresh.ipynb")
     assert "image/png" in str(outputs(tmp_path / "a" / "a.ipynb"))
+    assert "'DataWarning: the data are odd\\n'" in str(outputs(tmp_path / "a" / "a.ipynb"))
     assert (tmp_path / "a" / "started.txt").read_text() == "started\n"
 
     # What a grid of BM25 needs is there, and nothing that only others do.
