@@ -16,16 +16,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import IO
 
 from ragbench.errors import SweepError
 
 PROVISIONER = "ragbench-fork"
 """The entry point by which jupyter_client finds what asks for kernels."""
 
-_START = (
-    "import sys; sys.path[:] = filter(None, sys.path); from ragbench.sweep.forkserver import main; sys.exit(main())"
-)
+# Nothing is imported from the working folder, and ipykernel before anything that asks whether it is there.
+_START = """
+import sys
+sys.path[:] = filter(None, sys.path)
+import ipykernel
+from ragbench.sweep.forkserver import main
+sys.exit(main())
+"""
 _IMPORT_TIMEOUT_S = 300.0  # of the server, on a busy machine
 _EXIT_TIMEOUT_S = 10.0
 
@@ -92,7 +96,7 @@ class ForkServer:
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
-            self._process.wait(_EXIT_TIMEOUT_S)
+            self._process.wait(_EXIT_TIMEOUT_S / 5)  # longer only while it imports
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -103,8 +107,8 @@ class ForkServer:
 class ForkedProcess:
     """A fork of the server in `folder`, with what callers use of `subprocess.Popen`; a signal goes to its whole group.
 
-    `do` is "run" or "kernel". `files` are its standard files, and for a kernel one that tells it, by its end, to end
-    too; `stdin` is the other end of what tells it. When this process ends, it is killed.
+    `do` is "run" or "kernel", `output` the descriptor that it prints to. It ends when `stdin` is closed, and is killed
+    when this process ends.
 
     Raises:
         RefusedError: the server must not be forked.
@@ -114,59 +118,47 @@ class ForkedProcess:
     stdout = stderr = None
 
     def __init__(
-        self,
-        folder: Path,
-        do: str,
-        arguments: Sequence[str],
-        *,
-        environment: Mapping[str, str],
-        cwd: str,
-        files: Sequence[int],
-        stdin: IO[bytes],
+        self, folder: Path, do: str, arguments: Sequence[str], environment: Mapping[str, str], *, cwd: str, output: int
     ) -> None:
-        self.stdin, self.lost = stdin, False
         self.returncode: int | None = None
-        request = {"do": do, "arguments": list(arguments), "environment": dict(environment), "cwd": cwd}
+        self.lost = False
         self._connection = socket.socket(socket.AF_UNIX)
+        lifeline, held = os.pipe()
+        self.stdin = os.fdopen(held, "wb")
+        request = {"do": do, "arguments": list(arguments), "environment": dict(environment), "cwd": cwd}
         try:
             self._connection.settimeout(_IMPORT_TIMEOUT_S)
             self._connection.connect(str(folder / "socket"))
             text = json.dumps(request).encode() + b"\n"
-            sent = socket.send_fds(self._connection, [text], list(files))
+            sent = socket.send_fds(self._connection, [text], [lifeline, output])
             self._connection.sendall(text[sent:])
             self._lines = self._connection.makefile("rb")
-            said = json.loads(self._lines.readline() or '{"refused": null}')
-            if "pid" in said:
-                self.pid: int = said["pid"]
-                self._pidfd = os.pidfd_open(self.pid)
-                return
-        except OSError as exc:
+            said = json.loads(self._lines.readline() or "{}")
+            if "pid" not in said:
+                raise RefusedError(said["refused"]) if said else ConnectionError("it ended while it was asked")
+            self.pid: int = said["pid"]
+            self._pidfd = os.pidfd_open(self.pid)
+        except BaseException as exc:
             self._connection.close()
-            raise LostError(f"{type(exc).__name__}: {exc}") from exc
-        except BaseException:
-            self._connection.close()
+            self.stdin.close()
+            if isinstance(exc, OSError):
+                raise LostError(f"{type(exc).__name__}: {exc}") from exc
             raise
-        self._connection.close()
-        if said["refused"] is None:
-            raise LostError("it ended while it was asked")
-        raise RefusedError(said["refused"])
+        finally:
+            os.close(lifeline)
 
     def poll(self) -> int | None:
         """The exit status; None while it runs. Where the server has died, it is made to end, and `lost`."""
         if self.returncode is None and _readable(self._connection.fileno(), 0.0):
-            try:
+            line = b""
+            with suppress(OSError):
                 line = self._lines.readline()
-            except OSError:
-                line = b""
-            if line:
-                status = json.loads(line)["status"]
-            else:
-                self.lost, status = True, -signal.SIGKILL
-                self.stdin.close()
+            self.stdin.close()
+            if not line:
+                self.lost = True
                 _readable(self._pidfd, _EXIT_TIMEOUT_S)
                 self.kill()
-            self.returncode = status
-            self.stdin.close()
+            self.returncode = json.loads(line)["status"] if line else -signal.SIGKILL
             self._lines.close()
             self._connection.close()
             os.close(self._pidfd)
@@ -180,14 +172,13 @@ class ForkedProcess:
         """
         until = time.monotonic() + (float("inf") if timeout is None else timeout)
         while (status := self.poll()) is None:
-            left = until - time.monotonic()
-            if left <= 0:
+            if time.monotonic() >= until:
                 raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0.0)
-            _readable(self._connection.fileno(), min(left, 1.0))
+            _readable(self._connection.fileno(), 0.1)
         return status
 
     def send_signal(self, signum: int) -> None:
-        # Until the server has said how it ended, its id is no other's, unless the server is gone.
+        # While it runs its id is no other's.
         if self.returncode is None and not _readable(self._pidfd, 0.0):
             try:
                 os.killpg(self.pid, signum)
@@ -197,9 +188,6 @@ class ForkedProcess:
 
     def kill(self) -> None:
         self.send_signal(signal.SIGKILL)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
 
 
 def _readable(descriptor: int, seconds: float) -> bool:

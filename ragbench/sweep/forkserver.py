@@ -17,7 +17,9 @@ import importlib
 import importlib.util
 import json
 import os
+import select
 import selectors
+import shutil
 import signal
 import socket
 import sys
@@ -41,12 +43,15 @@ _REQUEST_TIMEOUT_S = 10.0
 def main() -> int:
     """Import what the command line names, and serve; in a fork, do what was asked for."""
     listening, *modules = sys.argv[1:]
+    listener = socket.socket(fileno=int(listening))
     before = dict(os.environ)
     gc.disable()  # a collection writes to, and so copies, the memory that forks share
     # Some modules, such as pandas, look when they are imported whether a notebook imports them.
     builtins.get_ipython = partial(SimpleNamespace, kernel=None)  # type: ignore[attr-defined]
     for name in modules:
-        with suppress(Exception):  # where a notebook needs it, its cell reports the error
+        if select.select([0], [], [], 0)[0]:  # the sweep has ended
+            return _Server(listener, {}).end()()
+        with suppress(Exception):  # where a notebook needs it, its cell says so
             _load(name)
     del builtins.get_ipython  # type: ignore[attr-defined]
     with warnings.catch_warnings():  # what it filters is of no concern to notebooks
@@ -57,7 +62,7 @@ def main() -> int:
     os.wait()
     gc.freeze()
     imported = {name: value for name, value in os.environ.items() if name not in before}
-    return _Server(socket.socket(fileno=int(listening)), imported).serve()()
+    return _Server(listener, imported).serve()()
 
 
 def _load(name: str) -> None:
@@ -74,6 +79,7 @@ class _Child(NamedTuple):
 
 class _Server:
     def __init__(self, listener: socket.socket, environment: Mapping[str, str]) -> None:
+        self.folder = Path(listener.getsockname()).parent
         self.environment = environment  # variables that modules set when they were imported
         self.children: list[_Child] = []
         self.files = selectors.PollSelector()
@@ -116,7 +122,7 @@ class _Server:
         return None
 
     def abandon(self, child: _Child) -> None:
-        """Kill a process that is no longer waited for; it is reaped when it has ended."""
+        """Kill a process that nobody waits for any more; it is reaped when it has ended."""
         self.files.unregister(child.connection)
         child.connection.close()
         _kill(child.pid)
@@ -138,6 +144,7 @@ class _Server:
             _kill(child.pid)
         for child in self.children:
             os.waitpid(child.pid, 0)
+        shutil.rmtree(self.folder, ignore_errors=True)
         return lambda: 0
 
 
@@ -180,9 +187,11 @@ def _refusal() -> str:
 def _become(request: Mapping[str, Any], given: Sequence[int], imported: Mapping[str, str]) -> NoReturn:
     """Turn a fork into the process that was asked for, as if it were freshly started, until its end."""
     os.setsid()
-    for own, descriptor in enumerate(given[:3]):
-        os.dup2(descriptor, own)
-        os.close(descriptor)
+    lifeline, output = given
+    os.dup2(lifeline, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.close(output)
     gc.enable()
     os.environ.clear()
     os.environ.update({**imported, **request["environment"]})
@@ -191,9 +200,8 @@ def _become(request: Mapping[str, Any], given: Sequence[int], imported: Mapping[
         sys.modules["numpy.random"].seed()
     Path("/proc/self/comm").write_text(f"ragbench {request['do']}")
     try:
-        status = (
-            worker.main(*request["arguments"]) if request["do"] == "run" else _kernel(request["arguments"], given[3])
-        )
+        kernel = request["do"] == "kernel"
+        status = _kernel(request["arguments"], lifeline) if kernel else worker.main(*request["arguments"])
     except BaseException:
         traceback.print_exc()
         status = 1
@@ -206,6 +214,8 @@ def _become(request: Mapping[str, Any], given: Sequence[int], imported: Mapping[
 
 
 def _kernel(arguments: Sequence[str], lifeline: int) -> int:
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
     threading.Thread(target=_go_with, args=(lifeline,), daemon=True).start()
     from ipykernel import kernelapp
 

@@ -169,24 +169,11 @@ class Launcher:
             self._server = ForkServer(self._modules, self._environment())
         provisioner = {"provisioner_name": forks.PROVISIONER, "config": {"folder": str(self._server.folder)}}
         environment = self._environment(job, {"kernel_provisioner": provisioner})
-        lifeline, held = os.pipe()
-        stdin = os.fdopen(held, "wb")
-        try:
-            with (job.aside / "worker.log").open("wb") as log:
-                return ForkedProcess(
-                    self._server.folder,
-                    "run",
-                    [str(job.aside / "job.json")],
-                    environment=environment,
-                    cwd=os.getcwd(),
-                    files=[lifeline, log.fileno(), log.fileno()],
-                    stdin=stdin,
-                )
-        except BaseException:
-            stdin.close()
-            raise
-        finally:
-            os.close(lifeline)
+        job_file = str(job.aside / "job.json")
+        with (job.aside / "worker.log").open("wb") as log:
+            return ForkedProcess(
+                self._server.folder, "run", [job_file], environment, cwd=os.getcwd(), output=log.fileno()
+            )
 
     def _spawned(self, job: Job) -> subprocess.Popen[bytes]:
         with (job.aside / "worker.log").open("wb") as log:
@@ -204,7 +191,7 @@ class Launcher:
         own = {
             **threads_environment(self.side_by_side, os.environ),
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            "TQDM_DISABLE": "1",  # no one watches a run of a sweep, and bars would stay in its notebook
+            "TQDM_DISABLE": "1",  # nobody watches a run of a sweep, and bars would stay in its notebook
         }
         if job is None:
             return {**os.environ, **own}

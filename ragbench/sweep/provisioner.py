@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,9 @@ class ForkProvisioner(LocalProvisioner):
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         """Fork the kernel that `cmd`, "python -m ipykernel_launcher ...", would start."""
-        lifeline, held = os.pipe()
-        with open(os.devnull) as nothing:
-            self.process = ForkedProcess(
-                Path(self.folder),
-                "kernel",
-                cmd[cmd.index("ipykernel_launcher") + 1 :],
-                environment=kwargs["env"],
-                cwd=str(kwargs.get("cwd") or Path.cwd()),
-                files=[nothing.fileno(), 1, 2, lifeline],
-                stdin=os.fdopen(held, "wb"),
-            )
-        os.close(lifeline)
+        cwd = str(kwargs.get("cwd") or Path.cwd())
+        arguments = cmd[cmd.index("ipykernel_launcher") + 1 :]
+        self.process = ForkedProcess(Path(self.folder), "kernel", arguments, kwargs["env"], cwd=cwd, output=1)
         self.pid = self.process.pid
-        self.cwd = kwargs.get("cwd", Path.cwd())
+        self.cwd = cwd
         return self.connection_info

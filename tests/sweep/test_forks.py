@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ import numpy
 import pandas
 import sklearn.feature_extraction.text
 import statsmodels.stats.proportion
+import ragbench.errors
 own = sys.modules["__main__"]
 json.dump({
     "argv": [os.path.basename(sys.argv[0]), *(a for a in sys.argv[1:] if "json" not in a)],
@@ -39,6 +41,7 @@ json.dump({
     "environment": {k: v for k, v in sorted(os.environ.items()) if k not in ("JPY_PARENT_PID", "JUPYTER_PATH", "_")},
     "backend": matplotlib.get_backend(),
     "settings": [str(pandas._config.config._global_config).lower(), str(dict(matplotlib.rcParams))],
+    "warnings": warnings.formatwarning.__module__,
     "filters": sorted(map(str, set(warnings.filters))),
     "signals": [str(signal.getsignal(n)) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD, signal.SIGPIPE)],
     "wakeup": signal.set_wakeup_fd(-1),
@@ -175,6 +178,12 @@ def test_what_starts_a_thread_is_not_forked(
     assert len(said) == 1
     assert said[0].startswith("Each run starts a Python of its own")
     assert "started 1 threads" in said[0]
+
+
+def test_what_holds_a_gpu_is_not_forked() -> None:
+    code = "from ragbench.sweep import forkserver as f; f._GPUS = '/dev/zero'; g = open(f._GPUS); print(f._refusal())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "what the notebooks import opened /dev/zero\n"
 
 
 def test_threads_of_numerical_libraries_are_no_reason(run: Callable[..., Outcome]) -> None:

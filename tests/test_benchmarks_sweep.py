@@ -1,0 +1,129 @@
+"""`pytest -m benchmark -s tests/test_benchmarks_sweep.py`: what forks save, and what 200 kills leave."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from ragbench.sweep import forks, processes, read_grid, sweep
+from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.imports import imports_of
+from ragbench.sweep.job import Job
+from ragbench.sweep.processes import Launcher
+from tests.test_sweep import SLOW, alive_in, numbers_of, start_sweep, wait_until, write_grid
+
+pytestmark = [
+    pytest.mark.benchmark,
+    pytest.mark.skipif(forks.unavailable() is not None, reason="there are no forks here"),
+]
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """What the processes that `work` starts and waits for take."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    work()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
+    notebook = nbformat.v4.new_notebook()
+    parameters = nbformat.v4.new_code_cell("x: int = 1", metadata={"tags": ["parameters"]})
+    notebook.cells = [parameters, nbformat.v4.new_code_cell("print(x)")]
+
+    def run(count: int, *, fork: bool) -> None:
+        with Launcher(imports_of([], []), side_by_side=2, fork=fork) as launcher:
+            for i in range(count):
+                folder = tmp_path / f"{fork}-{count}-{i}"
+                folder.mkdir()
+                job = Job("a", folder, folder, folder, 100.0, "n.ipynb", {"x": i}, None, {}, {}, False)
+                job.input.write_text(nbformat.writes(notebook), encoding="utf-8")
+                running = launcher.start(job)
+                while (outcome := processes.ended(running)) is None:
+                    time.sleep(0.01)
+                assert outcome.error == ""
+
+    spawned = cpu_seconds(lambda: run(5, fork=False)) / 5
+    one, many = cpu_seconds(lambda: run(1, fork=True)), cpu_seconds(lambda: run(21, fork=True))
+    forked = (many - one) / 20
+    print(f"\na trivial notebook: spawned {spawned:.2f} CPU s, forked {forked:.2f}: ratio {forked / spawned:.2f} "
+          f"(and {one - forked:.2f} once for the server)")  # fmt: skip
+    assert forked <= 0.2 * spawned
+
+
+def test_the_quickstart_takes_less_than_a_third(tmp_path: Path) -> None:
+    """Each with all caches warm. The other side is what every run took before: a fresh Python, and evidence that no
+    process kept for another, here one chunking of the three."""
+    grid = Path("notebooks/quickstart.toml").absolute()
+    part = grid.parent / f"benchmark-{os.getpid()}.toml"
+    text = grid.read_text(encoding="utf-8")
+    start, end = text.index("chunking = ["), text.index('    { chunker = "recursive"')
+    part.write_text("[sweep]\n[fixed]" + (text[:start] + "chunking = [\n" + text[end:]).split("[fixed]")[1], "utf-8")
+    kept = Path(os.environ["RAGBENCH_CACHE_DIR"]) / "arrays" / "claim-support"
+    try:
+        sweep(grid, jobs=2, out=tmp_path / "cold")
+        forked = cpu_seconds(lambda: sweep(grid, jobs=2, out=tmp_path / "forked")) / 12
+        spawned = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "spawned", fork=False)) / 4
+        shutil.rmtree(kept)
+        before = cpu_seconds(lambda: sweep(part, jobs=2, out=tmp_path / "before", fork=False)) / 4
+    finally:
+        part.unlink()
+    print(f"\na notebook of the quickstart: forked {forked:.1f} CPU s; spawned {spawned:.1f}: ratio "
+          f"{forked / spawned:.2f}; without kept evidence {before:.1f}: ratio {forked / before:.2f}")  # fmt: skip
+    assert forked <= 0.3 * before
+    made = numbers_of(tmp_path / "forked" / "quickstart")
+    again = numbers_of(tmp_path / "spawned" / part.stem)
+    assert len(again) == 8
+    assert again == {name: made[name] for name in again}
+
+
+def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:
+    path = write_grid(tmp_path / "notebooks", SLOW.replace("[0.25, 0.5, 1.0]", str([i / 12 for i in range(12)])))
+    (path.parent / "compare.ipynb").unlink()
+    assert not sweep(path, jobs=2, out=tmp_path / "undisturbed", fork=False).failed
+    undisturbed = numbers_of(tmp_path / "undisturbed" / "tiny")
+    out = tmp_path / "killed"
+    kills, seed = dict.fromkeys(("sweep", "server", "run", "kernel", "group"), 0), int.from_bytes(os.urandom(4))
+    drawn = random.Random(seed)
+    print(f"\nseed {seed}")
+    running = start_sweep(path, out, fork=True)
+    while sum(kills.values()) < 200:
+        victim = drawn.choice(list(kills))
+        wait_until(lambda: victim in ("group", *alive_in(out).values()), 20)  # noqa: B023
+        time.sleep(drawn.random() * 2)
+        alive = alive_in(out)
+        of_kind = [pid for pid, kind in alive.items() if kind == victim]
+        with suppress(ProcessLookupError):
+            if victim == "group" and running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
+                kills[victim] += 1
+            elif of_kind:
+                os.kill(drawn.choice(of_kind), signal.SIGKILL)
+                kills[victim] += 1
+        if victim in ("sweep", "group") or running.poll() is not None:
+            running.communicate(timeout=120)
+            assert wait_until(lambda: not alive_in(out), 10), f"after {kills}: {alive_in(out)}"
+            folder = SweepFolder(out / "tiny")
+            for name in read_grid(path).runs:
+                whole = {f"{name}/scores.csv", f"{name}/run.trec"} if folder.notebook(name).is_file() else set()
+                found = numbers_of(out / "tiny")
+                assert {key: found[key] for key in whole} == {key: undisturbed[key] for key in whole}, name
+            if len(numbers_of(out / "tiny")) == 24:
+                shutil.rmtree(out)
+            running = start_sweep(path, out, fork=True)
+    running.kill()
+    running.communicate(timeout=120)
+    assert wait_until(lambda: not alive_in(out), 10), f"lives on: {alive_in(out)}"
+    assert not sweep(path, jobs=2, out=out).failed
+    assert numbers_of(out / "tiny") == undisturbed
+    print(f"kills: {kills}")
