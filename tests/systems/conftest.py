@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,11 @@ def notes_url(real_data: tuple[str, Dataset]) -> Iterator[str]:
         assert process.stdout is not None
         port = process.stdout.readline().strip()
         assert port, "the server did not start"
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:  # it prints its port before it listens
+            with suppress(OSError), socket.create_connection(("127.0.0.1", int(port)), timeout=1):
+                break
+            time.sleep(0.05)
         yield f"http://127.0.0.1:{port}/mcp"
         process.kill()
 
