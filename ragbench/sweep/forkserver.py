@@ -174,13 +174,13 @@ def _kill(pid: int) -> None:
 
 def _refusal() -> str:
     """Why this process must not be forked; "" when it may be."""
-    threads = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
-    if len(threads) > 1:
-        return f"what the notebooks import started {len(threads) - 1} threads ({', '.join(sorted(threads)[:5])})"
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
             if os.readlink(descriptor).startswith(_GPUS):
                 return f"what the notebooks import opened {os.readlink(descriptor)}"
+    threads = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+    if len(threads) > 1:
+        return f"what the notebooks import started {len(threads) - 1} threads ({', '.join(sorted(threads)[:5])})"
     return ""
 
 
