@@ -115,7 +115,7 @@ def _server_message(body: str) -> str:
     """The server's own message where its body has one, on one line and not too long."""
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if isinstance(found, dict):
         error = found.get("error", found)
