@@ -104,8 +104,8 @@ def add_command(
 
     Exit status: 0 added, 2 nothing is written.
     """
-    from ragbench.datasets.testsets.validation import derived_id
     from ragbench.datasets.testsets.edits import add_case, record_case
+    from ragbench.datasets.testsets.validation import derived_id
     from ragbench.errors import ConfigError
 
     with listed_errors():

@@ -184,7 +184,7 @@ def check_parameters(
 
         check_chunker(parameters["chunker"])
     if parameters.get("reranker"):
-        from ragbench.retrievers.reranking import check_reranker
+        from ragbench.retrievers.searching import check_reranker
 
         check_reranker(parameters["reranker"])
     if "retriever" in parameters:

@@ -14,9 +14,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from ragbench.errors import FailureKind
-from ragbench.llms.failures import Failed, refused, unreadable
+from ragbench.llms.failures import Failed, RetryPolicy, refused, unreadable
 from ragbench.llms.http import Limits, Response, Transport
-from ragbench.llms.retry import RetryPolicy
 from ragbench.systems.credentials import (
     Address,
     HeaderVariables,

@@ -14,8 +14,7 @@ from urllib.parse import quote
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
 
 from ragbench.errors import ConfigError
-from ragbench.llms.failures import Failed, scrubbed
-from ragbench.llms.retry import RetryPolicy
+from ragbench.llms.failures import Failed, RetryPolicy, scrubbed
 from ragbench.systems.connections import McpSpec, ToolError, Unreached
 from ragbench.systems.credentials import (
     Address,
