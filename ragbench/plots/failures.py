@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ragbench.diagnosis import STAGE_OF
+from ragbench.diagnosis import CAUSES, STAGE_OF
 from ragbench.plots.drawing import (
     BLACK,
     BLUE,
@@ -71,3 +71,33 @@ def plot_causes(counts: pd.DataFrame) -> Figure:
     used = dict.fromkeys(stage_of[cause] for cause in counts["cause"])
     legend_below(axes, [(stage, STAGE_COLOURS[stage]) for stage in used])
     return figure
+
+
+def plot_cause_shares(shares: pd.DataFrame) -> Figure:
+    """A bar for each configuration: the fraction of its questions by cause, in the order of the rows, first on top.
+
+    Args:
+        shares: a row for each configuration, a column for each cause of `CAUSE_COLOURS`. Of more than seven causes the
+            rarest are drawn as one.
+    """
+    names = {**CAUSES, "none": "not failed", "other": "other causes"}
+    surplus = shares.shape[1] - _MAX_CAUSES
+    rare = list(shares.mean().nsmallest(surplus + 1).index) if surplus > 0 else []
+    drawn = shares.drop(columns=rare)[[cause for cause in CAUSE_COLOURS if cause in shares and cause not in rare]]
+    if rare:
+        drawn = drawn.assign(other=shares[rare].sum(axis=1))
+    figure, axes = new_axes(12, 1.5 + 0.26 * len(drawn))
+    left = drawn.cumsum(axis=1) - drawn
+    for cause in drawn:
+        colour = CAUSE_COLOURS.get(str(cause), "#D9D9D9")
+        bars = axes.barh(drawn.index, drawn[cause], left=left[cause], color=colour, height=0.8, label=names[str(cause)])
+        texts = [f"{value:.0%}" if value > 0.03 else "" for value in drawn[cause]]
+        axes.bar_label(bars, texts, label_type="center", fontsize=9)
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 1), xlabel="fraction of all questions")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    figure.legend(loc="outside lower center", ncol=4, frameon=False, fontsize=9)
+    return figure
+
+
+_MAX_CAUSES = 7
