@@ -62,7 +62,7 @@ Run in this folder:
 Drafted questions (category "known-item draft") ask for a passage by its own words: known-item search. They show that
 everything works and which configuration finds known passages again. They favour lexical search (bm25) and are not the
 questions of your users: do not decide by them alone. Write your own questions in `tests.yaml`, and delete drafts that
-nobody would ask.
+no one would ask.
 
 `notebooks/` holds the notebooks that come with ragbench, to open and change.
 """

@@ -48,21 +48,21 @@ def report_markdown(report: Report) -> str:
         f"{_text(report.test_set.name)} ({_text(report.test_set.split)}): {_counts(report)}. System: "
         f"{_text(str(report.system.get('name', '')))}.",
     ]
-    lines += ["", *(f"- {word}: {_text(said)}." for word, said in figures(report))]
+    lines += ["", *(f"- {word}: {_text(text)}." for word, text in figures(report))]
     parts = (
         _measures, _depths, _comparison, _advice, _categories, _failed, _claims, _costs, _latency, _safety, _made,
     )  # fmt: skip
     for part in parts:
-        if said := part(report):
-            lines += ["", *said]
+        if section := part(report):
+            lines += ["", *section]
     return "\n".join(lines) + "\n"
 
 
 def _counts(report: Report) -> str:
-    said = [plural(report.test_set.questions, "question"), plural(report.test_set.documents, "document")]
+    parts = [plural(report.test_set.questions, "question"), plural(report.test_set.documents, "document")]
     if samples := report.test_set.safety_inputs + report.test_set.safety_outputs:
-        said.append(plural(samples, "safety sample"))
-    return ", ".join(said)
+        parts.append(plural(samples, "safety sample"))
+    return ", ".join(parts)
 
 
 def _measures(report: Report) -> list[str]:
@@ -238,10 +238,10 @@ def _safety(report: Report) -> list[str]:
 
 def _made(report: Report) -> list[str]:
     version = report.made.environment.get("ragbench", "")
-    said = [f"fingerprint {report.test_set.fingerprint[:12]}"]
-    said += [f"ragbench {version}"] if version else []
-    said += [report.made.at] if report.made.at else []
-    return ["---", _text(", ".join(said)) + "; settings, versions and every case are in report.json."]
+    parts = [f"fingerprint {report.test_set.fingerprint[:12]}"]
+    parts += [f"ragbench {version}"] if version else []
+    parts += [report.made.at] if report.made.at else []
+    return ["---", _text(", ".join(parts)) + "; settings, versions and every case are in report.json."]
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], sides: str) -> list[str]:

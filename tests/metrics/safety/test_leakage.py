@@ -161,9 +161,9 @@ def test_a_long_copy_is_found_and_a_quotation_is_not() -> None:
     assert kinds_copied(29, 20) == ["verbatim"]
 
 
-def kinds_copied(words: int, least: int) -> list[str]:
+def kinds_copied(words: int, min_words: int) -> list[str]:
     text = " ".join(f"word{i}" for i in range(words))
-    return [finding.kind for finding in leakage_findings(text, [CONTEXT], copied_words=least)]
+    return [finding.kind for finding in leakage_findings(text, [CONTEXT], copied_words=min_words)]
 
 
 def test_a_whole_short_context_is_a_copy() -> None:
