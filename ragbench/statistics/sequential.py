@@ -88,10 +88,10 @@ def sequential(
     ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "RR", "value": values})
     >>> path = sequential(scores(*[0.0] * 60), scores(*[0.5, 0.0, 0.5] * 20), measure="RR", batch=20)
     >>> path[["n", "ci_low", "p_value", "decision"]].round(3)
-        n  ci_low  p_value decision
+        n  ci_low  p_value  decision
     0  20  -0.104    0.171  continue
-    1  40   0.132    0.003   higher
-    2  60   0.174    0.000   higher
+    1  40   0.132    0.003    higher
+    2  60   0.174    0.000    higher
 
     Raises:
         ConfigError: a setting out of range, or a measure that is not there.

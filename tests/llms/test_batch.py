@@ -31,7 +31,7 @@ def echo(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Any:
 
 
 def prompts_of(server: Any) -> list[str]:
-    return [asked.body["messages"][-1]["content"] for asked in server.asked if asked.method == "POST"]
+    return [asked.body["messages"][-1]["content"] for asked in server.asked if asked.body]
 
 
 # --- order, duplicates, concurrency ----------------------------------------------------------------------------------
