@@ -743,7 +743,9 @@ def test_at_no_step_of_keeping_a_run_is_half_of_it_taken_for_finished(tmp_path: 
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-def test_ctrl_c_stops_the_runs_and_reports_how_to_continue(grid: Callable[[str], Path], tmp_path: Path, fork: bool) -> None:
+def test_ctrl_c_stops_the_runs_and_reports_how_to_continue(
+    grid: Callable[[str], Path], tmp_path: Path, fork: bool
+) -> None:
     out = tmp_path / "results"
     running = start_sweep(grid(SLOW.replace("0.4", "30")), out, fork=fork)
     assert wait_until(lambda: len(list((out / "tiny").glob(".running-*/job.json"))) == 2, 60)

@@ -99,7 +99,9 @@ def _grid(path: Path, table: _Table, settings: Settings | None) -> Grid:
         own_notebook if "notebook" in own or own_notebook.is_file() else packaged("evaluate.ipynb")
     )
     if "results_dir" not in notebook.parameters:
-        raise ConfigError(f"{notebook.path} has no parameter results_dir; a sweep passes the folder for its result there")
+        raise ConfigError(
+            f"{notebook.path} has no parameter results_dir; a sweep passes the folder for its result there"
+        )
     notes: list[str] = []
     runs = _named(_combinations(table, notebook, notes), notebook, notes, settings, folder)
     return Grid(

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, Report, total_cost
+from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, PassFail, Report, total_cost
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.statistics import p_text
 
@@ -238,6 +238,12 @@ def change_sentence(change: Change) -> str:
         f"{change.measure}: {number(change.baseline)} → {number(change.contender)} "
         f"({signed(change.difference)} {bounds}{p}; {change.better} better, {change.worse} worse of {change.n})"
     )
+
+
+def flip_counts(flips: PassFail) -> str:
+    """How many cases newly fail and how many are fixed, with the p-value of their difference."""
+    p = "" if flips.p_value is None else f", McNemar p {p_text(flips.p_value, '= ')} (Holm)"
+    return f"{len(flips.broken)} newly failing, {len(flips.mended)} fixed of {flips.n}{p}"
 
 
 def signed(difference: float | None) -> str:

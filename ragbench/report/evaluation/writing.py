@@ -15,7 +15,7 @@ from ragbench.report.evaluation.html import report_html
 from ragbench.report.evaluation.markdown import report_markdown
 from ragbench.report.several import results_html, results_json, results_markdown
 
-_FORMS = {".json": report_json, ".md": report_markdown, ".html": report_html}
+_FORMS = (".json", ".md", ".html")
 _OF_SEVERAL = {".json": results_json, ".md": results_markdown, ".html": results_html}
 _BEGINNINGS = ('{\n "schema":', '{\n "leaderboard":', "# Evaluation: ", "# Comparison of ")
 _GENERATOR = '<meta name="generator" content="ragbench">'
@@ -73,7 +73,9 @@ def _check_folder(folder: Path, force: bool) -> None:
 def report_texts(result: Result | Report) -> dict[str, str]:
     """The three reports on a result: file name -> text."""
     report = result if isinstance(result, Report) else result.report
-    return {f"report{suffix}": form(report) for suffix, form in _FORMS.items()}
+    return {
+        "report.json": report_json(report), "report.md": report_markdown(report), "report.html": report_html(result)
+    }  # fmt: skip
 
 
 def write_report(result: Result | Report | Sequence[Result], path: str | Path, *, force: bool = False) -> Path:
