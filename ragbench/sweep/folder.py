@@ -87,7 +87,7 @@ class SweepFolder:
         return [path.name for path in result_folders(self.path) if path.name not in names]
 
     def keep(self, name: str) -> None:
-        """Make the run in `staging(name)` the finished one; at each step the old is whole, or the name is unfinished."""
+        """Make the run in `staging(name)` the finished one; at each step the old is whole, or unfinished."""
         staging = self.staging(name)
         self.notebook(name).unlink(missing_ok=True)
         if (staging / name).is_dir():

@@ -99,9 +99,7 @@ def _grid(path: Path, table: _Table, settings: Settings | None) -> Grid:
         own_notebook if "notebook" in own or own_notebook.is_file() else packaged("evaluate.ipynb")
     )
     if "results_dir" not in notebook.parameters:
-        raise ConfigError(
-            f"{notebook.path} has no parameter results_dir; a sweep passes the folder for its result there"
-        )
+        raise ConfigError(f"{notebook.path} has no parameter results_dir; a sweep sets it to the folder for its result")
     notes: list[str] = []
     runs = _named(_combinations(table, notebook, notes), notebook, notes, settings, folder)
     return Grid(
@@ -253,5 +251,5 @@ def _compare(settings: _Table, notebook: Notebook, folder: Path, notes: list[str
         compare = read_notebook(there[0])
     for name in ("sweep_dir", "baseline"):
         if name not in compare.parameters:
-            raise ConfigError(f"{compare.path} has no parameter {name}; a sweep passes what to compare there")
+            raise ConfigError(f"{compare.path} has no parameter {name}; a sweep sets it to what is compared")
     return compare
