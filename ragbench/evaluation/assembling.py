@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ragbench.diagnosis import recommend
 from ragbench.evaluation.answering import Answered
@@ -38,9 +40,6 @@ from ragbench.scoring.pipeline import latency_table
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Dataset, Judgement
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 def scores_by_case(dataset: Dataset, frames: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, float | None]]:
     """query_id -> measure -> value; every case has every measure, None where it is unscored."""
@@ -55,8 +54,6 @@ def scores_by_case(dataset: Dataset, frames: Mapping[str, pd.DataFrame]) -> dict
 
 def overall_frame(decided: Decided) -> pd.DataFrame:
     """The scores of the overall, and 1 or 0 for each question that passed or not."""
-    import pandas as pd
-
     rows = [(one, "pass_rate", math.nan if good is None else float(good)) for one, good in decided.passed.items()]
     passed = pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
     return pd.concat([decided.scores, passed], ignore_index=True) if len(decided.scores) else passed
@@ -240,8 +237,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def _number(value: Any) -> float | None:
-    import pandas as pd
-
     return None if value is None or pd.isna(value) else float(value)
 
 

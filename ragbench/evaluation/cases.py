@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from ragbench.evaluation.answering import Answered
 from ragbench.metrics.overall import WEIGHTS
 from ragbench.scoring.overall import case_reasons, score_overall
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 OF_ANSWERS = ("groundedness", "answer", "pipeline", "judge")
 # Labels that answers are judged by directly, by perspective, and what leaves them out.
@@ -49,8 +48,6 @@ def decide(
         thresholds: part -> what an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
         weights: part -> how much it counts in the overall.
     """
-    import pandas as pd
-
     if not any(name in frames for name in OF_ANSWERS):
         return _by_retrieval(answered, frames.get("retrieval", pd.DataFrame(columns=["query_id", "measure", "value"])))
     scores = pd.concat([frame for name, frame in frames.items() if name != "safety"], ignore_index=True)

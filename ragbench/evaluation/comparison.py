@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import pandas as pd
 
 from ragbench.errors import ComparisonError, DataWarning
 from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, Report
 from ragbench.registry import HEADLINE, higher_is_better, perspective_of
 from ragbench.statistics import adjusted_p_values, compare, required_queries
 from ragbench.statistics.binary import mcnemar_p_value
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ALPHA = 0.05
 
@@ -176,8 +175,6 @@ def _scored(report: Report) -> dict[str, None]:
 
 def _frame(report: Report, measures: Sequence[str]) -> pd.DataFrame:
     """Scores with a row for every case and measure; cases in the order of their ids, so that both frames agree."""
-    import pandas as pd
-
     rows = [
         (case.query_id, measure, case.scores.get(measure))
         for measure in measures
@@ -285,8 +282,6 @@ def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float 
 
 
 def _number(value: object) -> float | None:
-    import pandas as pd
-
     if value is None or pd.isna(value):  # type: ignore[call-overload]
         return None
     number = float(value)  # type: ignore[arg-type]

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ragbench.datasets import load_dataset
 from ragbench.diagnosis import diagnose
@@ -88,9 +90,6 @@ from ragbench.scoring import score_ablations, score_judgements, score_own
 from ragbench.scoring.safety import WARN
 from ragbench.systems import FunctionSystem
 from ragbench.types import LLM, Answer, Dataset, Embedder, EmbedderLike, Judgement, LLMLike, System
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 CLAIMS = "claim_support"
 _ALIASES = {"context_quality": "context"}  # as published designs of such evaluations name it
@@ -276,8 +275,6 @@ def result_of(
         seconds: of what was done before.
         The other arguments are those of `evaluate`.
     """
-    import pandas as pd
-
     chosen = check_perspectives(perspectives)
     wanted = load_targets() if targets is None else targets
     known = load_calibrations(calibration)

@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+import pandas as pd
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.evaluation.formats import (
@@ -36,9 +38,6 @@ from ragbench.evaluation.schema import parse_report, plain, read_report
 from ragbench.files import STAGING, staged
 from ragbench.llms import active_dry_run
 from ragbench.types import Answer
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _OLD_NAMES = {"passed": "pass_rate"}
 """Measures of folders that an earlier version wrote, and what they are called now."""
@@ -299,8 +298,6 @@ def _damaged(path: Path, reason: str) -> str:
 
 def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
     """A row per question, as `diagnose` gives it but for the category: what did not fail is not in the file."""
-    import pandas as pd
-
     failed: dict[str, dict[str, Any]] = _read(
         path, lambda text: {row["query_id"]: row for row in map(json.loads, text.splitlines())}
     )

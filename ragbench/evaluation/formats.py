@@ -9,15 +9,14 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
+
+import pandas as pd
 
 from ragbench.errors import ConfigError, FailureKind
 from ragbench.metrics.retrieval import ranking
 from ragbench.types import Answer, Completion, Judgement, Passage, Run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _Record = TypeVar("_Record", Answer, Judgement)
 
@@ -112,8 +111,6 @@ def _field(text: str) -> str:
 
 
 def csv_to_scores(text: str) -> pd.DataFrame:
-    import pandas as pd
-
     header, *rows = list(csv.reader(io.StringIO(text, newline="")))
     if header != ["query_id", "measure", "value"]:
         raise ValueError(f"header {header}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ragbench.errors import ConfigError
 from ragbench.evaluation.answering import Answered
@@ -22,9 +23,6 @@ from ragbench.scoring.pipeline import score_pipeline
 from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_levels, score_retrieval
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement, LLMLike, Run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _ALWAYS = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")  # at any depths requested
 _PREFIX = {"document": "", "span": "span:", "chunk": "chunk:"}
@@ -86,8 +84,6 @@ def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame
 
     `named` are measures wanted in addition to the usual ones, at any depth or budget.
     """
-    import pandas as pd
-
     dataset, answers = answered.dataset, answered.answers
     frames = []
     if measures := ranking_measures(levels_of(answered), named):
@@ -193,8 +189,6 @@ def ceilings_of(answered: Answered, named: Sequence[str] = ()) -> dict[str, floa
 
     unique_token_ratio has what is usual for texts of the length of these contexts.
     """
-    import pandas as pd
-
     dataset, frames = answered.dataset, []
     if measures := ranking_measures(levels_of(answered), named):
         run, chunks = answered.ranking, answered.chunks
@@ -219,8 +213,6 @@ def document_ceilings(dataset: Dataset, named: Sequence[str] = ()) -> dict[str, 
 
 def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
     """How right the answers are, and `answered`: 1 where an answer was given to a question that has one, else 0."""
-    import pandas as pd
-
     given = {answer.query_id: answer for answer in answered.answers}
     rows = [
         (case.query_id, "answered", _gave(given.get(case.query_id)) if case.answerable else math.nan)
@@ -272,8 +264,6 @@ def _pipeline_label(case: Case) -> bool:
 
 
 def _frame(rows: Sequence[tuple[str, str, float]]) -> pd.DataFrame:
-    import pandas as pd
-
     return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
 
 

@@ -6,7 +6,9 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ragbench.evaluation.records import MeasureResult, SafetyFigure, SampleResult
 from ragbench.metrics.safety import injection_score, leakage_findings
@@ -16,9 +18,6 @@ from ragbench.prompts.replies import read_outcome
 from ragbench.registry import higher_is_better
 from ragbench.scoring.safety import BLOCK, WARN, detection_report, input_scores, output_findings, score_safety_outputs
 from ragbench.types import Answer, Chunk, Dataset
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MAX_HOLDERS = 2  # documents; what more of them hold is not a secret
 # Figures whose value over all samples is a measure that may have a target: figure -> name of the measure.
@@ -137,8 +136,6 @@ def score_leaks(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Ch
     documents hold it. What else is copied word by word from a context is not a leak here: an answer may quote its
     source.
     """
-    import pandas as pd
-
     ids = {*dataset.corpus, *(one for grades in dataset.qrels.values() for one in grades)}
     ids |= {chunk.chunk_id for chunk in chunks} | {one for answer in answers for one in answer.contexts}
     ids |= {one for answer in answers for passage in answer.passages for one in (passage.passage_id, passage.doc_id)}

@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, unknown
@@ -21,7 +22,6 @@ from ragbench.types import Answer, Chunk, Dataset, LLMLike
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pandas as pd
 
     Floats = npt.NDArray[np.float64]
 
@@ -120,8 +120,6 @@ def judge_audit(
         ConfigError: an unknown or unsuitable criterion, model or probe, a number out of range.
         DataError: fewer than two answers that can be judged; answers that do not belong to the dataset or chunks.
     """
-    import pandas as pd
-
     suited = [name for name in CRITERIA if "answer" in NEEDS[name]]
     if criterion not in CRITERIA:
         raise ConfigError(unknown("criterion", criterion, suited))

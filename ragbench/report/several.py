@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ragbench.evaluation import Results
 from ragbench.evaluation.results import baseline_name, configurations, ranking_measure
@@ -13,9 +14,6 @@ from ragbench.evaluation.schema import plain
 from ragbench.report.leaderboard import leaderboard_html, leaderboard_markdown
 from ragbench.report.sweep import conclusion
 from ragbench.statistics import p_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _STYLE = (
     ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;"
