@@ -116,7 +116,7 @@ def sweep(
         done = sum(folder.is_finished(name, parameters, source[name]) for name, parameters in grid.runs.items())
         console.print(
             f"Stopped: {done} of {len(grid.runs)} configurations are finished in {folder.path}; "
-            "the same command (without --force) goes on from there.",
+            "the same command (without --force) continues from there.",
             highlight=False,
             soft_wrap=True,
         )

@@ -48,9 +48,9 @@ class Sampler:
     """A model, and how much of it one tool call may use."""
 
     llm: LLM
-    most: int
-    most_tokens: int
-    most_at_once: int
+    max_requests: int
+    max_tokens: int
+    max_at_once: int
 
     async def answer(self, sampled: Sampled, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
         """The model's completion, or an MCP error that gives the reason for its absence."""
@@ -94,12 +94,12 @@ class Sampler:
         )
 
     def _refusal(self, sampled: Sampled, params: CreateMessageRequestParams) -> str:
-        if sampled.asked > self.most:
-            return f"more than {self.most} sampling requests in one call (max_samplings)"
-        if params.max_tokens > self.most_tokens:
-            return f"{params.max_tokens} tokens asked for, and {self.most_tokens} allowed (max_sampling_tokens)"
-        if sampled.at_once >= self.most_at_once:
-            return f"more than {self.most_at_once} sampling requests at once (max_samplings_at_once)"
+        if sampled.asked > self.max_requests:
+            return f"more than {self.max_requests} sampling requests in one call (max_samplings)"
+        if params.max_tokens > self.max_tokens:
+            return f"{params.max_tokens} tokens asked for, and {self.max_tokens} allowed (max_sampling_tokens)"
+        if sampled.at_once >= self.max_at_once:
+            return f"more than {self.max_at_once} sampling requests at once (max_samplings_at_once)"
         if params.tools:
             return "the model that answers cannot use tools"
         return ""

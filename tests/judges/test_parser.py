@@ -153,10 +153,10 @@ def test_two_lists_of_claims_disagree_where_their_verdicts_do(supported: bool) -
 
 @pytest.mark.parametrize("piece", ["{", "[{", "{ ", "{'", "TRUE\n", "Verdict: ", "TRUE. ", "{x} ", "! "])
 def test_reading_is_linear(piece: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     for criterion in CRITERIA:
         read(piece * (200_000 // len(piece)), criterion)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("number", ["4", "-0.1", "NaN", "Infinity", '"high"', "null"])

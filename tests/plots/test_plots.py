@@ -111,7 +111,7 @@ def test_span_coverage_draws_every_border_and_all_evidence() -> None:
 
 
 @pytest.mark.parametrize("doc_id", [None])
-def test_span_coverage_without_evidence_says_so(doc_id: str | None) -> None:
+def test_span_coverage_without_evidence_has_a_note(doc_id: str | None) -> None:
     data = Dataset("tiny", "test", {}, (), {})
     figure = drawn(plots.plot_span_coverage(data, [], {}, doc_id))
     assert "no gold evidence" in figure.axes[0].texts[0].get_text()

@@ -7,31 +7,21 @@ notebook; the palette is Okabe and Ito's, which people with any colour vision ca
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragbench.plots.drawing import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    SKY,
-    VERMILLION,
-    YELLOW,
-    legend_below,
-    new_axes,
-    new_figure,
-    nothing_to_draw,
-)
-from ragbench.plots.failures import CAUSE_COLOURS, STAGE_COLOURS, plot_causes
-from ragbench.plots.judges import plot_judge_audit
+from ragbench.diagnosis import STAGE_OF
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.backend_bases import RendererBase
     from matplotlib.figure import Figure
 
     FloatArray = npt.NDArray[np.float64]
@@ -52,6 +42,12 @@ __all__ = [
     "plot_span_coverage",
     "styles",
 ]
+
+BLUE, ORANGE, GREEN, VERMILLION, PURPLE, SKY, YELLOW, BLACK = (
+    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
+)  # fmt: skip
+GREY = "#8C8C8C"
+
 
 # The retrievers that ragbench names by itself keep their colour in every sweep.
 _KNOWN = {
@@ -110,6 +106,69 @@ def styles(configurations: pd.DataFrame) -> dict[str, Style]:
 def _natural(text: str) -> list[tuple[int, int | str]]:
     """Sorts "fixed 128" before "fixed 1024"."""
     return [(0, int(part)) if part.isdigit() else (1, part) for part in text.replace("-", " ").split()]
+
+
+@lru_cache(maxsize=1)
+def _figure_type() -> type[Figure]:
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+    class NotebookFigure(Figure):
+        """A figure of its own, not pyplot's: no backend is chosen, and nothing stays open after a hundred notebooks.
+
+        A notebook shows it as a PNG of 64 colours: executed notebooks are kept and shared, and that is a third of
+        the size at no difference to the eye. Its texts are questions and ids of any dataset, so "$" is a dollar in them
+        and never the begin of a formula.
+        """
+
+        def draw(self, renderer: RendererBase) -> None:
+            with rc_context({"text.parse_math": False}):  # for the labels of ticks, which are made while drawing
+                for text in self.findobj(Text):
+                    text.set_parse_math(False)
+                super().draw(renderer)
+
+        def _repr_png_(self) -> bytes:
+            from PIL import Image
+
+            drawn, small = BytesIO(), BytesIO()
+            self.savefig(drawn, format="png")
+            Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+            return small.getvalue()
+
+    return NotebookFigure
+
+
+def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """A figure of this many inches with axes next to each other."""
+    figure = _figure_type()(figsize=(width, height), layout="constrained", dpi=80)
+    panels = [figure.add_subplot(1, columns, column + 1) for column in range(columns)]
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_axisbelow(True)
+    return figure, panels
+
+
+def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
+    """A figure of this many inches with one pair of axes."""
+    figure, [axes] = new_figure(width, height)
+    return figure, axes
+
+
+def nothing_to_draw(why: str) -> Figure:
+    """A figure with the reason why it is empty, so that a notebook continues."""
+    figure, axes = new_axes(8, 0.8)
+    axes.axis("off")
+    axes.text(0, 0.5, why, va="center", color="#444444")
+    return figure
+
+
+def legend_below(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
+    """Label and colour of each entry, below the figure."""
+    from matplotlib.patches import Patch
+
+    handles = [Patch(facecolor=colour, label=label) for label, colour in entries]
+    axes.figure.legend(handles=handles, loc="outside lower center", ncol=len(entries), frameon=False)
 
 
 def _whiskers(rows: pd.DataFrame) -> list[FloatArray]:
@@ -186,8 +245,6 @@ def plot_span_coverage(
         k: depth of what counts as retrieved.
         rows: maximum number of lines.
     """
-    import math
-
     if doc_id is None:
         return nothing_to_draw("This dataset has no gold evidence spans, so there is no coverage to show.")
     own = [chunk for chunk in chunks if chunk.doc_id == doc_id]
@@ -264,4 +321,90 @@ def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title
     axes.grid(axis="y", alpha=0.3)
     axes.set_title(title or "Evidence recall at an equal context budget", loc="left")
     axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
+
+
+STAGE_COLOURS = {
+    "answered": GREEN, "retrieval": BLUE, "chunking": ORANGE, "generation": VERMILLION, "judge": PURPLE,
+    "unknown": GREY,
+}  # fmt: skip
+"""The colour of each stage that can lose a question, and of what was answered."""
+
+
+def _cause_colours() -> dict[str, str]:
+    """Causes of one stage share its colour, each lighter than the one before."""
+    colours, shades = {"none": GREEN}, dict.fromkeys(STAGE_COLOURS, 0)
+    for cause, stage in STAGE_OF.items():
+        paper = min(0.22 * shades[stage], 0.8)
+        shades[stage] += 1
+        parts = [int(STAGE_COLOURS[stage][i : i + 2], 16) for i in (1, 3, 5)]
+        colours[cause] = "#" + "".join(f"{round(part + (255 - part) * paper):02X}" for part in parts)
+    return colours
+
+
+CAUSE_COLOURS = _cause_colours()
+"""The colour of each cause of `ragbench.diagnosis.CAUSES`, and of "none"."""
+
+
+def plot_causes(counts: pd.DataFrame) -> Figure:
+    """From all questions to the causes: each bar begins where the one above it ended, so that nothing counts twice.
+
+    Args:
+        counts: as from `ragbench.diagnosis.count_causes`.
+    """
+    stage_of = {**STAGE_OF, "none": "answered"}
+    total = int(counts["questions"].sum())
+    if not total:
+        return nothing_to_draw("The test set has no questions, so none has failed.")
+    figure, axes = new_axes(9, 1.6 + 0.36 * (len(counts) + 1))
+    axes.barh(0, total, color=GREY, height=0.62)
+    axes.text(total, 0, f" {total}", va="center")
+    left = total
+    for y, row in enumerate(counts.to_dict("records"), 1):
+        width = row["questions"]
+        left -= width
+        axes.barh(y, width, left=left, color=STAGE_COLOURS[stage_of[row["cause"]]], height=0.62)
+        axes.plot([left + width] * 2, [y - 0.69, y - 0.31], color=BLACK, linewidth=0.8)
+        axes.text(left + width, y, f" {width} ({row['share']:.0%})", va="center")
+    axes.set_yticks(range(len(counts) + 1), ["all questions", *counts["meaning"]])
+    axes.invert_yaxis()
+    axes.set(xlim=(0, total * 1.14), xlabel="questions")
+    axes.set_title("Where questions are lost, in the order in which data flows", loc="left")
+    used = dict.fromkeys(stage_of[cause] for cause in counts["cause"])
+    legend_below(axes, [(stage, STAGE_COLOURS[stage]) for stage in used])
+    return figure
+
+
+def plot_judge_audit(audit: pd.DataFrame) -> Figure:
+    """Each probe's value with its interval, on the band that is tolerated.
+
+    Args:
+        audit: as from `judge_audit`.
+    """
+    import pandas as pd
+
+    rows = audit[audit["verdict"] != "unscored"].iloc[::-1]
+    if rows.empty:
+        return nothing_to_draw("The judge gave no verdict that can be read, so there is nothing to draw.")
+    figure, axes = new_axes(9, 1.2 + 0.5 * len(rows))
+    for place, row in enumerate(rows.to_dict("records")):
+        both = row["probe"] in ("padded", "famous author", "instruction to the judge")
+        axes.barh(
+            place,
+            row["bound"] * (2 if both else 1),
+            left=-row["bound"] if both else 0,
+            height=0.72,
+            color=GREY,
+            alpha=0.3,
+        )
+        colour, marker = (GREEN, "o") if row["verdict"] == "pass" else (VERMILLION, "X")
+        if not pd.isna(row["ci_low"]):
+            axes.hlines(place, float(row["ci_low"]), float(row["ci_high"]), color=colour, linewidth=2)
+        axes.plot(float(row["value"]), place, marker, color=colour, markersize=9)
+    labels = [f"{row['probe']} (n = {row['n']})" for row in rows.to_dict("records")]
+    axes.set_yticks(range(len(rows)), labels)
+    axes.axvline(0, color="black", linewidth=0.8)
+    axes.margins(x=0.03)
+    axes.set_xlabel("change of the verdict, or the verdict itself, on the scale of verdicts (0 to 1)")
+    legend_below(axes, [("tolerated", "#D9D9D9"), ("passes", GREEN), ("fails", VERMILLION)])
     return figure
