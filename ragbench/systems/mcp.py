@@ -38,8 +38,8 @@ class McpSystem:
         reply: JSONPath of each part of the answer in the tool's structured result (or in the JSON of its text), see
             `ReplyPaths`. Left out, it is read by the usual names; a list is contexts, a plain text is the answer.
         headers, headers_env: for an address, as in `HttpSystem`.
-        env: names of the variables that a command gets besides PATH, HOME and the like; `cwd` is where it starts. The
-            value of one named like a secret (MY_TOKEN, MY_KEY) becomes *** where the server echoes it.
+        env: names of variables that a command gets in addition to PATH, HOME and the like; `cwd` is where it starts.
+            The value of one named like a secret (MY_TOKEN, MY_KEY) becomes *** where the server echoes it.
         protocol: "legacy" (the handshake, in which a tool can ask for samples whenever it likes), "auto" (the newest
             that both speak), or "": the first, where the server does not know it the second.
         timeout_s: seconds for a call; `start_timeout_s` for the server to start and shake hands.

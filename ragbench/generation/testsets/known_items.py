@@ -126,7 +126,7 @@ def _items(document: Document) -> Iterator[_Item]:
 
 
 def _titled(headings: Sequence[Heading], number: int) -> str:
-    """A heading after the one that it is below; "" where it is no title, such as the number of a version."""
+    """A heading after the one that it is below; "" where it is not a title, such as the number of a version."""
     own = headings[number]
     above = next((heading for heading in reversed(headings[:number]) if heading.level < own.level), None)
     names = [_flat(_MARKUP.sub(r"\1", heading.text)) for heading in (above, own) if heading]
