@@ -47,6 +47,10 @@ class Entry(NamedTuple):
     file: str = ""
     quotes: tuple[str | None, ...] = ()
 
+    def quote(self, number: int) -> str | None:
+        """What the evidence of this number should be."""
+        return self.quotes[number] if number < len(self.quotes) else None
+
 
 @dataclass(slots=True)
 class Reading:
