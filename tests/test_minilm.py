@@ -12,7 +12,7 @@ import pytest
 from ragbench.embedders import load_embedder, load_model
 from ragbench.embedders.minilm import MAX_TOKENS, token_states
 from ragbench.embedders.weights import Weights, minilm_parameters
-from ragbench.metrics.groundedness.alignment import vectors
+from ragbench.metrics.groundedness.evidence import vectors
 
 draw = random.Random(0)
 TEXTS = [[101, *(draw.randrange(1000, 30_000) for _ in range(size)), 102] for size in (0, 1, 5, 17, 30, 31, 120, 254)]
