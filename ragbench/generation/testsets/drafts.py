@@ -1,4 +1,4 @@
-"""Questions drafted by a language model from chunks, the checks of each, and what is made of them: a table, a dataset."""
+"""Questions drafted by a language model from chunks, the checks of each, and the test set that is made of them."""
 
 from __future__ import annotations
 
