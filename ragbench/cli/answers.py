@@ -50,7 +50,7 @@ def answers_command(
     with options.llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         model = llms.load_llm(llm, settings)
         data, folder = labelled_folder(dataset, split, out or "", create=not dry_run)
-        written_by = ("nobody", "model") if replace else ("nobody",)
+        written_by = ("none", "model") if replace else ("none",)
         chosen = references.choose_queries(data, query_ids=query or (), max_queries=max_queries, written_by=written_by)
         typer.echo(f"{len(chosen)} of {len(data.cases)} queries get a reference answer by {model.name}.")
         if not chosen:

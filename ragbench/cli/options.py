@@ -69,7 +69,7 @@ def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
         typer.echo(f"  requests cached:  {one.cached:,}")
         typer.echo(f"  requests to send: {one.to_send:,}{rest if one.uncertain else ''}")
         if one.to_send:
-            unknown = one.cost is None or one.most is None
+            unknown = one.cost is None or one.max_cost is None
             cost = "unknown: no table of prices has this model" if unknown else _dollars([one])
             typer.echo(f"  tokens:           about {one.input_tokens:,} in and {one.output_tokens:,} out")
             typer.echo(f"  cost:             {cost}")
@@ -81,5 +81,7 @@ def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
 
 
 def _dollars(models: Sequence[llms.ModelPlan]) -> str:
-    cost, most = (sum(filter(None, values)) for values in zip(*((one.cost, one.most) for one in models), strict=True))
-    return f"about ${cost:.4f}, ${most:.4f} with the longest replies"
+    cost, longest = (
+        sum(filter(None, values)) for values in zip(*((one.cost, one.max_cost) for one in models), strict=True)
+    )
+    return f"about ${cost:.4f}, ${longest:.4f} with the longest replies"

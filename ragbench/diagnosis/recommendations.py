@@ -199,13 +199,13 @@ def _of_abstentions(
     yield _advice("answers_anyway", bold)
 
 
-def _rate(k: int, n: int, most: float, what: str) -> tuple[str, ...]:
-    if n == 0 or k / n <= most:
+def _rate(k: int, n: int, max_rate: float, what: str) -> tuple[str, ...]:
+    if n == 0 or k / n <= max_rate:
         return ()
     from scipy.stats import binomtest
 
     interval = binomtest(k, n).proportion_ci(method="wilson")
-    return (f"{k} of {n} {what}: {k / n:.3f} [{interval.low:.3f}, {interval.high:.3f}] > {most:g}",)
+    return (f"{k} of {n} {what}: {k / n:.3f} [{interval.low:.3f}, {interval.high:.3f}] > {max_rate:g}",)
 
 
 def _of_latency(latency: pd.DataFrame | None) -> Iterator[Recommendation]:

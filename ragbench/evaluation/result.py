@@ -13,9 +13,8 @@ import pandas as pd
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.parameters import configuration
-from ragbench.evaluation.provenance import environment
+from ragbench.evaluation.provenance import Timings, environment
 from ragbench.evaluation.records import CaseResult, Made, MeasureResult, Report, TestSet
-from ragbench.evaluation.timings import Timings
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.registry import LEADERBOARD, higher_is_better, perspective_of
 from ragbench.statistics import summarise

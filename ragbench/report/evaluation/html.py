@@ -104,7 +104,7 @@ def _filters(
 
 
 def interval_bar(row: MeasureResult) -> dict[str, Any]:
-    """Where the parts of a measure's bar stand: its interval, value, target and ceiling, left to right from 0.
+    """Where the parts of a measure's bar are: its interval, value, target and ceiling, left to right from 0.
 
     >>> bar = interval_bar(MeasureResult("RR", "retrieval", 0.5, 0.25, 0.75, 9, 9, target=0.6))
     >>> bar["value"], bar["low"], bar["width"], bar["target"]
@@ -161,7 +161,7 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
 
 
 def category_bar(row: CategoryResult) -> dict[str, Any]:
-    """The bar of a category: the share of its questions that passed, as `interval_bar`."""
+    """The bar of a category: the fraction of its questions that passed, as `interval_bar`."""
     return interval_bar(
         MeasureResult("pass_rate", "overall", row.pass_rate, row.ci_low, row.ci_high, row.n_scored, row.questions)
     )

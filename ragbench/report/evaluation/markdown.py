@@ -42,7 +42,7 @@ def report_markdown(report: Report) -> str:
         n_decided=sum(case.passed is not None for case in report.cases),
         claims=sentences.doubtful_claims(report),
         cost_rows=sentences.cost_rows(report.costs, len(report.cases)),
-        made=[said for said in made if said],
+        made=[part for part in made if part],
     )
 
 

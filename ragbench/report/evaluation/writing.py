@@ -55,7 +55,7 @@ def _check_file(file: Path, force: bool) -> None:
         return
     begin = file.read_bytes()[:500].decode("utf-8", "replace")
     if not any(begin.startswith(known) for known in _BEGINNINGS) and _GENERATOR not in begin:
-        raise ConfigError(f"{file} is a file that is no report of an evaluation; name another one")
+        raise ConfigError(f"{file} is a file that is not a report of an evaluation; name another one")
     if not force:
         raise ConfigError(f"{file} holds a report already; name another file, or replace it with --force")
 
@@ -65,7 +65,7 @@ def _check_folder(folder: Path, force: bool) -> None:
         raise ConfigError(f"{folder} is a file; name a folder for the report, or a file ending in {', '.join(_FORMS)}")
     inside = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(STAGING))
     if strangers := [name for name in inside if name not in ALL_FILES]:
-        raise ConfigError(f"{folder} holds {strangers[0]!r}, which is no part of an evaluation; name another folder")
+        raise ConfigError(f"{folder} holds {strangers[0]!r}, which is not part of an evaluation; name another folder")
     if inside and inside != [JOURNAL] and not force:
         raise ConfigError(f"{folder} holds an evaluation already; name another folder, or replace it with --force")
 
