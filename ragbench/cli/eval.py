@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ragbench import llms
+    from ragbench.evaluation import Result
     from ragbench.types import Dataset
 
 RESULTS = Path("results", "eval")
@@ -200,6 +201,8 @@ def eval_command(
         elif place is not None:
             traces = failure_traces(report, answered) if save_trace else None
             save(result, place, views={**report_texts(result), **_trace_lines(traces)})
+        if place is not None:
+            _record(result, place)
         console = error_console() if as_json else None
         if as_json:
             typer.echo(report_json(report), nl=False)
@@ -216,6 +219,15 @@ def eval_command(
             raise typer.Exit(1)
         check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
     raise typer.Exit(0 if report.passed and found else 1)
+
+
+def _record(result: Result, place: Path) -> None:
+    from ragbench.evaluation import load_result
+    from ragbench.history import record_finished
+
+    # As it is read back, so that importing the folder later finds the same run.
+    saved = place.is_dir() or place.suffix == ".json"
+    record_finished(lambda: [(load_result(place) if saved else result, place if place.is_dir() else None)])
 
 
 def load_questions(test_set: str, corpus: str) -> Dataset:
