@@ -100,7 +100,7 @@ def test_scores_come_back_as_they_were(database: str) -> None:
     _, rows, _ = run_of(run, database)
     [row] = rows[rows["measure"] == "nDCG@5"].to_dict("records")
     summary = stored.summary.set_index("measure").loc["nDCG@5"]
-    assert [row["mean"], row["ci_low"], row["ci_high"]] == summary[["value", "ci_low", "ci_high"]].tolist()
+    assert [row["mean"], row["ci_low"], row["ci_high"]] == [summary[name] for name in ("value", "ci_low", "ci_high")]
 
 
 def test_the_time_of_older_results_is_that_of_their_notebook(tmp_path: Path) -> None:
