@@ -3,69 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import textwrap
+from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragbench.cli.console import clean_errors, shown
+from ragbench.errors import ConfigError, DataError
+from ragbench.files import write_durably
 
 if TYPE_CHECKING:
     from ragbench.types import Dataset
 
 DRAFT_EXAMPLE = "Example: ragbench testset draft --docs docs --out drafts.yaml"
 
+_DRAFTS = typer.Option(help="A .yaml file; where it is there, the drafts are added to it.")
 _DOCS = "Your documents: a folder of .md, .rst and .txt files, a corpus.jsonl, or a dataset's name."
-
-_TESTS = """\
-# Your test set. The three cases below are examples, made from headings of your documents: replace them with questions
-# that your users ask, in their words. Thirty or more are needed to tell two good configurations apart.
-#
-#   query:             the question
-#   evidence:          where the answer is: characters of a document; the quote is found again when the document changes
-#   expected_chunks:   the document that should be found; {doc_id: ..., section: A heading} makes that section evidence
-#   reference_answer:  the right answer, in your words
-#
-# `ragbench testset validate tests.yaml` checks the file; `ragbench testset add --help` adds a case from the shell.
-"""
-
-_GRID = """\
-# Which retriever answers your questions better? `ragbench sweep` runs each configuration as a notebook, and compares.
-
-[sweep]
-name = "first"                       # results are in results/first
-baseline = { retriever = "bm25" }    # the others are compared with this one
-# notebook = "notebooks/evaluate.ipynb"   # your own copy; otherwise the one that comes with ragbench
-
-[fixed]                              # every parameter in the first cell of evaluate.ipynb can be set here
-dataset = "tests.yaml"
-chunker = "recursive"                # or fixed, sentence, markdown, semantic, document
-chunk_size = 256                     # tokens
-# llm = "ollama:llama3.1:8b"         # who answers; without it sentences are extracted, which needs no language model
-
-[axes]                               # each combination of these is one configuration
-retriever = ["bm25", "hybrid:minilm"]     # also dense:minilm, dense:wordllama, hybrid:wordllama
-# chunk_size = [128, 256, 512]       # then remove chunk_size above
-"""
-
-_README = """\
-# Evaluation of {name}
-
-Run in this folder:
-
-1. `ragbench testset draft --docs {docs} --out tests.yaml` adds up to 40 drafted questions to `tests.yaml`.
-2. `ragbench sweep` compares the configurations in `grid.toml`; read `results/first/leaderboard.md`, then open
-   `results/first/comparison.ipynb` with `jupyter lab`.
-3. `ragbench eval --test-set tests.yaml --output report.html` reports on one configuration from every perspective.
-
-Drafted questions (category "known-item draft") ask for a passage by its own words: known-item search. They show that
-everything works and which configuration finds known passages again. They favour lexical search (bm25) and are not the
-questions of your users: do not decide by them alone. Write your own questions in `tests.yaml`, and delete drafts that
-nobody would ask.
-
-`notebooks/` holds the notebooks that come with ragbench, to open and change.
-"""
 
 
 def init_command(
@@ -77,10 +35,10 @@ def init_command(
 
     Exit status: 0 all is well, 2 nothing is written.
     """
-    from ragbench.errors import ConfigError
-    from ragbench.files import write_durably
     from ragbench.sweep.notebooks import copy_notebooks
 
+    templates = resources.files("ragbench.cli") / "first_evaluation"
+    texts = {name: (templates / name).read_text("utf-8") for name in ("tests.yaml", "grid.toml", "README.md")}
     with clean_errors(OSError):
         inside = Path(docs).expanduser().resolve()
         if inside.is_dir() and folder.resolve().is_relative_to(inside):
@@ -88,22 +46,21 @@ def init_command(
                 f"{folder} is in {docs}, so its README and its results would become documents; name a folder outside, "
                 f"such as {shlex.quote(str(inside.with_name(f'{inside.name}-evaluation')))}"
             )
-        for name in ("tests.yaml", "grid.toml", "README.md"):
+        for name in texts:
             if (folder / name).exists() and not force:
                 raise ConfigError(f"{folder / name} is there already; name another folder, or replace it with --force")
         data = _examples(docs)
         there = _from_folder(docs, folder)
         folder.mkdir(parents=True, exist_ok=True)
         copy_notebooks(folder / "notebooks", force=force)
-        write_durably(folder / "tests.yaml", _TESTS + _yaml(data, there))
-        write_durably(folder / "grid.toml", _GRID)
-        write_durably(folder / "README.md", _README.format(name=data.name, docs=shlex.quote(there)))
-    n = len(data.corpus)
+        texts["tests.yaml"] += _yaml(data, there)
+        texts["README.md"] = texts["README.md"].format(name=data.name, docs=shlex.quote(there))
+        for name, text in texts.items():
+            write_durably(folder / name, text)
     typer.echo(f"{shown(folder)}: tests.yaml ({len(data.cases)} example cases), grid.toml, notebooks, README.md")
-    if n == 1:
-        typer.echo(
-            "Note: with one document every ranking of documents is right; read the measures that begin with span"
-        )
+    if len(data.corpus) == 1:
+        note = "with one document every ranking of documents is right; read the measures that begin with span"
+        typer.echo(f"Note: {note}")
     if folder.resolve() != Path.cwd():
         typer.echo(f"Next: cd {shlex.quote(str(folder))}")
     typer.echo(f"      ragbench testset draft --docs {shlex.quote(there)} --out tests.yaml")
@@ -112,9 +69,7 @@ def init_command(
 
 def draft_command(
     docs: Annotated[str, typer.Option(help=_DOCS, show_default=False)],
-    out: Annotated[Path, typer.Option(help="A .yaml file; where it is there, the drafts are added to it.")] = Path(
-        "drafts.yaml"
-    ),
+    out: Annotated[Path, _DRAFTS] = Path("drafts.yaml"),
     n: Annotated[int, typer.Option("--n", min=1, help="Questions at most.")] = 40,
     seed: Annotated[int, typer.Option(help="Of the choice.")] = 0,
 ) -> None:
@@ -125,8 +80,6 @@ def draft_command(
     written.
     """
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.errors import ConfigError
-    from ragbench.files import write_durably
     from ragbench.generation.testsets import draft_known_items
 
     with clean_errors(OSError):
@@ -136,30 +89,21 @@ def draft_command(
         if out.exists():
             text, added = _with_cases(out, data)
         else:
-            text, added = (
-                _yaml(data, _from_folder(docs, out.parent), f"{data.name} (known-item drafts)"),
-                len(data.cases),
-            )
-            text = (
-                "# Drafts: known-item questions, made from the documents by a program. Keep what users would ask.\n"
-                + text
-            )
+            text = "# Drafts: known-item questions, made from the documents by a program. Keep what users would ask.\n"
+            text += _yaml(data, _from_folder(docs, out.parent), f"{data.name} (known-item drafts)")
+            added = len(data.cases)
             out.parent.mkdir(parents=True, exist_ok=True)
         write_durably(out, text)
     typer.echo(f"{added} drafts in {shown(out)}, from {len(data.corpus)} documents (category: known-item draft)")
     typer.echo("They ask for passages by their own words, which favours bm25; your users ask differently.")
     if added < n:
-        typer.echo(
-            f"That is fewer than {n}: the others were there already, or no passage is left that has words of its own."
-        )
+        others = "the others were there already, or no passage is left that has words of its own"
+        typer.echo(f"That is fewer than {n}: {others}.")
 
 
 def _examples(docs: str) -> Dataset:
     """Three cases from headings, or from what there is where the documents have none."""
-    from dataclasses import replace
-
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.errors import DataError
     from ragbench.generation.testsets import draft_known_items
 
     corpus = load_corpus(docs)
@@ -192,14 +136,10 @@ def _yaml(data: Dataset, corpus: str, name: str = "") -> str:
 
 def _with_cases(path: Path, data: Dataset) -> tuple[str, int]:
     """The text of a YAML test set with the cases it does not have added at its end, and their number."""
-    import re
-    import textwrap
-
     import yaml
 
     from ragbench.datasets.testsets import load_testset
     from ragbench.datasets.testsets.yaml_form import dumped
-    from ragbench.errors import ConfigError
 
     there = load_testset(path)
     if other := sorted({case.evidence[0].doc_id for case in data.cases} - set(there.corpus)):

@@ -110,8 +110,8 @@ def test_false_alarms_are_rarer_than_stated(make: object) -> None:
 
 
 @pytest.mark.simulation
-@pytest.mark.parametrize(("make", "most"), [(judged, 5), (right, 25)])
-def test_a_fall_is_seen_soon(make: object, most: int) -> None:
+@pytest.mark.parametrize(("make", "limit"), [(judged, 5), (right, 25)])
+def test_a_fall_is_seen_soon(make: object, limit: int) -> None:
     """A fall of .05 after 60 nights, 20 measures watched; and the number of runs that was announced before is right."""
     rng = np.random.default_rng(1)
     delays, announced = [], []
@@ -122,7 +122,7 @@ def test_a_fall_is_seen_soon(make: object, most: int) -> None:
         delays.append(seen[0] - 59 if seen else 91)
     median = np.median(delays)
     print(f"\n{make.__name__}: a fall of .05 is seen after {median:g} nights, announced {np.median(announced):g}")  # type: ignore[attr-defined]
-    assert median <= most
+    assert median <= limit
     assert 0.5 <= np.median(announced) / median <= 2
 
 
