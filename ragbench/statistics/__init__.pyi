@@ -4,6 +4,7 @@ from .calibration import calibrate, calibrate_difference, ppi_mean
 from .choice import HeldOut, WithinMargin, equivalent, held_out, pareto_front, within_margin
 from .columns import CORRECTIONS, adjusted_p_values, p_text, rounded
 from .comparison import compare, compare_all, mcnemar, summarise
+from .drift import Change, Drift, drift
 from .health import DatasetHealth, dataset_health, document_sizes, evidence_overlap, judged_share, question_health
 from .power import POWER, required_queries
 from .preference import bradley_terry, preference_table
@@ -13,8 +14,10 @@ from .variance import Costs, SampleSummary, narrowing_options, summarise_samples
 __all__ = [
     "CORRECTIONS",
     "POWER",
+    "Change",
     "Costs",
     "DatasetHealth",
+    "Drift",
     "HeldOut",
     "SampleSummary",
     "WithinMargin",
@@ -28,6 +31,7 @@ __all__ = [
     "compare_until",
     "dataset_health",
     "document_sizes",
+    "drift",
     "equivalent",
     "evidence_overlap",
     "held_out",
