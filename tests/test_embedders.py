@@ -153,10 +153,24 @@ def test_a_text_that_just_fits_is_not_reported() -> None:
     load_embedder("minilm").encode(["word " * 254])  # 256 with [CLS] and [SEP]; a warning would fail this test
 
 
-def test_the_second_run_does_not_even_load_torch(own_cache: Path) -> None:
+def test_minilm_computes_a_small_set_without_torch(own_cache: Path) -> None:
     code = (
         "import sys; from ragbench.embedders import load_embedder;"
-        "vectors = load_embedder('minilm').encode(['kept', 'on disk']);"
+        "print(load_embedder('minilm').dimension, load_embedder('minilm').encode_queries(['a', 'b']).shape);"
+        "print('torch' in sys.modules)"
+    )
+    assert run_python(code).stdout.splitlines() == ["384 (2, 384)", "False"]
+
+
+def test_minilm_is_the_same_model_in_sets_of_any_size(own_cache: Path) -> None:
+    embedder, long = load_embedder("minilm"), "x" * 60_000  # one unknown word, so one token
+    np.testing.assert_allclose(embedder.encode([*TEXTS, long])[:-1], embedder.encode(TEXTS), atol=1e-6)
+
+
+def test_the_second_run_does_not_even_load_torch(own_cache: Path, tiny: Path) -> None:
+    code = (
+        "import sys; from ragbench.embedders import load_embedder;"
+        f"vectors = load_embedder({str(tiny)!r}).encode(['kept', 'on disk']);"
         "print('torch' in sys.modules, float(vectors.sum()))"
     )
     first, second = run_python(code), run_python(code)

@@ -45,7 +45,7 @@ chunk_size = 256                     # tokens
 # llm = "ollama:llama3.1:8b"         # who answers; without it sentences are extracted, which needs no language model
 
 [axes]                               # each combination of these is one configuration
-retriever = ["bm25", "hybrid:minilm"]     # also dense:minilm, dense:wordllama, hybrid:wordllama
+retriever = ["bm25", "hybrid:wordllama"]  # hybrid:minilm understands more, and takes minutes per MB of documents
 # chunk_size = [128, 256, 512]       # then remove chunk_size above
 """
 

@@ -165,17 +165,18 @@ class TextEmbedder:
         return vectors
 
     def _compute(self, texts: list[str], role: str) -> cache.Arrays:
-        vectors = np.zeros((len(texts), self._model.dimension), dtype=np.float32)
+        model = self._model.for_texts(texts)
+        vectors = np.zeros((len(texts), model.dimension), dtype=np.float32)
         cut = np.zeros(len(texts), dtype=bool)
         with progress_bar(len(texts), f"embedding with {self.name}", "text") as bar:
             for start, end in _blocks(texts):
                 block = texts[start:end]
-                vectors[start:end] = _unit(self._model.embed(block, role), self.name)
-                cut[start:end] = self._model.cut(block)
+                vectors[start:end] = _unit(model.embed(block, role), self.name)
+                cut[start:end] = model.cut(block)
                 bar.update(end - start)
         vectors[[not text.strip() for text in texts]] = 0.0
         # What is cut is kept with the vectors: the warning comes each time, also when the model need not be loaded.
-        return {"vectors": vectors, "cut": cut, "max_tokens": np.array(self._model.max_tokens or 0)}
+        return {"vectors": vectors, "cut": cut, "max_tokens": np.array(model.max_tokens or 0)}
 
     def _warn_of_cuts(self, texts: list[str], cut: npt.NDArray[np.bool_], max_tokens: int) -> None:
         if not cut.any():

@@ -67,7 +67,7 @@ def test_a_new_folder_can_be_swept_at_once(docs: Path) -> None:
     assert data.corpus[span.doc_id].full_text[span.start : span.end] == descaling.reference_answer
     assert descaling.reference_answer == GUIDE.split("\n\n")[3]
     grid = read_grid(folder)
-    assert [own["retriever"] for own in grid.runs.values()] == ["bm25", "hybrid:minilm"]
+    assert [own["retriever"] for own in grid.runs.values()] == ["bm25", "hybrid:wordllama"]
     assert grid.baseline.startswith("bm25")
     assert "known-item search" in (folder / "README.md").read_text()
 
