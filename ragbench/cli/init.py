@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 DRAFT_EXAMPLE = "Example: ragbench testset draft --docs docs --out drafts.yaml"
 
-_DOCS = "Your documents: a folder of .md, .rst and .txt files, a corpus.jsonl, or a dataset's name."
+_DOCS = "Your documents: a folder of .md, .rst, .txt and .html files, a corpus.jsonl, or a dataset's name."
 
 _TESTS = """\
 # Your test set. The three cases below are examples, made from headings of your documents: replace them with questions

@@ -103,6 +103,28 @@ def test_definitions_are_asked_for(docs: Path) -> None:
     assert "What is a lid?" in load_testset("drafts.yaml").queries.values()
 
 
+def test_no_drafts_from_what_reads_badly(docs: Path) -> None:
+    (docs / "bad.md").write_text(
+        "# Usage\n\nRun the program with one file, and it prints the number of words that it holds.\n\n"
+        "`wordcount` is written in\nC and is a port of an older program that many people know by heart.\n\n"
+        "Our own counter is a small class with one method. But speed is a goal. 512 tokens is the right size for it.\n\n"
+        "The type is a string that names the kind of resource. See https://example.org/wordcount for all of the many details.\n\n"
+        "These are the seven separators recognised by default between neighbouring words:\n"
+    )
+    run("testset", "draft", "--docs", "my docs")
+    queries = load_testset("drafts.yaml").queries.values()
+    assert not [query for query in queries if re.search(r"Usage|Our own|But|512|the type|https|separators", query)]
+    assert not [query for query in queries if query.startswith("C and")]
+
+
+def test_a_sentence_is_asked_for_by_words_in_a_row(docs: Path) -> None:
+    (docs / "row.md").write_text(
+        "When it is dark outside, glowing filaments illuminate sleepy kitchens, and we rest.\n"
+    )
+    run("testset", "draft", "--docs", "my docs")
+    assert "glowing filaments illuminate sleepy kitchens" in load_testset("drafts.yaml").queries.values()
+
+
 def test_drafts_are_added_below_the_cases_with_their_comments(docs: Path) -> None:
     run("init", "mine", "--docs", "my docs")
     before = Path("mine/tests.yaml").read_text()
