@@ -20,8 +20,8 @@ FLOORS = {
     5: ["statistics", "diagnosis", "systems", "testsets"],
     4: ["retrievers", "generation", "judges", "scoring"],
     3: ["metrics", "chunkers"],
-    2: ["datasets", "segments", "embedders", "llms", "prompts"],
-    1: ["registry"],
+    2: ["datasets", "embedders", "llms", "prompts"],
+    1: ["registry", "segments"],
     0: ["types", "text", "progress", "cache", "extension"],
     -1: ["errors", "files"],
 }

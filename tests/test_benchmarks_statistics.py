@@ -197,7 +197,7 @@ def test_looking_after_every_batch_keeps_the_rate(real: dict[str, Floats]) -> No
     experiments = 500  # one call each
     for one, two in zip(before[:experiments], after[:experiments], strict=True):
         path = sequential(tidy(one[None]), tidy(two[None]), measure="m0", batch=20)
-        ever += bool((path["decision"] != "go on").any())
+        ever += bool((path["decision"] != "continue").any())
         with np.errstate(invalid="ignore"):
             naive += any(scipy.stats.ttest_1samp((two - one)[:look], 0).pvalue < 0.05 for look in looks)
     spent = (time.perf_counter() - begun) / experiments
@@ -205,7 +205,7 @@ def test_looking_after_every_batch_keeps_the_rate(real: dict[str, Floats]) -> No
     settled = []
     for one, two in zip(real_before[:100], real_after[:100], strict=True):
         path = sequential(tidy(one[None]), tidy(two[None]), measure="m0", batch=20)
-        done = path[path["decision"] != "go on"]
+        done = path[path["decision"] != "continue"]
         settled.append(int(done["n"].iloc[0]) if len(done) else 400)
     print(
         f"\nany of 20 looks: {ever / experiments:.3f} (t-test at each look: {naive / experiments:.3f}), "

@@ -124,14 +124,6 @@ def test_upper_case_changes_nothing(name: str) -> None:
     np.testing.assert_allclose(embedder.encode([t.upper() for t in TEXTS]), embedder.encode(TEXTS), atol=1e-6)
 
 
-def test_minilm_is_what_sentence_transformers_computes() -> None:
-    ours = load_embedder("minilm").encode(TEXTS)  # first: it imports the library quietly
-    from sentence_transformers import SentenceTransformer
-
-    expected = SentenceTransformer(str(minilm_folder()), local_files_only=True).encode(TEXTS)
-    np.testing.assert_allclose(ours, expected, atol=1e-6)
-
-
 def test_lone_surrogates_do_not_stop_anything() -> None:
     vectors = load_embedder("wordllama").encode(["broken \ud800 escape", "broken \ufffd escape"])
     np.testing.assert_array_equal(vectors[0], vectors[1])
@@ -151,20 +143,6 @@ def test_minilm_reports_how_many_texts_it_cuts_also_from_the_cache(own_cache: Pa
 
 def test_a_text_that_just_fits_is_not_reported() -> None:
     load_embedder("minilm").encode(["word " * 254])  # 256 with [CLS] and [SEP]; a warning would fail this test
-
-
-def test_minilm_computes_a_small_set_without_torch(own_cache: Path) -> None:
-    code = (
-        "import sys; from ragbench.embedders import load_embedder;"
-        "print(load_embedder('minilm').dimension, load_embedder('minilm').encode_queries(['a', 'b']).shape);"
-        "print('torch' in sys.modules)"
-    )
-    assert run_python(code).stdout.splitlines() == ["384 (2, 384)", "False"]
-
-
-def test_minilm_is_the_same_model_in_sets_of_any_size(own_cache: Path) -> None:
-    embedder, long = load_embedder("minilm"), "x" * 60_000  # one unknown word, so one token
-    np.testing.assert_allclose(embedder.encode([*TEXTS, long])[:-1], embedder.encode(TEXTS), atol=1e-6)
 
 
 def test_the_second_run_does_not_even_load_torch(own_cache: Path, tiny: Path) -> None:

@@ -219,7 +219,7 @@ def test_a_misspelt_value_is_refused_in_the_second_cell(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "right", "wrong", "said"),
+    ("name", "right", "wrong", "message"),
     [
         ("compare", "margin: float", "margni: float", "unknown parameter 'margni'; did you mean 'margin'?"),
         (
@@ -232,7 +232,7 @@ def test_a_misspelt_value_is_refused_in_the_second_cell(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_parameter_of_the_notebooks_own_cell_is_refused_in_one_line(
-    tmp_path: Path, name: str, right: str, wrong: str, said: str
+    tmp_path: Path, name: str, right: str, wrong: str, message: str
 ) -> None:
     notebook = nbformat.read(ROOT / f"notebooks/{name}.ipynb", as_version=4)
     notebook.cells[1].source = notebook.cells[1].source.replace(right, wrong)
@@ -241,7 +241,7 @@ def test_a_wrong_parameter_of_the_notebooks_own_cell_is_refused_in_one_line(
     assert done.returncode != 0
     (error,) = [o for cell in code_cells(tmp_path / "out.ipynb") for o in cell.outputs if o.output_type == "error"]
     assert len(error.traceback) == 1
-    assert error.traceback[0].startswith(f"ConfigError: {said}")
+    assert error.traceback[0].startswith(f"ConfigError: {message}")
 
 
 @pytest.mark.parametrize(("questions", "measure"), [(8, "P@3"), (1, "")])

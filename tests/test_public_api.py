@@ -164,7 +164,7 @@ def loaded_by(code: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("code", "most"),
+    ("code", "max_modules"),
     [
         ("", 1),
         ("rb.score_run", 12),
@@ -177,9 +177,9 @@ def loaded_by(code: str) -> list[str]:
         ("rb.load_llm", 25),
     ],
 )
-def test_first_use_is_light(code: str, most: int) -> None:
+def test_first_use_is_light(code: str, max_modules: int) -> None:
     modules = loaded_by(code)
-    assert len(modules) <= most, modules
+    assert len(modules) <= max_modules, modules
 
 
 def test_patterns_of_attacks_compile_at_their_first_use() -> None:

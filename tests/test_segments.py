@@ -84,10 +84,10 @@ def test_what_has_no_sentences_is_cut_between_words(text: str) -> None:
 
 
 def test_long_paragraphs_take_no_time() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(sentence_spans("A sentence here. " * 60_000)) == 60_000
     assert len(sentence_spans('"no (end. ' * 200_000)) == 100_000
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("text", ["", " \n\t ", "\u2003"])

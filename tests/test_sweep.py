@@ -24,7 +24,7 @@ from ragbench.sweep.notebooks import read_notebook, without_machine
 from ragbench.sweep.progress import Progress
 
 PARAMETERS = """
-quality: float = 0.5  # share of the questions that are answered: 0 = none
+quality: float = 0.5  # fraction of the questions that are answered: 0 = none
 behaviour: str = "ok"
 pause: float = 0.0
 seed: int = 0
@@ -76,7 +76,7 @@ print(len(names), "compared with", baseline)
 
 def write_notebook(path: Path, parameters: str, *cells: str) -> Path:
     notebook = nbformat.v4.new_notebook()
-    # A kernel that nobody has: a sweep must bring its own.
+    # A kernel that is not installed: a sweep must bring its own.
     notebook.metadata["kernelspec"] = {"name": "of-another-machine", "display_name": "?", "language": "python"}
     first = nbformat.v4.new_code_cell(parameters.strip(), metadata={"tags": ["parameters"]})
     notebook.cells = [first, *(nbformat.v4.new_code_cell(cell.strip()) for cell in cells)]
@@ -87,7 +87,7 @@ def write_notebook(path: Path, parameters: str, *cells: str) -> Path:
 
 
 def write_grid(folder: Path, text: str) -> Path:
-    """A grid file beside an evaluate.ipynb and a compare.ipynb."""
+    """A grid file next to an evaluate.ipynb and a compare.ipynb."""
     folder.mkdir(exist_ok=True)
     write_notebook(folder / "evaluate.ipynb", PARAMETERS, RUN, BEHAVE, SAVE)
     write_notebook(folder / "compare.ipynb", 'sweep_dir: str = ""\nbaseline: str = ""', COMPARE)
@@ -174,7 +174,7 @@ def test_baseline_is_found_by_a_part(grid: Callable[[str], Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[axes]\nqualty = [1]", r"\[axes\]: unknown parameter of evaluate.ipynb 'qualty'; did you mean 'quality'"),
         ("[fixed]\nseeds = 1", "did you mean 'seed'"),
@@ -212,8 +212,8 @@ def test_baseline_is_found_by_a_part(grid: Callable[[str], Path]) -> None:
         ("[axes\nseed = [0]", r"tiny.toml is not valid TOML: .*line 1"),
     ],
 )
-def test_bad_grids_are_refused(grid: Callable[[str], Path], text: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as caught:
+def test_bad_grids_are_refused(grid: Callable[[str], Path], text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
         read_grid(grid(text))
     assert "tiny.toml" in str(caught.value) or ".ipynb" in str(caught.value)
 
@@ -273,11 +273,11 @@ def test_parameters_are_read_with_types_and_defaults(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [("a = len('x')", "the default of a is `len"), ("a = = 1", "line 1 of the parameters cell is not Python")],
 )
-def test_parameters_that_are_no_plain_values_are_refused(tmp_path: Path, source: str, said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_parameters_that_are_not_plain_values_are_refused(tmp_path: Path, source: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         read_notebook(write_notebook(tmp_path / "n.ipynb", source))
 
 
@@ -376,7 +376,7 @@ def beir_folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["../dta", "data", "no-such-set"])
-def test_a_dataset_that_is_not_there_is_said_before_anything_runs(
+def test_a_missing_dataset_is_reported_before_anything_runs(
     tmp_path: Path, beir_folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -461,9 +461,9 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
     comparison = (folder / "comparison.ipynb").read_text(encoding="utf-8")
     assert f"2 compared with {baseline}" in comparison
     assert 'sweep_dir = \\".\\"' in comparison, "so that it can be run again where it lies"
-    said = capfd.readouterr().err
-    assert "done in" in said
-    assert "Python of its own" not in said
+    progress = capfd.readouterr().err
+    assert "done in" in progress
+    assert "Python of its own" not in progress
 
     board = folder / "leaderboard.csv"
     values = [field for line in board.read_text().splitlines()[1:] for field in line.split(",") if "." in field]
@@ -506,7 +506,7 @@ def test_force_runs_finished_configurations_again(
     assert len(sweep(path, out=tmp_path, force=True).finished) == 1
 
 
-def test_the_command_says_what_failed_and_where_everything_is(tmp_path: Path) -> None:
+def test_the_command_reports_what_failed_and_where_everything_is(tmp_path: Path) -> None:
     folder = tmp_path / "a {b} ü"  # names that papermill, TOML and shells have trouble with
     folder.mkdir()
     write_grid(folder / "notebooks", "[axes]\nbehaviour = ['ok', 'raise']\n[[run]]\nquality = 1.0")
@@ -528,7 +528,7 @@ def test_the_command_says_what_failed_and_where_everything_is(tmp_path: Path) ->
     assert str(tmp_path) not in "".join(p.read_text(encoding="utf-8") for p in folder.rglob("results/tiny/*.ipynb"))
 
 
-def test_failures_are_kept_and_the_others_go_on(grid: Callable[[str], Path], tmp_path: Path, fork: bool) -> None:
+def test_failures_are_kept_and_the_others_continue(grid: Callable[[str], Path], tmp_path: Path, fork: bool) -> None:
     path = grid("[axes]\nbehaviour = ['raise', 'die', 'forget', 'ok']")
     out = tmp_path / "results"
     result = sweep(path, out=out, fork=fork)
@@ -670,7 +670,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     indirect=["fork"],
 )
-def test_a_killed_sweep_leaves_nothing_alive_and_goes_on_to_the_same_bytes(
+def test_a_killed_sweep_leaves_nothing_alive_and_continues_to_the_same_bytes(
     grid: Callable[[str], Path], tmp_path: Path, undisturbed: Path, victim: str, fork: bool
 ) -> None:
     path = grid(SLOW)
@@ -690,9 +690,9 @@ def test_a_killed_sweep_leaves_nothing_alive_and_goes_on_to_the_same_bytes(
             if kind == victim or (victim == "all but kernels" and kind not in ("kernel", "sleep")):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-    _, said = running.communicate(timeout=120)
+    _, errors = running.communicate(timeout=120)
     assert wait_until(lambda: not alive_in(out), 10), f"lives on: {alive_in(out)}"
-    if victim == "server" and b"has died" in said:
+    if victim == "server" and b"has died" in errors:
         assert running.returncode == 0, "its runs were started again"
 
     result = sweep(path, jobs=1 if victim == "sweep" else 2, out=out, fork=fork)
@@ -709,14 +709,14 @@ def test_at_no_step_of_keeping_a_run_is_half_of_it_taken_for_finished(tmp_path: 
     source = {"notebook": "n", "notebook_sha256": "2", "dataset_fingerprint": ""}
 
     def prepare() -> None:
-        aside = folder.aside("x")
-        (aside / "x").mkdir(parents=True)
+        staging = folder.staging("x")
+        (staging / "x").mkdir(parents=True)
         for name in FILES:
-            (aside / "x" / name).write_text("{}", encoding="utf-8")
-        (aside / "x" / "config.json").write_text(
+            (staging / "x" / name).write_text("{}", encoding="utf-8")
+        (staging / "x" / "config.json").write_text(
             json.dumps({"parameters": {"a": 1}, "source": source}), encoding="utf-8"
         )
-        (aside / "x.ipynb").write_text('"new"', encoding="utf-8")
+        (staging / "x.ipynb").write_text('"new"', encoding="utf-8")
 
     prepare()
     folder.keep("x")
@@ -728,22 +728,24 @@ def test_at_no_step_of_keeping_a_run_is_half_of_it_taken_for_finished(tmp_path: 
     folder.notebook("x").write_bytes(whole)
     assert not folder.is_finished("x", {"a": 1}, {**source, "notebook_sha256": "3"})
     prepare()
-    aside = folder.aside("x")
+    staging = folder.staging("x")
     steps: list[Callable[[], object]] = [
         lambda: folder.notebook("x").unlink(),
-        lambda: (tmp_path / "x").rename(aside / "old"),
-        lambda: (aside / "x").rename(tmp_path / "x"),
-        lambda: (aside / "x.ipynb").replace(folder.notebook("x")),
+        lambda: (tmp_path / "x").rename(staging / "old"),
+        lambda: (staging / "x").rename(tmp_path / "x"),
+        lambda: (staging / "x.ipynb").replace(folder.notebook("x")),
     ]
     for do in steps[: step + 1]:
         do()
     assert folder.is_finished("x", {"a": 1}, source) is (step == 3)
     folder.clear()
-    assert not aside.exists()
+    assert not staging.exists()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends SIGINT")
-def test_ctrl_c_stops_the_runs_and_says_how_to_go_on(grid: Callable[[str], Path], tmp_path: Path, fork: bool) -> None:
+def test_ctrl_c_stops_the_runs_and_reports_how_to_continue(
+    grid: Callable[[str], Path], tmp_path: Path, fork: bool
+) -> None:
     out = tmp_path / "results"
     running = start_sweep(grid(SLOW.replace("0.4", "30")), out, fork=fork)
     assert wait_until(lambda: len(list((out / "tiny").glob(".running-*/job.json"))) == 2, 60)
@@ -752,6 +754,6 @@ def test_ctrl_c_stops_the_runs_and_says_how_to_go_on(grid: Callable[[str], Path]
     _, err = running.communicate(timeout=60)
     assert running.returncode == 130
     assert b"0 of 3 configurations are finished" in err
-    assert b"goes on from there" in err
+    assert b"continues from there" in err
     assert b"Traceback" not in err
     assert visible(out / "tiny") == []

@@ -7,23 +7,14 @@ from typing import Annotated
 
 import typer
 
+from ragbench import llms
+from ragbench.cli import options
 from ragbench.cli.console import shown
-from ragbench.cli.llm_options import (
-    AllowUnpriced,
-    Concurrency,
-    DryRun,
-    MaxCost,
-    Model,
-    NoCache,
-    Offline,
-    llm_settings,
-    print_models,
-)
 
 
 def answers_command(
     dataset: Annotated[str, typer.Argument(metavar="DATASET", help="A BEIR folder, or a dataset's name with --out.")],
-    llm: Model = "env",
+    llm: options.Model = "env",
     split: Annotated[str, typer.Option(help="The split whose relevance judgements are used.")] = "test",
     out: Annotated[
         Path | None, typer.Option(help="Folder to write to; the dataset is copied there first.", show_default=False)
@@ -40,12 +31,12 @@ def answers_command(
         str, typer.Option(help="'reference', or a text of your own with {question} and {context}.")
     ] = "reference",
     replace: Annotated[bool, typer.Option("--replace", help="Also where a model wrote an answer earlier.")] = False,
-    concurrency: Concurrency = 8,
-    dry_run: DryRun = False,
-    max_cost: MaxCost = None,
-    allow_unpriced: AllowUnpriced = False,
-    no_cache: NoCache = False,
-    offline: Offline = False,
+    concurrency: options.Concurrency = 8,
+    dry_run: options.DryRun = False,
+    max_cost: options.MaxCost = None,
+    allow_unpriced: options.AllowUnpriced = False,
+    no_cache: options.NoCache = False,
+    offline: options.Offline = False,
 ) -> None:
     """Write reference answers from the most relevant documents of each query into answers.jsonl.
 
@@ -56,12 +47,10 @@ def answers_command(
     from ragbench.datasets.writer import labelled_folder
     from ragbench.generation import references
 
-    with llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
-        from ragbench import llms
-
+    with options.llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         model = llms.load_llm(llm, settings)
         data, folder = labelled_folder(dataset, split, out or "", create=not dry_run)
-        written_by = ("nobody", "model") if replace else ("nobody",)
+        written_by = ("none", "model") if replace else ("none",)
         chosen = references.choose_queries(data, query_ids=query or (), max_queries=max_queries, written_by=written_by)
         typer.echo(f"{len(chosen)} of {len(data.cases)} queries get a reference answer by {model.name}.")
         if not chosen:
@@ -70,7 +59,7 @@ def answers_command(
         if dry_run:
             with llms.dry_run() as plan:
                 references.generate_references(data, sources, model, prompt=prompt)
-            print_models(plan.models)
+            options.print_plan(plan)
             raise typer.Exit(0)
         answers = references.write_references(folder, data, sources, model, prompt=prompt, concurrency=concurrency)
     failed = [answer for answer in answers if answer.error is not None]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -13,24 +14,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragbench import evaluation, llms
+from ragbench.cli import options as shared
 from ragbench.cli.console import shown
 from ragbench.cli.help import Command
-from ragbench.cli.llm_options import (
-    AllowUnpriced,
-    Concurrency,
-    DryRun,
-    MaxCost,
-    NoCache,
-    Offline,
-    llm_settings,
-    print_models,
-)
 from ragbench.errors import ConfigError, DataError, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ragbench import llms
     from ragbench.types import Dataset
 
 RESULTS = Path("results", "eval")
@@ -70,8 +60,8 @@ class EvalCommand(Command):
 
 
 def eval_command(
-    test_set: Annotated[str, typer.Option(help="A test-set file, a folder, or a dataset's name.")] = "pydoc",
-    corpus: Annotated[str, typer.Option(help="The documents: a folder, a corpus.jsonl or a dataset's name.")] = "",
+    test_set: shared.TestSetName = "pydoc",
+    corpus: shared.Corpus = "",
     system: Annotated[str, typer.Option(help=_SYSTEM)] = "bm25",
     perspective: Annotated[str, typer.Option(help="retrieval, context, groundedness, answer, pipeline, safety.")] = "",
     category: Annotated[str, typer.Option(help="Only the questions of these categories: faq,how-to.")] = "",
@@ -99,12 +89,12 @@ def eval_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print report.json, and nothing else.")] = False,
     query: Annotated[str, typer.Option(help="Ask this one question instead of a test set's.")] = "",
     expected_doc: Annotated[list[str] | None, typer.Option(help="With --query: the document that answers it.")] = None,
-    concurrency: Concurrency = 8,
-    dry_run: DryRun = False,
-    max_cost: MaxCost = None,
-    allow_unpriced: AllowUnpriced = False,
-    no_cache: NoCache = False,
-    offline: Offline = False,
+    concurrency: shared.Concurrency = 8,
+    dry_run: shared.DryRun = False,
+    max_cost: shared.MaxCost = None,
+    allow_unpriced: shared.AllowUnpriced = False,
+    no_cache: shared.NoCache = False,
+    offline: shared.Offline = False,
 ) -> None:
     """Evaluate a system from every perspective: retrieval, context, groundedness, answers, pipeline, safety.
 
@@ -115,60 +105,41 @@ def eval_command(
     --output is given. Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline,
     2 nothing could be evaluated, 130 interrupted.
     """
-    from ragbench.cli.eval_console import error_console, print_answer, print_found, print_report
+    from ragbench.cli.eval_console import print_answer, print_found, print_report
+    from ragbench.evaluation.folder import JOURNAL, TRACES
+    from ragbench.evaluation.schema import report_json
+    from ragbench.metrics.safety import load_detector
+    from ragbench.registry import load_measures
+    from ragbench.report.evaluation import check_output, is_report_file, report_texts, write_report
 
-    with llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
-        from ragbench import llms
-        from ragbench.evaluation import (
-            answer_all,
-            ask_all,
-            check_evaluation,
-            check_gates_measured,
-            check_perspectives,
-            failure_traces,
-            load_result,
-            load_targets,
-            result_of,
-            save,
-            select_categories,
-            select_suite,
-        )
-        from ragbench.evaluation.schema import report_json
-        from ragbench.metrics.safety import load_detector
-        from ragbench.registry import load_measures
-        from ragbench.report.evaluation import check_output, is_report_file, report_texts, write_report
-
+    with shared.llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         if expected_doc and not query:
             raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
         if query and (baseline or suite != "full"):
             raise ConfigError("--query is one question: neither --baseline nor --suite goes with it")
         place = _place(output) if output else None
-        if save_trace and place is not None and is_report_file(place):
+        to_file = place is not None and is_report_file(place)
+        if save_trace and to_file:
             raise ConfigError(f"--save-trace needs a folder, and --output {output} is a file; name a folder")
-        chosen, asked_for, ks = check_perspectives(_words(perspective)), _words(criteria), _depths(k)
+        chosen, asked_for, ks = evaluation.check_perspectives(_words(perspective)), _words(criteria), _depths(k)
         judge = llms.named_model(judge, judge_provider, judge_model)
         judging = llms.check_llm(judge, settings) if judge else ""
         own = load_measures(measure)
-        aims = load_targets(targets, fail_under)
-        earlier = None if baseline is None else load_result(baseline).report
+        aims = evaluation.load_targets(targets, fail_under)
+        earlier = None if baseline is None else evaluation.load_result(baseline).report
         data = _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus)
         if query:
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
         categories = _words(category)
-        data = select_suite(select_categories(data, categories), suite)
-        options: dict[str, Any] = {
-            "support_model": support_model,
-            "judge": judging,
-            "criteria": asked_for,
-            "ks": ks,
-            "calibration": calibration or (),
-        }
+        data = evaluation.select_suite(evaluation.select_categories(data, categories), suite)
+        options: dict[str, Any] = {"support_model": support_model, "judge": judging, "criteria": asked_for}
+        options |= {"ks": ks, "calibration": calibration or ()}
         attacks = "safety" in chosen
-        check_evaluation(data, chosen, aims, earlier, **options)
+        evaluation.check_evaluation(data, chosen, aims, earlier, **options)
         if dry_run:
             with llms.dry_run() as plan:
-                ask_all(data, system, judge=judging, criteria=asked_for, attacks=attacks, settings=settings)
-            _print_dry_run(plan, judge)
+                evaluation.ask_all(data, system, judge=judging, criteria=asked_for, attacks=attacks, settings=settings)
+            shared.print_plan(plan, judge)
             raise typer.Exit(0)
         scorer = load_detector(detector) if detector else None
         llms.check_servers(judging)
@@ -177,44 +148,49 @@ def eval_command(
         journal = None
         if place is not None:
             check_output(place, force=force)
-            journal = _journal(place, force)
+            journal = place.with_name(f"{place.name}.{JOURNAL}") if to_file else place / JOURNAL
+            if force:
+                journal.unlink(missing_ok=True)
         start = time.perf_counter()
         with _continuation_hint(journal, output):
-            answered = answer_all(
+            answered = evaluation.answer_all(
                 data, system, concurrency=concurrency, attacks=attacks, keep=journal or "", settings=settings
             )
         asked = round(time.perf_counter() - start, 3)
         name = f"{data.name}, {answered.system['name']}"
         if output and place is not None:
-            name = place.stem if is_report_file(place) else place.resolve().name
+            name = place.stem if to_file else place.resolve().name
         described = {"suite": suite, **({"categories": categories} if categories else {})}
-        result = result_of(
-            answered, perspectives=chosen, targets=aims, baseline=earlier, name=_suited(name, suite),
-            settings=described, seconds={"ask": asked}, detector=scorer, measures=own, **options,
+        result = evaluation.result_of(
+            answered, perspectives=chosen, targets=aims, baseline=earlier, detector=scorer, measures=own,
+            name=name if suite == "full" else f"{name} ({suite})", settings=described, seconds={"ask": asked},
+            **options,
         )  # fmt: skip
         report = result.report
-        if place is not None and is_report_file(place):
+        if place is not None and to_file:
             write_report(result, place, force=force)
             if journal is not None:
                 journal.unlink(missing_ok=True)
         elif place is not None:
-            traces = failure_traces(report, answered) if save_trace else None
-            save(result, place, views={**report_texts(result), **_trace_lines(traces)})
-        console = error_console() if as_json else None
+            views = report_texts(result)
+            if save_trace:
+                traces = evaluation.failure_traces(report, answered)
+                views[TRACES] = "".join(json.dumps(trace, allow_nan=False) + "\n" for trace in traces)
+            evaluation.save(result, place, views=views)
         if as_json:
             typer.echo(report_json(report), nl=False)
-        else:
-            if query:
-                print_answer(report)
+        elif query:
+            print_answer(report)
+        if not as_json:
             print_report(report, verbose=verbose)
-        found = print_found(report, list(data.qrels["query"]), console) if query else True
+        found = print_found(report, list(data.qrels["query"]), to_errors=as_json) if query else True
         if place is not None:
-            both = "" if is_report_file(place) else "/report.html (also report.md, report.json)"
+            both = "" if to_file else "/report.html (also report.md, report.json)"
             typer.echo(f"Report: {shown(place)}{both}", err=as_json)
         if answered.answers and all(answer.failed for answer in answered.answers):
             typer.echo(f"Failed: every answer failed, the first: {answered.answers[0].error or 'no reason'}", err=True)
             raise typer.Exit(1)
-        check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
+        evaluation.check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
     raise typer.Exit(0 if report.passed and found else 1)
 
 
@@ -270,17 +246,6 @@ def _place(output: str) -> Path:
     return RESULTS / output if bare else path
 
 
-def _journal(place: Path, force: bool) -> Path:
-    """The file that keeps a service's answers as they come: in the folder, or next to the file of the report."""
-    from ragbench.evaluation.folder import JOURNAL
-    from ragbench.report.evaluation import is_report_file
-
-    journal = place.with_name(f"{place.name}.{JOURNAL}") if is_report_file(place) else place / JOURNAL
-    if force:
-        journal.unlink(missing_ok=True)
-    return journal
-
-
 @contextmanager
 def _continuation_hint(journal: Path | None, output: str) -> Iterator[None]:
     """How to continue from the answers that were kept, when something stops their coming."""
@@ -295,30 +260,9 @@ def _continuation_hint(journal: Path | None, output: str) -> Iterator[None]:
         raise
 
 
-def _trace_lines(traces: Sequence[Mapping[str, Any]] | None) -> dict[str, str]:
-    """traces.jsonl, where it is wanted."""
-    from ragbench.evaluation.folder import TRACES
-
-    lines = "".join(json.dumps(trace, allow_nan=False) + "\n" for trace in traces or ())
-    return {} if traces is None else {TRACES: lines}
-
-
 def _own_folder(data: str, system: str, suite: str) -> Path:
     """A folder of its own for each evaluation: readable, in order of time."""
     words = re.sub(r"[^\w.]+", "-", f"{Path(data).name} {system} {suite}".lower()).strip("-.")[:80]
     stem = f"{time.strftime('%Y%m%d-%H%M%S')}-{words}"
     tried = (RESULTS / (stem if i == 0 else f"{stem}-{i + 1}") for i in count())
     return next(path for path in tried if not path.exists())
-
-
-def _suited(name: str, suite: str) -> str:
-    return name if suite == "full" else f"{name} ({suite})"
-
-
-def _print_dry_run(plan: llms.DryRun, judge: str) -> None:
-    for system, questions in plan.questions.items():
-        typer.echo(f"{questions} questions would be sent to {system}; what that costs is not known here")
-        if judge:
-            typer.echo(f"{judge} would judge its answers, one request each")
-    if plan.models or not plan.questions:
-        print_models(plan.models)

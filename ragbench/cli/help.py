@@ -45,26 +45,23 @@ def joined(text: str | None) -> str | None:
     return "\n\n".join(part.replace("\n", " ") for part in text.split("\n\n"))
 
 
-class Command(TyperCommand):
+class _Formed:
+    """A help text in this form."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.help: str | None = joined(kwargs.get("help"))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [_short(param) for param in super().get_params(ctx)]  # type: ignore[misc]
+
+
+class Command(_Formed, TyperCommand):
     """A command with a help text in this form."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.help = joined(self.help)
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        return [_short(param) for param in super().get_params(ctx)]
-
-
-class Group(TyperGroup):
+class Group(_Formed, TyperGroup):
     """A command with others below it, and a help text in this form."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.help = joined(self.help)
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return [_short(param) for param in super().get_params(ctx)]
 
 
 def _short(param: Any) -> Any:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
+import textwrap
+from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragbench.cli.console import clean_errors, shown
+from ragbench.errors import ConfigError, DataError
+from ragbench.files import write_durably
 
 if TYPE_CHECKING:
     from ragbench.types import Dataset
 
 DRAFT_EXAMPLE = "Example: ragbench testset draft --docs docs --out drafts.yaml"
 
+<<<<<<< HEAD
 _DOCS = "Your documents: a folder of .md, .rst, .txt and .html files, a corpus.jsonl, or a dataset's name."
 
 _TESTS = """\
@@ -67,6 +74,11 @@ nobody would ask.
 `notebooks/` holds the notebooks that come with ragbench, to open and change.
 """
 
+=======
+_DRAFTS = typer.Option(help="A .yaml file; where it is there, the drafts are added to it.")
+_DOCS = "Your documents: a folder of .md, .rst and .txt files, a corpus.jsonl, or a dataset's name."
+
+>>>>>>> main
 
 def init_command(
     docs: Annotated[str, typer.Option(help=_DOCS, show_default=False)],
@@ -77,10 +89,10 @@ def init_command(
 
     Exit status: 0 all is well, 2 nothing is written.
     """
-    from ragbench.errors import ConfigError
-    from ragbench.files import write_durably
     from ragbench.sweep.notebooks import copy_notebooks
 
+    templates = resources.files("ragbench.cli") / "first_evaluation"
+    texts = {name: (templates / name).read_text("utf-8") for name in ("tests.yaml", "grid.toml", "README.md")}
     with clean_errors(OSError):
         inside = Path(docs).expanduser().resolve()
         if inside.is_dir() and folder.resolve().is_relative_to(inside):
@@ -88,22 +100,21 @@ def init_command(
                 f"{folder} is in {docs}, so its README and its results would become documents; name a folder outside, "
                 f"such as {shlex.quote(str(inside.with_name(f'{inside.name}-evaluation')))}"
             )
-        for name in ("tests.yaml", "grid.toml", "README.md"):
+        for name in texts:
             if (folder / name).exists() and not force:
                 raise ConfigError(f"{folder / name} is there already; name another folder, or replace it with --force")
         data = _examples(docs)
         there = _from_folder(docs, folder)
         folder.mkdir(parents=True, exist_ok=True)
         copy_notebooks(folder / "notebooks", force=force)
-        write_durably(folder / "tests.yaml", _TESTS + _yaml(data, there))
-        write_durably(folder / "grid.toml", _GRID)
-        write_durably(folder / "README.md", _README.format(name=data.name, docs=shlex.quote(there)))
-    n = len(data.corpus)
+        texts["tests.yaml"] += _yaml(data, there)
+        texts["README.md"] = texts["README.md"].format(name=data.name, docs=shlex.quote(there))
+        for name, text in texts.items():
+            write_durably(folder / name, text)
     typer.echo(f"{shown(folder)}: tests.yaml ({len(data.cases)} example cases), grid.toml, notebooks, README.md")
-    if n == 1:
-        typer.echo(
-            "Note: with one document every ranking of documents is right; read the measures that begin with span"
-        )
+    if len(data.corpus) == 1:
+        note = "with one document every ranking of documents is right; read the measures that begin with span"
+        typer.echo(f"Note: {note}")
     if folder.resolve() != Path.cwd():
         typer.echo(f"Next: cd {shlex.quote(str(folder))}")
     typer.echo(f"      ragbench testset draft --docs {shlex.quote(there)} --out tests.yaml")
@@ -112,9 +123,7 @@ def init_command(
 
 def draft_command(
     docs: Annotated[str, typer.Option(help=_DOCS, show_default=False)],
-    out: Annotated[Path, typer.Option(help="A .yaml file; where it is there, the drafts are added to it.")] = Path(
-        "drafts.yaml"
-    ),
+    out: Annotated[Path, _DRAFTS] = Path("drafts.yaml"),
     n: Annotated[int, typer.Option("--n", min=1, help="Questions at most.")] = 40,
     seed: Annotated[int, typer.Option(help="Of the choice.")] = 0,
 ) -> None:
@@ -125,8 +134,6 @@ def draft_command(
     written.
     """
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.errors import ConfigError
-    from ragbench.files import write_durably
     from ragbench.generation.testsets import draft_known_items
 
     with clean_errors(OSError):
@@ -136,30 +143,21 @@ def draft_command(
         if out.exists():
             text, added = _with_cases(out, data)
         else:
-            text, added = (
-                _yaml(data, _from_folder(docs, out.parent), f"{data.name} (known-item drafts)"),
-                len(data.cases),
-            )
-            text = (
-                "# Drafts: known-item questions, made from the documents by a program. Keep what users would ask.\n"
-                + text
-            )
+            text = "# Drafts: known-item questions, made from the documents by a program. Keep what users would ask.\n"
+            text += _yaml(data, _from_folder(docs, out.parent), f"{data.name} (known-item drafts)")
+            added = len(data.cases)
             out.parent.mkdir(parents=True, exist_ok=True)
         write_durably(out, text)
     typer.echo(f"{added} drafts in {shown(out)}, from {len(data.corpus)} documents (category: known-item draft)")
     typer.echo("They ask for passages by their own words, which favours bm25; your users ask differently.")
     if added < n:
-        typer.echo(
-            f"That is fewer than {n}: the others were there already, or no passage is left that has words of its own."
-        )
+        others = "the others were there already, or no passage is left that has words of its own"
+        typer.echo(f"That is fewer than {n}: {others}.")
 
 
 def _examples(docs: str) -> Dataset:
     """Three cases from headings, or from what there is where the documents have none."""
-    from dataclasses import replace
-
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.errors import DataError
     from ragbench.generation.testsets import draft_known_items
 
     corpus = load_corpus(docs)
@@ -192,14 +190,10 @@ def _yaml(data: Dataset, corpus: str, name: str = "") -> str:
 
 def _with_cases(path: Path, data: Dataset) -> tuple[str, int]:
     """The text of a YAML test set with the cases it does not have added at its end, and their number."""
-    import re
-    import textwrap
-
     import yaml
 
     from ragbench.datasets.testsets import load_testset
     from ragbench.datasets.testsets.yaml_form import dumped
-    from ragbench.errors import ConfigError
 
     there = load_testset(path)
     if other := sorted({case.evidence[0].doc_id for case in data.cases} - set(there.corpus)):

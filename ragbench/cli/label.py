@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ragbench.cli.console import clean_errors, shown
+from ragbench.cli.options import Corpus, TestSetName
 from ragbench.errors import ConfigError
 
 EXAMPLE = (
@@ -26,8 +27,8 @@ def label_command(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=_SOURCE)],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="labels.csv, or calibration.json.")] = None,
     measure: Annotated[str, typer.Option(help="The score: claim_support, semantic_similarity, ...")] = "claim_support",
-    test_set: Annotated[str, typer.Option(help="A test-set file, a folder, or a dataset's name.")] = "pydoc",
-    corpus: Annotated[str, typer.Option(help="The documents: a folder, a corpus.jsonl or a dataset's name.")] = "",
+    test_set: TestSetName = "pydoc",
+    corpus: Corpus = "",
     n: Annotated[int, typer.Option("-n", min=1, help="How many answers; 30 at least.")] = 60,
     annotator: Annotated[str, typer.Option(help="Who labels.")] = "me",
     seed: Annotated[int, typer.Option(min=0, help="Of the random draw.")] = 0,
@@ -66,8 +67,7 @@ def _write_sheet(
     source: str, output: Path, measure: str, test_set: str, corpus: str, n: int, annotator: str, seed: int
 ) -> None:
     from ragbench.cli.eval import load_questions
-    from ragbench.evaluation import answer_all, result_of
-    from ragbench.evaluation.perspectives import texts_of
+    from ragbench.evaluation import answer_all, result_of, texts_of
     from ragbench.labelling.score_sheet import write_score_sheet
     from ragbench.registry import measure_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragbench.cli.console import clean_errors, command, shown
-from ragbench.cli.llm_options import AllowUnpriced, print_models, replies_mode
+from ragbench.cli.options import AllowUnpriced, NoCache, print_plan, replies_mode
 
 if TYPE_CHECKING:
     from ragbench.sweep import SweepPlan, SweepResult
@@ -33,9 +33,7 @@ def sweep_command(
     ] = False,
     max_cost: Annotated[float | None, _MAX_COST] = None,
     allow_unpriced: AllowUnpriced = False,
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Ask for every reply again; neither read nor store any.")
-    ] = False,
+    no_cache: NoCache = False,
     offline: Annotated[
         bool, typer.Option("--offline", help="Send nothing: replies come from the store, a missing one is an error.")
     ] = False,
@@ -94,10 +92,7 @@ def _print_plan(found: SweepPlan, max_cost: float | None, offline: bool) -> None
     typer.echo(
         f"Notebooks: {len(found.to_run)} to run, {len(found.finished)} finished already, in {shown(found.folder)}"
     )
-    for system, questions in found.questions.items():
-        typer.echo(f"{questions} questions would be sent to {system}; what that costs is not known here")
-    if found.models or not found.questions:
-        print_models(found.models)
+    print_plan(found)
     if any(one.to_send for one in found.models):
         if max_cost is not None:
             typer.echo(f"Maximum: ${max_cost:.2f}, of which ${found.spent:.4f} are spent")

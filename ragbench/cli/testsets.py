@@ -1,43 +1,32 @@
-"""`ragbench testset`: made from documents, converted, checked; its cases listed and edited (see cases.py)."""
+"""`ragbench testset`: made from documents, converted, checked; its cases listed and edited."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragbench.cli.cases import (
-    ADD_EXAMPLE,
-    EDIT_EXAMPLE,
-    LIST_EXAMPLE,
-    REMOVE_EXAMPLE,
-    SHOW_EXAMPLE,
-    TestSet,
-    add_command,
-    edit_command,
-    list_command,
-    remove_command,
-    show_command,
-)
+from ragbench import llms
+from ragbench.cli import options
 from ragbench.cli.console import command, listed_errors, shown
 from ragbench.cli.help import Command, Group
 from ragbench.cli.init import DRAFT_EXAMPLE, draft_command
-from ragbench.cli.llm_options import (
-    AllowUnpriced,
-    Concurrency,
-    DryRun,
-    MaxCost,
-    Model,
-    NoCache,
-    Offline,
-    llm_settings,
-    print_models,
-)
+from ragbench.errors import ConfigError, DataError, printable
 
 if TYPE_CHECKING:
-    from ragbench.generation.testsets import Draft
+    from ragbench.types import Dataset
+
+_WIDE = ("query", "documents")
+
+TestSet = Annotated[Path, typer.Argument(metavar="TESTSET", help="A .yaml, .json or .jsonl file, or a folder.")]
+CaseId = Annotated[str, typer.Argument(metavar="ID", help="The id of the case.")]
+Force = Annotated[bool, typer.Option("--force", help="Write also where comments of a YAML file are lost.")]
 
 testset_app = typer.Typer(
     help="Make a test set from documents; convert, check and edit test sets.",
@@ -46,18 +35,19 @@ testset_app = typer.Typer(
     cls=Group,
 )
 
-_EXAMPLE = "Example: ragbench testset generate my-documents --out my-testset --llm ollama:llama3.1:8b --dry-run"
 
-_CONVERT = "Example: ragbench testset convert my.yaml my.jsonl --corpus my-documents"
+def _command(name: str, example: str) -> Callable[[Any], Any]:
+    """Registers a command, with an example below its help."""
+    return testset_app.command(name, cls=Command, epilog=f"Example: ragbench testset {example}")
 
 
-@testset_app.command("generate", cls=Command, epilog=_EXAMPLE)
+@_command("generate", "generate my-documents --out my-testset --llm ollama:llama3.1:8b --dry-run")
 def generate_testset(
     corpus: Annotated[
         str, typer.Argument(metavar="CORPUS", help="A folder of .md/.rst/.txt, a corpus.jsonl, a BEIR folder, a name.")
     ],
     out: Annotated[Path, typer.Option(help="Folder of the test set.", show_default=False)],
-    llm: Model = "env",
+    llm: options.Model = "env",
     checker: Annotated[str, typer.Option(help="Who checks the answers; '' means the same model.")] = "",
     chunks: Annotated[int, typer.Option(min=1, help="Chunks to ask about.")] = 50,
     per_chunk: Annotated[int, typer.Option(min=1, max=10, help="Questions to ask for per chunk.")] = 2,
@@ -70,12 +60,12 @@ def generate_testset(
     name: Annotated[str, typer.Option(help="Of the test set; default: the one it has, or the folder's.")] = "",
     client: Annotated[str, typer.Option(help="For whom it is; default: the one it has.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace a test set that is there.")] = False,
-    concurrency: Concurrency = 8,
-    dry_run: DryRun = False,
-    max_cost: MaxCost = None,
-    allow_unpriced: AllowUnpriced = False,
-    no_cache: NoCache = False,
-    offline: Offline = False,
+    concurrency: options.Concurrency = 8,
+    dry_run: options.DryRun = False,
+    max_cost: options.MaxCost = None,
+    allow_unpriced: options.AllowUnpriced = False,
+    no_cache: options.NoCache = False,
+    offline: options.Offline = False,
 ) -> None:
     """Sample chunks, ask for questions about them, check each, and write a BEIR folder with gold spans.
 
@@ -88,9 +78,7 @@ def generate_testset(
     from ragbench.datasets.writer import check_free
     from ragbench.generation import testsets
 
-    with llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
-        from ragbench import llms
-
+    with options.llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         model, judge = llms.load_llm(llm, settings), llms.load_llm(checker, settings) if checker else None
         if not dry_run:
             check_free(out, force)
@@ -103,12 +91,13 @@ def generate_testset(
         if dry_run:
             with llms.dry_run() as plan:
                 testsets.generate_drafts(data, sampled, model, checker=judge, per_chunk=per_chunk)
-            print_models(plan.models)
+            options.print_plan(plan)
             raise typer.Exit(0)
         drafts = testsets.generate_drafts(
             data, sampled, model, checker=judge, per_chunk=per_chunk, concurrency=concurrency
         )
-        _print_drafts(drafts)
+        for row in testsets.drafts_table(drafts).itertuples():
+            typer.echo(f"{row.drafts:>6}  {row.state:<13} {row.meaning}")
         about = testsets.identity(out, name=name, client=client)
         made = testsets.as_dataset(data, drafts, name=about["name"], split=split)
         parameters = {
@@ -125,7 +114,7 @@ def generate_testset(
     raise typer.Exit(1 if failed else 0)
 
 
-@testset_app.command("convert", cls=Command, epilog=_CONVERT)
+@_command("convert", "convert my.yaml my.jsonl --corpus my-documents")
 def convert_testset(
     source: Annotated[str, typer.Argument(metavar="IN", help="A test set, or the name of a dataset such as pydoc.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="A .yaml, .json or .jsonl file, or a folder.")],
@@ -143,9 +132,6 @@ def convert_testset(
     With --corpus, expected sections are located in the documents and become gold evidence. Exit status: 0 all is well,
     2 nothing is written.
     """
-    import os
-    from dataclasses import replace
-
     from ragbench.datasets import load_dataset
     from ragbench.datasets.corpus import load_corpus
     from ragbench.datasets.testsets import form_of, load_testset, save_testset, suffix_form
@@ -167,7 +153,7 @@ def convert_testset(
     typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({wanted})")
 
 
-@testset_app.command("validate", cls=Command, epilog="Example: ragbench testset validate my.yaml")
+@_command("validate", "validate my.yaml")
 def validate_command(path: TestSet) -> None:
     """List every problem of a test set: file, line, field, value, and what was expected.
 
@@ -189,15 +175,193 @@ def validate_command(path: TestSet) -> None:
 
 
 testset_app.command("draft", cls=Command, epilog=DRAFT_EXAMPLE)(draft_command)
-testset_app.command("list", cls=Command, epilog=LIST_EXAMPLE)(list_command)
-testset_app.command("show", cls=Command, epilog=SHOW_EXAMPLE)(show_command)
-testset_app.command("add", cls=Command, epilog=ADD_EXAMPLE)(add_command)
-testset_app.command("edit", cls=Command, epilog=EDIT_EXAMPLE)(edit_command)
-testset_app.command("remove", cls=Command, epilog=REMOVE_EXAMPLE)(remove_command)
 
 
-def _print_drafts(drafts: Sequence[Draft]) -> None:
-    from ragbench.generation.testsets import drafts_table
+@_command("list", "list my.yaml --category install")
+def list_command(
+    path: TestSet,
+    category: Annotated[str, typer.Option(help="Only cases of this category.")] = "",
+    query_type: Annotated[str, typer.Option("--type", help="Only cases of this query type.")] = "",
+) -> None:
+    """List the cases of a test set: id, query, category, type, expected outcome, relevant documents.
 
-    for row in drafts_table(drafts).itertuples():
-        typer.echo(f"{row.drafts:>6}  {row.state:<13} {row.meaning}")
+    Exit status: 0 all is well, 2 the test set cannot be read.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from ragbench.datasets.testsets import load_testset
+
+    with listed_errors():
+        dataset = load_testset(path)
+        cases = [
+            case
+            for case in dataset.cases
+            if category in ("", case.category) and query_type in ("", case.query_type)
+        ]  # fmt: skip
+        rows = [
+            {
+                "id": case.query_id,
+                "query": case.text,
+                "category": case.category,
+                "type": case.query_type,
+                "outcome": case.expected_outcome or "",
+                "documents": ", ".join(d for d, grade in dataset.qrels[case.query_id].items() if grade > 0),
+            }
+            for case in cases
+        ]
+        names = [name for name in (rows[0] if rows else ()) if any(row[name] for row in rows)]
+        table = Table(box=None, pad_edge=False)
+        for name in names:
+            table.add_column(name, no_wrap=name not in _WIDE)  # the others give way where the line is too short
+        for row in rows:
+            table.add_row(*(Text(printable(row[name]), no_wrap=True, overflow="ellipsis") for name in names))
+        if cases:
+            Console().print(table)
+        typer.echo(f"{len(cases)} of {len(dataset.cases)} cases{_of_samples(dataset)}")
+        if not cases and dataset.cases:
+            _print_known(dataset, category, query_type)
+
+
+@_command("show", "show my.yaml q1")
+def show_command(path: TestSet, case_id: CaseId) -> None:
+    """Show a case with all of its labels, as JSON.
+
+    Exit status: 0 all is well, 2 there is no such case.
+    """
+    from ragbench.datasets.testsets import load_testset
+    from ragbench.datasets.testsets.edits import case_record
+
+    with listed_errors():
+        typer.echo(json.dumps(case_record(load_testset(path), case_id), ensure_ascii=False, indent=2))
+
+
+@_command("add", 'add my.yaml --query "How do I install it?" --expected-doc setup_guide')
+def add_command(
+    path: TestSet,
+    query: Annotated[str, typer.Option(help="The question.")] = "",
+    case_id: Annotated[str, typer.Option("--id", help="Default: made from the question.")] = "",
+    answer: Annotated[str, typer.Option(help="The reference answer.")] = "",
+    expected_doc: Annotated[list[str] | None, typer.Option(help="A relevant document; may be repeated.")] = None,
+    keyword: Annotated[list[str] | None, typer.Option(help="A required keyword; may be repeated.")] = None,
+    category: Annotated[str, typer.Option(help="Its category.")] = "",
+    query_type: Annotated[str, typer.Option("--type", help="Its query type.")] = "",
+    record: Annotated[
+        str, typer.Option("--json", metavar="JSON", help="The whole case as `show` prints it; '-' reads it from stdin.")
+    ] = "",
+    force: Force = False,
+) -> None:
+    """Add a case at the end of a test set. Options override the fields of --json.
+
+    Exit status: 0 added, 2 nothing is written.
+    """
+    from ragbench.datasets.testsets.edits import add_case, record_case
+    from ragbench.datasets.testsets.validation import derived_id
+
+    with listed_errors():
+        fields = _json_object(sys.stdin.buffer.read() if record == "-" else record.encode()) if record else {}
+        options: dict[str, Any] = {
+            "query_id": case_id, "text": query, "reference_answer": answer, "required_keywords": keyword,
+            "category": category, "query_type": query_type, "relevant": dict.fromkeys(expected_doc or (), 1),
+        }  # fmt: skip
+        fields |= {name: value for name, value in options.items() if value}
+        if not fields.get("text"):
+            raise ConfigError("there is no question; give it with --query, or a case with --json")
+        fields.setdefault("query_id", derived_id(str(fields["text"])))
+        case, relevant = record_case(fields)
+        add_case(path, case, relevant, force=force)
+    typer.echo(f"{case.query_id} added to {shown(path)}")
+
+
+@_command("edit", "edit my.jsonl q1 --set category=install --set 'relevant={\"setup_guide\": 2}'")
+def edit_command(
+    path: TestSet,
+    case_id: CaseId,
+    changes: Annotated[
+        list[str],
+        typer.Option("--set", metavar="FIELD=VALUE", help="A field as `show` names it; the value is JSON or a text."),
+    ],
+    force: Force = False,
+) -> None:
+    """Change labels of a case; FIELD=null takes a label away.
+
+    Exit status: 0 changed, 2 nothing is written.
+    """
+    from ragbench.datasets.testsets.edits import change_case
+
+    with listed_errors():
+        new = dict(_assignment(change) for change in changes)
+        change_case(path, case_id, lambda fields: {**fields, **new}, force=force)
+    typer.echo(f"{case_id} changed in {shown(path)}: {', '.join(new)}")
+
+
+@_command("remove", "remove my.yaml q1 --yes")
+def remove_command(
+    path: TestSet,
+    case_id: CaseId,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    force: Force = False,
+) -> None:
+    """Take a case out of a test set, with its labels in every file.
+
+    Exit status: 0 removed, 1 not confirmed, 2 nothing is written.
+    """
+    from ragbench.datasets.testsets import load_testset
+    from ragbench.datasets.testsets.edits import case_record, remove_case
+
+    with listed_errors():
+        found = case_record(load_testset(path), case_id)
+        if not yes and not typer.confirm(f"Remove {case_id}: {printable(found['text'])}"):
+            raise typer.Exit(1)
+        remove_case(path, case_id, force=force)
+    typer.echo(f"{case_id} removed from {shown(path)}")
+
+
+def _assignment(change: str) -> tuple[str, Any]:
+    """A field and its value. What is a text in a case stays one: `--set text=42` is not a number."""
+    from ragbench.datasets.testsets.single_file import OwnCase
+
+    name, equals, value = change.partition("=")
+    if not equals or not name.strip():
+        raise ConfigError(f"--set {change!r} is not a change; expected FIELD=VALUE, such as category=install")
+    name = name.strip()
+    field = OwnCase.model_fields.get(name)
+    if value == "null":
+        return name, None
+    of_text = field is not None and field.annotation in (str, str | None)
+    if value.startswith('"') or not of_text:
+        try:
+            return name, json.loads(value)
+        except (ValueError, RecursionError):
+            pass  # a text that is not JSON; where the field wants another type, its check reports it
+    return name, value
+
+
+def _json_object(raw: bytes) -> dict[str, Any]:
+    from ragbench.datasets.testsets.parser import decoded, parse_json
+    from ragbench.datasets.testsets.problems import Problem, refuse
+
+    text = decoded(raw, "--json")
+    if isinstance(text, Problem):
+        raise DataError(str(text))
+    parsed = parse_json(text, "--json")
+    refuse("--json", parsed.problems)
+    if not isinstance(parsed.value, dict):
+        raise DataError("--json is not an object; expected a case as `ragbench testset show` prints it")
+    return parsed.value
+
+
+def _print_known(dataset: Dataset, category: str, query_type: str) -> None:
+    for what, wanted, known in (
+        ("category", category, {case.category for case in dataset.cases}),
+        ("type", query_type, {case.query_type for case in dataset.cases}),
+    ):
+        if wanted and wanted not in known:
+            names = ", ".join(sorted(filter(None, known))) or "none"
+            typer.echo(f"No case has the {what} {wanted!r}; there are: {names}", err=True)
+
+
+def _of_samples(dataset: Dataset) -> str:
+    inputs, outputs = len(dataset.safety_inputs), len(dataset.safety_outputs)
+    return f"; {inputs} safety inputs, {outputs} safety outputs" if inputs or outputs else ""

@@ -37,7 +37,7 @@ _OWN_LABELS = (
 )  # fmt: skip
 """Labels for which BEIR's files have no place."""
 
-ORIGINS = ("nobody", "model", "person")
+ORIGINS = ("none", "model", "person")
 """Who wrote a reference answer."""
 
 
@@ -83,13 +83,13 @@ def is_by_hand(record: Mapping[str, Any]) -> bool:
 
 
 def reference_origin(case: Case) -> str:
-    """Who wrote the reference answer of a case: "nobody", "model" or "person".
+    """Who wrote the reference answer of a case: "none", "model" or "person".
 
     >>> reference_origin(Case("q1", "Which city?", reference_answer="Paris."))
     'person'
     """
     if not (case.reference_answer or "").strip():
-        return "nobody"
+        return "none"
     return "person" if is_by_hand({"answer": case.reference_answer, **case.metadata}) else "model"
 
 

@@ -1,4 +1,4 @@
-"""The models behind an embedder: static word vectors, sentence-transformers, and minilm without it."""
+"""The models behind an embedder: minilm in numpy, static word vectors, and sentence-transformers."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import logging
 import threading
 from functools import cached_property
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ragbench.embedders.minilm import MAX_TOKENS, token_states
-from ragbench.embedders.weights import Weights, digest_of_files, first_line, package_folder
+from ragbench.cache import digest
+from ragbench.embedders import minilm
+from ragbench.embedders.weights import MINILM_SHA256, Weights, digest_of_files, first_line, package_folder
 from ragbench.errors import ModelError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy.typing as npt
 
     from ragbench.types import FloatArray
-
-
-_SMALL_CHARACTERS = 50_000  # about what one thread reads in the time that torch takes to import
 
 
 class Model(Protocol):
@@ -37,8 +34,29 @@ class Model(Protocol):
     def role(self, role: str) -> str: ...
     def embed(self, texts: list[str], role: str) -> FloatArray: ...
     def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]: ...
-    def for_texts(self, texts: list[str]) -> Model:
-        """The model that computes a set of texts: this one, or another way to the same vectors."""
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 as `ragbench.embedders.minilm` computes it: the mean of the states of a text's tokens."""
+
+    dimension = 384
+    max_tokens = minilm.MAX_TOKENS
+
+    @cached_property
+    def identity(self) -> str:
+        """Includes the code and its libraries: another version may compute other bits from the same weights."""
+        libraries = " ".join(f"{name} {version(name)}" for name in ("numpy", "tokenizers"))
+        return f"minilm {libraries} {MINILM_SHA256} {digest(Path(minilm.__file__).read_bytes())}"
+
+    def role(self, role: str) -> str:
+        return "any"
+
+    def embed(self, texts: list[str], role: str) -> FloatArray:
+        ids = [minilm.cut_to_fit(encoding.ids) for encoding in minilm.tokenised(texts)]
+        return np.stack([states.mean(axis=0) for states in minilm.token_states(ids)])
+
+    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
+        return np.array([len(encoding.ids) > self.max_tokens for encoding in minilm.tokenised(texts)])
 
 
 class WordLlama:
@@ -94,12 +112,9 @@ class WordLlama:
     def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
         return np.zeros(len(texts), dtype=bool)
 
-    def for_texts(self, texts: list[str]) -> Model:
-        return self
-
 
 class Transformer:
-    """A model of sentence-transformers. Small sets of texts are computed by `MiniLM` where that is the model."""
+    """A model of sentence-transformers."""
 
     def __init__(self, name: str) -> None:
         self._weights = Weights(name, "SentenceTransformer")
@@ -125,7 +140,7 @@ class Transformer:
         return limit
 
     def role(self, role: str) -> str:
-        return "any" if self._weights.name == "minilm" else role
+        return role
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
         model = self._model
@@ -145,43 +160,3 @@ class Transformer:
             pieces = tokenizer([texts[i] for i in long], truncation=False, padding=False, verbose=False)["input_ids"]
         cut[long] = [len(ids) > (limit or 0) for ids in pieces]
         return cut
-
-    def for_texts(self, texts: list[str]) -> Model:
-        bundled = self._weights.name == "minilm" and self._weights.folder is not None
-        return MiniLM(self.identity) if bundled and sum(map(len, texts)) <= _SMALL_CHARACTERS else self
-
-
-class MiniLM:
-    """minilm in numpy: the same vectors within 1e-6, without the seven CPU seconds that importing torch takes.
-
-    With one thread it is as fast as torch, which is faster on many processors: hence for small sets only.
-    """
-
-    dimension = 384
-    max_tokens = MAX_TOKENS
-
-    def __init__(self, identity: str) -> None:
-        self.identity = identity
-
-    def role(self, role: str) -> str:
-        return "any"
-
-    def embed(self, texts: list[str], role: str) -> FloatArray:
-        ids = [encoding.ids for encoding in _tokens(texts)]
-        read = [own if len(own) <= MAX_TOKENS else [*own[: MAX_TOKENS - 1], own[-1]] for own in ids]
-        vectors: FloatArray = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        for row, states in enumerate(token_states(read)):
-            vectors[row] = states.mean(axis=0)
-        return vectors
-
-    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
-        return np.array([len(encoding.ids) > MAX_TOKENS for encoding in _tokens(texts)], dtype=bool)
-
-    def for_texts(self, texts: list[str]) -> Model:
-        return self
-
-
-def _tokens(texts: list[str]) -> list[Any]:
-    from ragbench.segments import load_tokenizer
-
-    return load_tokenizer("minilm").encode_batch(texts)  # type: ignore[no-any-return]

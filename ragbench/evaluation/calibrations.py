@@ -6,14 +6,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataWarning
 from ragbench.metrics.score_calibration import Calibration, score_version
 from ragbench.registry import CALIBRATED, measure_of, perspective_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 INJECTION = "injection_score"
 
@@ -80,8 +79,6 @@ def check_models(calibrations: Mapping[str, Calibration], models: Mapping[str, s
 
 def with_probabilities(frame: pd.DataFrame, calibrations: Mapping[str, Calibration]) -> pd.DataFrame:
     """The scores, and below them "calibrated:<measure>" for each measure with a calibration: its probability."""
-    import pandas as pd
-
     more = []
     for name, own in calibrations.items():
         rows = frame[frame["measure"] == name]

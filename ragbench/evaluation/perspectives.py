@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ragbench.errors import ConfigError
-from ragbench.evaluation.answering import Answered
+from ragbench.evaluation.answering import Answered, texts_of
+from ragbench.evaluation.records import score_frame
 from ragbench.evaluation.safety import score_leaks
-from ragbench.judges import judge as judge_answers
 from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.retrieval import FAMILIES
@@ -21,10 +22,7 @@ from ragbench.scoring.groundedness import claim_table, score_groundedness
 from ragbench.scoring.pipeline import score_pipeline
 from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_levels, score_retrieval
 from ragbench.systems import CONTEXT_FIELDS
-from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement, LLMLike, Run
-
-if TYPE_CHECKING:
-    import pandas as pd
+from ragbench.types import Answer, Case, Dataset, Embedder, Run
 
 _ALWAYS = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")  # at any depths requested
 _PREFIX = {"document": "", "span": "span:", "chunk": "chunk:"}
@@ -86,8 +84,6 @@ def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame
 
     `named` are measures wanted in addition to the usual ones, at any depth or budget.
     """
-    import pandas as pd
-
     dataset, answers = answered.dataset, answered.answers
     frames = []
     if measures := ranking_measures(levels_of(answered), named):
@@ -193,8 +189,6 @@ def ceilings_of(answered: Answered, named: Sequence[str] = ()) -> dict[str, floa
 
     unique_token_ratio has what is usual for texts of the length of these contexts.
     """
-    import pandas as pd
-
     dataset, frames = answered.dataset, []
     if measures := ranking_measures(levels_of(answered), named):
         run, chunks = answered.ranking, answered.chunks
@@ -219,28 +213,13 @@ def document_ceilings(dataset: Dataset, named: Sequence[str] = ()) -> dict[str, 
 
 def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
     """How right the answers are, and `answered`: 1 where an answer was given to a question that has one, else 0."""
-    import pandas as pd
-
     given = {answer.query_id: answer for answer in answered.answers}
     rows = [
         (case.query_id, "answered", _gave(given.get(case.query_id)) if case.answerable else math.nan)
         for case in answered.dataset.cases
         if _answer_label(case) or not case.answerable
     ]
-    return pd.concat([score_answers(answered.dataset, answered.answers, embedder=embedder), _frame(rows)])
-
-
-def texts_of(answered: Answered) -> list[Chunk]:
-    """A chunk for every id in the answers' contexts, be its text a chunk's, a passage's, or (then "") not known."""
-    known = {chunk.chunk_id for chunk in answered.chunks}
-    more: dict[str, Chunk] = {}
-    for answer in answered.answers:
-        own = {passage.passage_id: passage for passage in answer.passages}
-        for context in answer.contexts:
-            if context not in known and context not in more:
-                text, doc_id = (own[context].text, own[context].doc_id) if context in own else ("", "")
-                more[context] = Chunk(context, doc_id, 0, len(text), text)
-    return [*answered.chunks, *more.values()]
+    return pd.concat([score_answers(answered.dataset, answered.answers, embedder=embedder), score_frame(rows)])
 
 
 def _judged(dataset: Dataset, run: Run) -> Run:
@@ -269,12 +248,6 @@ def _pipeline_label(case: Case) -> bool:
         or case.min_citations is not None
         or case.latency_budget_ms
     )
-
-
-def _frame(rows: Sequence[tuple[str, str, float]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
 
 
 def measure(
@@ -306,12 +279,7 @@ def measure(
         return score_answer(answered, embedder)
     if perspective == "safety":
         return score_leaks(answered.dataset, answered.answers if answered.has_answers else (), answered.chunks)
-    return _frame([])
-
-
-def judgements_of(answered: Answered, judge: LLMLike, criteria: Sequence[str]) -> list[Judgement]:
-    """The judgements of a language model on every answer."""
-    return judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=texts_of(answered))
+    return score_frame([])
 
 
 def claims_of(

@@ -8,20 +8,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.parameters import configuration
-from ragbench.evaluation.provenance import environment
+from ragbench.evaluation.provenance import Timings, environment
 from ragbench.evaluation.records import CaseResult, Made, MeasureResult, Report, TestSet
-from ragbench.evaluation.timings import Timings
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.registry import LEADERBOARD, higher_is_better, perspective_of
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Dataset, Judgement, Run
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ragbench.evaluation.answering import Answered
 
 
@@ -79,8 +78,6 @@ class Result:
     def questions(self) -> pd.DataFrame:
         """One row per question: query_id, question, category, answer, outcome, passed, cause of failure, and the main
         measures."""
-        import pandas as pd
-
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
         main = [name for name in LEADERBOARD if name in wide]
         cause = {} if self.diagnosis is None else self.diagnosis.set_index("query_id")["cause"].to_dict()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, overload
+
+import pandas as pd
 
 from ragbench.errors import ComparisonError, ConfigError, unknown
 from ragbench.evaluation.result import Result
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among
 from ragbench.statistics import compare_all, summarise
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
 """What distinguishes answers, the first that there is."""
@@ -60,16 +59,12 @@ class Results(Sequence[Result]):
     @property
     def scores(self) -> pd.DataFrame:
         """All scores, tidy: name (of the result), query_id, measure, value."""
-        import pandas as pd
-
         parts = {result.name: result.scores for result in self._results}
         return pd.concat(parts, names=["name"]).reset_index("name").reset_index(drop=True)
 
     @property
     def questions(self) -> pd.DataFrame:
         """One row per question and result: name, then the columns of `Result.questions`."""
-        import pandas as pd
-
         parts = {result.name: result.questions for result in self._results}
         return pd.concat(parts, names=["name"]).reset_index("name").reset_index(drop=True)
 
@@ -114,8 +109,6 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
     Returns:
         name, label, retriever, chunking; the label also names every other parameter that differs within the sweep.
     """
-    import pandas as pd
-
     parameters = {result.name: result.config["parameters"] for result in results}
     varying = [
         key
@@ -198,7 +191,6 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     Raises:
         ComparisonError: no results, or results on different data or questions.
     """
-    import pandas as pd
 
     from ragbench.statistics.frames import printed_short
 
@@ -240,8 +232,6 @@ def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
 
 def _standing(result: Result, main: str) -> dict[str, Any]:
     """The means of one configuration with their intervals, and what it costs; NaN = unscored, None = unknown."""
-    import pandas as pd
-
     only(result.scores, main)  # an unknown measure is refused here
     wanted = dict.fromkeys([*LEADERBOARD, main])
     own = result.scores[result.scores["measure"].isin(wanted)]

@@ -26,7 +26,7 @@ def choose_queries(
     *,
     query_ids: Sequence[str] = (),
     max_queries: int = 0,
-    written_by: Sequence[str] = ("nobody",),
+    written_by: Sequence[str] = ("none",),
 ) -> list[str]:
     """The queries that a reference answer can be written for, in the order of the dataset.
 
@@ -35,7 +35,7 @@ def choose_queries(
     Args:
         query_ids: only these; empty means all.
         max_queries: only the first N of them; 0 means all.
-        written_by: origins of the present reference answer to include: "nobody" (there is none), "model", "person".
+        written_by: origins of the present reference answer to include: "none" (there is none), "model", "person".
 
     Raises:
         ConfigError: an id or an origin that is not there, or a number below 0.

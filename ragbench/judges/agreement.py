@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import DataError
 from ragbench.types import Judgement
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _T = TypeVar("_T")
 
@@ -37,8 +35,6 @@ def agreement(first: Sequence[Judgement], second: Sequence[Judgement]) -> pd.Dat
     Raises:
         DataError: a query has several judgements of one criterion, or the two sets have none in common.
     """
-    import pandas as pd
-
     values = [_by_pair(judgements) for judgements in (first, second)]
     common = [pair for pair in values[0] if pair in values[1]]
     if not common:

@@ -14,15 +14,14 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.files import locked, write_durably
 from ragbench.labelling.items import LABELLED, LabelItem
 from ragbench.types import Answer
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _WAIT_S = 30.0
 
@@ -86,8 +85,6 @@ def read_sheet(path: str | Path, *, annotator: str | None = None) -> pd.DataFram
     Raises:
         DataError: no such file, not a sheet, not UTF-8, or an unreadable verdict; with its line.
     """
-    import pandas as pd
-
     sheet = _read(Path(path))
     rows = [row for row in sheet.rows if annotator is None or row["annotator"] == annotator]
     frame = pd.DataFrame(rows, columns=sheet.columns, dtype=object)
@@ -136,8 +133,6 @@ def load_labels(
     Raises:
         DataError: as `read_sheet`; a person labelled an item twice; or no label is of one of the configurations.
     """
-    import pandas as pd
-
     names = None if answers is None else {source_code(name): name for name in answers}
     texts = {(name, a.query_id): _normal(a.text) for name, own in (answers or {}).items() for a in own}
     rows, seen, changed = [], set(), []

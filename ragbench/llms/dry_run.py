@@ -42,7 +42,7 @@ class ModelPlan:
     are not there yet. Tokens are those of the requests to send: `input_tokens` a quarter of their bytes (which English
     text comes near to; code and other scripts take more), `output_tokens` the model's usual reply (a quarter of the
     limit where the store has fewer than 10 of it), `max_output_tokens` the limit. `cost` is in US dollars for these,
-    `most` with every reply as long as its limit allows; None where the price is unknown.
+    `max_cost` with every reply as long as its limit allows; None where the price is unknown.
     """
 
     model: str
@@ -53,7 +53,7 @@ class ModelPlan:
     output_tokens: int
     max_output_tokens: int
     cost: float | None
-    most: float | None
+    max_cost: float | None
 
 
 class DryRun:
@@ -153,10 +153,10 @@ def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
         for one in requests
     ]
     written = [min(usual or one.max_tokens / 4, one.max_tokens) for one in requests]
-    most = [one.max_tokens for one in requests]
+    longest = [one.max_tokens for one in requests]
     costs: list[float | None] = [
         None if price is None else math.fsum(price.cost(a, math.ceil(b)) for a, b in zip(read, lengths, strict=True))
-        for lengths in (written, most)
+        for lengths in (written, longest)
     ]
     uncertain = sum(STAND_IN in one.prompt for one in requests)
     return ModelPlan(
@@ -166,7 +166,7 @@ def _model_plan(model: str, found: Sequence[tuple[Request, bool]]) -> ModelPlan:
         uncertain,
         sum(read),
         math.ceil(sum(written)),
-        sum(most),
+        sum(longest),
         *costs,
     )
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ragbench.diagnosis import CORRECTNESS, count_causes
 from ragbench.evaluation import Result
@@ -13,10 +15,6 @@ from ragbench.generation.testsets import KNOWN_ITEM
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Chunk, Dataset
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 MAIN = (
     "pass_rate", "nDCG@10", "R@10", "span_recall_auc", "span_recall@500tok", "claim_support", "answered",
@@ -32,8 +30,6 @@ def dataset_table(dataset: Dataset) -> pd.DataFrame:
         category, questions, with_judgements, with_evidence, with_reference, unanswerable; the index is the row number
         and the last row, "all", sums the others. `attrs["documents"]` is the size of the corpus.
     """
-    import pandas as pd
-
     rows = [
         {
             "category": case.category or "no category",
@@ -66,8 +62,6 @@ def category_table(dataset: Dataset, scores: pd.DataFrame, measure: str) -> pd.D
         category, mean, ci_low, ci_high, n_scored, n; categories in the order of the dataset, those without any
         scored question left out.
     """
-    import pandas as pd
-
     category_of = {case.query_id: case.category for case in dataset.cases}
     own = only(scores, measure)
     rows = []
@@ -85,8 +79,6 @@ def answer_table(dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFra
     Returns:
         query_id, question, answer, reference, outcome, semantic_similarity; at most `rows` of them.
     """
-    import pandas as pd
-
     case_of = {case.query_id: case for case in dataset.cases}
     value_of = only(scores, "semantic_similarity").set_index("query_id")["value"]
     table = pd.DataFrame(

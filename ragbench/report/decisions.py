@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ragbench.errors import ComparisonError
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import check_comparable, configurations, only
 from ragbench.registry import higher_is_better
 from ragbench.statistics import adjusted_p_values, anova, compare, within_margin
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # column of the leaderboard -> what least of it is called, its unit
 COSTS = {
@@ -46,8 +44,6 @@ def margin_decisions(
         label, mean, difference (from the best mean), p_adjusted, proven, n and the known costs, best first; and one
         sentence per cost. No sentence takes a difference that is not significant for a proof of equality.
     """
-    import pandas as pd
-
     scored = _scored(results, measure)
     if len(scored) < 2:
         columns = ["label", "mean", "difference", "p_adjusted", "proven", "n"]
@@ -82,8 +78,6 @@ def variance_table(results: Sequence[Result], *, measure: str) -> tuple[pd.DataF
     Returns:
         The table of `anova`, and one sentence.
     """
-    import pandas as pd
-
     scored = _scored(results, measure)
     if len(scored) < 2:
         return pd.DataFrame(columns=["source", "share_of_configurations"]), _ALONE.format(measure=measure)
@@ -113,8 +107,6 @@ def compare_sweeps(before: Sequence[Result], after: Sequence[Result], *, measure
     Raises:
         ComparisonError: other data (the fingerprints are named), other queries, or no configuration in common.
     """
-    import pandas as pd
-
     check_comparable([*before, *after])
     old = {result.name: result for result in before}
     shared = [result for result in after if result.name in old]

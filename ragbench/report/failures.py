@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ragbench.diagnosis import CAUSES, CORRECTNESS, by_severity
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import configurations
 from ragbench.statistics import compare, summarise
 from ragbench.types import Answer, Chunk, Dataset
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PARTS = ("answered", "retrieval", "chunking", "generation")
 """What a perfect score falls into: what was reached, and what each stage has lost of the rest."""
@@ -101,8 +99,6 @@ def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     Args:
         scores: as from `ragbench.scoring.score_ablations`; none gives no rows.
     """
-    import pandas as pd
-
     columns = ["arm", "measure", "mean", "ci_low", "ci_high", "n_scored", "n"]
     if scores.empty:
         return pd.DataFrame(columns=columns)
@@ -137,8 +133,6 @@ def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) ->
     Returns:
         name, label, measure, part, mean, ci_low, ci_high (95 %, as `summarise` and `compare` give them), n.
     """
-    import pandas as pd
-
     labels = configurations(results).set_index("name")["label"]
     rows = []
     for result in results:
@@ -168,8 +162,6 @@ def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) ->
 
 
 def _tidy(values: pd.Series[float]) -> pd.DataFrame:
-    import pandas as pd
-
     return pd.DataFrame({"query_id": values.index, "measure": "value", "value": values.to_numpy(dtype=float)})
 
 

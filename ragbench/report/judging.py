@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
 
 _NONE = "none"
 
@@ -40,8 +39,6 @@ def judge_findings(agreement: pd.DataFrame, calibrated: pd.DataFrame) -> list[st
         agreement: as from `judge_agreement`.
         calibrated: as from `calibrate`; may be empty.
     """
-    import pandas as pd
-
     lines = []
     overall = agreement[agreement["by"] == "all"]
     for criterion in dict.fromkeys(overall["criterion"]):
@@ -69,8 +66,6 @@ def judge_findings(agreement: pd.DataFrame, calibrated: pd.DataFrame) -> list[st
 
 
 def _with_interval(value: Any, low: Any, high: Any) -> str:
-    import pandas as pd
-
     if pd.isna(value):
         return _NONE
     return f"{value:.2f}" if pd.isna(low) else f"{value:.2f} [{low:.2f}, {high:.2f}]"

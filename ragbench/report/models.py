@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ragbench.evaluation.costs import costs_of, replies_of, waited_ms
 from ragbench.evaluation.records import Cost, total_cost
@@ -14,9 +15,6 @@ from ragbench.registry import perspective_of
 from ragbench.report.evaluation.sentences import COST_HEADS, cost_rows
 from ragbench.types import Answer, Judgement
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
     """How answers were made: columns "what" and "value", both text.
@@ -25,8 +23,6 @@ def generation_table(answers: Sequence[Answer]) -> pd.DataFrame:
     to the configuration. Latency is that of replies that somebody waited for now. Without a language model there is
     one row that states it.
     """
-    import pandas as pd
-
     replies = replies_of(answers)
     if not replies:
         return pd.DataFrame([("language model", "none was asked")], columns=["what", "value"])
@@ -57,8 +53,6 @@ def cost_table(costs: Sequence[Cost], n_queries: int) -> pd.DataFrame:
         part, model, requests, cached, tokens in, tokens out, dollars, dollars per question; no rows without a language
         model. A sum is unknown where a part of it is.
     """
-    import pandas as pd
-
     return pd.DataFrame(cost_rows(costs, n_queries), columns=list(COST_HEADS))
 
 
@@ -67,8 +61,6 @@ def invented_table(judgements: Sequence[Judgement], questions: Mapping[str, str]
 
     No rows where every claim is supported, or faithfulness was not judged.
     """
-    import pandas as pd
-
     rows = [(one.query_id, questions.get(one.query_id, ""), claim) for one in judgements for claim in one.unsupported]
     return pd.DataFrame(rows, columns=["query_id", "question", "claim"])
 
@@ -80,8 +72,6 @@ def answer_scores(summary: pd.DataFrame) -> pd.DataFrame:
         measure, judged_by ("computed" or "language model"), mean, ci_low, ci_high, scored ("n_scored/n"); all text,
         "unscored" where a measure has no value or no interval.
     """
-    import pandas as pd
-
     table = summary[summary["measure"].map(perspective_of).isin(("answer", "judge"))].copy()
     judged_by = ["language model" if perspective_of(name) == "judge" else "computed" for name in table["measure"]]
     table.insert(1, "judged_by", judged_by)
@@ -96,8 +86,6 @@ def unscored_table(judgements: Sequence[Judgement]) -> pd.DataFrame:
 
     No rows where everything is scored, or nothing was judged.
     """
-    import pandas as pd
-
     groups: dict[tuple[str, str], list[Judgement]] = {}
     for judgement in judgements:
         if judgement.value is None:
@@ -116,8 +104,6 @@ def agreement_table(combined: Sequence[Judgement], per_criterion: Sequence[Judge
         criterion, answers, scored_both, mean_together, mean_apart, same (fraction of equal values), difference (mean
         absolute), largest, kappa; no rows where nothing was judged per criterion.
     """
-    import pandas as pd
-
     names = {"n": "answers", "n_both": "scored_both", "mean_first": "mean_together", "mean_second": "mean_apart"}
     if not per_criterion:
         columns = ["criterion", *names.values(), "same", "difference", "largest", "kappa"]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
 from ragbench.registry import PERSPECTIVES, higher_is_better, meaning_of, perspective_of
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _SHOWN = ("context", "groundedness", "pipeline", "overall")
 
@@ -22,8 +19,6 @@ def perspective_table(summary: pd.DataFrame) -> pd.DataFrame:
         perspective, measure, meaning, better ("higher" or "lower"), mean, ci_low, ci_high, scored ("scored/all");
         measures that nothing could be scored by are left out.
     """
-    import pandas as pd
-
     order = list(PERSPECTIVES)
     rows = [
         {

@@ -53,7 +53,7 @@ def score_overall(
 
     Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. An answerable question
     without an answer (an abstention, a failure) has the overall 0, and fails. `pass_rate` is unscored only where there
-    is no criterion for an answer.
+    is not a criterion for an answer.
 
     Args:
         dataset: the cases.

@@ -72,7 +72,7 @@ def sequential(
         difference: mean of contender - baseline over them.
         ci_low, ci_high: 1 - alpha confidence sequence of the true difference; it only ever shrinks.
         p_value: anytime-valid, two-sided, of no difference.
-        decision: "higher" (the contender's values), "lower", or "go on"; once made it stays.
+        decision: "higher" (the contender's values), "lower", or "continue"; once made it stays.
 
     Args:
         baseline: tidy scores.
@@ -88,10 +88,10 @@ def sequential(
     ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "RR", "value": values})
     >>> path = sequential(scores(*[0.0] * 60), scores(*[0.5, 0.0, 0.5] * 20), measure="RR", batch=20)
     >>> path[["n", "ci_low", "p_value", "decision"]].round(3)
-        n  ci_low  p_value decision
-    0  20  -0.104    0.171    go on
-    1  40   0.132    0.003   higher
-    2  60   0.174    0.000   higher
+        n  ci_low  p_value  decision
+    0  20  -0.104    0.171  continue
+    1  40   0.132    0.003    higher
+    2  60   0.174    0.000    higher
 
     Raises:
         ConfigError: a setting out of range, or a measure that is not there.
@@ -161,7 +161,7 @@ def compare_until(
             bounds=bounds,
             seed=seed,
         )
-        if path["decision"].iloc[-1] != "go on":
+        if path["decision"].iloc[-1] != "continue":
             break
     return path
 
@@ -181,7 +181,7 @@ def _path(differences: Floats, batch: int, alpha: float, width: float) -> pd.Dat
     scaled = (differences / width + 1) / 2
     supposed = np.linspace(0, 1, _STEPS + 1)
     ever = np.full(len(supposed), -math.inf)
-    none, rows, decision = -math.inf, [], "go on"
+    none, rows, decision = -math.inf, [], "continue"
     capital = log_capital(scaled[:, None], supposed[None, :], alpha)
     against = log_capital(scaled[:, None], np.array([[0.5]]), alpha)[:, 0]
     low, high = -width, width
@@ -195,7 +195,7 @@ def _path(differences: Floats, batch: int, alpha: float, width: float) -> pd.Dat
             high = (2 * min(kept[-1] + 1, _STEPS) / _STEPS - 1) * width
         center = float(differences[:end].mean())
         p_value = min(1.0, math.exp(-none))
-        if decision == "go on" and p_value <= alpha:  # the side of the interval; what comes later takes nothing back
+        if decision == "continue" and p_value <= alpha:  # the side of the interval; what comes later takes nothing back
             decision = "higher" if low + high > 0 else "lower"
         rows.append((end, center, low, high, p_value, decision))
         done = end

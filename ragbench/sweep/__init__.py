@@ -116,7 +116,7 @@ def sweep(
         done = sum(folder.is_finished(name, parameters, source[name]) for name, parameters in grid.runs.items())
         console.print(
             f"Stopped: {done} of {len(grid.runs)} configurations are finished in {folder.path}; "
-            "the same command (without --force) goes on from there.",
+            "the same command (without --force) continues from there.",
             highlight=False,
             soft_wrap=True,
         )
@@ -183,6 +183,7 @@ def _compare(
 ) -> SweepResult:
     """Write the leaderboard and execute the comparison notebook; the result, completed."""
     from ragbench.evaluation import leaderboard
+    from ragbench.evaluation.results import ranking_measure
     from ragbench.report import leaderboard_markdown
 
     try:
@@ -192,15 +193,17 @@ def _compare(
         return replace(result, failed={**result.failed, COMPARISON: str(exc)})
     path = folder.path / "leaderboard.csv"
     result = replace(result, leaderboard=path)
+    main = ranking_measure(results)
     baseline, note = grid.baseline, ""
     if baseline and baseline not in {one.name for one in results}:
         baseline, note = "", f"the baseline {baseline} failed; the comparison takes the first configuration by name"
     if len(results) < 2:
         note = "one finished configuration only, so there is nothing to compare it with"
     result = replace(result, notes=(*result.notes, note)) if note else result
+    compared = results.compare(baseline, measures=[main]) if len(results) > 1 else None
     texts = {
         path: table.to_csv(index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))),
-        path.with_suffix(".md"): leaderboard_markdown(table),
+        path.with_suffix(".md"): f"{leaderboard_markdown(table, main, compared)}\nEvery measure is in {path.name}.\n",
     }
     if grid.compare is None or len(results) < 2:
         _write_all(texts)

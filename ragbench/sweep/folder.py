@@ -38,7 +38,7 @@ class SweepFolder:
     def failed_notebook(self, name: str) -> Path:
         return self.path / f"{name}.failed.ipynb"
 
-    def aside(self, name: str) -> Path:
+    def staging(self, name: str) -> Path:
         return self.path / f"{STAGING}{name}-{os.getpid()}"
 
     @contextmanager
@@ -87,31 +87,31 @@ class SweepFolder:
         return [path.name for path in result_folders(self.path) if path.name not in names]
 
     def keep(self, name: str) -> None:
-        """Make the run in `aside(name)` the finished one; at each step the old is whole, or the name is unfinished."""
-        aside = self.aside(name)
+        """Make the run in `staging(name)` the finished one; at each step the old is whole, or unfinished."""
+        staging = self.staging(name)
         self.notebook(name).unlink(missing_ok=True)
-        if (aside / name).is_dir():
-            swap_in(aside / name, self.path / name, aside / "old")
-        (aside / f"{name}.ipynb").replace(self.notebook(name))
+        if (staging / name).is_dir():
+            swap_in(staging / name, self.path / name, staging / "old")
+        (staging / f"{name}.ipynb").replace(self.notebook(name))
         self.failed_notebook(name).unlink(missing_ok=True)
         self.forget_journals(name)
         flush_folder(self.path)
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
 
     def keep_failed(self, name: str) -> None:
         """Keep the notebook of a failed run. An older success goes: it was outdated, or to be done again."""
-        aside = self.aside(name)
+        staging = self.staging(name)
         self.notebook(name).unlink(missing_ok=True)
         if (self.path / name).is_dir():
-            (self.path / name).rename(aside / "old")
-        if (aside / f"{name}.ipynb").is_file():
-            (aside / f"{name}.ipynb").replace(self.failed_notebook(name))
+            (self.path / name).rename(staging / "old")
+        if (staging / f"{name}.ipynb").is_file():
+            (staging / f"{name}.ipynb").replace(self.failed_notebook(name))
         self.drop(name)
 
     def drop(self, name: str) -> None:
         """Remove a run that is not finished, but for the answers of a service."""
-        self._rescue(self.aside(name))
-        shutil.rmtree(self.aside(name), ignore_errors=True)
+        self._rescue(self.staging(name))
+        shutil.rmtree(self.staging(name), ignore_errors=True)
 
     def journal(self, name: str, source: Mapping[str, str]) -> Path:
         """The answers of a service that came before a run was stopped; those of another system or other data are not
@@ -124,11 +124,11 @@ class SweepFolder:
         for path in self.path.glob(f".journal-{glob.escape(name)}-*.jsonl"):
             path.unlink(missing_ok=True)
 
-    def _rescue(self, aside: Path) -> None:
+    def _rescue(self, staging: Path) -> None:
         """Move the journal of a run that is not finished out of its folder."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            job = json.loads((aside / "job.json").read_text(encoding="utf-8"))
-            (aside / job["name"] / JOURNAL).replace(self.journal(job["name"], job["source"] or {}))
+            job = json.loads((staging / "job.json").read_text(encoding="utf-8"))
+            (staging / job["name"] / JOURNAL).replace(self.journal(job["name"], job["source"] or {}))
 
     def digest(self) -> str:
         """SHA-256 of every file of every result here: what a comparison notebook was made from."""

@@ -43,7 +43,7 @@ class LostError(SweepError):
 
 
 def unavailable() -> str | None:
-    """Why there can be no forks here; "" where nothing has to be said about it, None where there can be."""
+    """Why there can be no forks here; "" where that needs no message, None where there can be."""
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         return ""
     if not entry_points(group="jupyter_client.kernel_provisioners", name=PROVISIONER):
@@ -90,7 +90,7 @@ class ForkServer:
         return self._process.returncode is not None
 
     def close(self) -> str:
-        """End the server and whatever it has forked; how it had died, when it had."""
+        """End the server and everything it has forked; how it had died, when it had."""
         died = self._process.poll()
         log = (self.folder / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
         assert self._process.stdin is not None
@@ -133,10 +133,10 @@ class ForkedProcess:
             sent = socket.send_fds(self._connection, [text], [lifeline, output])
             self._connection.sendall(text[sent:])
             self._lines = self._connection.makefile("rb")
-            said = json.loads(self._lines.readline() or "{}")
-            if "pid" not in said:
-                raise RefusedError(said["refused"]) if said else ConnectionError("it ended while it was asked")
-            self.pid: int = said["pid"]
+            reply = json.loads(self._lines.readline() or "{}")
+            if "pid" not in reply:
+                raise RefusedError(reply["refused"]) if reply else ConnectionError("it ended while it was asked")
+            self.pid: int = reply["pid"]
             self._pidfd = os.pidfd_open(self.pid)
         except BaseException as exc:
             self._connection.close()

@@ -1,7 +1,7 @@
 """The process whose forks are runs and their kernels, so that what they import is imported once.
 
 It listens on a Unix socket. One connection is one process: a line of JSON with file descriptors asks for it, a line
-says its id, and another how it ended. Where the connection closes before, the process is killed with its group; where
+gives its id, and another how it ended. Where the connection closes before, the process is killed with its group; where
 the standard input of the server closes, all are.
 
 A lock that another thread holds at a fork stays locked in it for ever. The server therefore has one thread, and nothing
@@ -51,7 +51,7 @@ def main() -> int:
     for name in modules:
         if select.select([0], [], [], 0)[0]:  # the sweep has ended
             return _Server(listener, {}).end()()
-        with suppress(Exception):  # where a notebook needs it, its cell says so
+        with suppress(Exception):  # where a notebook needs it, its cell shows the error
             _load(name)
     del builtins.get_ipython  # type: ignore[attr-defined]
     with warnings.catch_warnings():  # what it filters is of no concern to notebooks
@@ -98,7 +98,7 @@ class _Server:
         connection = listener.accept()[0]
         try:
             request, given = _read(connection)
-        except (OSError, ValueError):  # who asked is gone
+        except (OSError, ValueError):  # the client is gone
             connection.close()
             return None
         refusal = _refusal()
@@ -122,7 +122,7 @@ class _Server:
         return None
 
     def abandon(self, child: _Child) -> None:
-        """Kill a process that nobody waits for any more; it is reaped when it has ended."""
+        """Kill a process that no one waits for any more; it is reaped when it has ended."""
         self.files.unregister(child.connection)
         child.connection.close()
         _kill(child.pid)
@@ -159,9 +159,9 @@ def _read(connection: socket.socket) -> tuple[Mapping[str, Any], list[int]]:
     return json.loads(text), given
 
 
-def _send(connection: socket.socket, **said: object) -> None:
-    with suppress(OSError):  # who asked is gone, which the end of the connection tells too
-        connection.sendall(json.dumps(said).encode() + b"\n")
+def _send(connection: socket.socket, **reply: object) -> None:
+    with suppress(OSError):  # the client is gone
+        connection.sendall(json.dumps(reply).encode() + b"\n")
 
 
 def _kill(pid: int) -> None:

@@ -99,7 +99,7 @@ def _grid(path: Path, table: _Table, settings: Settings | None) -> Grid:
         own_notebook if "notebook" in own or own_notebook.is_file() else packaged("evaluate.ipynb")
     )
     if "results_dir" not in notebook.parameters:
-        raise ConfigError(f"{notebook.path} has no parameter results_dir; a sweep tells it there where to save its run")
+        raise ConfigError(f"{notebook.path} has no parameter results_dir; a sweep sets it to the folder for its result")
     notes: list[str] = []
     runs = _named(_combinations(table, notebook, notes), notebook, notes, settings, folder)
     return Grid(
@@ -243,13 +243,13 @@ def _compare(settings: _Table, notebook: Notebook, folder: Path, notes: list[str
     if "compare" in settings:
         compare = read_notebook(folder / settings["compare"])
     else:
-        beside = [place / "compare.ipynb" for place in (folder, notebook.path.parent)]
-        there = [path for path in beside if path.is_file()]
+        places = [place / "compare.ipynb" for place in (folder, notebook.path.parent)]
+        there = [path for path in places if path.is_file()]
         if not there:
-            notes.append("there is no compare.ipynb beside the grid file, so no comparison notebook is made")
+            notes.append("there is no compare.ipynb next to the grid file, so no comparison notebook is made")
             return None
         compare = read_notebook(there[0])
     for name in ("sweep_dir", "baseline"):
         if name not in compare.parameters:
-            raise ConfigError(f"{compare.path} has no parameter {name}; a sweep tells it there what to compare")
+            raise ConfigError(f"{compare.path} has no parameter {name}; a sweep sets it to what is compared")
     return compare

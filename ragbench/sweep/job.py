@@ -1,4 +1,4 @@
-"""One run: what its worker is told."""
+"""One run: the settings that its worker reads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a notebook, written in the folder `aside`.
+    """One run of a notebook, written in the folder `staging`.
 
     It works in `cwd`, so that relative paths in its parameters mean the same wherever the sweep is started, which was
     in `started_in`. `notebook` is its source, from the sweep's folder. `source` goes into its config.json (None: it
@@ -34,7 +34,7 @@ class Job:
     """
 
     name: str
-    aside: Path
+    staging: Path
     cwd: Path
     started_in: Path
     run_timeout: float
@@ -48,22 +48,22 @@ class Job:
     @property
     def input(self) -> Path:
         """The notebook to execute."""
-        return self.aside / "source.ipynb"
+        return self.staging / "source.ipynb"
 
     @property
     def output(self) -> Path:
         """The executed notebook."""
-        return self.aside / f"{self.name}.ipynb"
+        return self.staging / f"{self.name}.ipynb"
 
     @property
     def results(self) -> Path:
         """The folder that the notebook saves its result in."""
-        return self.aside / self.name
+        return self.staging / self.name
 
     @property
     def outcome(self) -> Path:
         """How the run ended."""
-        return self.aside / "outcome.json"
+        return self.staging / "outcome.json"
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -73,13 +73,13 @@ class Job:
     @property
     def renamed(self) -> dict[str, str]:
         """A reader of the notebook looks for the files where they are, not where they were written."""
-        own = self.aside.name
+        own = self.staging.name
         return {f"{own}/{self.name}": self.name, f"{own}\\{self.name}": self.name, f"{own}/": ""}
 
     @property
     def folders(self) -> dict[str, str]:
-        """Folders of this machine and what stands for them in the notebook."""
-        sweeps = self.aside.parent.parent
+        """Folders of this machine and what replaces them in the notebook."""
+        sweeps = self.staging.parent.parent
         return {str(self.cwd): ".", str(sweeps): sweeps.name, str(self.started_in): "."}
 
     def to_json(self) -> str:
@@ -90,7 +90,7 @@ class Job:
     def from_json(cls, text: str) -> Job:
         """The job of a file that `to_json` wrote."""
         fields = json.loads(text)
-        return cls(**{**fields, **{name: Path(fields[name]) for name in ("aside", "cwd", "started_in")}})
+        return cls(**{**fields, **{name: Path(fields[name]) for name in ("staging", "cwd", "started_in")}})
 
 
 def make_job(
@@ -104,11 +104,11 @@ def make_job(
     stamp: Mapping[str, Any],
     allow_failed: bool = False,
 ) -> Job:
-    """The job of one run into a sweep's folder; one with a `source` is told where to save its result."""
-    aside = folder.aside(name)
-    results = {} if source is None else {"results_dir": relative(aside / name, place.cwd)}
+    """The job of one run into a sweep's folder; one with a `source` gets the parameter `results_dir`."""
+    staging = folder.staging(name)
+    results = {} if source is None else {"results_dir": relative(staging / name, place.cwd)}
     return Job(
-        name, aside, place.cwd, Path.cwd(), place.run_timeout, relative(place.notebook, folder.path),
+        name, staging, place.cwd, Path.cwd(), place.run_timeout, relative(place.notebook, folder.path),
         {**parameters, **results}, source, stamp, settings.environment, allow_failed,
     )  # fmt: skip
 

@@ -105,7 +105,7 @@ def read_notebook(path: Path) -> Notebook:
         sources = [(cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", [])) for cell in cells]
     except FileNotFoundError as exc:
         raise ConfigError(
-            f"there is no notebook {path}; name one with `notebook` under [sweep], or put the grid beside it"
+            f"there is no notebook {path}; name one with `notebook` under [sweep], or put the grid next to it"
         ) from exc
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise ConfigError(f"{path} is not a notebook of format 4: {type(exc).__name__}: {exc}") from exc
@@ -181,7 +181,7 @@ def without_machine(notebook: dict[str, Any], renamed: Mapping[str, str], folder
     Args:
         notebook: the executed notebook.
         renamed: texts and what they are now, everywhere.
-        folders: absolute folders and what stands for them, in outputs and metadata.
+        folders: absolute folders and what replaces them in outputs and metadata.
     """
     own = {folder.rstrip("/\\"): short for folder, short in folders.items() if len(folder.rstrip("/\\")) > 1}
     own.setdefault(sys.prefix, "<python>")
@@ -190,7 +190,7 @@ def without_machine(notebook: dict[str, Any], renamed: Mapping[str, str], folder
     own.pop("", None)
     longest_first = sorted(own, key=len, reverse=True)
     # Only whole folder names: /root must not be cut out of /rootless or https://a.example/root.
-    # In tracebacks a colour stands before the path, and its code ends in a letter.
+    # In tracebacks a colour code, which ends in a letter, precedes the path.
     absolute = re.compile(rf"(\x1b\[[\d;]*m|(?<![\w.~:/\\-]))({'|'.join(map(re.escape, longest_first))})(?=[/\\])")
 
     def clean(value: Any, deep: bool) -> Any:

@@ -84,7 +84,7 @@ def _dry_run(grid: Grid, asking: Sequence[Mapping[str, Any]], settings: Settings
     """Everything that evaluate.ipynb asks with these parameters; what is computed is in the cache for the sweep."""
     folder, kept = working_folder(grid), ""
     with dry_run() as found, searched(folder):
-        # Configurations that share chunks and run stand together, so that one of each is kept at a time.
+        # Configurations that share chunks and run follow each other, so that one of each is kept at a time.
         for p in sorted(asking, key=_retrieval):
             if _retrieval(p) != kept:
                 kept, data = _retrieval(p), load_named(p, folder)

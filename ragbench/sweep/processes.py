@@ -55,7 +55,7 @@ class Running:
 
     name: str
     process: subprocess.Popen[bytes] | ForkedProcess
-    aside: Path
+    staging: Path
     started: float
     deadline: float
 
@@ -65,7 +65,7 @@ def available_cores() -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        cores = min(cores, max(1, int(quota) // int(period)))  # "max" is no number: no quota
+        cores = min(cores, max(1, int(quota) // int(period)))  # "max" means no quota
     return cores
 
 
@@ -96,8 +96,8 @@ def threads_environment(jobs: int, environment: Mapping[str, str]) -> dict[str, 
     share = max(1, available_cores() // jobs)
     own = {}
     for name in _THREADS:
-        said = environment.get(name, "")
-        own[name] = str(min(int(said), share) if said.isdigit() and int(said) > 0 else share)
+        value = environment.get(name, "")
+        own[name] = str(min(int(value), share) if value.isdigit() and int(value) > 0 else share)
     return own | {"TOKENIZERS_PARALLELISM": "true" if share > 1 else "false"}
 
 
@@ -105,7 +105,7 @@ class Launcher:
     """Starts the processes of runs, `side_by_side` of which share the cores.
 
     With `fork` they are forks of one process that has imported `modules` once, wherever that can be; where it cannot,
-    `say` is told why.
+    `say` reports why.
     """
 
     def __init__(
@@ -131,11 +131,11 @@ class Launcher:
     def start(self, job: Job) -> Running:
         """Start the process of one run."""
         limit = job.run_timeout
-        (job.aside / "job.json").write_text(job.to_json(), encoding="utf-8")
+        (job.staging / "job.json").write_text(job.to_json(), encoding="utf-8")
         process = self._start(job)
         now = time.monotonic()
         return Running(
-            job.name, process, job.aside, now, now + limit + START_TIMEOUT + _GRACE if limit else float("inf")
+            job.name, process, job.staging, now, now + limit + START_TIMEOUT + _GRACE if limit else float("inf")
         )
 
     def _start(self, job: Job) -> subprocess.Popen[bytes] | ForkedProcess:
@@ -151,14 +151,14 @@ class Launcher:
     def replace_server(self, reason: str = "") -> None:
         """Have another fork server for the next run where this one has died, unless too many have."""
         if self._server is None or not (self._server.has_died() or reason):
-            return  # another run has said so before
-        said = self._server.close() or reason
+            return  # another run has reported it already
+        cause = self._server.close() or reason
         self._server = None
         self._deaths += 1
         if self._deaths < _DEATHS:
-            self.say(f"The process that runs are forked from has died ({said}); another takes its place.")
+            self.say(f"The process that runs are forked from has died ({cause}); another takes its place.")
         else:
-            self._give_up(f"the process that they are forked from has died {self._deaths} times ({said})")
+            self._give_up(f"the process that they are forked from has died {self._deaths} times ({cause})")
 
     def _give_up(self, reason: str) -> None:
         self._fork = False
@@ -169,16 +169,16 @@ class Launcher:
             self._server = ForkServer(self._modules, self._environment())
         provisioner = {"provisioner_name": forks.PROVISIONER, "config": {"folder": str(self._server.folder)}}
         environment = self._environment(job, {"kernel_provisioner": provisioner})
-        job_file = str(job.aside / "job.json")
-        with (job.aside / "worker.log").open("wb") as log:
+        job_file = str(job.staging / "job.json")
+        with (job.staging / "worker.log").open("wb") as log:
             return ForkedProcess(
                 self._server.folder, "run", [job_file], environment, cwd=os.getcwd(), output=log.fileno()
             )
 
     def _spawned(self, job: Job) -> subprocess.Popen[bytes]:
-        with (job.aside / "worker.log").open("wb") as log:
+        with (job.staging / "worker.log").open("wb") as log:
             return subprocess.Popen(
-                [sys.executable, "-P", "-m", "ragbench.sweep.worker", str(job.aside / "job.json")],
+                [sys.executable, "-P", "-m", "ragbench.sweep.worker", str(job.staging / "job.json")],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -191,18 +191,18 @@ class Launcher:
         own = {
             **threads_environment(self.side_by_side, os.environ),
             "PYDEVD_DISABLE_FILE_VALIDATION": "1",
-            "TQDM_DISABLE": "1",  # nobody watches a run of a sweep, and bars would stay in its notebook
+            "TQDM_DISABLE": "1",  # bars would stay in the notebook of a run
         }
         if job is None:
             return {**os.environ, **own}
         # The first kernel that Jupyter finds by name may belong to another Python. This one is found before all others.
-        spec = job.aside / "jupyter" / "kernels" / "python3"
+        spec = job.staging / "jupyter" / "kernels" / "python3"
         spec.mkdir(parents=True, exist_ok=True)
         # Runs side by side would wait for each other's turn at the history of what users type.
         command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", _NO_HISTORY]
         kernel = {"argv": command, "display_name": "Python 3 (ipykernel)", "language": "python"}
         (spec / "kernel.json").write_text(json.dumps({**kernel, "metadata": metadata or {}}), encoding="utf-8")
-        jupyter_path = os.pathsep.join(filter(None, [str(job.aside / "jupyter"), os.environ.get("JUPYTER_PATH")]))
+        jupyter_path = os.pathsep.join(filter(None, [str(job.staging / "jupyter"), os.environ.get("JUPYTER_PATH")]))
         return {**os.environ, **job.environment, **own, "JUPYTER_PATH": jupyter_path}
 
 
@@ -219,9 +219,9 @@ def ended(run: Running) -> Outcome | None:
     _close(run.process)
     lost = getattr(run.process, "lost", False)
     try:
-        said = json.loads((run.aside / "outcome.json").read_text(encoding="utf-8"))
-        failure = said["failure"] and FailureKind(said["failure"])
-        return Outcome(run.name, seconds, said["error"], failure, lost=lost and bool(said["error"]))
+        outcome = json.loads((run.staging / "outcome.json").read_text(encoding="utf-8"))
+        failure = outcome["failure"] and FailureKind(outcome["failure"])
+        return Outcome(run.name, seconds, outcome["error"], failure, lost=lost and bool(outcome["error"]))
     except (OSError, ValueError, KeyError):
         return Outcome(run.name, seconds, _how_it_died(run), lost=lost)
 
@@ -234,12 +234,12 @@ def _how_it_died(run: Running) -> str:
         except ValueError:
             name = f"signal {-code}"
         return f"the process of the run was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
-    log = (run.aside / "worker.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return f"the process of the run ended with status {code}: {log[-1] if log else 'it said nothing'}"
+    log = (run.staging / "worker.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return f"the process of the run ended with status {code}: {log[-1] if log else 'it printed nothing'}"
 
 
 def stop(runs: Iterable[Running], *, wait_s: float = 10.0) -> None:
-    """End runs with their kernels: closing its standard input tells a worker to kill its kernel and go."""
+    """End runs with their kernels: a worker whose standard input is closed kills its kernel and exits."""
     runs = list(runs)
     for run in runs:
         _close(run.process)

@@ -48,9 +48,9 @@ class Progress:
         else:
             self.seconds.append(seconds)
         done = self.skipped + len(self.seconds) + len(self.failed)
-        said = f"failed after {clock(seconds)}: {error}" if error else f"done in {clock(seconds)}"
+        ending = f"failed after {clock(seconds)}: {error}" if error else f"done in {clock(seconds)}"
         # Names and errors hold brackets, which must not be taken for markup.
-        self.console.print(f"[{done}/{self.total}] {name} {said}", markup=False, highlight=False, soft_wrap=True)
+        self.console.print(f"[{done}/{self.total}] {name} {ending}", markup=False, highlight=False, soft_wrap=True)
 
     def left(self) -> float | None:
         """Seconds that are left, by the mean of the runs so far; None before the first has ended."""

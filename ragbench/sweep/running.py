@@ -41,7 +41,7 @@ def run_all(
             while (waiting and not budget) or running:
                 while waiting and not budget and len(running) < launcher.side_by_side:
                     name = waiting.pop(0)
-                    jobs[name].aside.mkdir()
+                    jobs[name].staging.mkdir()
                     jobs[name].input.write_text(text, encoding="utf-8")
                     kept = folder.journal(name, jobs[name].source or {})
                     if kept.is_file():

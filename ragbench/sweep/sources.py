@@ -1,4 +1,4 @@
-"""What the results of a grid are made from, besides their parameters."""
+"""What the results of a grid are made from, in addition to their parameters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def working_folder(grid: Grid) -> Path:
 
 
 def source_of(grid: Grid) -> dict[str, str]:
-    """What results are made from, besides their parameters; results made from something else are outdated."""
+    """What results are made from, in addition to their parameters; results made from something else are outdated."""
     return {
         "notebook": grid.notebook.path.name,
         "notebook_sha256": grid.notebook.digest,

@@ -24,11 +24,13 @@ def spent(settings: Settings) -> float:
 
 
 def stopped(settings: Settings, unfinished: int) -> str:
-    """What to say when the maximum cost has ended a sweep."""
+    """The message of a sweep that the maximum cost has ended."""
     if settings.replies == "off":
         kept = "Without the reply store (--no-cache) what unfinished ones have paid for is lost"
     else:
-        kept = "What was paid for is stored: the same command with a higher --max-cost goes on from there and pays for "
+        kept = (
+            "What was paid for is stored: the same command with a higher --max-cost continues from there and pays for "
+        )
         kept += "nothing twice"
     return (
         f"the maximum cost of {settings.max_cost or 0:.2f} dollars is reached: {spent(settings):.4f} are spent, and "

@@ -184,7 +184,7 @@ def _tidy(job: Job) -> None:
     for cell in notebook["cells"]:
         tags = cell["metadata"].get("tags", [])
         if "injected-parameters" in tags:
-            cell["source"] = in_place("".join(cell["source"]), job.cwd, job.aside.parent)
+            cell["source"] = in_place("".join(cell["source"]), job.cwd, job.staging.parent)
         if "injected-parameters" in tags or "parameters" in tags:  # what was found is on the first screen
             cell["metadata"] |= {"jupyter": {"source_hidden": True}, "transient": {"remove_source": True}}
     paths = {"input_path": job.notebook, "output_path": job.output.name}

@@ -45,17 +45,17 @@ class LabelledCase:
         return self.case.text
 
 
-def labelled_cases(dataset: Dataset, *, least: int = 1) -> list[LabelledCase]:
-    """Each question of a dataset with its relevant documents, those of grade `least` and above.
+def labelled_cases(dataset: Dataset, *, min_grade: int = 1) -> list[LabelledCase]:
+    """Each question of a dataset with its relevant documents, those of grade `min_grade` and above.
 
     >>> data = Dataset("demo", "test", {}, [Case("q", "Who?")], {"q": {"d1": 2, "d2": 1}})
-    >>> labelled_cases(data, least=2)[0].relevant
+    >>> labelled_cases(data, min_grade=2)[0].relevant
     {'d1': 2}
     """
     return [
         LabelledCase(
             case,
-            {doc_id: grade for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= least},
+            {doc_id: grade for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= min_grade},
             dataset.source,
         )
         for case in dataset.cases

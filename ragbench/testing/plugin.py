@@ -1,7 +1,7 @@
 """The pytest plugin: data, models and systems as fixtures, a table at the end, and the report of `ragbench eval`.
 
 Every pytest with ragbench installed loads it; it costs nothing until a fixture is used. Options, all of which the
-marker `@pytest.mark.ragbench(dataset=..., corpus=..., split=..., query_ids=[...], n=..., least=..., system=...)`
+marker `@pytest.mark.ragbench(dataset=..., corpus=..., split=..., query_ids=[...], n=..., min_grade=..., system=...)`
 overrides for a test, class or module:
 
 - `--ragbench-dataset`, `--ragbench-corpus` (the documents of a test set), `--ragbench-split`, `--ragbench-queries`
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ragbench.testing.recording import Recorder
     from ragbench.types import LLM, Answer, Dataset, System
 
-_MARKER = ("dataset", "corpus", "split", "query_ids", "n", "least", "system")
+_MARKER = ("dataset", "corpus", "split", "query_ids", "n", "min_grade", "system")
 _XDIST = "ragbench"
 _OUTER: pytest.StashKey[Recorder | None] = pytest.StashKey()
 
@@ -97,7 +97,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         from ragbench.testing import labelled_cases
 
         config, node = metafunc.config, metafunc.definition
-        cases = labelled_cases(_dataset(config, node), least=int(_chosen(config, node)["least"]))
+        cases = labelled_cases(_dataset(config, node), min_grade=int(_chosen(config, node)["min_grade"]))
         metafunc.parametrize("ragbench_case", cases, ids=[case.query_id for case in cases])
 
 
@@ -167,7 +167,7 @@ def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
     chosen: dict[str, Any] = {
         **{name: config.getoption(f"--ragbench-{name}") for name in ("dataset", "corpus", "split", "n", "system")},
         "query_ids": queries,
-        "least": 1,
+        "min_grade": 1,
     }
     for marker in reversed(list(node.iter_markers("ragbench"))):
         if unknown := [name for name in marker.kwargs if name not in _MARKER] or list(marker.args):

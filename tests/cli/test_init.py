@@ -24,7 +24,7 @@ A kettle is a vessel for boiling water, and this one switches itself off when th
 Fill the kettle with diluted vinegar, wait for an hour, and rinse it twice with fresh water.
 
 ```sh
-A shell is a program whose listing must never become a question, whatever words it may hold.
+A shell is a program whose listing must never become a question, with any words in it.
 ```
 ## 1.2.0
 

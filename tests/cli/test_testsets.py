@@ -1,4 +1,4 @@
-"""`ragbench testset convert|validate|list|show|add|edit|remove`: exit statuses, what is said, nothing half-written."""
+"""`ragbench testset convert|validate|list|show|add|edit|remove`: exit statuses, messages, nothing half-written."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_convert_to_forms_that_a_name_does_not_say(yaml_set: Path, tmp_path: Pat
     assert not (tmp_path / "e.json").exists()
 
 
-def test_validate_lists_every_mistake(yaml_set: Path) -> None:
+def test_validate_lists_every_error(yaml_set: Path) -> None:
     done = run("validate", yaml_set)
     assert (done.exit_code, "is fine: yaml, 2 cases" in done.output) == (0, True)
     yaml_set.write_text(YAML.replace("query:", "qeury:").replace("id: q2", "id: []"))

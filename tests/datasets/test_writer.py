@@ -199,7 +199,7 @@ def test_origin_of_a_reference_answer_survives_the_disk(tmp_path: Path) -> None:
     folder = save_dataset(
         dataset(QUESTION, Case("q2", "By whom?", reference_answer="Me."), Case("q3", "?")), tmp_path / "s"
     )
-    assert [reference_origin(case) for case in load_dataset(folder).cases] == ["model", "person", "nobody"]
+    assert [reference_origin(case) for case in load_dataset(folder).cases] == ["model", "person", "none"]
 
 
 def test_merging_keeps_a_persons_lines_to_the_byte(tmp_path: Path) -> None:

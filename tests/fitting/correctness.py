@@ -34,7 +34,7 @@ PENALTY = 1.0
 
 @dataclass(frozen=True)
 class Proxy:
-    """An answer that is right or wrong by construction, beside a reference answer and gold facts."""
+    """An answer that is right or wrong by construction, with a reference answer and gold facts."""
 
     source: str
     query_id: str

@@ -75,8 +75,8 @@ def test_who_gets_an_answer() -> None:
         qrels={"none": {"tower": 1}, "person": {"tower": 1}, "nothing": {"tower": 1}, "unjudged": {"tower": 0}},
     )
     assert references.choose_queries(data) == ["none"]
-    assert references.choose_queries(data, written_by=["person", "nobody"]) == ["none", "person"]
-    assert references.choose_queries(data, written_by=["person", "nobody"], max_queries=1) == ["none"]
+    assert references.choose_queries(data, written_by=["person", "none"]) == ["none", "person"]
+    assert references.choose_queries(data, written_by=["person", "none"], max_queries=1) == ["none"]
     assert references.choose_queries(data, query_ids=["person"]) == []
     with pytest.raises(ConfigError, match="did you mean 'none'"):
         references.choose_queries(data, query_ids=["nonee"])
@@ -142,7 +142,7 @@ def test_replacing_asks_for_the_models_own_answers_only(tmp_path: Path) -> None:
     path = folder / "answers.jsonl"
     path.write_text(path.read_text(encoding="utf-8").replace("In 1889.", "In March 1889."), encoding="utf-8")
     again = load_dataset(folder)
-    assert references.choose_queries(again, written_by=["nobody", "model"]) == ["its"]
+    assert references.choose_queries(again, written_by=["none", "model"]) == ["its"]
     references.write_references(folder, again, sources, ScriptedLLM(["1889!", "Koechlin."]))
     assert [case.reference_answer for case in load_dataset(folder).cases] == ["In March 1889.", "Koechlin."]
 

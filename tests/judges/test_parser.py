@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ragbench.judges import rank_weighted_precision
+from ragbench.judges.criteria import NEEDS, REPLY_TOKENS
 from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema, score
-from ragbench.judges.requests import NEEDS, REPLY_TOKENS
 from ragbench.prompts.judge_prompts import CRITERIA, REPLY_FORMS
 
 IDS = ("a#0", "b#0", "c#0")
@@ -153,10 +153,10 @@ def test_two_lists_of_claims_disagree_where_their_verdicts_do(supported: bool) -
 
 @pytest.mark.parametrize("piece", ["{", "[{", "{ ", "{'", "TRUE\n", "Verdict: ", "TRUE. ", "{x} ", "! "])
 def test_reading_is_linear(piece: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     for criterion in CRITERIA:
         read(piece * (200_000 // len(piece)), criterion)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("number", ["4", "-0.1", "NaN", "Infinity", '"high"', "null"])

@@ -31,7 +31,7 @@ def echo(loopback: Any, wire: Any, llm_environment: pytest.MonkeyPatch) -> Any:
 
 
 def prompts_of(server: Any) -> list[str]:
-    return [asked.body["messages"][-1]["content"] for asked in server.asked if asked.method == "POST"]
+    return [asked.body["messages"][-1]["content"] for asked in server.asked if asked.body]
 
 
 # --- order, duplicates, concurrency ----------------------------------------------------------------------------------
@@ -375,9 +375,9 @@ def test_a_dry_run_counts_without_sending(echo: Any, llm_environment: Any) -> No
     assert (priced.model, unpriced.model, thread.model) == ("openai:gpt-4o-mini", "openai:mine", "openai:thread")
     # One prompt of 4,000 bytes is about 1,000 tokens: 1000 * 0.15 / 1e6 + 100 * 0.60 / 1e6 dollars.
     assert (priced.cached, priced.to_send, priced.input_tokens, priced.max_output_tokens) == (1, 1, 1000, 100)
-    assert priced.most == pytest.approx(0.00021)
-    assert (unpriced.cost, unpriced.most) == (None, None)
-    assert plan.table["most"].tolist()[1] == "unknown"
+    assert priced.max_cost == pytest.approx(0.00021)
+    assert (unpriced.cost, unpriced.max_cost) == (None, None)
+    assert plan.table["max_cost"].tolist()[1] == "unknown"
     assert [reply.failure for reply in replies] == [None, FailureKind.DRY_RUN, FailureKind.DRY_RUN]
     assert replies[1].text == again[0].text
     assert len(echo.asked) == asked

@@ -218,7 +218,7 @@ def test_a_thousand_contexts_take_seconds() -> None:
     vocabulary = np.array([f"w{i}" for i in range(5000)])
     chunks = [" ".join(rng.choice(vocabulary, 150)) for _ in range(1500)]
     contexts = [[chunks[i] for i in rng.integers(0, 1500, 10)] for _ in range(1000)]
-    start = time.perf_counter()
+    start = time.process_time()
     ngram_redundancies(contexts)
     tfidf_redundancies(contexts, background=chunks[:500])
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20

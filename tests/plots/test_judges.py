@@ -18,7 +18,7 @@ def texts(figure: object) -> list[str]:
     return [text.get_text() for text in figure.findobj(Text)]  # type: ignore[attr-defined]
 
 
-def test_an_audit_has_a_row_per_probe_and_says_what_fails() -> None:
+def test_an_audit_has_a_row_per_probe_and_shows_what_fails() -> None:
     lenient = ScriptedLLM(lambda prompt: {"better": "tie"} if "Second answer" in prompt else {"verdict": True})
     audit = judge_audit(ANSWERS, "correctness", lenient, dataset=DATA)
     shown = texts(plots.plot_judge_audit(audit))

@@ -292,6 +292,6 @@ def test_many_questions_take_no_time() -> None:
     chunks = chunk(dataset, "fixed", chunk_size=100)
     run = {f"q{i}": {chunks[(i * 7 + j) % len(chunks)].chunk_id: -float(j) for j in range(50)} for i in range(472)}
     score_spans(dataset, {}, chunks)
-    start = time.perf_counter()
+    start = time.process_time()
     score_spans(dataset, run, chunks)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1

@@ -126,7 +126,7 @@ def test_a_loop_pays_for_no_more_than_it_needs() -> None:
         return frame.assign(value=0.0), frame.assign(value=[truth[int(i)] for i in ids])
 
     path = compare_until(score, map(str, range(300)), measure="RR", batch=10)
-    assert path["decision"].tolist()[:-1] == ["go on"] * (len(path) - 1)
+    assert path["decision"].tolist()[:-1] == ["continue"] * (len(path) - 1)
     assert path["decision"].iloc[-1] == "higher"
     assert asked == query_order(map(str, range(300)))[: len(asked)]
     assert len(asked) == path["n"].iloc[-1] < 60
@@ -139,7 +139,7 @@ def test_a_loop_ends_with_the_queries() -> None:
 
     path = compare_until(score, ["a", "b", "c"], measure="RR", batch=2)
     assert path["n"].tolist() == [2, 3]
-    assert path["decision"].tolist() == ["go on", "go on"]
+    assert path["decision"].tolist() == ["continue", "continue"]
     with pytest.raises(ConfigError, match="no queries"):
         compare_until(score, [], measure="RR")
 

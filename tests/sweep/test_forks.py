@@ -101,13 +101,13 @@ def outputs(path: Path) -> list[Any]:
 
 
 def test_a_forked_kernel_is_as_a_fresh_one(tmp_path: Path, run: Callable[..., Outcome]) -> None:
-    said: list[str] = []
-    with Launcher(imports_of(NOTEBOOKS, [{"retriever": "bm25"}]), side_by_side=2, say=said.append) as launcher:
+    messages: list[str] = []
+    with Launcher(imports_of(NOTEBOOKS, [{"retriever": "bm25"}]), side_by_side=2, say=messages.append) as launcher:
         for name in ("a", "b"):
             assert run(launcher, name, MODULES, STATE, FIGURE, WARNING).error == ""
-    with Launcher([], side_by_side=2, fork=False, say=said.append) as launcher:
+    with Launcher([], side_by_side=2, fork=False, say=messages.append) as launcher:
         assert run(launcher, "fresh", MODULES, STATE, FIGURE, WARNING).error == ""
-    assert said == []
+    assert messages == []
 
     forked, fresh = (json.loads((tmp_path / name / "state.json").read_text()) for name in ("a", "fresh"))
     here = {str(tmp_path / name): "." for name in ("a", "fresh")}
@@ -136,6 +136,7 @@ def test_a_forked_kernel_is_as_a_fresh_one(tmp_path: Path, run: Callable[..., Ou
         ({"retriever": "bm25"}, []),
         ({"retriever": "bm25", "reranker": "models/mine"}, ["sentence_transformers"]),
         ({"retriever": "dense:wordllama"}, ["wordllama"]),
+        ({"retriever": "hybrid:minilm"}, []),
         ({"retriever": "hybrid:models/mine"}, ["sentence_transformers"]),
         ({"quality": 0.5}, []),
     ],
@@ -145,12 +146,12 @@ def test_models_are_imported_where_a_run_uses_them(parameters: dict[str, Any], n
 
 
 def test_magics_and_modules_next_to_a_notebook_are_left_to_it(tmp_path: Path, run: Callable[..., Outcome]) -> None:
-    cells = ["%matplotlib inline\nimport csv", "import beside\nprint(beside.VALUE)"]
+    cells = ["%matplotlib inline\nimport csv", "import neighbour\nprint(neighbour.VALUE)"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     modules = imports_of([nbformat.writes(notebook)], [])
-    assert modules[-1] == "beside"
+    assert modules[-1] == "neighbour"
     with Launcher(modules, side_by_side=1) as launcher:
-        write = "open('beside.py', 'w').write('VALUE = 3')"
+        write = "open('neighbour.py', 'w').write('VALUE = 3')"
         assert run(launcher, "a", write, *cells).error == ""
     assert "3\n" in str(outputs(tmp_path / "a" / "a.ipynb")[-1][0]["text"])
 
@@ -171,13 +172,13 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], S
 def test_what_starts_a_thread_is_not_forked(
     tmp_path: Path, run: Callable[..., Outcome], module: Callable[[str], Sequence[str]]
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     modules = module("import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()")
-    with Launcher(modules, side_by_side=1, say=said.append) as launcher:
+    with Launcher(modules, side_by_side=1, say=messages.append) as launcher:
         assert run(launcher, "a", "import peculiar").error == ""
-    assert len(said) == 1
-    assert said[0].startswith("Each run starts a Python of its own")
-    assert "started 1 threads" in said[0]
+    assert len(messages) == 1
+    assert messages[0].startswith("Each run starts a Python of its own")
+    assert "started 1 threads" in messages[0]
 
 
 def test_what_holds_a_gpu_is_not_forked() -> None:
@@ -187,36 +188,36 @@ def test_what_holds_a_gpu_is_not_forked() -> None:
 
 
 def test_threads_of_numerical_libraries_are_no_reason(run: Callable[..., Outcome]) -> None:
-    said: list[str] = []
-    with Launcher([*imports_of([], []), "numpy", "pandas"], side_by_side=1, say=said.append) as launcher:
+    messages: list[str] = []
+    with Launcher([*imports_of([], []), "numpy", "pandas"], side_by_side=1, say=messages.append) as launcher:
         assert run(launcher, "a", "import numpy as np; np.ones((300, 300)) @ np.ones((300, 300))").error == ""
-    assert said == []
+    assert messages == []
 
 
 def test_a_server_that_keeps_dying_is_given_up(
     run: Callable[..., Outcome], module: Callable[[str], Sequence[str]]
 ) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     modules = module("import os, sys\nif 'ragbench.sweep.forkserver' in sys.modules:\n    os._exit(9)")
-    with Launcher(modules, side_by_side=1, say=said.append) as launcher:
+    with Launcher(modules, side_by_side=1, say=messages.append) as launcher:
         assert run(launcher, "a", "import peculiar").error == ""
-    assert len(said) == 3
-    assert "has died (status 9); another takes its place" in said[0]
-    assert "has died 3 times (status 9)" in said[2]
+    assert len(messages) == 3
+    assert "has died (status 9); another takes its place" in messages[0]
+    assert "has died 3 times (status 9)" in messages[2]
 
 
 def test_an_installation_without_the_entry_point_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forks, "PROVISIONER", "of-a-later-version")
-    said: list[str] = []
-    Launcher([], side_by_side=1, say=said.append)
-    assert "install it again" in said[0]
+    messages: list[str] = []
+    Launcher([], side_by_side=1, say=messages.append)
+    assert "install it again" in messages[0]
 
 
-def test_elsewhere_than_on_linux_there_are_none_and_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_elsewhere_than_on_linux_there_are_none_and_nothing_is_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    said: list[str] = []
-    Launcher([], side_by_side=1, say=said.append)
-    assert said == []
+    messages: list[str] = []
+    Launcher([], side_by_side=1, say=messages.append)
+    assert messages == []
 
 
 def test_only_the_user_can_ask_for_forks_and_nothing_stays(run: Callable[..., Outcome]) -> None:

@@ -1,4 +1,4 @@
-"""Sweeps that ask language models: real processes and kernels, a loopback server, a stand-in for evaluate.ipynb."""
+"""Sweeps that ask language models: real processes and kernels, a loopback server, a short version of evaluate.ipynb."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def write_grid(folder: Path, text: str) -> Path:
 
 
 def reply_to(asked: Any, wire: Any) -> Any:
-    """What a good model says: an answer with a citation, or the verdicts that it was asked for."""
+    """What a good model replies: an answer with a citation, or the verdicts that it was asked for."""
     system, user = (message["content"] for message in asked.body["messages"])
     if system == GENERATION_SYSTEM:
         return wire.Answered(wire.openai(f"It is so, as the document of {len(user)} characters says [1]."))
@@ -188,7 +188,7 @@ def test_a_plan_knows_tokens_and_bounds_of_the_cost(finished: Finished) -> None:
     assert generator.input_tokens == sum(-(-len(text.encode()) // 4) for text in texts)
     assert generator.output_tokens == 6 * 128, "a quarter of the limit: no reply is known yet"
     assert generator.cost == pytest.approx((generator.input_tokens + 6 * 128) / 1000)
-    assert generator.most == pytest.approx((generator.input_tokens + 6 * 512) / 1000)
+    assert generator.max_cost == pytest.approx((generator.input_tokens + 6 * 512) / 1000)
 
 
 def test_a_plan_after_the_sweep_has_nothing_to_send(finished: Finished) -> None:
@@ -217,7 +217,7 @@ def test_a_plan_is_printed_and_writes_nothing(server: Any, tmp_path: Path) -> No
     assert server.asked == []
 
 
-def test_a_plan_without_a_price_says_that_the_cost_is_unknown(
+def test_the_cost_of_a_plan_without_a_price_is_unknown(
     server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RAGBENCH_PRICES")
@@ -276,8 +276,8 @@ def test_the_real_notebook_sends_what_was_planned_and_shows_what_came_of_it(serv
     executed = nbformat.read(tmp_path / "out" / "real" / f"{name}.ipynb", as_version=4)
     outputs = [output for cell in executed.cells for output in cell.get("outputs", []) if "data" in output]
     shown = "\n".join(output.data.get("text/plain", "") for output in outputs)
-    for said in ("4, of which 0 failed", "0.0720 dollars", "0.2160", "llm_correctness  language model", "mean_apart"):
-        assert said in shown, said
+    for text in ("4, of which 0 failed", "0.0720 dollars", "0.2160", "llm_correctness  language model", "mean_apart"):
+        assert text in shown, text
     assert not re.search(r"\bnan\b", shown, re.IGNORECASE)
 
 
@@ -302,7 +302,7 @@ def test_the_arms_of_the_oracle_are_planned_too(server: Any, tmp_path: Path) -> 
     asked = collections.Counter(f"openai:{model}" for model, _ in prompts_of(server))
     assert asked["openai:m"] == 3 * 4, "as retrieved, from the gold evidence, from the best chunks, from nothing"
     assert asked["openai:m"] == {model.model: model.to_send for model in planned.models}["openai:m"]
-    # Verdicts on answers that turn out to be alike are asked for once; before they are there, nobody knows.
+    # Verdicts on answers that turn out to be alike are asked for once; before they are there, that is not known.
     assert 0 < asked["openai:j"] <= {model.model: model.to_send for model in planned.models}["openai:j"]
     (name,) = result.finished
     scores = (tmp_path / "out" / "real" / name / "scores.csv").read_text(encoding="utf-8")
@@ -326,8 +326,8 @@ def test_the_key_is_in_nothing_that_a_sweep_writes(finished: Finished) -> None:
 
 
 def test_the_key_is_in_nothing_that_a_failing_sweep_writes(server: Any, wire: Any, tmp_path: Path) -> None:
-    said = {"error": {"message": f"Incorrect API key provided: {KEY}", "type": "invalid_request_error"}}
-    server.reply = lambda asked: wire.Answered(said, status=401)
+    error = {"error": {"message": f"Incorrect API key provided: {KEY}", "type": "invalid_request_error"}}
+    server.reply = lambda asked: wire.Answered(error, status=401)
     grid = write_grid(tmp_path / "notebooks", "[fixed]\nmax_queries = 2")
     command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -378,7 +378,7 @@ def test_offline_and_no_cache_exclude_each_other(tmp_path: Path) -> None:
 # --- the maximum cost ------------------------------------------------------------------------------------------------
 
 
-def test_a_maximum_cost_stops_in_time_and_a_higher_one_goes_on(server: Any, wire: Any, tmp_path: Path) -> None:
+def test_a_maximum_cost_stops_in_time_and_a_higher_one_continues(server: Any, wire: Any, tmp_path: Path) -> None:
     grid = write_grid(tmp_path / "notebooks", '[axes]\nprompt = ["cited", "plain", "concise"]')
     command = ["sweep", str(grid), "--out", str(tmp_path / "out"), "--jobs", "1", "--max-cost"]
     # Each reply costs 1.2 dollars. Before it was sent it might have cost some 4: a token for each byte of the prompt.
@@ -388,7 +388,7 @@ def test_a_maximum_cost_stops_in_time_and_a_higher_one_goes_on(server: Any, wire
     assert "1 run, 0 finished before, 1 failed, 1 not begun" in stopped.output
     assert "the maximum cost of 9.00 dollars is reached" in stopped.output
     assert "2 configurations are not finished" in stopped.output
-    assert "with a higher --max-cost goes on from there" in stopped.output
+    assert "with a higher --max-cost continues from there" in stopped.output
     (failed,) = (tmp_path / "out" / "tiny").glob("*.failed.ipynb")
     assert "budget: openai:m may cost" in failed.read_text(encoding="utf-8")
     budget = f"sweep {cache.digest(str(tmp_path / 'out' / 'tiny'))[:16]}"
@@ -472,14 +472,14 @@ def test_killed_in_the_middle_and_started_again_each_request_is_sent_once(
 
 @pytest.fixture
 def copied(finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The finished sweep's folder, with what a colleague has besides: the replies, no server, no key."""
+    """The finished sweep's folder, as a colleague has it: with the replies, without server and key."""
     settings(monkeypatch, finished.cache, "http://127.0.0.1:9", tmp_path)
     monkeypatch.delenv("RAG_EVAL_OPENAI_API_KEY")
     shutil.copytree(finished.results, tmp_path / "out" / "tiny")
     return tmp_path / "out" / "tiny"
 
 
-def test_verify_says_that_all_numbers_are_the_same(copied: Path) -> None:
+def test_verify_reports_that_all_numbers_are_the_same(copied: Path) -> None:
     before = {path: path.read_bytes() for path in copied.rglob("*") if path.is_file()}
     done = runner.invoke(app, ["verify", str(copied), "--jobs", "2"])
     assert done.exit_code == 0, done.output
@@ -560,7 +560,7 @@ def test_errors_of_the_cache_are_one_line(finished: Finished, tmp_path: Path, mo
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
     bad = tmp_path / "bad.jsonl"
     bad.write_text("{}\n", encoding="utf-8")
-    for arguments, said in (
+    for arguments, message in (
         (["import", str(tmp_path / "none.jsonl")], "none.jsonl"),
         (["import", str(bad)], "line 1 is not that of exported replies"),
         (["export", str(tmp_path / "no folder" / "x.jsonl")], "no folder"),
@@ -569,7 +569,7 @@ def test_errors_of_the_cache_are_one_line(finished: Finished, tmp_path: Path, mo
         assert done.exit_code == 2, done.output
         assert len(done.output.splitlines()) == 1
         assert done.output.startswith("ragbench: ")
-        assert said in done.output
+        assert message in done.output
     (tmp_path / "cache" / "replies.sqlite").mkdir(parents=True)
     done = runner.invoke(app, ["cache", "info"])
     assert done.exit_code == 2

@@ -182,7 +182,7 @@ def test_an_executed_notebook_runs_again_where_it_lies(arms: Any, tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("system", "said"),
+    ("system", "message"),
     [
         ("srvice.toml", "there is no file .*srvice.toml"),
         ("wrong.toml", "urll"),
@@ -193,11 +193,11 @@ def test_an_executed_notebook_runs_again_where_it_lies(arms: Any, tmp_path: Path
         ("bm-25", "did you mean 'bm25'"),
     ],
 )
-def test_a_mistake_in_a_system_is_refused_before_anything_is_asked(tmp_path: Path, system: str, said: str) -> None:
+def test_an_error_in_a_system_is_refused_before_anything_is_asked(tmp_path: Path, system: str, message: str) -> None:
     (tmp_path / "wrong.toml").write_text('[http]\nurll = "http://127.0.0.1:9/ask"\n')
     notebook = json.dumps(str(NOTEBOOKS / "evaluate.ipynb"))
     (tmp_path / "grid.toml").write_text(f'[sweep]\nnotebook = {notebook}\n[fixed]\nsystem = "{system}"\n')
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         read_grid(tmp_path / "grid.toml")
 
 

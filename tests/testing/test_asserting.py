@@ -160,6 +160,6 @@ def test_answers_and_searches_of_one_question_are_kept_as_one(recorder: Recorder
 
 def test_labelled_cases_hold_the_relevant_documents_of_a_grade() -> None:
     data = Dataset("d", "dev", {}, (Case("q", "?"), Case("r", "?")), {"q": {"x": 2, "y": 1}})
-    assert [case.relevant for case in labelled_cases(data, least=2)] == [{"x": 2}, {}]
+    assert [case.relevant for case in labelled_cases(data, min_grade=2)] == [{"x": 2}, {}]
     assert labelled_cases(data)[0].source is None
     assert labelled_cases(load_dataset("pydoc"))[0].source == DatasetSource("pydoc")

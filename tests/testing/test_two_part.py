@@ -51,14 +51,14 @@ def answered(request: pytest.FixtureRequest, dataset: Dataset) -> Any:
     return answer_all(dataset, str(request.config.getoption("--ragbench-system")), timed=0)
 
 
-def least(data: Dataset) -> int:
+def lowest_grade(data: Dataset) -> int:
     """Grade 2 where the collection grades, else 1."""
     return min(2, max((grade for own in data.qrels.values() for grade in own.values()), default=1))
 
 
 def test_context_recall(dataset: Dataset, answered: Any) -> None:
     failed = []
-    for case in labelled_cases(dataset, least=least(dataset)):
+    for case in labelled_cases(dataset, min_grade=lowest_grade(dataset)):
         if case.relevant:
             ceiling = min(K, len(case.relevant)) / len(case.relevant)
             try:
@@ -75,7 +75,7 @@ def test_verdict_of_both_parts(dataset: Dataset, answered: Any) -> None:
     if not unavailable("env") and any(case.reference_answer for case in dataset.cases):
         judgements = judge(answered.answers, "correctness", load_llm("env"), dataset=dataset, chunks=answered.chunks)
     table = two_part_table(
-        dataset, answered.documents, answered.answers, judgements, k=K, min_grade=least(dataset), share=SHARE
+        dataset, answered.documents, answered.answers, judgements, k=K, min_grade=lowest_grade(dataset), share=SHARE
     )
     shown = table[["query_id", "recall", "ceiling", "tested_by", "value", "verdict"]].round(3).to_string(index=False)
     print(f"\n{shown}")

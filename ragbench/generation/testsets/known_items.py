@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from ragbench.datasets.testsets.case_lists import derived_id
 from ragbench.datasets.testsets.sections import Heading, headings_of
+from ragbench.datasets.testsets.validation import derived_id
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.segments import sentence_spans
 from ragbench.types import Case, Dataset, Document, Span
@@ -152,7 +152,7 @@ def _is_term(article: str, term: str) -> bool:
 
 
 def _titled(headings: Sequence[Heading], number: int) -> str:
-    """A heading after the one that it is below; "" where it is no title, such as the number of a version."""
+    """A heading after the one that it is below; "" where it is not a title, such as the number of a version."""
     own = headings[number]
     above = next((heading for heading in reversed(headings[:number]) if heading.level < own.level), None)
     names = [_flat(_MARKUP.sub(r"\1", heading.text)) for heading in (above, own) if heading]

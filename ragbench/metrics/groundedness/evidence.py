@@ -22,20 +22,11 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float64]
 
-LEXICAL = (
-    "words_in_window",
-    "words_on_page",
-    "neighbours",
-    "word_pairs",
-    "names_in_window",
-    "names_on_page",
-    "numbers",
-    "not_denied",
-    "not_opposed",
-    "ngrams",
-    "copied",
-    "no_novel_row",
-    "rare_in_window",
+LEXICAL = tuple(
+    """
+    words_in_window words_on_page neighbours word_pairs names_in_window names_on_page numbers not_denied
+    not_opposed ngrams copied no_novel_row rare_in_window
+    """.split()
 )
 """Evidence from the words alone. All of it lies in [0, 1], higher is better."""
 

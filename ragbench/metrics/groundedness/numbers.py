@@ -14,9 +14,7 @@ from ragbench.metrics.groundedness.numerals import Digits, in_digits
 _SCALES = {"dozen": 12.0, "hundred": 100.0, "thousand": 1e3, "lakh": 1e5, "million": 1e6, "crore": 1e7} | {
     "billion": 1e9, "trillion": 1e12, "k": 1e3, "m": 1e6, "mn": 1e6, "b": 1e9, "bn": 1e9, "tn": 1e12
 }  # fmt: skip
-_MONTHS = (  # noqa: SIM905
-    "january february march april may june july august september october november december"
-).split()
+_MONTHS = ("january february march april may june july august september october november december").split()
 _MONTH_OF = {name[:size]: i + 1 for i, name in enumerate(_MONTHS) for size in (3, len(name))} | {"sept": 9}
 # unit -> (what it measures, how many of the first unit of that kind)
 _MEASURES = {

@@ -11,8 +11,8 @@ _CARDINALS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
     f"eighteen nineteen {_TENS}"
 ).split()
-_SCALES = "hundred thousand million billion trillion".split()  # noqa: SIM905
-_ORDINALS = (  # noqa: SIM905
+_SCALES = "hundred thousand million billion trillion".split()
+_ORDINALS = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
     "fifteenth sixteenth seventeenth eighteenth nineteenth twentieth thirtieth fortieth fiftieth sixtieth seventieth "
     "eightieth ninetieth hundredth thousandth millionth"
@@ -22,7 +22,7 @@ _PARTS |= {word: value for value, word in enumerate(_ORDINALS[2:10], 3)}
 _PARTS |= {f"{word}s": value for word, value in _PARTS.items() if not word.startswith("hal")}
 _DECADES = {f"{word[:-1]}ies": f"{20 + 10 * place}s" for place, word in enumerate(_TENS.split())}
 _VULGAR = dict(
-    zip("½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞", "1/2 1/3 2/3 1/4 3/4 1/5 2/5 3/5 4/5 1/6 5/6 1/8 3/8 5/8 7/8".split(), strict=True)  # noqa: SIM905
+    zip("½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞", "1/2 1/3 2/3 1/4 3/4 1/5 2/5 3/5 4/5 1/6 5/6 1/8 3/8 5/8 7/8".split(), strict=True)
 )
 _SUPERSCRIPT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 

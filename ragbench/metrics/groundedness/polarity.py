@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import permutations
 
 from ragbench.metrics.groundedness.words import Word, words
 from ragbench.segments import sentence_spans
 
 _NEGATIONS = frozenset(
-    [
-        "not",
-        "no",
-        "never",
-        "none",
-        "nobody",
-        "nothing",
-        "nor",
-        "neither",
-        "without",
-        "cannot",
-        "hardly",
-        "scarce",
-        "bare",
-        "unabl",
-        "fail",
-        "lack",
-    ]
+    """
+    not no never none nobody nothing nor neither without cannot hardly scarce bare unabl fail lack
+    """.split()
 )
 _NO_DENIAL = frozenset({"onli", "just", "mere", "necessarili"})  # "not only fast" is fast
 _STOP = re.compile(r"[.,;:()!?]")
@@ -45,11 +31,10 @@ _OPPOSITES = (
     "true false|safe dangerous|possible impossible|able unable|active passive|enabled disabled|open closed|"
     "opened closed|above below|maximum minimum|import export|imports exports|convicted acquitted|confirmed denied"
 )
-_OPPOSITE: dict[str, frozenset[str]] = {}
+_OPPOSITE: dict[str, set[str]] = {}
 for _pair in _OPPOSITES.split("|"):
-    _one, _other = _pair.split()
-    _OPPOSITE[_one] = _OPPOSITE.get(_one, frozenset()) | {_other}
-    _OPPOSITE[_other] = _OPPOSITE.get(_other, frozenset()) | {_one}
+    for _one, _other in permutations(_pair.split()):
+        _OPPOSITE.setdefault(_one, set()).add(_other)
 
 
 def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
@@ -82,7 +67,7 @@ def opposed(claim: str, text: str) -> bool:
     """
     own = {claim[word.start : word.end].casefold() for word in words(claim)}
     there = {text[word.start : word.end].casefold() for word in words(text)}
-    return any(_OPPOSITE.get(word, frozenset()) & there for word in own - there)
+    return any(_OPPOSITE.get(word, set()) & there for word in own - there)
 
 
 def polarity_differs(claim: str, text: str) -> bool:

@@ -10,10 +10,10 @@ _SHORTEST_WHOLE = 12
 _NEARLY_WHOLE = 0.9
 
 
-def copied_runs(text: str, contexts: Sequence[str], least: int) -> list[tuple[int, int, int]]:
+def copied_runs(text: str, contexts: Sequence[str], min_words: int) -> list[tuple[int, int, int]]:
     """(start, end, words) of the longest runs of words of `text` that are in one of `contexts`, in order.
 
-    A run counts from `least` words, or from 90 % of a context that has 12 words or more. Words are compared by case
+    A run counts from `min_words` words, or from 90 % of a context that has 12 words or more. Words are compared by case
     folding; punctuation and white space do not matter. Overlapping runs of several contexts become one.
 
     >>> copied_runs("He said: one two three four five!", ["one, two, three, four, five, six"], 5)
@@ -23,9 +23,9 @@ def copied_runs(text: str, contexts: Sequence[str], least: int) -> list[tuple[in
     spans: list[tuple[int, int]] = []
     for context in contexts:
         other = [match.casefold() for match in _WORD.findall(context)]
-        needed = least
+        needed = min_words
         if len(other) >= _SHORTEST_WHOLE:
-            needed = min(least, max(_SHORTEST_WHOLE, int(_NEARLY_WHOLE * len(other))))
+            needed = min(min_words, max(_SHORTEST_WHOLE, int(_NEARLY_WHOLE * len(other))))
         spans += _runs([word for word, _, _ in words], other, needed)
     merged: list[tuple[int, int]] = []
     for first, last in sorted(spans):

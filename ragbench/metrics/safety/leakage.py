@@ -37,60 +37,16 @@ _EMAIL = re.compile(
     r"(?<![\w.+-])[A-Za-z0-9_][\w.+%'-]{0,63}@(?:[A-Za-z0-9](?:[\w-]{0,61}[A-Za-z0-9])?\.)+[A-Za-z]{2,24}(?![\w@-])"
 )
 _ROLES = frozenset(
-    [
-        "info",
-        "support",
-        "contact",
-        "sales",
-        "help",
-        "helpdesk",
-        "noreply",
-        "no-reply",
-        "donotreply",
-        "press",
-        "office",
-        "service",
-        "webmaster",
-        "postmaster",
-        "abuse",
-        "privacy",
-        "security",
-        "hello",
-        "team",
-        "jobs",
-        "careers",
-        "feedback",
-        "newsletter",
-        "kontakt",
-    ]
+    """
+    info support contact sales help helpdesk noreply no-reply donotreply press office service webmaster
+    postmaster abuse privacy security hello team jobs careers feedback newsletter kontakt
+    """.split()
 )
 _PLACEHOLDERS = frozenset(
-    [
-        "user",
-        "username",
-        "name",
-        "yourname",
-        "your.name",
-        "your_name",
-        "you",
-        "me",
-        "someone",
-        "somebody",
-        "email",
-        "your-email",
-        "your_email",
-        "youremail",
-        "test",
-        "foo",
-        "bar",
-        "example",
-        "firstname.lastname",
-        "first.last",
-        "xxx",
-        "abc",
-        "address",
-        "mail",
-    ]
+    """
+    user username name yourname your.name your_name you me someone somebody email your-email your_email
+    youremail test foo bar example firstname.lastname first.last xxx abc address mail
+    """.split()
 )
 _RESERVED = re.compile(
     r"(?i)(?:^|\.)(?:example(?:\.(?:com|org|net))?|test|invalid|localhost|domain\.com|yourdomain\.com)$"

@@ -1,4 +1,4 @@
-from .forest import CHANGE_SIGNS, forest_lines, shown_changes
+from .forest import CHANGE_SIGNS, axis_end, forest_line, forest_lines, shown_changes
 from .html import report_html
 from .markdown import report_markdown
 from .sentences import (
@@ -11,6 +11,7 @@ from .sentences import (
     doubtful_claims,
     failed_cases,
     figures,
+    flip_counts,
     interval,
     needed,
     number,
@@ -26,6 +27,7 @@ __all__ = [
     "NEEDED",
     "SIGNS",
     "aim",
+    "axis_end",
     "banner",
     "brief_measures",
     "change_sentence",
@@ -33,6 +35,8 @@ __all__ = [
     "doubtful_claims",
     "failed_cases",
     "figures",
+    "flip_counts",
+    "forest_line",
     "forest_lines",
     "interval",
     "is_report_file",

@@ -1,19 +1,27 @@
-"""report.html: one file, readable at a glance, that asks nothing of any network and runs no script.
+"""report.html: one file, readable at a glance, that asks nothing of any network.
+
+Its only script, `report.js`, filters questions and opens the one that a link names; without it all are listed.
 
 Its figures are drawn here, as SVG inside the page: they follow the reader's colours and print sharply.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from ragbench.evaluation import Result
 from ragbench.evaluation.records import CategoryResult, Change, MeasureResult, Report
 from ragbench.registry import HEADLINE, PERSPECTIVES, meaning_of
 from ragbench.report.evaluation import sentences
 from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_scale, plotted, shown_changes
+from ragbench.report.evaluation.questions import Details, leading_measures, question_details
 from ragbench.statistics import p_text
 
 if TYPE_CHECKING:
@@ -22,15 +30,23 @@ if TYPE_CHECKING:
 _WIDE = 220.0  # of an interval bar, in the units of its view box
 _EDGE = 6.0
 _COLUMNS = 9  # of the table of all cases
+_ON_TOP = 12  # differences from the baseline
 _CASES = 200  # failed cases that are shown, and doubtful claims; report.json has all
 
 
-def report_html(report: Report) -> str:
-    """The report as one HTML page. All texts of questions, answers, names and errors are escaped."""
+def report_html(result: Result | Report) -> str:
+    """The report as one HTML page. All texts of questions, answers, documents, names and errors are escaped.
+
+    The texts that were retrieved are shown for a `Result` whose documents are at hand; answers and texts are masked.
+    """
+    report = result if isinstance(result, Report) else result.report
     failed = sentences.failed_cases(report)
     table = sentences.shown_measures(report)
     word, sentence = sentences.banner(report)
     changes, claims = shown_changes(report), sentences.doubtful_claims(report)
+    leading = leading_measures(sentences.brief_measures(report), report.cases)
+    details, notes = question_details(result, failed[:_CASES], leading)
+    script = files(__package__).joinpath("report.js").read_text(encoding="utf-8")
     return _template().render(
         report=report,
         word=word,
@@ -43,19 +59,52 @@ def report_html(report: Report) -> str:
         counts={name: sum(row.verdict == name for row in report.measures) for name in sentences.SIGNS},
         case_measures=_case_measures(report),
         case_scores=[row.measure for rows in table.values() for row in rows],
+        details=details,
+        notes=notes,
+        filters=_filters(report, details, leading),
+        script=script,
+        script_hash=script_hash(script),
         changes=changes,
+        main_changes=shown_changes(report, every=False)[:_ON_TOP],
         forest=forest_marks(changes),
         claims=claims[:_CASES],
         claims_left_out=max(0, len(claims) - _CASES),
         depths=sentences.depth_table(report),
         figures=sentences.figures(report),
         cost_rows=sentences.cost_rows(report.costs, len(report.cases)),
-        details=[(name, _pretty(value)) for name, value in _details(report)],
+        provenance=[(name, _pretty(value)) for name, value in _provenance(report)],
     )
 
 
+def script_hash(text: str) -> str:
+    """What a content security policy allows a script by."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _filters(
+    report: Report, details: Mapping[str, Details], leading: Mapping[str, MeasureResult]
+) -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Name, label and options of each filter, an option with its value and its words; one value is no choice."""
+    failed = [case for case in report.cases if case.passed is False]
+    found = {
+        "category": ("Category", Counter(case.category for case in failed)),
+        "cause": ("Cause of failure", Counter(details[case.query_id].cause for case in failed)),
+        "weak": ("Weak perspective", Counter(name for case in failed for name in details[case.query_id].weak)),
+    }
+    sides = {name: "above" if row.lower_is_better else "below" for name, row in leading.items()}
+    words = {
+        name: f"{name}: {row.measure} {sides[name]} the mean {sentences.number(row.value)}"
+        for name, row in leading.items()
+    }
+    return [
+        (name, label, [(value, f"{words.get(value, value)} ({n})") for value, n in sorted(counts.items()) if value])
+        for name, (label, counts) in found.items()
+        if any(counts)
+    ]
+
+
 def interval_bar(row: MeasureResult) -> dict[str, Any]:
-    """Where the parts of a measure's bar stand: its interval, value, target and ceiling, left to right from 0.
+    """Where the parts of a measure's bar are: its interval, value, target and ceiling, left to right from 0.
 
     >>> bar = interval_bar(MeasureResult("RR", "retrieval", 0.5, 0.25, 0.75, 9, 9, target=0.6))
     >>> bar["value"], bar["low"], bar["width"], bar["target"]
@@ -112,7 +161,7 @@ def forest_marks(changes: Sequence[Change]) -> dict[str, Any]:
 
 
 def category_bar(row: CategoryResult) -> dict[str, Any]:
-    """The bar of a category: the share of its questions that passed, as `interval_bar`."""
+    """The bar of a category: the fraction of its questions that passed, as `interval_bar`."""
     return interval_bar(
         MeasureResult("pass_rate", "overall", row.pass_rate, row.ci_low, row.ci_high, row.n_scored, row.questions)
     )
@@ -128,7 +177,7 @@ def _case_measures(report: Report) -> list[str]:
     return columns[:_COLUMNS]
 
 
-def _details(report: Report) -> list[tuple[str, Any]]:
+def _provenance(report: Report) -> list[tuple[str, Any]]:
     made = {"at": report.made.at, "seconds": dict(report.made.seconds), **report.made.environment}
     test_set = {name: getattr(report.test_set, name) for name in ("name", "split", "fingerprint")}
     return [

@@ -1,4 +1,4 @@
-"""What a report says in words, the same in Markdown, HTML and on the console. Every sentence is computed from it."""
+"""The sentences of a report, the same in Markdown, HTML and on the console. Every sentence is computed from it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, Report, total_cost
+from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, PassFail, Report, total_cost
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.statistics import p_text
 
 SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?", "no target": "·"}
-"""A sign for each verdict, so that none is told by its colour alone."""
+"""A sign for each verdict, so that colour is not the only difference."""
 
 
 def banner(report: Report) -> tuple[str, str]:
@@ -21,19 +21,19 @@ def banner(report: Report) -> tuple[str, str]:
     nor a baseline to compare with.
     """
     counts = Counter(row.verdict for row in report.measures)
-    said = []
+    clauses = []
     if aimed := counts["passed"] + counts["missed"]:
-        said.append(f"{counts['passed']} of {aimed} targets reached")
+        clauses.append(f"{counts['passed']} of {aimed} targets reached")
         if counts["missed"]:
-            said[-1] += f", missed: {', '.join(report.missed)}"
+            clauses[-1] += f", missed: {', '.join(report.missed)}"
     if counts["unreachable"]:
-        said.append(f"{plural(counts['unreachable'], 'target')} beyond the ceiling of this test set")
+        clauses.append(f"{plural(counts['unreachable'], 'target')} beyond the ceiling of this test set")
     if unscored := [row.measure for row in report.measures if row.verdict == "unscored"]:
-        said.append(f"not measured: {', '.join(unscored)}")
+        clauses.append(f"not measured: {', '.join(unscored)}")
     if report.comparison is not None:
         worse = report.comparison.regressions
-        said.append(f"{plural(len(worse), 'regression')}: {', '.join(worse)}" if worse else "no regression")
-    sentence = "; ".join(said)
+        clauses.append(f"{plural(len(worse), 'regression')}: {', '.join(worse)}" if worse else "no regression")
+    sentence = "; ".join(clauses)
     if report.passed and not aimed and report.comparison is None:
         reason = "No target applies to what was measured"
         if report.test_set.name == BUILT_IN:
@@ -65,7 +65,7 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
 def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
     """As `shown_measures`, only those with a target, those of a judge and a few headline measures.
 
-    Where rankings were not measured at the depth of 5, the greatest depth stands for it.
+    Where rankings were not measured at the depth of 5, the greatest depth is used.
     """
     ks = report.settings.get("k") or [5]
     depth = 5 if 5 in ks else max(ks)
@@ -98,12 +98,12 @@ _AT_DEPTHS = {"P": " (precision)", "R": " (recall)", "F1": "", "nDCG": "", "Succ
 
 def figures(report: Report) -> list[tuple[str, str]]:
     """Counts, cost and chunking, each as a word and a sentence; what was not measured is left out."""
-    said = []
+    rows = []
     counts = report.counts
     if report.cases and counts:
         parts = [f"{counts['passed']} passed", f"{counts['failed']} failed"]
         parts += [f"{counts['undecided']} not decided"] if counts["undecided"] else []
-        said.append(("Questions", ", ".join(parts)))
+        rows.append(("Questions", ", ".join(parts)))
     claims = []
     if "unsupported_claims" in counts:
         limit = report.settings.get("calibration", {}).get("claim_support", {}).get("threshold")
@@ -113,12 +113,12 @@ def figures(report: Report) -> list[tuple[str, str]]:
     if "invented_claims" in counts:
         claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
     if claims:
-        said.append(("Claims", ", ".join(claims)))
+        rows.append(("Claims", ", ".join(claims)))
     if report.cases:
-        said.append(("Cost", _cost_sentence(report)))
+        rows.append(("Cost", _cost_sentence(report)))
     if report.chunks:
-        said.append(("Chunks", _chunk_sentence(report.chunks)))
-    return said
+        rows.append(("Chunks", _chunk_sentence(report.chunks)))
+    return rows
 
 
 def _cost_sentence(report: Report) -> str:
@@ -126,26 +126,26 @@ def _cost_sentence(report: Report) -> str:
         return "0 dollars: no language model was asked"
     total = total_cost(report.costs)
     parts = {one.part: dollars(total_cost(report.costs, one.part)) for one in report.costs}
-    said = ", ".join(f"{part} {usd}" for part, usd in parts.items())
+    listed = ", ".join(f"{part} {usd}" for part, usd in parts.items())
     if total is None:
         why = dict.fromkeys(
             f"no price for {one.model}" if one.input_tokens else f"no token counts from {one.model}"
             for one in report.costs
             if one.usd is None
         )
-        return f"unknown: {', '.join(why)} ({said})"
+        return f"unknown: {', '.join(why)} ({listed})"
     return (
-        f"{dollars(total)} dollars where nothing is cached ({said}), {dollars(total, len(report.cases))} per question"
+        f"{dollars(total)} dollars where nothing is cached ({listed}), {dollars(total, len(report.cases))} per question"
     )
 
 
 def _chunk_sentence(chunks: Mapping[str, float]) -> str:
-    said = f"{chunks['chunks']:,.0f}"
+    text = f"{chunks['chunks']:,.0f}"
     if "tokens_mean" in chunks:
         sizes = f"median {chunks['tokens_median']:.0f}, 95 % up to {chunks['tokens_p95']:.0f}"
-        said += f" of {chunks['tokens_mean']:.0f} tokens on average ({sizes})"
+        text += f" of {chunks['tokens_mean']:.0f} tokens on average ({sizes})"
     names = {"overlap_ratio": "overlap", "coherence": "coherence", "boundary_cuts": "borders inside a sentence"}
-    return ", ".join([said, *(f"{word} {chunks[name]:.3f}" for name, word in names.items() if name in chunks)])
+    return ", ".join([text, *(f"{word} {chunks[name]:.3f}" for name, word in names.items() if name in chunks)])
 
 
 COST_HEADS = ("part", "model", "requests", "cached", "tokens in", "tokens out", "dollars", "dollars per question")
@@ -220,7 +220,7 @@ def interval(low: float | None, high: float | None) -> str:
 
 
 def sureness(row: MeasureResult) -> str:
-    """Whether the verdict could be another with other questions of the kind; "" where that cannot be said.
+    """Whether the verdict could be another with other questions of the kind; "" where that is not known.
 
     >>> sureness(MeasureResult("RR", "retrieval", 0.7, 0.5, 0.8, 9, 9, target=0.6, verdict="passed", sure=False))
     'not sure: the target lies in the interval'
@@ -238,6 +238,12 @@ def change_sentence(change: Change) -> str:
         f"{change.measure}: {number(change.baseline)} → {number(change.contender)} "
         f"({signed(change.difference)} {bounds}{p}; {change.better} better, {change.worse} worse of {change.n})"
     )
+
+
+def flip_counts(flips: PassFail) -> str:
+    """How many cases newly fail and how many are fixed, with the p-value of their difference."""
+    p = "" if flips.p_value is None else f", McNemar p {p_text(flips.p_value, '= ')} (Holm)"
+    return f"{len(flips.broken)} newly failing, {len(flips.mended)} fixed of {flips.n}{p}"
 
 
 def signed(difference: float | None) -> str:
@@ -286,10 +292,10 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
+def listed(names: Sequence[str], max_names: int = 5) -> str:
     """Names in a sentence, the first few of many.
 
     >>> listed(["a", "b", "c"], 2)
     'a, b and 1 more'
     """
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")

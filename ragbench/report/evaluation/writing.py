@@ -15,7 +15,7 @@ from ragbench.report.evaluation.html import report_html
 from ragbench.report.evaluation.markdown import report_markdown
 from ragbench.report.several import results_html, results_json, results_markdown
 
-_FORMS = {".json": report_json, ".md": report_markdown, ".html": report_html}
+_FORMS = (".json", ".md", ".html")
 _OF_SEVERAL = {".json": results_json, ".md": results_markdown, ".html": results_html}
 _BEGINNINGS = ('{\n "schema":', '{\n "leaderboard":', "# Evaluation: ", "# Comparison of ")
 _GENERATOR = '<meta name="generator" content="ragbench">'
@@ -55,7 +55,7 @@ def _check_file(file: Path, force: bool) -> None:
         return
     begin = file.read_bytes()[:500].decode("utf-8", "replace")
     if not any(begin.startswith(known) for known in _BEGINNINGS) and _GENERATOR not in begin:
-        raise ConfigError(f"{file} is a file that is no report of an evaluation; name another one")
+        raise ConfigError(f"{file} is a file that is not a report of an evaluation; name another one")
     if not force:
         raise ConfigError(f"{file} holds a report already; name another file, or replace it with --force")
 
@@ -65,7 +65,7 @@ def _check_folder(folder: Path, force: bool) -> None:
         raise ConfigError(f"{folder} is a file; name a folder for the report, or a file ending in {', '.join(_FORMS)}")
     inside = sorted(entry.name for entry in folder.iterdir() if not entry.name.startswith(STAGING))
     if strangers := [name for name in inside if name not in ALL_FILES]:
-        raise ConfigError(f"{folder} holds {strangers[0]!r}, which is no part of an evaluation; name another folder")
+        raise ConfigError(f"{folder} holds {strangers[0]!r}, which is not part of an evaluation; name another folder")
     if inside and inside != [JOURNAL] and not force:
         raise ConfigError(f"{folder} holds an evaluation already; name another folder, or replace it with --force")
 
@@ -73,7 +73,9 @@ def _check_folder(folder: Path, force: bool) -> None:
 def report_texts(result: Result | Report) -> dict[str, str]:
     """The three reports on a result: file name -> text."""
     report = result if isinstance(result, Report) else result.report
-    return {f"report{suffix}": form(report) for suffix, form in _FORMS.items()}
+    return {
+        "report.json": report_json(report), "report.md": report_markdown(report), "report.html": report_html(result)
+    }  # fmt: skip
 
 
 def write_report(result: Result | Report | Sequence[Result], path: str | Path, *, force: bool = False) -> Path:

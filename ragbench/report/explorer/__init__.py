@@ -25,8 +25,9 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.results import baseline_name, check_comparable, configurations, ranking_measure
 from ragbench.files import write_durably
+from ragbench.report.documents import data_of
 from ragbench.report.evaluation import check_output
-from ragbench.report.explorer.contents import Texts, data_of, doubtful_of, measures_of, scores_of, side_of
+from ragbench.report.explorer.contents import Texts, doubtful_of, measures_of, scores_of, side_of
 from ragbench.types import Dataset
 
 if TYPE_CHECKING:

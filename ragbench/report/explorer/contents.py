@@ -2,77 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Hashable, Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from ragbench.datasets.safety import load_safety_samples
-from ragbench.errors import DataError, DataWarning, RagbenchError
+from ragbench.errors import DataError, DataWarning
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.formats import short
 from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.records import MeasureResult
-from ragbench.evaluation.suites import select_suite
 from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
+from ragbench.report.documents import CHUNK_ID, locate
 from ragbench.report.evaluation import doubtful_claims, interval, number, plural
 from ragbench.report.sweep import tested
 from ragbench.scoring import claim_table
-from ragbench.types import Answer, Case, Chunk, Dataset, Passage
-
-_CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
-
-
-def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
-    """The questions of a result with labels and documents as far as they can be had, and what a reader must know."""
-    about, notes = result.config.get("dataset", {}), []
-    name = str(about.get("name") or "questions")
-    if dataset is not None and not _same(dataset, result):
-        notes.append("These documents are not those of the evaluation: texts and evidence may be shifted.")
-        warnings.warn(f"{dataset!r} is not what {result.name!r} was measured on", DataWarning, stacklevel=3)
-    elif dataset is None:
-        try:
-            dataset = _named(result)
-        except (RagbenchError, OSError):
-            dataset = None
-        if dataset is None or not _same(dataset, result):
-            what = "is not at hand" if dataset is None else "has changed since the evaluation"
-            notes.append(
-                f"The test set {name!r} {what}. The folder of a result holds ids of chunks, not their texts: they and "
-                "the gold evidence are shown with rb.explore(results, dataset=...), or --test-set and --corpus."
-            )
-            dataset = Dataset(name, str(about.get("split") or "test"), {}, (), {})
-    known = {case.query_id: case for case in dataset.cases}
-    cases = tuple(known.get(query_id) or Case(query_id, text) for query_id, text in result.queries.items())
-    qrels = {query_id: dataset.qrels.get(query_id, {}) for query_id in result.queries}
-    return Dataset(dataset.name, dataset.split, dataset.corpus, cases, qrels, source=dataset.source), notes
-
-
-def _named(result: Result) -> Dataset | None:
-    """The dataset that the result was measured on, where loading it takes no download."""
-    from ragbench.datasets import load_dataset
-
-    name = str(result.parameters.get("dataset") or result.config.get("dataset", {}).get("name", ""))
-    if not name or (name != "pydoc" and not Path(name).exists()):
-        return None
-    split = str(result.config.get("dataset", {}).get("split") or "test")
-    return load_dataset(name, split, corpus=str(result.parameters.get("corpus") or ""))
-
-
-def _same(dataset: Dataset, result: Result) -> bool:
-    """Whether the result was measured on this dataset: on all of it, on its smoke suite, or on these questions."""
-    fingerprint = result.config.get("dataset", {}).get("fingerprint")
-    bases = [dataset]
-    if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
-        inputs, outputs = load_safety_samples()
-        bases.append(replace(dataset, safety_inputs=inputs, safety_outputs=outputs))
-    return any(
-        part.fingerprint == fingerprint
-        for base in bases
-        for part in (base, select_suite(base, "smoke"), base.select(result.queries))
-    )
+from ragbench.types import Answer, Chunk, Dataset, Passage
 
 
 class Texts:
@@ -91,16 +35,11 @@ class Texts:
     def context(self, context_id: str, passage: Passage | None) -> dict[str, Any]:
         """The id of a context and, where its text is known, its place."""
         shown: dict[str, Any] = {"id": masked_id(context_id)}
-        if passage is not None:
-            start = self._full.get(passage.doc_id, "").find(passage.text)
-            if passage.text and start >= 0:
-                return {**shown, "place": self.place(passage.doc_id, start, start + len(passage.text))}
-            # Not word for word in a document: shown, but nothing can be highlighted in it.
+        if found := locate(context_id, passage, self._full):
+            return {**shown, "place": self.place(*found)}
+        if passage is not None:  # not word for word in a document: shown, but nothing can be highlighted in it
             own = self._add(f"{context_id}\0{passage.text}", masked(passage.text), 0, len(masked(passage.text)))
             return {**shown, "place": own, "unplaced": True}
-        match = _CHUNK_ID.fullmatch(context_id)
-        if match and match[1] in self._full:
-            return {**shown, "place": self.place(match[1], int(match[2]), int(match[3]))}
         return {**shown, "unplaced": True}
 
     def pieces(self) -> list[dict[str, Any]]:
@@ -163,7 +102,7 @@ def doubtful_of(result: Result, dataset: Dataset, claims: bool) -> dict[str, lis
     checked = any(one.name in ("groundedness", "judge") and one.measured for one in result.report.perspectives)
     if claims and not found and not checked and dataset.corpus:
         ids = {one for answer in result.answers for one in answer.contexts}
-        matches = [match for one in ids if (match := _CHUNK_ID.fullmatch(one)) and match[1] in dataset.corpus]
+        matches = [match for one in ids if (match := CHUNK_ID.fullmatch(one)) and match[1] in dataset.corpus]
         chunks = [Chunk.cut(m[1], dataset.corpus[m[1]].full_text, int(m[2]), int(m[3])) for m in matches]
         model = str(result.parameters.get("support_model") or "minilm")
         table, checked = claim_table(dataset, result.answers, chunks, model=model), True

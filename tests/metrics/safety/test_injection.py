@@ -155,11 +155,11 @@ def test_a_very_long_text_takes_bounded_time() -> None:
     rng = random.Random(0)
     words = ["the", "of", "rule", "your", "system", "ignore", "answer", "bridge", "water", "print"]
     text = " ".join(rng.choice(words) + rng.choice(["", "", "", ".", ",", "\n"]) for _ in range(40_000))
-    start = time.perf_counter()
+    start = time.process_time()
     assert 0 <= injection_score(text) <= 1
     assert 0 <= injection_score("a" * 300_000) <= 1
     assert 0 <= injection_score("a " * 150_000) <= 1
-    assert time.perf_counter() - start < 120  # a bound on the order of growth, not on a busy machine's speed
+    assert time.process_time() - start < 120  # a bound on the order of growth, not on a busy machine's speed
 
 
 @settings(max_examples=30, deadline=None)

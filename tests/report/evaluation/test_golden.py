@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from ragbench.errors import DataWarning
-from ragbench.evaluation import evaluate
-from ragbench.evaluation.records import Latency, Made, Report
-from ragbench.evaluation.schema import parse_report, report_json
-from ragbench.report.evaluation import report_html, report_markdown
+from ragbench.evaluation import Result, evaluate
+from ragbench.evaluation.records import Latency, Made
+from ragbench.evaluation.schema import parse_report
+from ragbench.report.evaluation import report_texts
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def answers(*, wrong: bool) -> list[Answer]:
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def result() -> Result:
     chosen = ["retrieval", "context", "answer", "pipeline", "safety"]
 
     def score(text: str) -> float:
@@ -82,23 +82,24 @@ def report() -> Report:
         warnings.simplefilter("ignore", DataWarning)
         options = {"perspectives": chosen, "embedder": Letters(), "detector": score}
         baseline = evaluate(dataset(), answers(wrong=False), name="before", **options)  # type: ignore[arg-type]
-        found = evaluate(dataset(), answers(wrong=True), name="golden", baseline=baseline, **options).report  # type: ignore[arg-type]
-    assert found.comparison is not None
+        found = evaluate(dataset(), answers(wrong=True), name="golden", baseline=baseline, **options)  # type: ignore[arg-type]
+    assert found.report.comparison is not None
     latency = (Latency("generate", 18, 120.0, 250.0, 900.0, 500.0, "within"), Latency("total", 18, 200.0, 400.0, 990.0))
     made = Made("2026-01-01T00:00:00Z", {"ask": 1.0}, {"ragbench": "0", "python": "3"}, latency)
-    return replace(found, made=made, comparison=replace(found.comparison, baseline_made="2025-12-31T00:00:00Z"))
+    comparison = replace(found.report.comparison, baseline_made="2025-12-31T00:00:00Z")
+    return replace(found, verdicts=replace(found.report, made=made, comparison=comparison))
 
 
 @pytest.mark.parametrize("name", ["report.json", "report.md", "report.html"])
-def test_the_report_is_what_it_was(report: Report, name: str) -> None:
-    write = {"report.json": report_json, "report.md": report_markdown, "report.html": report_html}[name]
+def test_the_report_is_what_it_was(result: Result, name: str) -> None:
+    text = report_texts(result)[name]
     if os.environ.get("RAGBENCH_WRITE_GOLDEN"):
         GOLDEN.mkdir(exist_ok=True)
-        (GOLDEN / name).write_text(write(report), encoding="utf-8", newline="\n")
-    assert write(report) == (GOLDEN / name).read_text(encoding="utf-8")
+        (GOLDEN / name).write_text(text, encoding="utf-8", newline="\n")
+    assert text == (GOLDEN / name).read_text(encoding="utf-8")
 
 
-def test_the_stored_report_holds_the_expected_figures(report: Report) -> None:
+def test_the_stored_report_holds_the_expected_figures() -> None:
     import json
 
     stored = parse_report(json.loads((GOLDEN / "report.json").read_text(encoding="utf-8")))

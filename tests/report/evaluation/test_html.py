@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from ragbench.evaluation import evaluate
 from ragbench.evaluation.records import (
     Advice,
     CaseResult,
@@ -25,7 +26,9 @@ from ragbench.evaluation.records import (
     TestSet,
 )
 from ragbench.report.evaluation import report_html, report_markdown
-from ragbench.report.evaluation.html import interval_bar
+from ragbench.report.evaluation.html import interval_bar, script_hash
+from ragbench.report.evaluation.questions import anchor
+from ragbench.types import Answer, Case, Dataset, Document, Span
 
 ATTACKS = (
     "<script>alert(1)</script>",
@@ -46,7 +49,7 @@ class _Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in {"meta", "br", "line", "rect", "circle"}:
+        if tag not in {"meta", "br", "line", "rect", "circle", "input"}:
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -117,16 +120,18 @@ def test_control_signs_of_texts_reach_neither_page_nor_markdown() -> None:
         assert "می\u200cخواهم" in page
 
 
-def test_nothing_is_asked_of_a_network_and_nothing_runs() -> None:
+def test_nothing_is_asked_of_a_network_and_only_our_script_runs() -> None:
     html = report_html(full_report("harmless"))
     tags = parsed(html).tags
-    assert not {"script", "link", "img", "iframe", "object", "base", "form"} & {tag for tag, _ in tags}
-    assert not [
-        key for _, attributes in tags for key in attributes if key in {"src", "href", "action"} or key[:2] == "on"
-    ]
+    assert not {"link", "img", "iframe", "object", "base"} & {tag for tag, _ in tags}
+    assert not [key for _, attributes in tags for key in attributes if key in {"src", "action"} or key[:2] == "on"]
+    assert all((attributes.get("href") or "#").startswith("#") for _, attributes in tags)
+    [script] = re.findall(r"<script[^>]*>(.*?)</script>", html, re.DOTALL)
+    [policy] = [attributes["content"] or "" for _, attributes in tags if "http-equiv" in attributes]
+    assert "default-src 'none'" in policy
+    assert f"script-src {script_hash(script)};" in policy
     assert "url(" not in html
     assert "@import" not in html
-    assert "default-src &#39;none&#39;" in html or "default-src 'none'" in html
 
 
 def test_every_part_is_there_and_verdicts_are_words() -> None:
@@ -141,6 +146,7 @@ def test_every_part_is_there_and_verdicts_are_words() -> None:
         "Safety",
     ):
         assert f"<h2>{head}" in html
+        assert re.search(rf">{head}[^<]*</a></li>", html)  # in the table of contents
     assert "✗ missed" in html
     assert "✓ passed" in html
     assert "not sure: the target lies in the interval" in html
@@ -156,6 +162,36 @@ def test_a_report_without_anything_optional_is_a_page_too() -> None:
     assert "no verdict" in html
     assert "<h2>Latency" not in html
     assert parsed(html).broken == []
+
+
+@pytest.mark.parametrize("query_id", [*ATTACKS, "ordinary", "x" * 500, "Füße?", ""])
+def test_every_question_has_one_place_and_links_lead_to_it(query_id: str) -> None:
+    assert re.fullmatch(r"q-[A-Za-z0-9._-]{0,80}", anchor(query_id))
+    report = full_report("harmless")
+    report = replace(report, cases=(replace(report.cases[0], query_id=query_id), report.cases[1]))
+    tags = parsed(report_html(report)).tags
+    places = [attributes["id"] for _, attributes in tags if "id" in attributes]
+    assert len(places) == len(set(places))
+    links = {(attributes.get("href") or "")[1:] for tag, attributes in tags if tag == "a"}
+    assert links <= set(places)
+    assert {anchor(query_id), anchor("fine")} <= links
+
+
+def test_retrieved_texts_mark_gold_evidence_and_show_what_was_not_found() -> None:
+    text = "Cats \U0001f408 sleep <all> day. " + "Long. " * 300 + "Mail ana.ruiz@firm.com. Dogs bark."
+    spans = [Span("d", text.index(part), text.index(part) + len(part)) for part in ("sleep <all> day", "Dogs bark")]
+    case = Case("q", "When?", evidence=tuple(spans), reference_answer="Always")
+    data = Dataset("d", "test", {"d": Document("d", text)}, (case,), {"q": {"d": 1}})
+    begin, end = f"d#0-{text.index('Mail')}", f"d#{text.index('Mail')}-{len(text)}"
+    answer = Answer("q", "Never.", contexts=(begin,))
+    html = report_html(evaluate(data, [answer], perspectives=["retrieval", "answer"], embedder="wordllama"))
+    assert "Cats \U0001f408 <mark>sleep &lt;all&gt; day</mark>. Long." in html
+    assert " […] " in html
+    assert '<blockquote class="lost">Dogs bark</blockquote>' in html
+    both = replace(answer, contexts=(begin, end))
+    html = report_html(evaluate(data, [both], perspectives=["retrieval", "answer"], embedder="wordllama"))
+    assert "ana.ruiz" not in html
+    assert 'class="lost">' not in html
 
 
 def test_what_cannot_be_reached_is_marked_on_the_right_side() -> None:

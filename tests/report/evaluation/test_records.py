@@ -95,7 +95,7 @@ def test_a_missing_file_is_reported(tmp_path: Path) -> None:
         read_report(tmp_path / "none.json")
 
 
-def test_many_mistakes_are_counted() -> None:
+def test_many_errors_are_counted() -> None:
     data = json.loads(report_json(small_report()))
     data["cases"] = [{} for _ in range(3)]
     with pytest.raises(DataError, match=r"cases\.0\.query_id: Field required.*and 31 more"):
@@ -123,7 +123,7 @@ def test_foreign_folders_are_never_replaced(tmp_path: Path) -> None:
 
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.md").write_text("years of work")
-    with pytest.raises(ConfigError, match=r"holds 'chapter\.md', which is no part of an evaluation"):
+    with pytest.raises(ConfigError, match=r"holds 'chapter\.md', which is not part of an evaluation"):
         check_output(tmp_path / "thesis", force=True)
     with pytest.raises(ConfigError, match="is a file"):
         write_report(small_report(), tmp_path / "thesis" / "chapter.md", force=True)

@@ -1,4 +1,4 @@
-"""What the commands that ask a language model have in common: their options, their settings, their dry run."""
+"""What several commands have in common: their options, the settings of language models, the printout of a dry run."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ragbench import llms
 from ragbench.cli.console import listed_errors
 from ragbench.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ragbench.llms import ModelPlan, Settings
+    from ragbench.sweep import SweepPlan
 
+TestSetName = Annotated[str, typer.Option(help="A test-set file, a folder, or a dataset's name.")]
+Corpus = Annotated[str, typer.Option(help="The documents: a folder, a corpus.jsonl or a dataset's name.")]
 Model = Annotated[
     str, typer.Option("--llm", help="anthropic:<model>, ollama:<model>, openai:<model>, gguf:<file>, or env.")
 ]
@@ -33,13 +36,11 @@ Offline = Annotated[bool, typer.Option("--offline", help="Send nothing: replies 
 @contextmanager
 def llm_settings(
     max_cost: float | None, no_cache: bool, offline: bool, allow_unpriced: bool = False
-) -> Iterator[Settings]:
+) -> Iterator[llms.Settings]:
     """Errors in one line, and the settings that the options mean."""
-    from ragbench.llms import current_settings
-
     with listed_errors():
         try:
-            yield current_settings(replies_mode(no_cache, offline), max_cost, allow_unpriced)
+            yield llms.current_settings(replies_mode(no_cache, offline), max_cost, allow_unpriced)
         except KeyboardInterrupt:
             kept = "--no-cache keeps no reply" if no_cache else "The replies received so far are stored"
             typer.echo(f"Interrupted. {kept}: run it again to {'start again' if no_cache else 'continue'}.", err=True)
@@ -53,9 +54,14 @@ def replies_mode(no_cache: bool, offline: bool) -> str | None:
     return "offline" if offline else "off" if no_cache else None
 
 
-def print_models(models: Sequence[ModelPlan]) -> None:
-    """What each model would be asked, with tokens and cost, then the cost of all."""
-    if not models:
+def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:
+    """What a dry run has counted: questions to systems of unknown price; requests to each model; the cost of all."""
+    for system, questions in plan.questions.items():
+        typer.echo(f"{questions} questions would be sent to {system}; what that costs is not known here")
+        if judge:
+            typer.echo(f"{judge} would judge its answers, one request each")
+    models = plan.models
+    if not models and not plan.questions:
         typer.echo("Requests to language models: none")
     for one in models:
         rest = f", of which {one.uncertain:,} rest on replies that are still to be written (some may not be needed)"
@@ -63,7 +69,7 @@ def print_models(models: Sequence[ModelPlan]) -> None:
         typer.echo(f"  requests cached:  {one.cached:,}")
         typer.echo(f"  requests to send: {one.to_send:,}{rest if one.uncertain else ''}")
         if one.to_send:
-            unknown = one.cost is None or one.most is None
+            unknown = one.cost is None or one.max_cost is None
             cost = "unknown: no table of prices has this model" if unknown else _dollars([one])
             typer.echo(f"  tokens:           about {one.input_tokens:,} in and {one.output_tokens:,} out")
             typer.echo(f"  cost:             {cost}")
@@ -74,6 +80,8 @@ def print_models(models: Sequence[ModelPlan]) -> None:
             typer.echo(f"Cost of all: {_dollars(models)}, and of some verdicts a repair")
 
 
-def _dollars(models: Sequence[ModelPlan]) -> str:
-    cost, most = (sum(filter(None, values)) for values in zip(*((one.cost, one.most) for one in models), strict=True))
-    return f"about ${cost:.4f}, ${most:.4f} with the longest replies"
+def _dollars(models: Sequence[llms.ModelPlan]) -> str:
+    cost, longest = (
+        sum(filter(None, values)) for values in zip(*((one.cost, one.max_cost) for one in models), strict=True)
+    )
+    return f"about ${cost:.4f}, ${longest:.4f} with the longest replies"

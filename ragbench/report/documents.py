@@ -1,0 +1,83 @@
+"""Documents behind a result: the data that it was measured on, and where in a document a context is."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ragbench.datasets.safety import load_safety_samples
+from ragbench.errors import DataWarning, RagbenchError
+from ragbench.evaluation import Result
+from ragbench.evaluation.suites import select_suite
+from ragbench.types import Case, Dataset, Passage
+
+CHUNK_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
+"""The id of a chunk of ragbench's own: document, first character, end."""
+
+
+def data_of(result: Result, dataset: Dataset | None) -> tuple[Dataset, list[str]]:
+    """The questions of a result with labels and documents as far as they can be had, and what a reader must know."""
+    about, notes = result.config.get("dataset", {}), []
+    if dataset is None and result.answered is not None:
+        dataset = result.answered.dataset
+    name = str(about.get("name") or "questions")
+    if dataset is not None and not _same(dataset, result):
+        notes.append("These documents are not those of the evaluation: texts and evidence may be shifted.")
+        warnings.warn(f"{dataset!r} is not what {result.name!r} was measured on", DataWarning, stacklevel=3)
+    elif dataset is None:
+        try:
+            dataset = _named(result)
+        except (RagbenchError, OSError):
+            dataset = None
+        if dataset is None or not _same(dataset, result):
+            what = "is not at hand" if dataset is None else "has changed since the evaluation"
+            notes.append(
+                f"The test set {name!r} {what}. The folder of a result holds ids of chunks, not their texts: they and "
+                "the gold evidence are shown with rb.explore(results, dataset=...), or --test-set and --corpus."
+            )
+            dataset = Dataset(name, str(about.get("split") or "test"), {}, (), {})
+    known = {case.query_id: case for case in dataset.cases}
+    cases = tuple(known.get(query_id) or Case(query_id, text) for query_id, text in result.queries.items())
+    qrels = {query_id: dataset.qrels.get(query_id, {}) for query_id in result.queries}
+    return Dataset(dataset.name, dataset.split, dataset.corpus, cases, qrels, source=dataset.source), notes
+
+
+def _named(result: Result) -> Dataset | None:
+    """The dataset that the result was measured on, where loading it takes no download."""
+    from ragbench.datasets import load_dataset
+
+    name = str(result.parameters.get("dataset") or result.config.get("dataset", {}).get("name", ""))
+    if not name or (name != "pydoc" and not Path(name).exists()):
+        return None
+    split = str(result.config.get("dataset", {}).get("split") or "test")
+    return load_dataset(name, split, corpus=str(result.parameters.get("corpus") or ""))
+
+
+def _same(dataset: Dataset, result: Result) -> bool:
+    """Whether the result was measured on this dataset: on all of it, on its smoke suite, or on these questions."""
+    fingerprint = result.config.get("dataset", {}).get("fingerprint")
+    bases = [dataset]
+    if dataset.name == "pydoc":  # `ragbench eval` adds the samples that come with ragbench
+        inputs, outputs = load_safety_samples()
+        bases.append(replace(dataset, safety_inputs=inputs, safety_outputs=outputs))
+    return any(
+        part.fingerprint == fingerprint
+        for base in bases
+        for part in (base, select_suite(base, "smoke"), base.select(result.queries))
+    )
+
+
+def locate(context_id: str, passage: Passage | None, texts: Mapping[str, str]) -> tuple[str, int, int] | None:
+    """Document, first character and end of a context, where it is word for word in one of these documents.
+
+    >>> locate("d#2-4", None, {"d": "abcdef"}), locate("x", Passage("x", "ef", "d"), {"d": "abcdef"})
+    (('d', 2, 4), ('d', 4, 6))
+    """
+    if passage is not None:
+        start = texts.get(passage.doc_id, "").find(passage.text)
+        return (passage.doc_id, start, start + len(passage.text)) if passage.text and start >= 0 else None
+    match = CHUNK_ID.fullmatch(context_id)
+    return (match[1], int(match[2]), int(match[3])) if match and match[1] in texts else None
