@@ -22,63 +22,9 @@ if TYPE_CHECKING:
 
 DRAFT_EXAMPLE = "Example: ragbench testset draft --docs docs --out drafts.yaml"
 
-<<<<<<< HEAD
+_DRAFTS = typer.Option(help="A .yaml file; where it is there, the drafts are added to it.")
 _DOCS = "Your documents: a folder of .md, .rst, .txt and .html files, a corpus.jsonl, or a dataset's name."
 
-_TESTS = """\
-# Your test set. The three cases below are examples, made from headings of your documents: replace them with questions
-# that your users ask, in their words. Thirty or more are needed to tell two good configurations apart.
-#
-#   query:             the question
-#   evidence:          where the answer is: characters of a document; the quote is found again when the document changes
-#   expected_chunks:   the document that should be found; {doc_id: ..., section: A heading} makes that section evidence
-#   reference_answer:  the right answer, in your words
-#
-# `ragbench testset validate tests.yaml` checks the file; `ragbench testset add --help` adds a case from the shell.
-"""
-
-_GRID = """\
-# Which retriever answers your questions better? `ragbench sweep` runs each configuration as a notebook, and compares.
-
-[sweep]
-name = "first"                       # results are in results/first
-baseline = { retriever = "bm25" }    # the others are compared with this one
-# notebook = "notebooks/evaluate.ipynb"   # your own copy; otherwise the one that comes with ragbench
-
-[fixed]                              # every parameter in the first cell of evaluate.ipynb can be set here
-dataset = "tests.yaml"
-chunker = "recursive"                # or fixed, sentence, markdown, semantic, document
-chunk_size = 256                     # tokens
-# llm = "ollama:llama3.1:8b"         # who answers; without it sentences are extracted, which needs no language model
-
-[axes]                               # each combination of these is one configuration
-retriever = ["bm25", "hybrid:wordllama"]  # hybrid:minilm understands more, and takes minutes per MB of documents
-# chunk_size = [128, 256, 512]       # then remove chunk_size above
-"""
-
-_README = """\
-# Evaluation of {name}
-
-Run in this folder:
-
-1. `ragbench testset draft --docs {docs} --out tests.yaml` adds up to 40 drafted questions to `tests.yaml`.
-2. `ragbench sweep` compares the configurations in `grid.toml`; read `results/first/leaderboard.md`, then open
-   `results/first/comparison.ipynb` with `jupyter lab`.
-3. `ragbench eval --test-set tests.yaml --output report.html` reports on one configuration from every perspective.
-
-Drafted questions (category "known-item draft") ask for a passage by its own words: known-item search. They show that
-everything works and which configuration finds known passages again. They favour lexical search (bm25) and are not the
-questions of your users: do not decide by them alone. Write your own questions in `tests.yaml`, and delete drafts that
-nobody would ask.
-
-`notebooks/` holds the notebooks that come with ragbench, to open and change.
-"""
-
-=======
-_DRAFTS = typer.Option(help="A .yaml file; where it is there, the drafts are added to it.")
-_DOCS = "Your documents: a folder of .md, .rst and .txt files, a corpus.jsonl, or a dataset's name."
-
->>>>>>> main
 
 def init_command(
     docs: Annotated[str, typer.Option(help=_DOCS, show_default=False)],

@@ -107,8 +107,9 @@ def test_no_drafts_from_what_reads_badly(docs: Path) -> None:
     (docs / "bad.md").write_text(
         "# Usage\n\nRun the program with one file, and it prints the number of words that it holds.\n\n"
         "`wordcount` is written in\nC and is a port of an older program that many people know by heart.\n\n"
-        "Our own counter is a small class with one method. But speed is a goal. 512 tokens is the right size for it.\n\n"
-        "The type is a string that names the kind of resource. See https://example.org/wordcount for all of the many details.\n\n"
+        "Our own counter is a small class with one method. But speed is a goal.\n\n512 tokens is the right size.\n\n"
+        "The type is a string that names the kind of resource.\n\n"
+        "See https://example.org/wordcount for all of the many details that nobody wants to read.\n\n"
         "These are the seven separators recognised by default between neighbouring words:\n"
     )
     run("testset", "draft", "--docs", "my docs")

@@ -28,7 +28,8 @@ def test_a_folder_of_texts(tmp_path: Path) -> None:
 def test_html_pages_are_read_as_text(tmp_path: Path) -> None:
     page = (
         "<!DOCTYPE html><html><head><title>T</title><meta charset='latin-1'><style>p {}</style></head><body>"
-        "<nav><a>Home</a></nav><!-- no --><h1>Caf\xe9 <a>\xb6</a></h1><p>Opens\n at <b>nine</b>.</p><script>f()</script>"
+        "<nav><a>Home</a></nav><!-- no -->"
+        "<h1>Caf\xe9 <a>\xb6</a></h1><p>Opens\n at <b>nine</b>.</p><script>f()</script>"
         "<table><tr><td>tea</td><td>2</td></tr></table><pre>a\n\n\n  b</pre></body></html>"
     )
     (tmp_path / "a.html").write_bytes(page.encode("latin-1"))
