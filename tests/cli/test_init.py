@@ -106,10 +106,10 @@ def test_definitions_are_asked_for(docs: Path) -> None:
 def test_no_drafts_from_what_reads_badly(docs: Path) -> None:
     (docs / "bad.md").write_text(
         "# Usage\n\nRun the program with one file, and it prints the number of words that it holds.\n\n"
-        "`wordcount` is written in\nC and is a port of an older program that many people know by heart.\n\n"
+        "`wordcount` is written in\nC and is a port of an older program that many people still use.\n\n"
         "Our own counter is a small class with one method. But speed is a goal.\n\n512 tokens is the right size.\n\n"
         "The type is a string that names the kind of resource.\n\n"
-        "See https://example.org/wordcount for all of the many details that nobody wants to read.\n\n"
+        "See https://example.org/wordcount for all of the many details for those who want them.\n\n"
         "These are the seven separators recognised by default between neighbouring words:\n"
     )
     run("testset", "draft", "--docs", "my docs")
