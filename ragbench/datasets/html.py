@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 
-_SKIPPED = ["script", "style", "template", "noscript", "svg", "nav", "header", "footer", "aside", "form", "button"]
+_SKIPPED = ["script", "style", "template", "noscript", "svg", "nav", "header", "footer", "form", "button"]
 _HEADINGS = ["h1", "h2", "h3", "h4", "h5", "h6"]
 _BLOCKS = [
     "address", "article", "blockquote", "dd", "details", "div", "dl", "dt", "figcaption", "figure", "hr", "main", "ol",
