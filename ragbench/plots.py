@@ -131,11 +131,13 @@ def _figure_type() -> type[Figure]:
                 super().draw(renderer)
 
         def _repr_png_(self) -> bytes:
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
             from PIL import Image
 
-            drawn, small = BytesIO(), BytesIO()
-            self.savefig(drawn, format="png")
-            Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+            canvas, small = FigureCanvasAgg(self), BytesIO()
+            canvas.draw()  # once, where savefig draws twice
+            drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
+            drawn.quantize(64, dither=Image.Dither.NONE).save(small, "png", optimize=True)
             return small.getvalue()
 
     return NotebookFigure

@@ -18,6 +18,7 @@ from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.evaluation import check_models, load_results, own_version
 from ragbench.evaluation.formats import short
 from ragbench.files import write_durably
+from ragbench.history import record_finished
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
@@ -191,6 +192,7 @@ def _compare(
         table = leaderboard(results)
     except RagbenchError as exc:
         return replace(result, failed={**result.failed, COMPARISON: str(exc)})
+    record_finished(lambda: [(one, folder.path / one.name) for one in results])
     path = folder.path / "leaderboard.csv"
     result = replace(result, leaderboard=path)
     main = ranking_measure(results)
