@@ -16,9 +16,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parents[1]
 
@@ -272,3 +275,19 @@ def nli_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     BertForSequenceClassification(config).save_pretrained(folder)
     BertTokenizer(str(folder / "vocab.txt"), model_max_length=128).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real browser for the pages and widgets of ragbench."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="needs playwright: pip install 'ragbench-lab[browser]'"
+    )
+    place = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with playwright.sync_playwright() as run:
+        try:
+            browser = run.chromium.launch(executable_path=place, args=["--no-sandbox"])
+        except playwright.Error as exc:
+            pytest.skip(f"needs chromium: apt install chromium, or playwright install chromium ({exc.message[:80]})")
+        yield browser
+        browser.close()
