@@ -67,6 +67,14 @@ def test_the_notebook_writes_a_sheet_and_continues_it(folder: Path, execute_note
     assert read_sheet(folder / "labels.csv")["value"].count() == 1
 
 
+def test_it_runs_as_it_is_on_the_results_of_the_repository(tmp_path: Path, execute_notebook: Execute) -> None:
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    shown = executed(execute_notebook, tmp_path / "notebooks")
+    assert "**me** has labelled **0 of 40**" in shown
+    assert read_sheet(tmp_path / "notebooks" / "labels.csv")["context"].str.startswith("[1] ").all()
+
+
 def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path, execute_notebook: Execute) -> None:
     data = rb.load_dataset("pydoc")
     data = data.select([case.query_id for case in data.cases if case.answerable][:30])
