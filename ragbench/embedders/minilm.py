@@ -1,7 +1,8 @@
-"""all-MiniLM-L6-v2 in numpy: what the model makes of each token, without torch.
+"""all-MiniLM-L6-v2 in numpy: the states of each token of a text, without torch.
 
-Importing torch and sentence-transformers takes seven CPU seconds, more than most evaluations spend on vectors. The
-network is that of BERT (Devlin et al. 2019; sizes: Wang et al. 2020); its states are those of transformers within 1e-5.
+Importing torch and sentence-transformers takes seven CPU seconds, more than most evaluations spend on vectors, and
+one text after the other in numpy takes no longer than padded batches in torch. The network is that of BERT (Devlin et
+al. 2019; sizes: Wang et al. 2020); its states are those of transformers within 1e-5.
 """
 
 from __future__ import annotations
@@ -9,16 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from ragbench.embedders.weights import minilm_parameters
+from ragbench.segments import load_tokenizer
 
 if TYPE_CHECKING:
+    from tokenizers import Encoding
+
     from ragbench.types import FloatArray
 
     Linear = tuple[FloatArray, FloatArray]  # weights (inputs, outputs), bias (outputs,)
+
+T = TypeVar("T")
 
 MAX_TOKENS = 256
 """What the model reads of a text, in tokens."""
@@ -27,6 +33,9 @@ _LAYERS, _HEADS, _WIDTH = 6, 12, 384
 _EPSILON = 1e-12  # of the layer norms
 _BLOCK_TOKENS = 256  # what stays in a processor's cache
 _MIN_ROWS = 32  # products of fewer rows may be computed in another way, with other bits
+_GELU_ROWS = 32  # whose arrays stay in a processor's cache
+_ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)  # Abramowitz and Stegun, 7.1.26
+_ERF_SCALE = 0.3275911
 
 
 def token_states(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
@@ -39,6 +48,16 @@ def token_states(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
     for block in _blocks(texts):
         states += _forward(block)
     return states
+
+
+def tokenised(texts: Sequence[str]) -> list[Encoding]:
+    """Each text as the model reads it, but whole: with the marks of its start and end; lone surrogates replaced."""
+    return load_tokenizer("minilm").encode_batch([text.encode("utf-8", "replace").decode() for text in texts])
+
+
+def cut_to_fit(tokens: Sequence[T]) -> list[T]:
+    """Of the tokens of a text the ones that the model reads: at most 256, the mark of the end among them."""
+    return [*tokens[: min(len(tokens), MAX_TOKENS) - 1], tokens[-1]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +123,6 @@ def _blocks(texts: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
 
 
 def _forward(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
-    from scipy.special import erf
-
     network = _network()
     ends = np.cumsum([len(text) for text in texts]).tolist()
     spans = list(zip([0, *ends[:-1]], ends, strict=True))
@@ -115,7 +132,6 @@ def _forward(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
     states = _normalised(states, network.norm)
     mixed = np.zeros_like(states)
     wide = np.empty((len(states), 4 * _WIDTH), dtype=np.float32)
-    bent = np.empty_like(wide)
     for layer in network.layers:
         mapped = states @ layer.attention[0] + layer.attention[1]
         for start, end in spans:
@@ -123,12 +139,7 @@ def _forward(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
         states = _normalised(mixed @ layer.mixing[0] + layer.mixing[1] + states, layer.mixing_norm)
         np.matmul(states, layer.widening[0], out=wide)
         wide += layer.widening[1]
-        # GELU, x (1 + erf(x / sqrt 2)) / 2, in place: these are the largest arrays
-        np.multiply(wide, np.float32(0.5**0.5), out=bent)
-        erf(bent, out=bent)
-        bent += 1
-        wide *= bent
-        wide *= np.float32(0.5)
+        _gelu(wide)
         states = _normalised(wide @ layer.narrowing[0] + layer.narrowing[1] + states, layer.narrowing_norm)
     return [states[start:end] for start, end in spans]
 
@@ -140,9 +151,34 @@ def _attended(mapped: FloatArray) -> FloatArray:
     weights = queries @ keys.transpose(0, 2, 1)
     weights -= weights.max(axis=2, keepdims=True)
     np.exp(weights, out=weights)
-    weights /= weights.sum(axis=2, keepdims=True)
-    attended: FloatArray = np.asarray(weights @ values, dtype=np.float32).transpose(1, 0, 2).reshape(count, -1)
+    mixed = weights @ values
+    mixed /= weights.sum(axis=2, keepdims=True)
+    attended: FloatArray = np.asarray(mixed, dtype=np.float32).transpose(1, 0, 2).reshape(count, -1)
     return attended
+
+
+def _gelu(rows: FloatArray) -> None:
+    """x (1 + erf(x / sqrt 2)) / 2 of each number, in place, within 5e-7; seven times as fast as with scipy's erf.
+
+    It is max(x, 0) - |x| (1 - erf(|x| / sqrt 2)) / 2, where the last factor is a polynomial times exp(-x^2 / 2).
+    """
+    factors = [np.float32(factor / -2) for factor in reversed(_ERF)]
+    for first in range(0, len(rows), _GELU_ROWS):
+        part = rows[first : first + _GELU_ROWS]
+        size = np.abs(part)
+        fraction = size * np.float32(_ERF_SCALE * 0.5**0.5)
+        fraction += 1
+        np.reciprocal(fraction, out=fraction)
+        tail = fraction * factors[0]
+        for factor in factors[1:]:
+            tail += factor
+            tail *= fraction
+        tail *= size
+        size *= size
+        size *= np.float32(-0.5)
+        tail *= np.exp(size, out=size)
+        np.maximum(part, 0, out=part)
+        part += tail
 
 
 def _normalised(rows: FloatArray, norm: Linear) -> FloatArray:

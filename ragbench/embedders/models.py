@@ -1,4 +1,4 @@
-"""The two kinds of models behind an embedder: static word vectors, and sentence-transformers."""
+"""The models behind an embedder: minilm in numpy, static word vectors, and sentence-transformers."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import logging
 import threading
 from functools import cached_property
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from ragbench.embedders.weights import Weights, digest_of_files, first_line, package_folder
+from ragbench.cache import digest
+from ragbench.embedders import minilm
+from ragbench.embedders.weights import MINILM_SHA256, Weights, digest_of_files, first_line, package_folder
 from ragbench.errors import ModelError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy.typing as npt
 
     from ragbench.types import FloatArray
@@ -33,6 +34,29 @@ class Model(Protocol):
     def role(self, role: str) -> str: ...
     def embed(self, texts: list[str], role: str) -> FloatArray: ...
     def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]: ...
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 as `ragbench.embedders.minilm` computes it: the mean of the states of a text's tokens."""
+
+    dimension = 384
+    max_tokens = minilm.MAX_TOKENS
+
+    @cached_property
+    def identity(self) -> str:
+        """Includes the code and its libraries: another version may compute other bits from the same weights."""
+        libraries = " ".join(f"{name} {version(name)}" for name in ("numpy", "tokenizers"))
+        return f"minilm {libraries} {MINILM_SHA256} {digest(Path(minilm.__file__).read_bytes())}"
+
+    def role(self, role: str) -> str:
+        return "any"
+
+    def embed(self, texts: list[str], role: str) -> FloatArray:
+        ids = [minilm.cut_to_fit(encoding.ids) for encoding in minilm.tokenised(texts)]
+        return np.stack([states.mean(axis=0) for states in minilm.token_states(ids)])
+
+    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
+        return np.array([len(encoding.ids) > self.max_tokens for encoding in minilm.tokenised(texts)])
 
 
 class WordLlama:
@@ -116,7 +140,7 @@ class Transformer:
         return limit
 
     def role(self, role: str) -> str:
-        return "any" if self._weights.name == "minilm" else role
+        return role
 
     def embed(self, texts: list[str], role: str) -> FloatArray:
         model = self._model

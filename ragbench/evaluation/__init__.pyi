@@ -1,8 +1,7 @@
-from .answering import Answered, answer_all
+from .answering import CRITERIA, Answered, answer_all, ask_all, system_of, texts_of
 from .calibrations import case_thresholds, load_calibrations, with_probabilities
 from .comparison import check_comparable, check_same, compare_reports
 from .costs import cost_facts, costs_of
-from .engine import CRITERIA, ask_all, system_of
 from .evaluating import (
     check_evaluation,
     check_perspectives,
@@ -20,14 +19,12 @@ from .parameters import (
     notebook_parameters,
     typed,
 )
-from .perspectives import texts_of
-from .provenance import environment, own_version
+from .provenance import Timings, environment, own_version
 from .result import Result, new_result
 from .results import Results, leaderboard
 from .schema import read_report, report_schema
 from .suites import SUITES, select_categories, select_suite
 from .targets import Targets, check_gates_measured, load_targets, verdict
-from .timings import Timings
 from .traces import failure_traces
 
 __all__ = [

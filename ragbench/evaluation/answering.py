@@ -1,4 +1,8 @@
-"""The answers of a system to every question of a test set, in the same form for every kind of system."""
+"""Everything that is asked for one configuration: the system's answers, their judgements, and ablations.
+
+The answers are in the same form for every kind of system. The notebook, `evaluate`, the command line and the dry run of
+a sweep all ask through `ask_all`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
-from ragbench.llms import Settings, active_dry_run
+from ragbench.evaluation.folder import JOURNAL
+from ragbench.evaluation.parameters import OF_PIPELINE, configuration
+from ragbench.judges import judge as judge_answers
+from ragbench.judges import spread
+from ragbench.llms import Settings, active_dry_run, check_llm
 from ragbench.metrics.pipeline import split_budget
 from ragbench.progress import progress_bar
 from ragbench.retrievers import to_documents
@@ -30,7 +38,10 @@ from ragbench.systems import (
 from ragbench.systems.journal import AnswerJournal, JournaledSystem
 from ragbench.systems.loader import is_object_name, system_digest
 from ragbench.systems.questions import warn_of_failures
-from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, Run, System
+from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, LLMLike, Run, System
+
+CRITERIA = ("correctness", "faithfulness", "relevance")
+"""What a judge is asked about each answer, unless other criteria are named."""
 
 _TIMED = 20  # questions that are asked one at a time, for the latency
 _HOPELESS = 3  # failures at the start, after which the timing stops
@@ -62,12 +73,12 @@ class Answered:
     lowest: Run
     ranking: Run
     chunks: Sequence[Chunk]
-    has_contexts: bool
-    has_texts: bool
-    has_answers: bool
     latency: Sequence[Answer]
-    prompts: Mapping[str, str]
     system: Mapping[str, Any]
+    has_contexts: bool = True
+    has_texts: bool = True
+    has_answers: bool = True
+    prompts: Mapping[str, str] = field(default_factory=dict)
     concurrency: int | None = None
     safety_answers: Mapping[str, Answer] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -78,6 +89,111 @@ class Answered:
     repeated: Sequence[Judgement] = ()
     ablations: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
     ablation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
+
+
+def system_of(parameters: Mapping[str, Any], dataset: Dataset, settings: Settings | None = None) -> str | Pipeline:
+    """The system that the parameters of `evaluate.ipynb` describe: what `system` names, or else a `Pipeline`.
+
+    A `system` that is a retriever's name is the pipeline with that retriever. Constructing the pipeline is indexing.
+
+    >>> from ragbench.types import Document
+    >>> data = Dataset("demo", "test", {"d": Document("d", "Cats sleep.")}, [], {})
+    >>> system_of({"retriever": "bm25", "chunk_size": 128}, data)
+    Pipeline('bm25, recursive 128, extractive', 1 chunk)
+    >>> system_of({"system": "service.toml", "retriever": "bm25"}, data)
+    'service.toml'
+
+    Raises:
+        ConfigError, DataError, ModelError: as `Pipeline`.
+    """
+    own = configuration(parameters)
+    if own.get("system"):
+        return str(own["system"])
+    options = {name: own[name] for name in OF_PIPELINE if name in own}
+    options["max_context_tokens"] = own.get("max_context_tokens") or None
+    if settings is not None and own.get("llm", "extractive") != "extractive":
+        options["llm"] = check_llm(own["llm"], settings)
+    return Pipeline(dataset, **options)
+
+
+def ask_all(
+    dataset: Dataset,
+    system: str | Path | System | Sequence[Answer],
+    *,
+    judge: str | LLM = "",
+    criteria: str | Sequence[str] = CRITERIA,
+    judge_again: int = 0,
+    ablations: bool = False,
+    attacks: bool = False,
+    concurrency: int = 8,
+    results_dir: str | Path = "",
+    settings: Settings | None = None,
+) -> Answered:
+    """Ask a system every question of the dataset, and a judge about its answers.
+
+    Args:
+        dataset: the questions.
+        system: as in `answer_all`.
+        judge: the language model that judges; "" means none.
+        criteria: what it judges, as in `ragbench.judge`, or their names with commas between.
+        judge_again: this many answers, evenly chosen, are judged again with a request for each criterion.
+        ablations: also answer from other contexts (see `answer_ablations`), and judge these answers' correctness. Only
+            ragbench's own pipeline can; other systems are not asked.
+        attacks, concurrency, settings: as in `answer_all`.
+        results_dir: the folder of the result: a service's answers are kept there as they come, so that the same call
+            continues after an interruption; "" keeps nothing.
+
+    Returns:
+        The answers, with `judgements`, `repeated`, `ablations` and `ablation_judgements`.
+    """
+    keep = Path(results_dir) / JOURNAL if str(results_dir) else ""
+    answered = answer_all(dataset, system, attacks=attacks, concurrency=concurrency, keep=keep, settings=settings)
+    pieces: Sequence[Chunk] = ()
+    start = time.perf_counter()
+    if ablations and isinstance(system, Pipeline):
+        found = system.answer_ablations()
+        pieces = found.chunks
+        seconds = {**answered.seconds, "ablations": time.perf_counter() - start}
+        answered = replace(answered, ablations={"actual": answered.answers, **found.answers}, seconds=seconds)
+    if not judge or not answered.has_answers or not answered.answers:
+        return answered
+    start = time.perf_counter()
+    wanted = criteria_named(criteria)
+    model = check_llm(judge, settings) if isinstance(judge, str) else judge
+    judgements = judgements_of(answered, model, wanted)
+    repeated = judge_answers(
+        spread(answered.answers, judge_again), wanted, model, dataset=dataset, chunks=texts_of(answered),
+        mode="per_criterion", allow_same_model=True,
+    )  # fmt: skip
+    verdicts: dict[str, Sequence[Judgement]] = {
+        source: judge_answers(own, ["correctness"], model, dataset=dataset, chunks=pieces, allow_same_model=True)
+        for source, own in answered.ablations.items()
+    }
+    seconds = {**answered.seconds, "judge": time.perf_counter() - start}
+    return replace(answered, judgements=judgements, repeated=repeated, ablation_judgements=verdicts, seconds=seconds)
+
+
+def criteria_named(criteria: str | Sequence[str]) -> list[str]:
+    """Criteria of a judge from a list, or from their names with commas between."""
+    return criteria.replace(" ", "").replace(",", " ").split() if isinstance(criteria, str) else list(criteria)
+
+
+def judgements_of(answered: Answered, judge: LLMLike, criteria: Sequence[str]) -> list[Judgement]:
+    """The judgements of a language model on every answer."""
+    return judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=texts_of(answered))
+
+
+def texts_of(answered: Answered) -> list[Chunk]:
+    """A chunk for every id in the answers' contexts, be its text a chunk's, a passage's, or (then "") not known."""
+    known = {chunk.chunk_id for chunk in answered.chunks}
+    more: dict[str, Chunk] = {}
+    for answer in answered.answers:
+        own = {passage.passage_id: passage for passage in answer.passages}
+        for context in answer.contexts:
+            if context not in known and context not in more:
+                text, doc_id = (own[context].text, own[context].doc_id) if context in own else ("", "")
+                more[context] = Chunk(context, doc_id, 0, len(text), text)
+    return [*answered.chunks, *more.values()]
 
 
 def answer_all(
@@ -142,21 +258,20 @@ def answer_all(
     matched = match_passages(answers, dataset)
     ranking = {answer.query_id: _ranked(answer) for answer in matched.answers}
     asked_now = isinstance(system, System) and not isinstance(system, RecordedSystem)
+    found = matched.answers
     answered = Answered(
-        dataset=dataset,
-        answers=matched.answers,
-        documents=matched.run,
-        lowest=matched.lowest,
-        ranking=ranking,
-        chunks=matched.chunks,
-        has_contexts=any(answer.contexts or answer.passages for answer in answers)
-        or all(one.failed for one in answers),
-        has_texts=any(passage.text.strip() for answer in matched.answers for passage in answer.passages),
-        has_answers=not matched.answers or any(RETRIEVAL_ONLY not in answer.flags for answer in matched.answers),
-        latency=[answer for answer in matched.answers if answer.query_id in alone] if alone else matched.answers,
-        concurrency=(1 if alone else concurrency) if asked_now else None,
-        prompts={},
+        dataset,
+        found,
+        matched.run,
+        matched.lowest,
+        ranking,
+        matched.chunks,
+        latency=[answer for answer in found if answer.query_id in alone] if alone else found,
         system={**plain, "matched_passages": matched.counts},
+        has_contexts=any(one.contexts or one.passages for one in answers) or all(one.failed for one in answers),
+        has_texts=any(passage.text.strip() for answer in found for passage in answer.passages),
+        has_answers=not found or any(RETRIEVAL_ONLY not in answer.flags for answer in found),
+        concurrency=(1 if alone else concurrency) if asked_now else None,
         seconds={"ask": asked_s},
     )
     return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
@@ -199,27 +314,19 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
         answers = ask(system, dataset, known=alone)
     ranking = {case.query_id: system.run.get(case.query_id, {}) for case in dataset.cases}
     documents = to_documents(ranking, system.chunks)
+    prompts = {answer.query_id: system.prompt_for(queries[answer.query_id], answer) for answer in answers}
+    about = {"name": system.name, "kind": "Pipeline", "chunks": len(system.chunks)}
     return Answered(
-        dataset=dataset,
-        answers=answers,
-        documents=documents,
+        dataset,
+        answers,
+        documents,
         lowest=documents,
         ranking=ranking,
         chunks=system.chunks,
-        has_contexts=True,
-        has_texts=True,
-        has_answers=True,
         latency=list(alone.values()),
+        system={**about, "chunking": _chunking(system.chunks)},
+        prompts={query_id: text for query_id, text in prompts.items() if text},
         concurrency=1,
-        prompts={
-            answer.query_id: text for answer in answers if (text := system.prompt_for(queries[answer.query_id], answer))
-        },
-        system={
-            "name": system.name,
-            "kind": "Pipeline",
-            "chunks": len(system.chunks),
-            "chunking": _chunking(system.chunks),
-        },
         seconds=dict(system.seconds),
         search_ms=system.search_ms() if timed else None,
         depth=system.depth,

@@ -1,17 +1,17 @@
-"""The parts of a report, from scores and answers: measures, cases, categories, latency, advice."""
+"""The parts of a report, from scores and answers: which questions passed, measures, categories, latency, advice."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from ragbench.diagnosis import recommend
 from ragbench.evaluation.answering import Answered
-from ragbench.evaluation.cases import OF_ANSWERS, Decided
 from ragbench.evaluation.costs import costs_of
 from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.records import (
@@ -21,48 +21,105 @@ from ragbench.evaluation.records import (
     Cost,
     Latency,
     MeasureResult,
-    Perspective,
     Report,
+    known_number,
+    score_frame,
 )
+from ragbench.evaluation.result import case_of
 from ragbench.evaluation.targets import Targets, reaches, verdict
 from ragbench.llms import cost_of
+from ragbench.metrics.overall import WEIGHTS
 from ragbench.metrics.pipeline import (
     by_stage,
     is_latency_measure,
-    outcome_of,
     percentile,
     percentile_fraction,
     split_budget,
 )
 from ragbench.registry import HEADLINE, find_measure, higher_is_better, perspective_of
 from ragbench.scoring import abstention_table
+from ragbench.scoring.overall import case_reasons, score_overall
 from ragbench.scoring.pipeline import latency_table
 from ragbench.statistics import summarise
+from ragbench.statistics.intervals import wilson_interval
 from ragbench.types import Answer, Dataset, Judgement
 
+OF_ANSWERS = ("groundedness", "answer", "pipeline", "judge")
+# Labels that answers are judged by directly, by perspective, and what leaves them out.
+_LABELS: dict[str, dict[str, Any]] = {
+    "answer": {"required_keywords": ()},
+    "pipeline": {"required_flags": (), "forbidden_flags": (), "min_citations": None, "latency_budget_ms": {}},
+}
+_NOTHING_FOUND = "nothing relevant among the first 5 retrieved"
 
-def scores_by_case(dataset: Dataset, frames: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, float | None]]:
+
+class Decided(NamedTuple):
+    """query_id -> whether the case passed (None = nothing to decide by), the reasons why not, and the scores: those of
+    the overall, and pass_rate, 1 or 0 for each question that passed or not."""
+
+    passed: Mapping[str, bool | None]
+    reasons: Mapping[str, tuple[str, ...]]
+    scores: pd.DataFrame
+
+
+def decide(
+    answered: Answered,
+    frames: Mapping[str, pd.DataFrame],
+    thresholds: Mapping[str, float],
+    weights: Mapping[str, float] = WEIGHTS,
+) -> Decided:
+    """Decide every case by what was measured.
+
+    Where answers were looked at, `failure_reasons` decides, and the scores are those of `score_overall`; labels of a
+    perspective that was not measured are left out. Where only retrieval was, a question passes if something relevant
+    is among the first 5.
+
+    Args:
+        answered: the answers.
+        frames: perspective -> its scores; perspectives that could not be measured are not in it.
+        thresholds: part -> what an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
+        weights: part -> how much it counts in the overall.
+    """
+    if not any(name in frames for name in OF_ANSWERS):
+        return _by_retrieval(answered, frames.get("retrieval", score_frame([])))
+    scores = pd.concat([frame for name, frame in frames.items() if name != "safety"], ignore_index=True)
+    dataset = answered.dataset
+    for perspective, labels in _LABELS.items():
+        if perspective not in frames:
+            dataset = replace(dataset, cases=[replace(case, **labels) for case in dataset.cases])
+    overall = score_overall(dataset, answered.answers, scores, thresholds=thresholds, weights=weights)
+    of_passing = overall["measure"] == "pass_rate"
+    rates = overall[of_passing].set_index("query_id")["value"]
+    passed = {str(one): None if math.isnan(value) else bool(value) for one, value in rates.items()}
+    reasons = case_reasons(dataset, answered.answers, scores, thresholds=thresholds)
+    return Decided(passed, reasons, pd.concat([overall[~of_passing], overall[of_passing]], ignore_index=True))
+
+
+def _by_retrieval(answered: Answered, scores: pd.DataFrame) -> Decided:
+    found: dict[str, float] = {}
+    for name in ("Success@5", "span:Success@5", "chunk:Success@5"):  # the finest level that there is decides
+        own = scores[scores["measure"] == name]
+        found = dict(zip(own["query_id"], own["value"], strict=True)) or found
+    rates = {case.query_id: found.get(case.query_id, math.nan) for case in answered.dataset.cases}
+    passed = {one: None if math.isnan(value) else value > 0 for one, value in rates.items()}
+    failed = {answer.query_id: answer.error for answer in answered.answers if answer.error is not None}
+    reasons = {
+        one: (f"failed: {failed[one]}" if one in failed else _NOTHING_FOUND,)
+        for one, good in passed.items()
+        if good is False
+    }
+    return Decided(passed, reasons, score_frame((one, "pass_rate", good) for one, good in passed.items()))
+
+
+def _scores_by_case(dataset: Dataset, frames: Mapping[str, pd.DataFrame]) -> dict[str, dict[str, float | None]]:
     """query_id -> measure -> value; every case has every measure, None where it is unscored."""
     names = [name for frame in frames.values() for name in dict.fromkeys(frame["measure"])]
     scores: dict[str, dict[str, float | None]] = {case.query_id: dict.fromkeys(names) for case in dataset.cases}
     for frame in frames.values():
         for query_id, name, value in frame[["query_id", "measure", "value"]].itertuples(index=False, name=None):
-            if query_id in scores and value is not None and math.isfinite(value):
-                scores[query_id][name] = float(value)
+            if query_id in scores and (number := known_number(value)) is not None:
+                scores[query_id][name] = number
     return scores
-
-
-def overall_frame(decided: Decided) -> pd.DataFrame:
-    """The scores of the overall, and 1 or 0 for each question that passed or not."""
-    rows = [(one, "pass_rate", math.nan if good is None else float(good)) for one, good in decided.passed.items()]
-    passed = pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
-    return pd.concat([decided.scores, passed], ignore_index=True) if len(decided.scores) else passed
-
-
-def overall_state(decided: Decided) -> Perspective:
-    """Whether anything decides if a question passes."""
-    known = any(passed is not None for passed in decided.passed.values())
-    return Perspective("overall", known, "" if known else "nothing decides whether a question passes")
 
 
 def rows_of(frame: pd.DataFrame, targets: Targets, best: Mapping[str, float]) -> list[MeasureResult]:
@@ -71,24 +128,14 @@ def rows_of(frame: pd.DataFrame, targets: Targets, best: Mapping[str, float]) ->
         return []
     rows = []
     for row in summarise(frame).to_dict("records"):
-        name = row["measure"]
-        plain = MeasureResult(
-            measure=name,
-            perspective=perspective_of(name) or "answer",
-            value=_number(row["mean"]),
-            ci_low=_number(row["ci_low"]),
-            ci_high=_number(row["ci_high"]),
-            n_scored=int(row["n_scored"]),
-            n=int(row["n"]),
-            ceiling=_ceiling(name, best, _number(row["mean"])),
-        )
-        rows.append(aimed(plain, targets))
+        name, counts = row["measure"], (int(row["n_scored"]), int(row["n"]))
+        value, low, high = (known_number(row[column]) for column in ("mean", "ci_low", "ci_high"))
+        ceiling = best.get(name, bound_of(name))
+        if name in best and value is not None and ceiling is not None:
+            ceiling = max(ceiling, value)  # a value above what was expected shows that it can be reached
+        own = MeasureResult(name, perspective_of(name) or "answer", value, low, high, *counts, ceiling)
+        rows.append(aimed(own, targets))
     return rows
-
-
-def unmeasured(name: str, dataset: Dataset) -> MeasureResult:
-    """The row of a measure that has no value."""
-    return MeasureResult(name, perspective_of(name), None, None, None, 0, len(dataset.cases))
 
 
 def aimed(row: MeasureResult, targets: Targets) -> MeasureResult:
@@ -101,12 +148,6 @@ def aimed(row: MeasureResult, targets: Targets) -> MeasureResult:
     return replace(row, target=target, verdict=outcome, sure=sure, lower_is_better=lower)
 
 
-def _ceiling(name: str, best: Mapping[str, float], value: float | None) -> float | None:
-    """What can be reached at best; a value above what was expected shows that it can be."""
-    found = best.get(name, bound_of(name))
-    return found if found is None or value is None or name not in best else max(found, value)
-
-
 def bound_of(measure: str) -> float | None:
     """The best possible value of a measure on any test set; None where there is none, or it is not known."""
     found = find_measure(measure)
@@ -115,13 +156,13 @@ def bound_of(measure: str) -> float | None:
 
 def cases_of(
     answered: Answered,
-    scores: Mapping[str, Mapping[str, float | None]],
+    frames: Mapping[str, pd.DataFrame],
     decided: Decided,
     claims: Mapping[str, Sequence[Mapping[str, Any]]],
     judgements: Sequence[Judgement],
-    costs: Mapping[str, Mapping[str, float | None]],
 ) -> tuple[CaseResult, ...]:
     """Every question with its answer, its verdict, its scores, its doubtful claims and its cost; secrets masked."""
+    scores, costs = _scores_by_case(answered.dataset, frames), _costs_by_case(answered, judgements)
     given = {answer.query_id: answer for answer in answered.answers}
     invented: dict[str, list[str]] = {}
     for judgement in judgements:
@@ -130,32 +171,23 @@ def cases_of(
     for case in answered.dataset.cases:
         answer = given.get(case.query_id) or Answer(case.query_id, "", outcome="failed", error="no answer")
         grades = answered.dataset.qrels.get(case.query_id, {})
+        relevant = sorted((one for one, grade in grades.items() if grade > 0), key=lambda one: -grades[one])
         own = claims.get(case.query_id, ())
+        # the digits of a card or phone number that is masked in its claim are no longer part of it
+        numbers = [(str(number), one["claim"]) for one in own for number in one["fabricated_numbers"]]
         rows.append(
-            CaseResult(
-                query_id=case.query_id,
-                question=case.text,
+            case_of(
+                answer,
+                case.text,
+                scores[case.query_id],
                 category=case.category,
                 query_type=case.query_type,
                 passed=decided.passed.get(case.query_id),
-                reasons=tuple(masked(reason) for reason in decided.reasons.get(case.query_id, ())),
-                outcome=outcome_of(answer),
+                reasons=_masked(decided.reasons.get(case.query_id, ())),
                 expected_outcome=case.expected_outcome,
-                answer=masked(answer.text),
-                retrieved=tuple(map(masked_id, answer.contexts)),
-                relevant=tuple(
-                    masked_id(one)
-                    for one in sorted((one for one, grade in grades.items() if grade > 0), key=lambda one: -grades[one])
-                ),
-                scores=scores[case.query_id],
+                relevant=tuple(map(masked_id, relevant)),
                 unsupported_claims=_masked(one["claim"] for one in own if one["supported"] is False),
-                fabricated_numbers=tuple(
-                    # the digits of a card or phone number that is masked in its claim are no longer part of it
-                    str(number)
-                    for one in own
-                    for number in one["fabricated_numbers"]
-                    if str(number) in masked(str(one["claim"]))
-                ),
+                fabricated_numbers=tuple(number for number, claim in numbers if number in masked(str(claim))),
                 invented_claims=_masked(invented.get(case.query_id, ())),
                 costs=costs.get(case.query_id, {}),
             )
@@ -191,7 +223,7 @@ def evaluation_costs(answered: Answered, judgements: Sequence[Judgement]) -> tup
     return (Cost("generator", name, len(answered.answers), failed, 0, 0, 0, None), *costs)
 
 
-def costs_by_case(answered: Answered, judgements: Sequence[Judgement]) -> dict[str, dict[str, float | None]]:
+def _costs_by_case(answered: Answered, judgements: Sequence[Judgement]) -> dict[str, dict[str, float | None]]:
     """query_id -> part -> US dollars, for each part that was asked."""
     costs: dict[str, dict[str, float | None]] = {}
     for answer in answered.answers:
@@ -214,10 +246,6 @@ def categories_of(cases: Sequence[CaseResult]) -> tuple[CategoryResult, ...]:
     names = list(dict.fromkeys(case.category for case in cases))
     if not any(names):
         return ()
-    import numpy as np
-
-    from ragbench.statistics.intervals import wilson_interval
-
     rows = []
     for name in names:
         own = [case for case in cases if case.category == name]
@@ -227,17 +255,13 @@ def categories_of(cases: Sequence[CaseResult]) -> tuple[CategoryResult, ...]:
             measure: _mean([case.scores[measure] for case in own]) for measure in own[0].scores if measure in HEADLINE
         }
         rate = sum(passed) / len(passed) if passed else None
-        rows.append(CategoryResult(name, len(own), len(passed), rate, _number(low), _number(high), means))
+        rows.append(CategoryResult(name, len(own), len(passed), rate, known_number(low), known_number(high), means))
     return tuple(rows)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
-
-
-def _number(value: Any) -> float | None:
-    return None if value is None or pd.isna(value) else float(value)
 
 
 def latency_of(answered: Answered) -> tuple[Latency, ...]:
@@ -249,17 +273,12 @@ def latency_of(answered: Answered) -> tuple[Latency, ...]:
     # Percentiles over questions of different budgets can be compared with none of them.
     shared = {stage: min(values) for stage, values in budgets.items() if len(values) == 1}
     rows = latency_table(answered.latency, shared).to_dict("records")
+    numbers = ("p50", "p95", "p99", "budget", "mean")
     return tuple(
-        Latency(
-            stage=row["stage"],
-            n=int(row["n"]),
-            **{name: _number(row[name]) for name in ("p50", "p95", "p99", "budget")},
-            verdict=row["verdict"],
-            mean=_number(row["mean"]),
-            concurrency=answered.concurrency,
-        )
+        Latency(row["stage"], int(row["n"]), verdict=row["verdict"], concurrency=answered.concurrency,
+                **{name: known_number(row[name]) for name in numbers})
         for row in rows
-    )
+    )  # fmt: skip
 
 
 def latency_rows(answered: Answered, targets: Targets) -> list[MeasureResult]:

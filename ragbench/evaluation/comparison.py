@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from ragbench.errors import ComparisonError, DataWarning
-from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, Report
+from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, Report, known_number, score_frame
 from ragbench.registry import HEADLINE, higher_is_better, perspective_of
 from ragbench.statistics import adjusted_p_values, compare, required_queries
 from ragbench.statistics.binary import mcnemar_p_value
@@ -119,29 +118,30 @@ def _changes(baseline: Report, report: Report) -> tuple[tuple[Change, ...], tupl
         table = compare(*frames, measures=shared, alpha=ALPHA)
     rows, doubts = [], []
     records = table.to_dict("records")
-    adjusted = _holm([_number(row["p_value"]) for row in records], [row["wins"] + row["losses"] for row in records])
+    moved = [row["wins"] + row["losses"] for row in records]
+    adjusted = _holm([known_number(row["p_value"]) for row in records], moved)
     for row, p in zip(records, adjusted, strict=True):
         if not row["n"]:
             continue  # no case is scored by it on both sides
-        low, high = _number(row["ci_low"]), _number(row["ci_high"])
+        low, high = known_number(row["ci_low"]), known_number(row["ci_high"])
         higher = higher_is_better(row["measure"])
         rows.append(
             Change(
                 measure=row["measure"],
                 perspective=perspective_of(row["measure"]),
-                baseline=_number(row["baseline"]),
-                contender=_number(row["contender"]),
-                difference=_number(row["difference"]),
+                baseline=known_number(row["baseline"]),
+                contender=known_number(row["contender"]),
+                difference=known_number(row["difference"]),
                 ci_low=low,
                 ci_high=high,
                 p_adjusted=p,
-                mde=_number(row["mde"]),
+                mde=known_number(row["mde"]),
                 n=int(row["n"]),
                 better=int(row["wins"]),
                 worse=int(row["losses"]),
                 verdict=_direction(low, high, p, higher),
-                p_value=_number(row["p_value"]),
-                n_needed=_needed(*frames, row["measure"], _number(row["difference"])),
+                p_value=known_number(row["p_value"]),
+                n_needed=_needed(*frames, row["measure"], known_number(row["difference"])),
             )
         )
         if row["note"] and rows[-1].verdict != "no difference shown":
@@ -154,7 +154,7 @@ def _needed(before: pd.DataFrame, after: pd.DataFrame, measure: str, difference:
     if not difference:
         return None
     [needed] = required_queries(before, after, difference, alpha=ALPHA, measures=[measure])["required"]
-    return None if _number(needed) is None else int(needed)
+    return None if known_number(needed) is None else int(needed)
 
 
 def _twice(measure: str) -> bool:
@@ -175,12 +175,8 @@ def _scored(report: Report) -> dict[str, None]:
 
 def _frame(report: Report, measures: Sequence[str]) -> pd.DataFrame:
     """Scores with a row for every case and measure; cases in the order of their ids, so that both frames agree."""
-    rows = [
-        (case.query_id, measure, case.scores.get(measure))
-        for measure in measures
-        for case in sorted(report.cases, key=lambda case: case.query_id)
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
+    cases = sorted(report.cases, key=lambda case: case.query_id)
+    return score_frame((case.query_id, name, case.scores.get(name)) for name in measures for case in cases)
 
 
 class _Side(NamedTuple):
@@ -279,10 +275,3 @@ def _holm(p_values: Sequence[float | None], moved: Sequence[int]) -> list[float 
     for (at, _), p in zip(tested, adjusted_p_values([p for _, p in tested]).tolist(), strict=True):
         adjusted[at] = p
     return adjusted
-
-
-def _number(value: object) -> float | None:
-    if value is None or pd.isna(value):  # type: ignore[call-overload]
-        return None
-    number = float(value)  # type: ignore[arg-type]
-    return number if math.isfinite(number) else None

@@ -15,67 +15,16 @@ from ragbench.datasets import load_dataset
 from ragbench.diagnosis import diagnose
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataError, unknown
-from ragbench.evaluation.answering import Answered
-from ragbench.evaluation.assembling import (
-    advice_for,
-    aimed,
-    bound_of,
-    cases_of,
-    categories_of,
-    costs_by_case,
-    counts_of,
-    evaluation_costs,
-    latency_of,
-    latency_rows,
-    overall_frame,
-    overall_state,
-    rows_of,
-    scores_by_case,
-    unmeasured,
-)
-from ragbench.evaluation.calibrations import (
-    INJECTION,
-    Given,
-    case_thresholds,
-    check_models,
-    load_calibrations,
-    plain,
-    scale_note,
-    verdict_note,
-    with_probabilities,
-)
-from ragbench.evaluation.cases import OF_ANSWERS, decide
+from ragbench.evaluation import assembling, calibrations
+from ragbench.evaluation import perspectives as views
+from ragbench.evaluation.answering import CRITERIA, Answered, ask_all, criteria_named, judgements_of, texts_of
 from ragbench.evaluation.comparison import check_comparable, compare_reports
 from ragbench.evaluation.costs import cost_facts
-from ragbench.evaluation.engine import CRITERIA, ask_all
 from ragbench.evaluation.folder import load_result
-from ragbench.evaluation.perspectives import (
-    at_depths,
-    ceilings_of,
-    chunk_statistics,
-    claims_of,
-    document_ceilings,
-    judged_by,
-    judgements_of,
-    measure,
-    passages_in_doubt,
-    texts_of,
-    unlabelled,
-    unmeasurable,
-)
 from ragbench.evaluation.provenance import environment
-from ragbench.evaluation.records import (
-    BUILT_IN,
-    Made,
-    MeasureResult,
-    Perspective,
-    Report,
-    SafetyFigure,
-    SampleResult,
-    TestSet,
-)
+from ragbench.evaluation.records import BUILT_IN, Made, MeasureResult, Perspective, Report, TestSet
 from ragbench.evaluation.result import Result, name_of, new_result
-from ragbench.evaluation.safety import safety_results, system_results
+from ragbench.evaluation.safety import SafetyResults, safety_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.llms import check_servers, load_llm
 from ragbench.metrics.groundedness import SUPPORT_MODELS, check_support_model, load_support_model
@@ -108,7 +57,7 @@ def evaluate(
     judge: LLMLike = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
-    calibration: Given = (),
+    calibration: calibrations.Given = (),
     measures: str | Iterable[str | Measure] = (),
     baseline: Result | Report | str | Path | None = None,
     name: str = "",
@@ -168,10 +117,9 @@ def evaluate(
     aims = load_targets() if targets is None else targets
     earlier = load_result(baseline) if isinstance(baseline, str | Path) else baseline
     earlier = earlier.report if isinstance(earlier, Result) else earlier
-    check_evaluation(
-        dataset, chosen, aims, earlier, embedder=embedder, support_model=support_model,
-        judge=judge, criteria=criteria, ks=ks, calibration=calibration,
-    )  # fmt: skip
+    options: dict[str, Any] = {"embedder": embedder, "support_model": support_model, "judge": judge}
+    options |= {"criteria": criteria, "ks": ks, "calibration": calibration}
+    check_evaluation(dataset, chosen, aims, earlier, **options)
     own = load_measures(measures)
     check_servers(judge)
     if isinstance(detector, str):
@@ -180,9 +128,8 @@ def evaluate(
     answered = ask_all(dataset, system, judge=judge, criteria=_criteria(criteria, aims), attacks="safety" in chosen)
     asked = time.perf_counter() - start
     return result_of(
-        answered, perspectives=chosen, targets=aims, embedder=embedder, support_model=support_model,
-        detector=detector, judge=judge, criteria=criteria, ks=ks, calibration=calibration, measures=own,
-        baseline=earlier, name=name, seconds={"ask": round(asked, 3)},
+        answered, perspectives=chosen, targets=aims, detector=detector, measures=own, baseline=earlier, name=name,
+        seconds={"ask": round(asked, 3)}, **options,
     )  # fmt: skip
 
 
@@ -212,7 +159,7 @@ def check_evaluation(
     judge: str | LLM = "",
     criteria: Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
-    calibration: Given = (),
+    calibration: calibrations.Given = (),
 ) -> None:
     """Everything that can be refused before the system is asked.
 
@@ -226,9 +173,10 @@ def check_evaluation(
     if not dataset.cases and not dataset.safety_inputs and not dataset.safety_outputs:
         raise DataError(f"test set {dataset.name!r} is empty: it has neither questions nor safety samples")
     judged = ("judge",) if judge else ()
-    check_models(load_calibrations(calibration), _models(embedder, support_model))
+    models = {CLAIMS: support_model or "minilm", "semantic_similarity": _name(embedder)}
+    calibrations.check_models(calibrations.load_calibrations(calibration), models)
     _criteria(criteria, targets)
-    at_depths(ks)
+    views.at_depths(ks)
     if support_model:
         check_support_model(support_model)
         if support_model not in SUPPORT_MODELS and "groundedness" in perspectives:
@@ -237,11 +185,11 @@ def check_evaluation(
         wanted = perspective_of(gate)
         if wanted not in (*perspectives, *judged, "own", "overall"):
             raise ConfigError(f"--fail-under names {gate}, of the perspective {wanted!r}, which is not evaluated here")
-        if wanted in perspectives and (reason := unlabelled(wanted, dataset, targets.named)):
+        if wanted in perspectives and (reason := views.unlabelled(wanted, dataset, targets.named)):
             raise ConfigError(f"--fail-under names {gate}, which this test set cannot show: {reason}")
-    best = document_ceilings(dataset, targets.named)
-    gates = [name for name in targets.gates if perspective_of(name) != "retrieval"]
-    check_reachable(targets, {**best, **{name: top for name in gates if (top := bound_of(name)) is not None}})
+    tops = {name: assembling.bound_of(name) for name in targets.gates if perspective_of(name) != "retrieval"}
+    tops |= views.document_ceilings(dataset, targets.named)
+    check_reachable(targets, {name: top for name, top in tops.items() if top is not None})
     if baseline is not None:
         query_ids = [case.query_id for case in dataset.cases]
         settings = _settings(perspectives, targets, embedder, judge, support_model)
@@ -259,7 +207,7 @@ def result_of(
     judge: str | LLM = "",
     criteria: str | Sequence[str] = CRITERIA,
     ks: Sequence[int] = KS,
-    calibration: Given = (),
+    calibration: calibrations.Given = (),
     measures: str | Iterable[str | Measure] = (),
     baseline: Report | None = None,
     name: str = "",
@@ -277,95 +225,94 @@ def result_of(
     """
     chosen = check_perspectives(perspectives)
     wanted = load_targets() if targets is None else targets
-    known = load_calibrations(calibration)
-    thresholds = case_thresholds(wanted.cases, known)
-    dataset = answered.dataset
-    aims = wanted
+    known = calibrations.load_calibrations(calibration)
+    dataset, aims = answered.dataset, wanted
     if dataset.name == BUILT_IN:  # its questions avoid the words of the documents: no system of ragbench reaches them
         aims = aims.without(aims.defaults)
     if detector is None:  # the figures are about ragbench and not about the system
         aims = aims.without(name for name in aims.defaults if name.startswith("attack_"))
+    criteria, named = _criteria(criteria, aims), (*views.at_depths(ks), *aims.named)
+    limit = known[CLAIMS].threshold if CLAIMS in known else STRICT
     frames: dict[str, pd.DataFrame] = {}
     states: list[Perspective] = []
     taken: dict[str, float] = {**seconds, **answered.seconds}
-    figures: tuple[SafetyFigure, ...] = ()
-    samples: tuple[SampleResult, ...] = ()
-    rows: list[MeasureResult] = []
+    safety = SafetyResults((), (), [])
     judgements: list[Judgement] = []
-    criteria, named = _criteria(criteria, aims), (*at_depths(ks), *aims.named)
     with progress_bar(len(chosen) + bool(judge), "scoring", "perspective") as bar:
         for one in (*chosen, *(["judge"] if judge else [])):
             bar.set_postfix_str(one, refresh=False)
             start = time.perf_counter()
-            reason = unmeasurable(one, answered, aims.named)
+            reason = views.unmeasurable(one, answered, aims.named)
+            notes, warning = [], ""
             if not reason:
                 if one == "judge":
                     given = answered.judgements
                     judgements = judgements_of(answered, judge, criteria) if given is None else list(given)
                     frames[one] = score_judgements(judgements)
                 else:
-                    threshold = known[CLAIMS].threshold if CLAIMS in known else STRICT
-                    scored = measure(
-                        one, answered, embedder=embedder, support_model=support_model, named=named, threshold=threshold
+                    scored = views.measure(
+                        one, answered, embedder=embedder, support_model=support_model, named=named, threshold=limit
                     )
-                    frames[one] = with_probabilities(scored, known)
+                    frames[one] = calibrations.with_probabilities(scored, known)
                 if one == "safety":
-                    warn = known[INJECTION].threshold if INJECTION in known else WARN
-                    results = [
-                        safety_results(dataset, detector, warn=warn),
-                        system_results(dataset, answered.safety_answers),
-                    ]
-                    figures = tuple(figure for found, _, _ in results for figure in found)
-                    samples = tuple(sample for _, found, _ in results for sample in found)
-                    rows += [aimed(row, aims) for *_, found in results for row in found]
+                    warn = known[calibrations.INJECTION].threshold if calibrations.INJECTION in known else WARN
+                    safety = safety_results(dataset, detector, answered.safety_answers, warn=warn)
                 timed = one == "pipeline" and any(map(is_latency_measure, aims.named))
-                if not frames[one]["value"].notna().any() and not timed and not (one == "safety" and figures):
-                    reason = _nothing_scored(one, answered)
-            note = judged_by(answered) if one == "retrieval" and not reason else ""
-            warning = passages_in_doubt(answered) if note else ""
-            if one in frames and one != "judge" and not reason:
-                note = "; ".join(filter(None, [note, scale_note(one, frames[one], known)]))
-            if one == "safety" and any(figure.kind != "system" for figure in figures):
-                note = "leak_*: built-in detector" if detector else "attack_*, leak_*: built-in detectors"
-            states.append(Perspective(one, not reason, reason, note, warning))
+                if not frames[one]["value"].notna().any() and not timed and not (one == "safety" and safety.figures):
+                    reason = _nothing_scored(answered)
+            if not reason and one == "retrieval":
+                notes, warning = [views.judged_by(answered)], views.passages_in_doubt(answered)
+            if not reason and one != "judge":
+                notes.append(calibrations.scale_note(one, frames[one], known))
+            if one == "safety" and any(figure.kind != "system" for figure in safety.figures):
+                notes = ["leak_*: built-in detector" if detector else "attack_*, leak_*: built-in detectors"]
+            states.append(Perspective(one, not reason, reason, "; ".join(filter(None, notes)), warning))
             taken[one] = round(time.perf_counter() - start, 3)
             bar.update()
     if own := load_measures(measures):
         frames["own"] = score_own(dataset, answered.answers, own, texts_of(answered))
-        scored_any = bool(frames["own"]["value"].notna().any())
-        states.append(Perspective("own", scored_any, "" if scored_any else _nothing_scored("own", answered)))
+        reason = "" if frames["own"]["value"].notna().any() else _nothing_scored(answered)
+        states.append(Perspective("own", not reason, reason))
     measured = {one.name: frames[one.name] for one in states if one.measured and one.name in frames}
-    if measured.keys().isdisjoint(OF_ANSWERS):
+    if measured.keys().isdisjoint(assembling.OF_ANSWERS):
         aims = aims.without(["pass_rate"])  # which is about answers
-    decided = decide(answered, measured, thresholds, aims.weights)
-    every = pd.concat([*measured.values()]) if measured else decided.scores
-    states.append(replace(overall_state(decided), note=verdict_note(thresholds, every, known)))
-    frames["overall"] = overall_frame(decided)
-    best = ceilings_of(answered, named)
+    thresholds = calibrations.case_thresholds(wanted.cases, known)
+    decided = assembling.decide(answered, measured, thresholds, aims.weights)
+    frames["overall"] = decided.scores
+    note = calibrations.verdict_note(thresholds, pd.concat([*measured.values(), decided.scores.head(0)]), known)
+    passing = any(passed is not None for passed in decided.passed.values())
+    reason = "" if passing else "nothing decides whether a question passes"
+    states.append(Perspective("overall", passing, reason, note))
+    best = views.ceilings_of(answered, named)
     check_reachable(aims, best)
-    rows = [*(row for part in frames.values() for row in rows_of(part, aims, best)), *rows]
-    rows = [row for row in rows if any(one.name == row.perspective and one.measured for one in states)]
-    latency = latency_of(answered) if "pipeline" in chosen else ()
-    if any(one.name == "pipeline" and one.measured for one in states):
-        rows += latency_rows(answered, aims)
-    rows += [aimed(unmeasured(name, dataset), aims) for name in aims.named if name not in {row.measure for row in rows}]
-    limit = known[CLAIMS].threshold if CLAIMS in known else STRICT
-    model = support_model or "minilm"
-    claims = claims_of(answered, list(dataset.queries), model, limit) if "groundedness" in measured else {}
+    rows = [row for part in frames.values() for row in assembling.rows_of(part, aims, best)]
+    rows += [assembling.aimed(row, aims) for row in safety.rows]
+    there = {one.name for one in states if one.measured}
+    rows = [row for row in rows if row.perspective in there]
+    if "pipeline" in there:
+        rows += assembling.latency_rows(answered, aims)
+    for absent in aims.named:
+        if absent not in {row.measure for row in rows}:
+            none = MeasureResult(absent, perspective_of(absent), None, None, None, 0, len(dataset.cases))
+            rows.append(assembling.aimed(none, aims))
+    model, grounded = support_model or "minilm", "groundedness" in measured
+    claims = views.claims_of(answered, list(dataset.queries), model, limit) if grounded else {}
     if answered.ablations:
         frames["ablations"] = score_ablations(dataset, answered.ablations, answered.ablation_judgements)
-    costs = costs_by_case(answered, judgements)
-    cases = cases_of(answered, scores_by_case(dataset, frames), decided, claims, judgements, costs)
-    spent = evaluation_costs(answered, judgements)
+    cases = assembling.cases_of(answered, frames, decided, claims, judgements)
+    spent = assembling.evaluation_costs(answered, judgements)
     report = Report(
         name=name or f"{name_of(dataset)}-{answered.system['name']}",
-        test_set=_test_set(dataset),
+        test_set=TestSet(
+            name_of(dataset), dataset.split, dataset.fingerprint, len(dataset.cases), len(dataset.corpus),
+            len(dataset.safety_inputs), len(dataset.safety_outputs),
+        ),
         system=answered.system,
         settings={
             **settings,
             **_settings(chosen, aims, embedder, judge, support_model),
             "cases": thresholds,
-            **({"calibration": plain(known)} if known else {}),
+            **({"calibration": calibrations.plain(known)} if known else {}),
             "detector": getattr(detector, "name", "given") if detector else "built-in",
             "k": list(ks),
             **({"criteria": list(criteria)} if judge else {}),
@@ -374,23 +321,27 @@ def result_of(
         perspectives=tuple(states),
         measures=tuple(rows),
         cases=cases,
-        categories=categories_of(cases),
-        safety=figures,
-        samples=samples,
-        counts=counts_of(cases, claimed="groundedness" in measured, judged=bool(judgements)),
+        categories=assembling.categories_of(cases),
+        safety=safety.figures,
+        samples=safety.samples,
+        counts=assembling.counts_of(cases, claimed=grounded, judged=bool(judgements)),
         costs=spent,
-        chunks=chunk_statistics(answered),
-        made=Made(_now(), taken, environment(), latency),
-    )
+        chunks=views.chunk_statistics(answered),
+        made=Made(
+            at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), seconds=taken, environment=environment(),
+            latency=assembling.latency_of(answered) if "pipeline" in chosen else (),
+        ),
+    )  # fmt: skip
     report = replace(
         report,
-        advice=advice_for(report, answered, wanted),
+        advice=assembling.advice_for(report, answered, wanted),
         comparison=None if baseline is None else compare_reports(baseline, report),
     )
     filled = [frame for frame in frames.values() if len(frame)] or [frames["overall"]]
     scores = pd.concat(filled, ignore_index=True)[["query_id", "measure", "value"]]
     scores = scores[scores["query_id"].isin(dataset.queries)].reset_index(drop=True)
-    pipeline = answered.system.get("kind") == "Pipeline"
+    facts = {"chunks": len(answered.chunks)} if answered.system.get("kind") == "Pipeline" else {}
+    searched = {} if answered.search_ms is None else {"search_ms": answered.search_ms}
     result = new_result(
         name=report.name,
         parameters=parameters or {"system": str(answered.system["name"])},
@@ -400,11 +351,7 @@ def result_of(
         answers=answered.answers,
         judgements=judgements,
         timings=taken,
-        facts={
-            **({"chunks": len(answered.chunks)} if pipeline else {}),
-            **({"search_ms": answered.search_ms} if answered.search_ms is not None else {}),
-            **cost_facts(spent, answered.answers),
-        },
+        facts={**facts, **searched, **cost_facts(spent, answered.answers)},
         diagnosis=_diagnosed(answered, measured, judgements, scores, known),
         verdicts=report,
     )
@@ -419,7 +366,7 @@ def _diagnosed(
     calibrations: Mapping[str, Calibration],
 ) -> pd.DataFrame | None:
     """The first cause of each failure, where both retrieval and answers were looked at."""
-    if "retrieval" not in measured or measured.keys().isdisjoint(OF_ANSWERS):
+    if "retrieval" not in measured or measured.keys().isdisjoint(assembling.OF_ANSWERS):
         return None
     texts = texts_of(answered)
     held = {chunk.chunk_id for chunk in texts}
@@ -437,8 +384,7 @@ def _criteria(criteria: str | Sequence[str], targets: Targets) -> tuple[str, ...
     Raises:
         ConfigError: a criterion that does not exist.
     """
-    if isinstance(criteria, str):
-        criteria = [word for word in criteria.replace(" ", "").split(",") if word]
+    criteria = criteria_named(criteria)
     named = [name.removeprefix("llm_") for name in targets.named if name.startswith("llm_")]
     for name in (*criteria, *named):
         if name not in judge_prompts.CRITERIA:
@@ -446,10 +392,8 @@ def _criteria(criteria: str | Sequence[str], targets: Targets) -> tuple[str, ...
     return tuple(dict.fromkeys([*criteria, *named]))
 
 
-def _models(embedder: str | Embedder, support_model: str) -> dict[str, str]:
-    """measure -> the model that computes it."""
-    name = embedder if isinstance(embedder, str) else embedder.name
-    return {CLAIMS: support_model or "minilm", "semantic_similarity": name}
+def _name(model: str | Embedder | LLM) -> str:
+    return model if isinstance(model, str) else model.name
 
 
 def _settings(
@@ -457,9 +401,9 @@ def _settings(
 ) -> dict[str, Any]:
     return {
         "perspectives": list(perspectives),
-        "embedder": embedder if isinstance(embedder, str) else embedder.name,
+        "embedder": _name(embedder),
         "support_model": support_model or "minilm",
-        "judge": judge if isinstance(judge, str) else judge.name,
+        "judge": _name(judge),
         "targets": dict(targets.measures),
         "cases": dict(targets.cases),
         "weights": {name: weight for name, weight in targets.weights.items() if weight},
@@ -467,19 +411,8 @@ def _settings(
     }
 
 
-def _test_set(dataset: Dataset) -> TestSet:
-    return TestSet(
-        name_of(dataset), dataset.split, dataset.fingerprint, len(dataset.cases), len(dataset.corpus),
-        len(dataset.safety_inputs), len(dataset.safety_outputs),
-    )  # fmt: skip
-
-
-def _nothing_scored(perspective: str, answered: Answered) -> str:
+def _nothing_scored(answered: Answered) -> str:
     failed = sum(answer.failed for answer in answered.answers)
     if failed and failed == len(answered.answers):
         return f"nothing to score: all {failed} answers failed, first {answered.answers[0].error}"
     return "nothing to score: no question has both the labels and an answer for any of its measures"
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

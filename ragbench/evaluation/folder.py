@@ -20,11 +20,9 @@ import pandas as pd
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.evaluation.formats import (
-    answer_of,
     csv_to_scores,
     diagnosis_lines,
     json_lines,
-    judgement_of,
     records_of,
     run_to_trec,
     scores_to_csv,
@@ -37,7 +35,7 @@ from ragbench.evaluation.results import Results, check_comparable
 from ragbench.evaluation.schema import parse_report, plain, read_report
 from ragbench.files import STAGING, staged
 from ragbench.llms import active_dry_run
-from ragbench.types import Answer
+from ragbench.types import Answer, Judgement
 
 _OLD_NAMES = {"passed": "pass_rate"}
 """Measures of folders that an earlier version wrote, and what they are called now."""
@@ -83,10 +81,7 @@ def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = Mappi
     if str(folder) == "" or active_dry_run():
         return None
     folder = Path(folder).absolute()
-    counts = {
-        "run": sum(map(len, result.run.values())), "scores": len(result.scores), "answers": len(result.answers),
-        "judgements": len(result.judgements),
-    }  # fmt: skip
+    counts = _counts(result)
     if result.diagnosis is not None:
         counts["diagnosis"] = int(result.diagnosis["failed"].sum())
     if result.verdicts is not None:
@@ -115,6 +110,13 @@ def save(result: Result, folder: str | Path, *, views: Mapping[str, str] = Mappi
         for name, text in texts.items():
             (new / name).write_text(text, encoding="utf-8", newline="\n")
     return folder
+
+
+def _counts(result: Result) -> dict[str, int]:
+    """The number of entries in the files that are named so, by which a file that was cut short is found."""
+    found = sum(map(len, result.run.values()))
+    return {"run": found, "scores": len(result.scores), "answers": len(result.answers),
+            "judgements": len(result.judgements)}  # fmt: skip
 
 
 def _verdicts_json(report: Report) -> str:
@@ -159,20 +161,12 @@ def _of_report(report: Report, name: str) -> Result:
     return Result(name, config, run, report.scores, answers, timings=dict(report.made.seconds), verdicts=report)
 
 
-def _is_staging(path: Path) -> bool:
-    """Whether a killed process left it behind."""
-    return path.name.startswith(STAGING)
-
-
 def _check_replaceable(folder: Path) -> None:
     if not folder.exists():
         return
-    others = (
-        sorted(path.name for path in folder.iterdir() if path.name not in ALL_FILES and not _is_staging(path))
-        if folder.is_dir()
-        else ["a file"]
-    )
-    if others:
+    inside = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ["a file"]
+    # what a killed process left behind is no reason to stop
+    if others := [name for name in inside if name not in ALL_FILES and not name.startswith(STAGING)]:
         raise ConfigError(
             f"{folder} is not a result folder (it holds {', '.join(others[:3])}); "
             "results_dir is replaced as a whole, so name a new or empty folder"
@@ -213,21 +207,16 @@ def load_result(path: str | Path) -> Result:
         config=config,
         run=run,
         scores=_read(path / "scores.csv", csv_to_scores),
-        answers=_read(path / "answers.jsonl", lambda text: tuple(records_of(text, answer_of))),
-        judgements=_read(path / "judgements.jsonl", lambda text: tuple(records_of(text, judgement_of))),
+        answers=_read(path / "answers.jsonl", lambda text: records_of(text, Answer)),
+        judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
         timings=_read(path / "timings.json", lambda text: dict(json.loads(text)["seconds"])),
         diagnosis=_diagnosis(path / DIAGNOSIS, config, counts["diagnosis"]) if "diagnosis" in counts else None,
     )
-    found = {
-        "run.trec": ("run", sum(map(len, run.values()))),
-        "scores.csv": ("scores", len(result.scores)),
-        "answers.jsonl": ("answers", len(result.answers)),
-        "judgements.jsonl": ("judgements", len(result.judgements)),
-    }
     result.scores["measure"] = result.scores["measure"].replace(_OLD_NAMES)
-    for name, (kind, count) in found.items():
-        if counts.get(kind) != count:
-            raise DataError(_damaged(path / name, f"{count} entries where {counts.get(kind)} were written"))
+    for kind, found in _counts(result).items():
+        if counts.get(kind) != found:
+            name = next(name for name in FILES if name.startswith(kind))
+            raise DataError(_damaged(path / name, f"{found} entries where {counts.get(kind)} were written"))
     if config.get("facts", {}).get("chunks") == 0:
         warnings.warn(
             f"{path.name} was made from 0 chunks, so nothing was searched and its scores are left out; run it again "

@@ -7,18 +7,20 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import pandas as pd
+from pydantic import TypeAdapter
 
-from ragbench.errors import ConfigError, FailureKind
+from ragbench.errors import ConfigError
 from ragbench.metrics.retrieval import ranking
-from ragbench.types import Answer, Completion, Judgement, Passage, Run
+from ragbench.types import Answer, Judgement, Run
 
 _Record = TypeVar("_Record", Answer, Judgement)
+_READERS: dict[Any, TypeAdapter[Any]] = {kind: TypeAdapter(kind) for kind in (Answer, Judgement)}
 
 
 def run_to_trec(run: Run) -> str:
@@ -129,34 +131,10 @@ def json_lines(records: Iterable[Answer | Judgement]) -> str:
     return "".join(json.dumps(record) + "\n" for record in kept)
 
 
-def records_of(text: str, build: Callable[[dict[str, Any]], _Record]) -> Iterator[_Record]:
+def records_of(text: str, kind: type[_Record]) -> tuple[_Record, ...]:
+    """The records that `json_lines` wrote; what a record leaves out has its default."""
     # Split at line feeds only: str.splitlines would also split at characters that JSON leaves as they are.
-    for line in text.split("\n"):
-        if line.strip():
-            yield build(json.loads(line))
-
-
-def answer_of(fields: Mapping[str, Any]) -> Answer:
-    """The answer that a record of JSON holds, such as a line of answers.jsonl; what it leaves out has its default."""
-    tuples = {name: tuple(fields.get(name, ())) for name in ("contexts", "citations", "flags", "cut")}
-    usage = _completion(fields["usage"]) if fields.get("usage") else None
-    passages = tuple(Passage(**passage) for passage in fields.get("passages", ()))
-    return Answer(**{**fields, **tuples, "usage": usage, "passages": passages, "failure": _kind(fields)})
-
-
-def _completion(fields: Mapping[str, Any]) -> Completion:
-    return Completion(**{**fields, "failure": _kind(fields)})
-
-
-def _kind(fields: Mapping[str, Any]) -> FailureKind | None:
-    """The kind of a failure; records of older versions have none."""
-    return FailureKind(fields["failure"]) if fields.get("failure") else None
-
-
-def judgement_of(fields: dict[str, Any]) -> Judgement:
-    tuples = {name: tuple(fields.get(name, ())) for name in ("samples", "unsupported")}
-    usage = tuple(_completion(one) for one in fields.get("usage", ()))
-    return Judgement(**{**fields, **tuples, "usage": usage})
+    return tuple(_READERS[kind].validate_json(line) for line in text.split("\n") if line.strip())
 
 
 def diagnosis_lines(diagnosis: pd.DataFrame) -> str:

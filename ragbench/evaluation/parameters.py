@@ -8,13 +8,20 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ragbench.chunkers import check_chunker
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
+from ragbench.generation import check_llm as check_generator
+from ragbench.llms import Settings, check_llm, check_servers
+from ragbench.metrics.groundedness import check_support_model
+from ragbench.prompts.generation_prompts import check_prompt
+from ragbench.prompts.judge_prompts import CRITERIA
+from ragbench.registry import load_measures
+from ragbench.retrievers import RETRIEVERS, check_retriever
+from ragbench.retrievers.searching import check_reranker
+from ragbench.systems.loader import check_system
 from ragbench.types import Answer, Completion, Judgement
-
-if TYPE_CHECKING:
-    from ragbench.llms import Settings
 
 WHERE = ("results_dir",)
 """Parameters that set where results are written. They change no number and are not part of a configuration."""
@@ -127,8 +134,6 @@ def is_pipeline(system: Any) -> bool:
     """
     if not system:
         return True
-    from ragbench.retrievers import RETRIEVERS
-
     return str(system).partition(":")[0] in RETRIEVERS
 
 
@@ -176,36 +181,20 @@ def check_parameters(
     """
     parameters = configuration(parameters)
     if system := parameters.get("system"):
-        from ragbench.systems.loader import check_system
-
         check_system(system, folder=folder, settings=settings)
     if "chunker" in parameters:
-        from ragbench.chunkers import check_chunker
-
         check_chunker(parameters["chunker"])
     if parameters.get("reranker"):
-        from ragbench.retrievers.reranking import check_reranker
-
         check_reranker(parameters["reranker"])
     if "retriever" in parameters:
-        from ragbench.retrievers import check_retriever
-
         check_retriever(parameters["retriever"])
     if "support_model" in parameters:
-        from ragbench.metrics.groundedness import check_support_model
-
         check_support_model(parameters["support_model"])
     if "llm" in parameters:
-        from ragbench.generation import check_llm
-
-        check_llm(parameters["llm"], settings)
+        check_generator(parameters["llm"], settings)
     if "prompt" in parameters:
-        from ragbench.prompts.generation_prompts import check_prompt
-
         check_prompt(parameters["prompt"])
     if parameters.get("measures"):
-        from ragbench.registry import load_measures
-
         load_measures(parameters["measures"])
     if parameters.get("judge"):
         _check_judge(parameters, settings)
@@ -225,13 +214,9 @@ def check_models(parameters: Mapping[str, Any], settings: Settings | None = None
     Raises:
         ConfigError, ModelError: as `ragbench.llms.check_servers`.
     """
-    from ragbench.llms import check_servers
-
     parameters = configuration(parameters)
     check_servers(*(str(parameters.get(name, "")) for name in ("llm", "judge")), settings=settings)
     if system := parameters.get("system"):
-        from ragbench.systems.loader import check_system
-
         check_system(system, folder=folder, settings=settings, reachable=True)
 
 
@@ -257,9 +242,6 @@ def check_requests(answers: Sequence[Answer], judgements: Sequence[Judgement] = 
 
 
 def _check_judge(parameters: Mapping[str, Any], settings: Settings | None) -> None:
-    from ragbench.llms import check_llm
-    from ragbench.prompts.judge_prompts import CRITERIA
-
     if parameters["judge"] == "extractive":
         raise ConfigError("judge is 'extractive', which is not a language model; name one, or \"\" for no judge")
     check_llm(parameters["judge"], settings)

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from ragbench.errors import ConfigError
-from ragbench.evaluation.answering import Answered
+from ragbench.evaluation.answering import Answered, texts_of
+from ragbench.evaluation.records import score_frame
 from ragbench.evaluation.safety import score_leaks
-from ragbench.judges import judge as judge_answers
 from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.metrics.retrieval import FAMILIES
@@ -22,7 +22,7 @@ from ragbench.scoring.groundedness import claim_table, score_groundedness
 from ragbench.scoring.pipeline import score_pipeline
 from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_levels, score_retrieval
 from ragbench.systems import CONTEXT_FIELDS
-from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement, LLMLike, Run
+from ragbench.types import Answer, Case, Dataset, Embedder, Run
 
 _ALWAYS = ("nDCG@5", "R@5", "P@5", "RR", "AP", "Success@5", "nDCG@10", "R@10")  # at any depths requested
 _PREFIX = {"document": "", "span": "span:", "chunk": "chunk:"}
@@ -219,20 +219,7 @@ def score_answer(answered: Answered, embedder: str | Embedder) -> pd.DataFrame:
         for case in answered.dataset.cases
         if _answer_label(case) or not case.answerable
     ]
-    return pd.concat([score_answers(answered.dataset, answered.answers, embedder=embedder), _frame(rows)])
-
-
-def texts_of(answered: Answered) -> list[Chunk]:
-    """A chunk for every id in the answers' contexts, be its text a chunk's, a passage's, or (then "") not known."""
-    known = {chunk.chunk_id for chunk in answered.chunks}
-    more: dict[str, Chunk] = {}
-    for answer in answered.answers:
-        own = {passage.passage_id: passage for passage in answer.passages}
-        for context in answer.contexts:
-            if context not in known and context not in more:
-                text, doc_id = (own[context].text, own[context].doc_id) if context in own else ("", "")
-                more[context] = Chunk(context, doc_id, 0, len(text), text)
-    return [*answered.chunks, *more.values()]
+    return pd.concat([score_answers(answered.dataset, answered.answers, embedder=embedder), score_frame(rows)])
 
 
 def _judged(dataset: Dataset, run: Run) -> Run:
@@ -261,10 +248,6 @@ def _pipeline_label(case: Case) -> bool:
         or case.min_citations is not None
         or case.latency_budget_ms
     )
-
-
-def _frame(rows: Sequence[tuple[str, str, float]]) -> pd.DataFrame:
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
 
 
 def measure(
@@ -296,12 +279,7 @@ def measure(
         return score_answer(answered, embedder)
     if perspective == "safety":
         return score_leaks(answered.dataset, answered.answers if answered.has_answers else (), answered.chunks)
-    return _frame([])
-
-
-def judgements_of(answered: Answered, judge: LLMLike, criteria: Sequence[str]) -> list[Judgement]:
-    """The judgements of a language model on every answer."""
-    return judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=texts_of(answered))
+    return score_frame([])
 
 
 def claims_of(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
 
 SCHEMA = 1
 """The version of report.json. New fields have defaults, so that older reports of the same version can be read."""
@@ -18,6 +17,20 @@ BUILT_IN = "pydoc"
 
 VERDICTS = ("passed", "missed", "unreachable", "unscored", "no target")
 """How a measure compares with its target."""
+
+
+def score_frame(rows: Iterable[tuple[str, str, float | None]]) -> pd.DataFrame:
+    """Scores as a tidy frame: columns query_id, measure, value (NaN = unscored)."""
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
+
+
+def known_number(value: Any) -> float | None:
+    """A number as records have it: None where there is none, or it is not finite.
+
+    >>> known_number(float("nan")), known_number(1)
+    (None, 1.0)
+    """
+    return None if pd.isna(value) or not math.isfinite(value) else float(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,10 +320,6 @@ class Report:
     @property
     def summary(self) -> pd.DataFrame:
         """One row per measure: the fields of `MeasureResult` as columns, numbers that are not there as NaN."""
-        from dataclasses import fields
-
-        import pandas as pd
-
         columns = [one.name for one in fields(MeasureResult)]
         rows = [[getattr(row, name) for name in columns] for row in self.measures]
         numbers = dict.fromkeys(("value", "ci_low", "ci_high", "ceiling", "target"), "float64")
@@ -319,10 +328,7 @@ class Report:
     @property
     def scores(self) -> pd.DataFrame:
         """The scores of every case: columns query_id, measure, value (NaN = unscored)."""
-        import pandas as pd
-
-        rows = [(case.query_id, measure, value) for case in self.cases for measure, value in case.scores.items()]
-        return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": "float64"})
+        return score_frame((case.query_id, name, value) for case in self.cases for name, value in case.scores.items())
 
     @property
     def missed(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +14,8 @@ import pandas as pd
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.parameters import configuration
-from ragbench.evaluation.provenance import environment
+from ragbench.evaluation.provenance import Timings, environment
 from ragbench.evaluation.records import CaseResult, Made, MeasureResult, Report, TestSet
-from ragbench.evaluation.timings import Timings
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.registry import LEADERBOARD, higher_is_better, perspective_of
 from ragbench.statistics import summarise
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 class Result:
     """One system's results on one dataset: what `evaluate` returns, `save` writes and `load_result` reads.
 
-    `config` holds plain data: "parameters" (of the configuration), "dataset" (name, split, fingerprint), "questions"
-    (query_id -> text), "facts" (such as "chunks", their number) and "environment". `run` ranks documents. `scores` has
-    the columns query_id, measure, value (NaN = unscored). `timings` holds seconds per stage. `diagnosis` has a row per
-    question with its first cause of failure (see `ragbench.diagnose`). `verdicts` is what the evaluation decided:
-    targets, passed questions and why not, safety samples; None where only scores were computed. `answered` is what
-    the system gave with what it was made from (such as its chunks); None in a result that was loaded.
+    `config` holds plain data: "made_at" (the time, ISO 8601), "parameters" (of the configuration), "dataset" (name,
+    split, fingerprint), "questions" (query_id -> text), "facts" (such as "chunks", their number) and "environment".
+    `run` ranks documents. `scores` has the columns query_id, measure, value (NaN = unscored). `timings` holds
+    seconds per stage. `diagnosis` has a row per question with its first cause of failure (see `ragbench.diagnose`).
+    `verdicts` is what the evaluation decided: targets, passed questions and why not, safety samples; None where
+    only scores were computed. `answered` is what the system gave with what it was made from (such as its chunks);
+    None in a result that was loaded.
     """
 
     name: str
@@ -133,6 +134,7 @@ def new_result(
         ConfigError: a parameter is not plain data.
     """
     config = {
+        "made_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "parameters": configuration(parameters),
         "dataset": {
             "name": name_of(dataset),

@@ -14,9 +14,8 @@ import pandas as pd
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.judges.agreement import spread
-from ragbench.judges.criteria import judgeable, verdicts
+from ragbench.judges.criteria import NEEDS, Material, judgeable, verdicts
 from ragbench.judges.pairwise import Pair, choose
-from ragbench.judges.requests import NEEDS, Material
 from ragbench.prompts.judge_prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
 from ragbench.types import Answer, Chunk, Dataset, LLMLike
 
@@ -197,10 +196,11 @@ def _row(
     probe: str, values: Sequence[float | None], bound: float, criterion: str, count: int, seed: int
 ) -> dict[str, object]:
     scored = [(i % count, value) for i, value in enumerate(values) if value is not None]
-    about: dict[str, object] = {"probe": probe, "n": len(scored), "n_unscored": len(values) - len(scored)}
+    row: dict[str, object] = {"probe": probe, "n": len(scored), "n_unscored": len(values) - len(scored)}
+    row |= {"value": None, "ci_low": None, "ci_high": None, "bound": bound, "verdict": "unscored", "certain": None}
+    row["means"] = _MEANS[probe]
     if not scored:
-        unknown_values = {"value": None, "ci_low": None, "ci_high": None, "bound": bound, "verdict": "unscored"}
-        return {**about, **unknown_values, "certain": None, "means": _MEANS[probe]}
+        return row
     mean = sum(value for _, value in scored) / len(scored)
     low, high = _interval(scored, seed, -1.0 if probe in _ADDED else 0.0)
     # Additions may lower other verdicts with reason: padding is off the point, and an author is a claim.
@@ -208,26 +208,18 @@ def _row(
     passed = (abs(mean) if either_way else mean) <= bound + 1e-12
     certain = None
     if low is not None and high is not None:
-        if passed:
-            certain = high <= bound + 1e-12 and (not either_way or low >= -bound - 1e-12)
-        else:
-            certain = low > bound or (either_way and high < -bound)
-    return {
-        **about, "value": mean, "ci_low": low, "ci_high": high, "bound": bound, "verdict": "pass" if passed else "fail",
-        "certain": certain, "means": _MEANS[probe],
-    }  # fmt: skip
+        within = high <= bound + 1e-12 and (not either_way or low >= -bound - 1e-12)
+        certain = within if passed else low > bound or (either_way and high < -bound)
+    found = {"value": mean, "ci_low": low, "ci_high": high, "verdict": "pass" if passed else "fail"}
+    return row | found | {"certain": certain}
 
 
 def _interval(scored: Sequence[tuple[int, float]], seed: int, smallest: float) -> tuple[float | None, float | None]:
     """Bootstrap over questions: the right and the wrong answer to one are drawn together; values in [smallest, 1]."""
-    questions = sorted({i for i, _ in scored})
-    if len(questions) < 2:
+    questions, place = np.unique([i for i, _ in scored], return_inverse=True)
+    if (k := len(questions)) < 2:
         return None, None
-    sums, counts = np.zeros(len(questions)), np.zeros(len(questions))
-    for i, value in scored:
-        sums[questions.index(i)] += value
-        counts[questions.index(i)] += 1
-    k = len(questions)
+    sums, counts = np.bincount(place, weights=[value for _, value in scored]), np.bincount(place)
     draws = np.random.default_rng([seed, k]).multinomial(k, np.full(k, 1 / k), size=_RESAMPLES)
     low, high = np.quantile((draws @ sums) / (draws @ counts), [0.025, 0.975])
     if high - low < 1e-12:  # no resample of equal values holds another one

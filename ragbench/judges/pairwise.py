@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 
 from ragbench import llms
 from ragbench.errors import ComparisonError, ConfigError, DataWarning, JudgeWarning
-from ragbench.judges.criteria import materials_of, no_answer, warn_of_same_model
-from ragbench.judges.requests import MAX_ANSWER
+from ragbench.judges.criteria import MAX_ANSWER, materials_of, no_answer, warn_of_same_model
 from ragbench.prompts.judge_prompts import JUDGE_SYSTEM, PREFERENCE_SCHEMA, ask_for_preference, repair_preference
 from ragbench.prompts.replies import UnreadableError, json_objects, without_thoughts
 from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, LLMLike, Preference

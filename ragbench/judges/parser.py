@@ -104,13 +104,7 @@ _FORMS: Mapping[str, type[BaseModel]] = {
     "context_precision": ContextPrecision,
 }
 # An object without this key is not a verdict on the criterion.
-_KEY = {
-    "correctness": "verdict",
-    "relevance": "score",
-    "faithfulness": "claims",
-    "context_recall": "statements",
-    "context_precision": "documents",
-}
+_KEY = {name: next(field for field in form.model_fields if field != "reason") for name, form in _FORMS.items()}
 
 
 def reply_schema(criteria: Sequence[str]) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from .labels import (
     reference_table,
     topic_points,
 )
+from .leaderboard import leaderboard_html, leaderboard_markdown
 from .models import (
     agreement_table,
     answer_measure,
@@ -51,7 +52,6 @@ from .perspectives import (
 from .sweep import (
     budget_curves,
     conclusion,
-    leaderboard_markdown,
     order_changes,
 )
 
@@ -85,6 +85,7 @@ __all__ = [
     "judge_findings",
     "known_costs",
     "label_findings",
+    "leaderboard_html",
     "leaderboard_markdown",
     "margin_decisions",
     "order_changes",

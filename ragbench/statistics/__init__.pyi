@@ -3,6 +3,7 @@ from .anova import anova
 from .binary import mcnemar
 from .calibration import calibrate, calibrate_difference, ppi_mean
 from .comparison import compare, compare_all
+from .drift import Change, Drift, drift
 from .equivalence import WithinMargin, equivalent, within_margin
 from .health import DatasetHealth, dataset_health, document_sizes, evidence_overlap, judged_share, question_health
 from .holdout import HeldOut, held_out
@@ -17,8 +18,10 @@ from .variance import Costs, SampleSummary, narrowing_options, summarise_samples
 __all__ = [
     "CORRECTIONS",
     "POWER",
+    "Change",
     "Costs",
     "DatasetHealth",
+    "Drift",
     "HeldOut",
     "SampleSummary",
     "WithinMargin",
@@ -32,6 +35,7 @@ __all__ = [
     "compare_until",
     "dataset_health",
     "document_sizes",
+    "drift",
     "equivalent",
     "evidence_overlap",
     "held_out",

@@ -59,9 +59,7 @@ def _named(notebook: str) -> Iterator[str]:
 def _models(parameters: Mapping[str, Any]) -> Iterator[str]:
     """The packages that compute what is never stored: a question's vector while its search is timed, a reranking."""
     kind, _, model = str(parameters.get("retriever")).partition(":")
-    if kind in ("dense", "hybrid"):
+    if kind in ("dense", "hybrid") and model != "minilm":  # which needs only what all import
         yield "wordllama" if model == "wordllama" else "sentence_transformers"
-    if model == "minilm":
-        yield "transformers.models.bert.modeling_bert"
     if parameters.get("reranker"):
         yield "sentence_transformers"

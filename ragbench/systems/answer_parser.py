@@ -13,7 +13,7 @@ from pydantic import FiniteFloat as Finite
 from ragbench.errors import DataError
 from ragbench.metrics.groundedness.citations import parse_citations
 from ragbench.prompts.replies import read_outcome, without_thoughts
-from ragbench.systems.credentials import LITERAL
+from ragbench.systems.credentials import problems
 from ragbench.text import without_surrogates
 from ragbench.types import Answer, Completion, Passage
 
@@ -27,9 +27,7 @@ CONTEXT_FIELDS = (
 )  # fmt: skip
 """Where an answer and its contexts are read from, the first that is there; the last three names may mean other things
 elsewhere, such as a number of hits, and count where they hold a list."""
-_SHOWN_PROBLEMS = 5
 _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has several texts
-_SECRETIVE = ("headers", "headers_env", "env")
 
 
 def _known(value: Any) -> Any:
@@ -271,23 +269,3 @@ def _cited(citation: str | int, ids: Sequence[str]) -> str:
         return text
     number = int(text)
     return ids[number - 1] if 1 <= number <= len(ids) else f"invalid:{number}"
-
-
-def problems(exc: ValidationError) -> str:
-    """Every problem that pydantic found, in one line: where, the value, what was expected."""
-    found = []
-    for error in exc.errors(include_url=False):
-        message = error["msg"].removeprefix("Value error, ")
-        message = f"{message[:1].lower()}{message[1:]}"
-        value = repr(error["input"])
-        value = value if len(value) <= 60 else f"{value[:60]}..."
-        if not error["loc"]:
-            found.append(message)
-        elif (
-            error["type"] == LITERAL or error["loc"][0] in _SECRETIVE or "@" in value
-        ):  # a password may have slipped in
-            found.append(f"{'.'.join(map(str, error['loc']))}: {message}")
-        else:
-            found.append(f"{'.'.join(map(str, error['loc']))} is {value}: {message}")
-    more = f"; and {len(found) - _SHOWN_PROBLEMS} more" if len(found) > _SHOWN_PROBLEMS else ""
-    return "; ".join(found[:_SHOWN_PROBLEMS]) + more

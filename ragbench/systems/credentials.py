@@ -6,17 +6,20 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
 from ragbench.errors import ConfigError
 from ragbench.llms.failures import scrubbed
 
-LITERAL = "literal_secret"
-"""The type of pydantic's error for a secret that is written out: its value is never shown."""
+_LITERAL = "literal_secret"  # the type of pydantic's error for a secret that is written out: its value is never shown
+_SECRETIVE = ("headers", "headers_env", "env")
+_SHOWN_PROBLEMS = 5
+
+S = TypeVar("S", bound=BaseModel)
 
 _SECRET_NAME = re.compile(r"auth|token|secret|password|passwd|cookie|(api|access|private|subscription)[-_]?key", re.I)
 # A field of a request: "max_tokens", "token_type" and "author" hold no secret.
@@ -33,7 +36,7 @@ _VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def _literal(message: str) -> PydanticCustomError:
-    return PydanticCustomError(LITERAL, message)  # type: ignore[arg-type,unused-ignore]
+    return PydanticCustomError(_LITERAL, message)  # type: ignore[arg-type,unused-ignore]
 
 
 def _check_literal_headers(headers: dict[str, str]) -> dict[str, str]:
@@ -95,6 +98,29 @@ Template = Annotated[Any, AfterValidator(check_template)]
 """A part of a request: "{query}" and the like are filled in for each, "{env:NAME}" once from the environment."""
 TextTemplates = Annotated[dict[str, str], AfterValidator(check_template)]
 Address = Annotated[str, AfterValidator(_check_address)]
+
+
+def checked(spec: type[S], table: Mapping[str, Any], where: str) -> S:
+    """A table of a system's file, or the arguments of a system, as its model; ConfigError with every problem."""
+    try:
+        return spec.model_validate(table)
+    except ValidationError as exc:
+        raise ConfigError(f"{where}: {problems(exc)}") from None
+
+
+def problems(exc: ValidationError) -> str:
+    """Every problem that pydantic found, in one line: where, the value, what was expected."""
+    found = []
+    for error in exc.errors(include_url=False):
+        message = error["msg"].removeprefix("Value error, ")
+        place, value, is_shown = ".".join(map(str, error["loc"])), repr(error["input"]), error["type"] != _LITERAL
+        if "@" in value or place.partition(".")[0] in _SECRETIVE:  # a password may have slipped in
+            is_shown = False
+        value = value if len(value) <= 60 else f"{value[:60]}..."
+        where = "" if not place else f"{place} is {value}: " if is_shown else f"{place}: "
+        found.append(f"{where}{message[:1].lower()}{message[1:]}")
+    more = f"; and {len(found) - _SHOWN_PROBLEMS} more" if len(found) > _SHOWN_PROBLEMS else ""
+    return "; ".join(found[:_SHOWN_PROBLEMS]) + more
 
 
 def _leaves(template: Any, field: str = "") -> Iterator[tuple[str, str]]:

@@ -22,7 +22,7 @@ class FunctionSystem:
     An asynchronous function runs on an event loop in a thread of its own, the same for all questions, so this also
     works where a loop is running already, as in Jupyter. A function with a parameter `user_roles` gets those of the
     case as that keyword, a tuple of texts. What the function raises, and what it returns that is no
-    answer, becomes a failed answer with the reason in `error`; Ctrl-C ends.
+    answer, becomes a failed answer with the reason in `error`; Ctrl-C ends. `name` is the function's unless given.
 
     >>> system = FunctionSystem(lambda question: {"answer": "In 1881 [1].", "contexts": ["It opened in 1881."]})
     >>> answer = system.answer("q1", "When did it open?")
@@ -38,15 +38,10 @@ class FunctionSystem:
         if not callable(function):
             raise ConfigError(f"FunctionSystem: {function!r} cannot be called; expected a function of the question")
         self._function = function
-        self._name = name or getattr(function, "__name__", type(function).__name__)
+        self.name = name or getattr(function, "__name__", type(function).__name__)
         self._takes_roles = takes_roles(function)
         self._lock = threading.Lock()
         self._loop: EventLoop | None = None
-
-    @property
-    def name(self) -> str:
-        """The function's name, or the one given at construction."""
-        return self._name
 
     def __repr__(self) -> str:
         return f"FunctionSystem({self.name!r})"

@@ -9,14 +9,14 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.extension import imported
 from ragbench.llms import Settings, check_llm, check_servers, listens
 from ragbench.retrievers import RETRIEVERS, check_retriever
-from ragbench.systems.answer_parser import problems
 from ragbench.systems.connections import McpSpec
+from ragbench.systems.credentials import checked
 from ragbench.systems.function import FunctionSystem
 from ragbench.systems.http import HttpSpec, HttpSystem
 from ragbench.systems.mcp import McpSystem
@@ -200,10 +200,8 @@ def _described(path: Path, settings: Settings | None) -> tuple[str, dict[str, An
     tables = read_tables(path)
     [kind] = [kind for kind in KINDS if kind in tables]
     model: type[BaseModel] = HttpSpec if kind == "http" else McpSpec if kind == "mcp" else _PipelineSpec
-    try:
-        options = model.model_validate({"name": path.stem, **tables[kind]}).model_dump(exclude_unset=True)
-    except ValidationError as exc:
-        raise ConfigError(f"{path}, [{kind}]: {problems(exc)}") from None
+    spec = checked(model, {"name": path.stem, **tables[kind]}, f"{path}, [{kind}]")
+    options = spec.model_dump(exclude_unset=True)
     for role in ("llm", "sampling"):
         if settings is not None and options.get(role) not in (None, "", "extractive"):
             options[role] = check_llm(options[role], settings)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -12,7 +10,7 @@ from types import MappingProxyType
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind
 from ragbench.llms import active_dry_run
-from ragbench.progress import progress_bar
+from ragbench.progress import SideBySide, progress_bar
 from ragbench.systems.function import failed, takes_roles, to_answer
 from ragbench.types import Answer, Dataset, System
 
@@ -66,58 +64,29 @@ def ask(
         by_query = {**known, **{answer.query_id: answer for answer in answers}}
         return [by_query[query_id] for query_id in dataset.queries]
     roles = {case.query_id: case.user_roles for case in dataset.cases}
-    by_query = {**known, **_side_by_side(system, queries, roles, concurrency, timeout_s, label or system.name)}
+    by_query, label = dict(known), label or system.name
+    work = SideBySide(
+        list(queries),
+        lambda query_id: ask_one(system, query_id, queries[query_id], roles[query_id]),
+        at_once=concurrency,
+        name=label,
+        timeout_s=timeout_s,
+    )
+    check = getattr(system, "check_replies", lambda *, ended: None)
+    with progress_bar(len(queries), label, "question") as bar:
+        for query_id, found in work:
+            if isinstance(found, TimeoutError):
+                late = f"{system.name} gave no answer within {timeout_s:g} s"
+                found = failed(query_id, late, FailureKind.TIMEOUT)
+            if isinstance(found, BaseException):
+                raise found
+            by_query[query_id] = found
+            check(ended=False)
+            bar.update()
+    check(ended=True)
     answers = [by_query[query_id] for query_id in dataset.queries]
     warn_of_failures(system.name, answers)
     return answers
-
-
-def _side_by_side(
-    system: System,
-    queries: Mapping[str, str],
-    roles: Mapping[str, Sequence[str]],
-    concurrency: int,
-    timeout_s: float | None,
-    label: str,
-) -> dict[str, Answer]:
-    came: queue.SimpleQueue[tuple[str, Answer | BaseException]] = queue.SimpleQueue()
-
-    def work(query_id: str) -> None:
-        try:
-            came.put((query_id, ask_one(system, query_id, queries[query_id], roles[query_id])))
-        except BaseException as exc:  # Ctrl-C and exit belong to the thread that waits for us
-            came.put((query_id, exc))
-
-    answers: dict[str, Answer] = {}
-    waiting = list(queries)[::-1]
-    until: dict[str, float] = {}
-    check = getattr(system, "check_replies", lambda *, ended: None)
-    with progress_bar(len(queries), label, "question") as bar:
-        while waiting or until:
-            while waiting and len(until) < concurrency:
-                query_id = waiting.pop()
-                until[query_id] = time.monotonic() + (timeout_s or float("inf"))
-                # A daemon for each question: one that hangs costs no other its place, nor the process its end.
-                threading.Thread(target=work, args=(query_id,), name=f"{label} {query_id}", daemon=True).start()
-            try:  # a wait without end cannot be interrupted on every system
-                query_id, found = came.get(timeout=max(0.0, min(0.2, min(until.values()) - time.monotonic())))
-            except queue.Empty:
-                late = [query_id for query_id, end in until.items() if end <= time.monotonic()]
-                for query_id in late:
-                    message = f"{system.name} gave no answer within {timeout_s:g} s"
-                    answers[query_id] = failed(query_id, message, FailureKind.TIMEOUT)
-            else:
-                late = [query_id] if query_id in until else []  # what comes after its time has failed already
-                if late and isinstance(found, BaseException):
-                    raise found
-                if late and isinstance(found, Answer):
-                    answers[query_id] = found
-                    check(ended=False)
-            for query_id in late:
-                del until[query_id]
-                bar.update()
-    check(ended=True)
-    return {query_id: answers[query_id] for query_id in queries}
 
 
 def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str] = ()) -> Answer:

@@ -1,17 +1,22 @@
-"""Where the parts of an answer are in a system's JSON, given by JSONPath; and requests from templates."""
+"""Where the parts of an answer are in a system's JSON, given by JSONPath; streams of JSON; requests from templates."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, FailureKind
+from ragbench.systems.answer_parser import read_answer
+from ragbench.systems.function import failed
 from ragbench.text import without_surrogates
+from ragbench.types import Answer
 
+_USAGE = ("model", "input_tokens", "output_tokens")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -86,18 +91,74 @@ def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
         record["flags"] = _flags(reply, paths.flags)
         if wrong := [flag for flag in record["flags"] if flag in paths.failed_flags]:
             record["error"] = f"the system flags its answer as {wrong[0]!r}"
-    for name in ("error", "outcome", "confidence", "latency_ms"):
+    for name in ("error", "outcome", "confidence", "latency_ms", *_USAGE):
         path = getattr(paths, name)
         if path and (found := _all(reply, path)):
             record[name] = found[0]
-    usage = {}
-    for name in ("model", "input_tokens", "output_tokens"):
-        path = getattr(paths, name)
-        if path and (found := _all(reply, path)):
-            usage[name] = found[0]
-    if usage:
+    if usage := {name: record.pop(name) for name in _USAGE if name in record}:
         record["usage"] = usage
     return record
+
+
+def sse_data(text: str) -> Iterator[tuple[str, str]]:
+    """The type and the data of each server-sent event that has data, as `httpx-sse` reads them.
+
+    An event that the end of the stream cuts off, before its blank line, is given too.
+
+    >>> list(sse_data(": hi\\ndata: one\\ndata: two\\n\\nevent: end\\ndata: x\\n\\n"))
+    [('message', 'one\\ntwo'), ('end', 'x')]
+    """
+    import httpx
+    from httpx_sse import EventSource
+
+    headers = {"Content-Type": "text/event-stream; charset=utf-8"}
+    content = (text.removeprefix("\ufeff") + "\n\n").encode()
+    for event in EventSource(httpx.Response(200, headers=headers, content=content)).iter_sse():
+        if event.data:
+            yield event.event, event.data
+
+
+def join_events(replies: Sequence[Any], paths: ReplyPaths, delta: str) -> dict[str, Any]:
+    """One record of all events: the pieces at `delta` joined, everything else from the last event that has it.
+
+    Raises:
+        DataError: there is no event, or none has an answer.
+
+    >>> events = 'data: {"t": "In "}\\n\\ndata: {"t": "1881."}\\n\\ndata: {"sources": ["It opened."]}\\n\\ndata: [DONE]'
+    >>> join_events(list(json_events(events, True)), ReplyPaths(contexts="$.sources"), "$.t")
+    {'contexts': ['It opened.'], 'answer': 'In 1881.'}
+    """
+    if not replies:
+        raise DataError("the stream ended before any event came")
+    record: dict[str, Any] = {}
+    pieces: list[str] = []
+    for reply in replies:
+        try:
+            found = to_record(reply, paths)
+        except DataError:  # an event without the answer: most are
+            found = to_record(reply, paths.model_copy(update={"answer": "", "error": paths.error or "$.error"}))
+        pieces += [piece for piece in _all(reply, delta) if isinstance(piece, str)] if delta else []
+        record.update({key: value for key, value in found.items() if value not in ([], {})})
+    if pieces:
+        record["answer"] = "".join(pieces)
+    if not {"answer", "text", "response", "contexts", "error"} & record.keys():
+        where = f"delta = {delta!r}" if delta else f"answer = {paths.answer!r}" if paths.answer else "'answer'"
+        raise DataError(f"none of {len(replies)} events has an answer at {where}; the last is {_shown(replies[-1])}")
+    return record
+
+
+def json_events(text: str, sse: bool) -> Iterator[Any]:
+    """The parsed data of each event up to "[DONE]"; DataError for one that is not JSON or is called "error"."""
+    events = sse_data(text) if sse else (("message", line) for line in text.split("\n") if line.strip())
+    for event, data in events:
+        if data.strip() == "[DONE]":
+            return
+        if event == "error":
+            raise DataError(f"the stream reports: {_cut(data)}")
+        try:
+            yield json.loads(data)
+        except (ValueError, RecursionError):
+            raise DataError(f"an event of the stream is not JSON: {_cut(data)}") from None
 
 
 _MAY_NEVER_MATCH = ("error", "flags", "failed_flags")  # a system that always works sends neither
@@ -136,9 +197,15 @@ class PathMatches:
             if any(_compiled(path.removesuffix("[*]")).find(place) for place in places):
                 self._unmatched.pop(part, None)
 
-    def answered(self) -> None:
-        """Note that a reply gave an answer, or cannot be read by these paths; one that abstains may lack anything."""
-        self._answered += 1
+    def read(self, query_id: str, record: Callable[[], Mapping[str, Any]]) -> Answer:
+        """The answer in a record; a failed one where there is none, or it cannot be read."""
+        try:
+            answer = read_answer(query_id, record(), model=self._name)
+        except (DataError, RecursionError) as exc:
+            self._answered += 1
+            return failed(query_id, f"{self._name}: {exc}", FailureKind.UNREADABLE)
+        self._answered += not answer.failed and not answer.abstained  # one that abstains may lack anything
+        return answer
 
     def check(self, *, ended: bool) -> None:
         """Raise ConfigError for a path that has matched in no reply."""
@@ -223,7 +290,10 @@ def check_path(path: str) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 120 else f"{text[:120]}..."
 
 

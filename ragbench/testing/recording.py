@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ragbench.evaluation.formats import answer_of
 from ragbench.types import Answer, DatasetSource
 
 
@@ -51,9 +50,14 @@ class Recorder:
 
     def add_plain(self, plain: Mapping[str, Any]) -> None:
         """Add the records of another process."""
+        from pydantic import TypeAdapter
+
+        adapter = TypeAdapter(Answer)
         self.checks.extend(Check(**check) for check in plain["checks"])
         for entry in plain["answers"]:
-            self.keep(DatasetSource(**entry["source"]) if entry["source"] else None, answer_of(entry["answer"]))
+            self.keep(
+                DatasetSource(**entry["source"]) if entry["source"] else None, adapter.validate_python(entry["answer"])
+            )
 
 
 active: Recorder | None = None

@@ -12,7 +12,7 @@ import pytest
 
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning
 from ragbench.judges import SAMPLING_TEMPERATURE, judge
-from ragbench.judges.requests import MAX_ANSWER
+from ragbench.judges.criteria import MAX_ANSWER
 from ragbench.llms import ScriptedLLM
 from ragbench.prompts.judge_prompts import CRITERIA, JUDGE_SYSTEM
 from ragbench.prompts.replies import NO_ANSWER

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from ragbench.judges import rank_weighted_precision
+from ragbench.judges.criteria import NEEDS, REPLY_TOKENS
 from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema, score
-from ragbench.judges.requests import NEEDS, REPLY_TOKENS
 from ragbench.prompts.judge_prompts import CRITERIA, REPLY_FORMS
 
 IDS = ("a#0", "b#0", "c#0")

@@ -136,6 +136,7 @@ def test_a_forked_kernel_is_as_a_fresh_one(tmp_path: Path, run: Callable[..., Ou
         ({"retriever": "bm25"}, []),
         ({"retriever": "bm25", "reranker": "models/mine"}, ["sentence_transformers"]),
         ({"retriever": "dense:wordllama"}, ["wordllama"]),
+        ({"retriever": "hybrid:minilm"}, []),
         ({"retriever": "hybrid:models/mine"}, ["sentence_transformers"]),
         ({"quality": 0.5}, []),
     ],

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from ragbench.datasets.testsets.case_lists import derived_id
 from ragbench.datasets.testsets.sections import Heading, headings_of
+from ragbench.datasets.testsets.validation import derived_id
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.segments import sentence_spans
 from ragbench.types import Case, Dataset, Document, Span

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragbench.embedders.minilm import MAX_TOKENS, token_states
+from ragbench.embedders.minilm import cut_to_fit, token_states, tokenised
 from ragbench.metrics.groundedness.words import words
-from ragbench.segments import load_tokenizer
 
 if TYPE_CHECKING:
     from cachetools import LRUCache
@@ -44,10 +43,9 @@ def _compute(texts: Sequence[str]) -> list[Vectors]:
     if not texts:
         return []
     ids, offsets = [], []
-    for encoding in load_tokenizer("minilm").encode_batch([text.encode("utf-8", "replace").decode() for text in texts]):
-        last = min(len(encoding.ids), MAX_TOKENS) - 1  # the mark of the end is kept
-        ids.append([*encoding.ids[:last], encoding.ids[-1]])
-        offsets.append([*encoding.offsets[:last], encoding.offsets[-1]])
+    for encoding in tokenised(texts):
+        ids.append(cut_to_fit(encoding.ids))
+        offsets.append(cut_to_fit(encoding.offsets))
     return [_pooled(*one) for one in zip(texts, token_states(ids), offsets, strict=True)]
 
 
