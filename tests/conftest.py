@@ -18,10 +18,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import nbformat
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 ROOT = Path(__file__).parents[1]
 
@@ -356,3 +359,19 @@ def execute_notebook(fork_server: Any, tmp_path_factory: pytest.TempPathFactory)
         return nbformat.read(cwd / "out.ipynb", as_version=4)
 
     return execute
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A real browser for the pages and widgets of ragbench."""
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="needs playwright: pip install 'ragbench-lab[browser]'"
+    )
+    place = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    with playwright.sync_playwright() as run:
+        try:
+            browser = run.chromium.launch(executable_path=place, args=["--no-sandbox"])
+        except playwright.Error as exc:
+            pytest.skip(f"needs chromium: apt install chromium, or playwright install chromium ({exc.message[:80]})")
+        yield browser
+        browser.close()

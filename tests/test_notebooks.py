@@ -168,7 +168,7 @@ def test_two_part_runs_on_any_beir_folder_and_gives_a_verdict_per_question(
     assert "Mean recall at k = 10 is" in found
 
 
-@pytest.mark.parametrize("name", ["reference_answers", "testset", "two_part"])
+@pytest.mark.parametrize("name", ["history", "questions", "reference_answers", "testset", "two_part"])
 def test_it_runs_offline_as_it_is(name: str, tmp_path: Path, execute_notebook: Execute) -> None:
     """The others are run as they are by the tests of sweeps and of labels."""
     execute_notebook(ROOT / f"notebooks/{name}.ipynb", tmp_path)

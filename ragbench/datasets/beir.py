@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.datasets import gold
 from ragbench.datasets.jsonl import lines, parsed, shown
-from ragbench.datasets.records import add_judgement, assemble, case, document, grade, warn
+from ragbench.datasets.records import add_judgement, assemble, case, document, warn
 from ragbench.errors import DataError
-from ragbench.types import Case, Dataset, Document, Qrels
+from ragbench.types import Case, Dataset, Document, Qrels, grade
 
 if TYPE_CHECKING:
     from ragbench.datasets.testsets.validation import Reading

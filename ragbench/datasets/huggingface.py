@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragbench.datasets.records import add_judgement, assemble, case, document, grade, identifier
+from ragbench.datasets.records import add_judgement, assemble, case, document, identifier
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
-from ragbench.types import Dataset, Qrels
+from ragbench.types import Dataset, Qrels, grade
 
 _LAYOUT = (
     "expected configurations 'corpus' and 'queries', and judgements as configuration 'qrels' or 'default' or in "

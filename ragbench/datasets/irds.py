@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from ragbench.datasets.records import assemble, case, document, grade, warn
+from ragbench.datasets.records import assemble, case, document, warn
 from ragbench.errors import ConfigError, DataError, DownloadError
-from ragbench.types import Case, Dataset, Document, Qrels
+from ragbench.types import Case, Dataset, Document, Qrels, grade
 
 T = TypeVar("T")
 

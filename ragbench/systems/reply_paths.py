@@ -179,20 +179,18 @@ class PathMatches:
         named = {part: path for part, path in paths if part not in ("context", *_MAY_NEVER_MATCH)}
         self._unmatched = {part: path for part, path in {**named, **parts}.items() if path}
         self._answered = 0
-        self._first: list[str] | None = None
-        self._first_context: list[str] | None = None
+        self._keys: dict[str, list[str]] = {}  # of the first reply and of the first context
 
     def see(self, replies: Sequence[Any]) -> None:
         """Note what matches in one reply, given as its events (a plain reply is one)."""
-        if self._first is None:
-            self._first = list(dict.fromkeys(key for reply in replies for key in _keys(reply)))
+        self._keys.setdefault("the first", list(dict.fromkeys(key for reply in replies for key in _keys(reply))))
         for part, path in list(self._unmatched.items()):
             places = replies
             if part.startswith("context."):
                 found = [entry for reply in replies for entry in entries(reply, self._paths.contexts)]
                 places = [entry for entry in found if isinstance(entry, Mapping)]
-                if places and self._first_context is None:
-                    self._first_context = _keys(places[0])
+                if places:
+                    self._keys.setdefault("the first context", _keys(places[0]))
             # "$.sources[*]" matches nothing in an empty list, which is there all the same
             if any(_compiled(path.removesuffix("[*]")).find(place) for place in places):
                 self._unmatched.pop(part, None)
@@ -212,14 +210,12 @@ class PathMatches:
         if not self._answered or not (ended or self._answered >= _ENOUGH):
             return
         for part, path in list(self._unmatched.items()):
-            what, keys = "the first", self._first
-            if part.startswith("context."):
-                what, keys = "the first context", self._first_context
-            if keys is None or not (ended or part.startswith(("answer", "context"))):
+            what = "the first context" if part.startswith("context.") else "the first"
+            if what not in self._keys or not (ended or part.startswith(("answer", "context"))):
                 continue
             raise ConfigError(
                 f"{self._name}: {part} = {path!r} matches nothing in any of {self._answered} replies; {what} has the "
-                f"keys {', '.join(keys[:20]) or 'none'}; correct the path, or leave it out"
+                f"keys {', '.join(self._keys[what][:20]) or 'none'}; correct the path, or leave it out"
             )
 
 
