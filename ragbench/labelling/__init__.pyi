@@ -1,4 +1,5 @@
 from .items import LABELLED, LabelItem, choose_items
+from .questions import QuestionWidget
 from .score_sheet import calibrate_sheet, write_score_sheet
 from .sheet import label_sheet, load_labels, progress_table, read_sheet, save_label
 from .widget import LabelWidget
@@ -7,6 +8,7 @@ __all__ = [
     "LABELLED",
     "LabelItem",
     "LabelWidget",
+    "QuestionWidget",
     "calibrate_sheet",
     "choose_items",
     "label_sheet",

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from ragbench.datasets.records import warn
 from ragbench.datasets.testsets.problems import Problem, refuse
-from ragbench.datasets.testsets.sections import Heading, headings_of, locate
+from ragbench.datasets.testsets.sections import Heading, locate
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.files import staged
 from ragbench.types import Dataset, Document
@@ -76,9 +76,12 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
     Raises:
         DataError: the file is not what it should be; the first 20 problems, each with its line, and their number.
     """
+    from ragbench.datasets.testsets.assembly import assembled
+
     place, reading = _read(path, corpus)
     refuse(place, reading.problems)
-    return _dataset(place, reading, corpus)
+    name = reading.name or (place.resolve().name if place.is_dir() else place.stem)
+    return assembled(name, reading, reading.documents if corpus is None else corpus, str(place))
 
 
 def validate_testset(path: str | Path) -> list[Problem]:
@@ -255,13 +258,6 @@ def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "
     return place, reading
 
 
-def _dataset(place: Path, reading: Reading, corpus: Mapping[str, Document] | None) -> Dataset:
-    from ragbench.datasets.testsets.assembly import assembled
-
-    name = reading.name or (place.resolve().name if place.is_dir() else place.stem)
-    return assembled(name, reading, reading.documents if corpus is None else corpus, str(place))
-
-
 def _texts(dataset: Dataset, form: str, name: str) -> dict[str, str]:
     """File name -> content; one file for the forms that are one."""
     from ragbench.datasets.testsets import case_lists, perspectives, single_file, yaml_form
@@ -278,10 +274,6 @@ def _texts(dataset: Dataset, form: str, name: str) -> dict[str, str]:
         return {name: case_lists.json_text(case_lists.head_and_list(dataset.name, own, records)) + "\n"}
     except (TypeError, ValueError) as exc:
         raise DataError(f"{dataset.name} holds metadata that cannot be written as plain data: {exc}") from exc
-    except Exception as exc:  # yaml's own error is not a ValueError
-        if type(exc).__name__ != "RepresenterError":
-            raise
-        raise DataError(f"{dataset.name} holds metadata that cannot be written as YAML: {exc}") from exc
 
 
 def _check_place(target: Path, form: str, force: bool) -> None:
@@ -317,12 +309,8 @@ def _without_sections(dataset: Dataset) -> list[str]:
     for case in dataset.cases:
         spans = set(case.evidence)
         for doc_id, section in case.expected_sections if spans else ():
-            if doc_id not in dataset.corpus:
-                continue
-            if doc_id not in headings:
-                headings[doc_id] = headings_of(dataset.corpus[doc_id])
-            place = locate(dataset.corpus[doc_id], section, headings)
-            spans -= {place.span} if place is not None else set()
+            if doc_id in dataset.corpus and (place := locate(dataset.corpus[doc_id], section, headings)):
+                spans.discard(place.span)
         if spans:
             found.append(case.query_id)
     return found
