@@ -121,9 +121,8 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
         retriever = str(system) + (f" + {own['reranker']}" if own.get("reranker") else "")
         chunking = own.get("chunker", "")
         if chunking not in ("", "document"):
-            chunking += f" {own.get('chunk_size', '')}" + (
-                f"/{own['chunk_overlap']}" if own.get("chunk_overlap") else ""
-            )
+            overlap = f"/{own['chunk_overlap']}" if own.get("chunk_overlap") else ""
+            chunking += f" {own.get('chunk_size', '')}{overlap}"
         others = [f"{key} {_short(own[key])}" for key in varying if key in own]  # other systems have other parameters
         rows.append((name, ", ".join(filter(None, [retriever, chunking, *others])), retriever, chunking))
     return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
@@ -243,17 +242,11 @@ def _standing(result: Result, main: str) -> dict[str, Any]:
             standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
         standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
     facts = result.config.get("facts", {})
-    standing["chunks"] = facts.get("chunks")
-    standing["index_s"] = result.timings.get("index")
-    standing["search_ms"] = facts.get("search_ms")
-    standing["with_llm"] = with_language_model(result.config["parameters"])
-    standing["cost_usd"] = facts.get("cost_usd")
-    standing["generator_cost_usd"] = facts.get(
-        "generator_cost_usd", facts.get("cost_usd")
-    )  # older runs have the latter
-    standing["judge_cost_usd"] = facts.get("judge_cost_usd")
-    standing["generate_ms"] = facts.get("generate_ms")
-    return standing
+    facts = {"generator_cost_usd": facts.get("cost_usd"), **facts}  # older runs have the latter
+    standing |= {"chunks": facts.get("chunks"), "index_s": result.timings.get("index")}
+    standing |= {"search_ms": facts.get("search_ms"), "with_llm": with_language_model(result.config["parameters"])}
+    costs = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
+    return standing | {name: facts.get(name) for name in costs}
 
 
 def check_comparable(results: Sequence[Result]) -> None:
