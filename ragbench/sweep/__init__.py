@@ -22,13 +22,12 @@ from ragbench.files import write_durably
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
-from ragbench.sweep.grid import Grid, read_grid
+from ragbench.sweep.grid import Grid, read_grid, sources_of, working_folder
 from ragbench.sweep.imports import imports_of
 from ragbench.sweep.job import Place, make_job, relative
 from ragbench.sweep.planning import SweepPlan, plan
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.running import run_all
-from ragbench.sweep.sources import sources_of, working_folder
 from ragbench.sweep.verification import Verified, verify
 
 if TYPE_CHECKING:
