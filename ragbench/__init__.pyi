@@ -24,6 +24,7 @@ from .diagnosis import diagnose
 from .errors import RagbenchError
 from .evaluation import Result, Results, evaluate, load_result, load_results, save
 from .generation import generate_answers
+from .history import history, trend
 from .judges import judge
 from .llms import dry_run, load_llm
 from .registry import Measure, measures
@@ -87,6 +88,7 @@ __all__ = [
     "explore",
     "generate_answers",
     "generation",
+    "history",
     "judge",
     "judges",
     "labelling",
@@ -113,6 +115,7 @@ __all__ = [
     "systems",
     "testsets",
     "to_documents",
+    "trend",
     "types",
     "write_report",
 ]

@@ -13,7 +13,7 @@ from functools import lru_cache
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ragbench.diagnosis import STAGE_OF
+from ragbench.diagnosis import CAUSES, STAGE_OF
 from ragbench.types import Chunk, Dataset, Run
 
 if TYPE_CHECKING:
@@ -36,10 +36,13 @@ __all__ = [
     "new_figure",
     "plot_budget_curves",
     "plot_categories",
+    "plot_cause_shares",
     "plot_causes",
     "plot_ceilings",
     "plot_judge_audit",
     "plot_span_coverage",
+    "plot_trend",
+    "style_legend",
     "styles",
 ]
 
@@ -129,11 +132,13 @@ def _figure_type() -> type[Figure]:
                 super().draw(renderer)
 
         def _repr_png_(self) -> bytes:
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
             from PIL import Image
 
-            drawn, small = BytesIO(), BytesIO()
-            self.savefig(drawn, format="png")
-            Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(small, "png", optimize=True)
+            canvas, small = FigureCanvasAgg(self), BytesIO()
+            canvas.draw()  # once, where savefig draws twice
+            drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
+            drawn.quantize(64, dither=Image.Dither.NONE).save(small, "png", optimize=True)
             return small.getvalue()
 
     return NotebookFigure
@@ -160,6 +165,33 @@ def nothing_to_draw(why: str) -> Figure:
     figure, axes = new_axes(8, 0.8)
     axes.axis("off")
     axes.text(0, 0.5, why, va="center", color="#444444")
+    return figure
+
+
+def plot_trend(rows: pd.DataFrame, label: str, *, scale: float = 1.0) -> Figure:
+    """A measure over time, as from `ragbench.trend`: means with their intervals as bands, a line per epoch.
+
+    Grey vertical lines mark what changed (versions, parameters, the dataset), red ones the runs that raised an alarm.
+    """
+    figure, axes = new_axes(9, 2.8)
+    colours = [BLUE, ORANGE, GREEN, PURPLE, SKY, BLACK]
+    lines = list(dict.fromkeys(rows["configuration"]))
+    for (configuration, _), part in rows.groupby(["configuration", "epoch"], sort=False):
+        colour = colours[lines.index(configuration) % len(colours)]
+        axes.plot(part["made_at"], part["mean"] * scale, color=colour, marker=".", linewidth=1)
+        low, high = part["ci_low"] * scale, part["ci_high"] * scale
+        axes.fill_between(part["made_at"], low, high, color=colour, alpha=0.15, linewidth=0)
+    for row in rows.to_dict("records"):
+        if row["changed"] not in ("", "first run", "unchanged scores"):
+            axes.axvline(row["made_at"], color=GREY, linestyle=":", linewidth=1)
+            axes.annotate(row["changed"][:40], (row["made_at"], 0.02), xycoords=("data", "axes fraction"), rotation=90,
+                          fontsize=7, color=GREY, ha="right")  # fmt: skip
+        if row["state"] in ("fall", "rise"):
+            axes.axvline(row["made_at"], color=VERMILLION, linewidth=1)
+    axes.set_ylabel(label)
+    axes.tick_params(axis="x", labelrotation=20, labelsize=8)
+    if len(lines) > 1:
+        legend_below(axes, [(name, colours[i % len(colours)]) for i, name in enumerate(lines)][:6])
     return figure
 
 
@@ -287,42 +319,84 @@ def plot_span_coverage(
     return figure
 
 
+def style_legend(figure: Figure, configurations: pd.DataFrame, look: Mapping[str, Style]) -> None:
+    """The legend of a figure whose colours are retrievers and whose markers are chunkings, on its right.
+
+    At most seven entries: of many, the first and how many more there are.
+    """
+    from matplotlib.lines import Line2D
+
+    rows = [(row, look[row["name"]]) for row in configurations.to_dict("records")]
+    colours = {row["retriever"]: own.colour for row, own in rows}
+    markers = {row["chunking"]: own for row, own in rows if row["chunking"]}
+    if len({own.marker for _, own in rows}) > len(markers):  # they differ in more than the chunking
+        markers = {row["label"].removeprefix(f"{row['retriever']}, "): own for row, own in rows}
+    entries = [
+        (name, Line2D([], [], color=colour, linewidth=6))
+        for name, colour in sorted(colours.items())
+        if len(colours) > 1
+    ]
+    entries += [
+        (name, Line2D([], [], color="#555555", marker=own.marker, linestyle=""))
+        for name, own in sorted(markers.items(), key=lambda one: _natural(one[0]))
+        if len(markers) > 1
+    ]
+    if len(entries) > _MAX_ENTRIES:
+        more = len(entries) - _MAX_ENTRIES + 1
+        entries = [*entries[: _MAX_ENTRIES - 1], (f"and {more} more", Line2D([], [], linestyle=""))]
+    if entries:
+        names, handles = zip(*entries, strict=True)
+        figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=9)
+
+
+_MAX_ENTRIES = 7
+
+
 def plot_budget_curves(curves: pd.DataFrame, look: Mapping[str, Style], *, title: str = "") -> Figure:
-    """Evidence recall against the context budget, a line for each configuration.
+    """Evidence recall against the context budget, a line with its 95 % interval for each configuration.
+
+    Chunkings are drawn next to each other, on the same axes.
 
     Args:
-        curves: name, label, budget (tokens), mean, ci_low, ci_high (the last two may be missing).
+        curves: name, label, budget (tokens), mean, ci_low, ci_high (the last two may be missing); retriever and
+            chunking, if known, give the panels and the legend.
         look: name -> style.
         title: what to look for.
     """
     if curves.empty:
         return nothing_to_draw("This dataset has no gold evidence spans, so there is no recall at a budget to show.")
-    figure, axes = new_axes(10, 3.6)
-    for name, rows in curves.groupby("name", sort=False):
-        own = look[str(name)]
-        rows = rows.sort_values("budget")
-        axes.plot(
-            rows["budget"],
-            rows["mean"],
-            color=own.colour,
-            marker=own.marker,
-            linestyle=own.line,
-            label=rows["label"].iloc[0],
-        )
-        if "ci_low" in rows and curves["name"].nunique() == 1:  # a dozen bands on one another hide the lines
-            mean = rows["mean"].to_numpy(dtype=float)
-            below, above = _whiskers(rows)
-            axes.fill_between(rows["budget"], mean - below, mean + above, color=own.colour, alpha=0.15)
-    budgets = sorted(set(curves["budget"]))
-    axes.set_xscale("log")
-    axes.minorticks_off()
-    axes.set_xticks(budgets, [f"{budget:,}" for budget in budgets])
-    axes.set(xlabel="context budget (tokens)", ylabel="fraction of the gold evidence inside the budget", ylim=(0, 1.02))
-    axes.grid(axis="y", alpha=0.3)
-    axes.set_title(title or "Evidence recall at an equal context budget", loc="left")
-    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    rows = curves if "chunking" in curves else curves.assign(retriever=curves["label"], chunking="")
+    chunkings = sorted(set(rows["chunking"]), key=_natural)
+    groups = [[one] for one in chunkings] if 1 < len(chunkings) <= _MAX_PANELS else [chunkings]
+    figure, panels = new_figure(max(9, 3.1 * len(groups) + 2), 3.6, columns=len(groups))
+    budgets = sorted(set(rows["budget"]))
+    for axes, group in zip(panels, groups, strict=True):
+        for name, own in rows[rows["chunking"].isin(group)].groupby("name", sort=False):
+            style, own = look[str(name)], own.sort_values("budget")
+            line = "-" if len(groups) > 1 else style.line
+            axes.plot(own["budget"], own["mean"], color=style.colour, marker=style.marker, linestyle=line)
+            if "ci_low" in own:
+                mean = own["mean"].to_numpy(dtype=float)
+                below, above = _whiskers(own)
+                axes.fill_between(
+                    own["budget"], mean - below, mean + above, color=style.colour, alpha=0.12, linewidth=0
+                )
+        axes.set_xscale("log")
+        axes.minorticks_off()
+        axes.set_xticks(budgets, [f"{budget:,}" for budget in budgets])
+        axes.set(xlabel="context budget (tokens)", ylim=(0, 1.02))
+        axes.grid(axis="y", alpha=0.3)
+        axes.set_title(group[0] if len(groups) > 1 else "", fontsize=10)
+    panels[0].set_ylabel("gold evidence inside the budget")
+    panels[0].yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    for axes in panels[1:]:
+        axes.set_yticklabels([])
+    figure.suptitle(title or "Evidence recall at an equal context budget, with 95 % intervals", x=0.01, ha="left")
+    style_legend(figure, rows.drop_duplicates("name"), look)
     return figure
 
+
+_MAX_PANELS = 4
 
 STAGE_COLOURS = {
     "answered": GREEN, "retrieval": BLUE, "chunking": ORANGE, "generation": VERMILLION, "judge": PURPLE,
@@ -373,6 +447,36 @@ def plot_causes(counts: pd.DataFrame) -> Figure:
     used = dict.fromkeys(stage_of[cause] for cause in counts["cause"])
     legend_below(axes, [(stage, STAGE_COLOURS[stage]) for stage in used])
     return figure
+
+
+def plot_cause_shares(shares: pd.DataFrame) -> Figure:
+    """A bar for each configuration: the fraction of its questions by cause, in the order of the rows, first on top.
+
+    Args:
+        shares: a row for each configuration, a column for each cause of `CAUSE_COLOURS`. Of more than seven causes the
+            rarest are drawn as one.
+    """
+    names = {**CAUSES, "none": "not failed", "other": "other causes"}
+    surplus = shares.shape[1] - _MAX_CAUSES
+    rare = list(shares.mean().nsmallest(surplus + 1).index) if surplus > 0 else []
+    drawn = shares.drop(columns=rare)[[cause for cause in CAUSE_COLOURS if cause in shares and cause not in rare]]
+    if rare:
+        drawn = drawn.assign(other=shares[rare].sum(axis=1))
+    figure, axes = new_axes(12, 1.5 + 0.26 * len(drawn))
+    left = drawn.cumsum(axis=1) - drawn
+    for cause in drawn:
+        colour = CAUSE_COLOURS.get(str(cause), "#D9D9D9")
+        bars = axes.barh(drawn.index, drawn[cause], left=left[cause], color=colour, height=0.8, label=names[str(cause)])
+        texts = [f"{value:.0%}" if value > 0.03 else "" for value in drawn[cause]]
+        axes.bar_label(bars, texts, label_type="center", fontsize=9)
+    axes.invert_yaxis()
+    axes.set(xlim=(0, 1), xlabel="fraction of all questions")
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
+    figure.legend(loc="outside lower center", ncol=4, frameon=False, fontsize=9)
+    return figure
+
+
+_MAX_CAUSES = 7
 
 
 def plot_judge_audit(audit: pd.DataFrame) -> Figure:

@@ -98,29 +98,28 @@ def test_200_kills_leave_no_process_and_no_half_result(tmp_path: Path) -> None:
     print(f"\nseed {seed}")
     running = start_sweep(path, out, fork=True)
     while sum(kills.values()) < 200:
-        victim = drawn.choice(list(kills))
-        wait_until(lambda: victim in ("group", *alive_in(out).values()), 20)  # noqa: B023
-        time.sleep(drawn.random() * 2)
-        alive = alive_in(out)
-        of_kind = [pid for pid, kind in alive.items() if kind == victim]
-        with suppress(ProcessLookupError):
-            if victim == "group" and running.poll() is None:
-                os.killpg(running.pid, signal.SIGKILL)
-                kills[victim] += 1
-            elif of_kind:
-                os.kill(drawn.choice(of_kind), signal.SIGKILL)
-                kills[victim] += 1
-        if victim in ("sweep", "group") or running.poll() is not None:
-            running.communicate(timeout=120)
-            assert wait_until(lambda: not alive_in(out), 10), f"after {kills}: {alive_in(out)}"
-            folder = SweepFolder(out / "tiny")
-            for name in read_grid(path).runs:
-                whole = {f"{name}/scores.csv", f"{name}/run.trec"} if folder.notebook(name).is_file() else set()
-                found = numbers_of(out / "tiny")
-                assert {key: found[key] for key in whole} == {key: undisturbed[key] for key in whole}, name
-            if len(numbers_of(out / "tiny")) == 24:
-                shutil.rmtree(out)
-            running = start_sweep(path, out, fork=True)
+        # The kind first and each as often; then a moment in the life of one of them.
+        victim, before = drawn.choice(list(kills)), sum(kills.values())
+        while sum(kills.values()) == before:
+            wait_until(lambda: running.poll() is not None or victim in ("group", *alive_in(out).values()), 60)  # noqa: B023
+            time.sleep(drawn.random() * (1 if victim in ("run", "kernel") else 3))
+            with suppress(ProcessLookupError):
+                if victim == "group" and running.poll() is None:
+                    os.killpg(running.pid, signal.SIGKILL)
+                    kills[victim] += 1
+                elif of_kind := [pid for pid, kind in alive_in(out).items() if kind == victim]:
+                    os.kill(drawn.choice(of_kind), signal.SIGKILL)
+                    kills[victim] += 1
+            if victim in ("sweep", "group") or running.poll() is not None:
+                running.communicate(timeout=120)
+                assert wait_until(lambda: not alive_in(out), 10), f"after {kills}: {alive_in(out)}"
+                folder, found = SweepFolder(out / "tiny"), numbers_of(out / "tiny")
+                for name in read_grid(path).runs:
+                    whole = {f"{name}/scores.csv", f"{name}/run.trec"} if folder.notebook(name).is_file() else set()
+                    assert {key: found[key] for key in whole} == {key: undisturbed[key] for key in whole}, name
+                if len(found) == 24:
+                    shutil.rmtree(out)
+                running = start_sweep(path, out, fork=True)
     running.kill()
     running.communicate(timeout=120)
     assert wait_until(lambda: not alive_in(out), 10), f"lives on: {alive_in(out)}"

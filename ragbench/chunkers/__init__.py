@@ -33,8 +33,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragbench.chunkers.borders import Borders
-from ragbench.chunkers.splitting import extend, split, split_weakest_first
+from ragbench.chunkers.borders import Borders, extend, split, split_weakest_first
 from ragbench.datasets import check_documents
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataWarning, unknown
@@ -43,8 +42,7 @@ from ragbench.segments import in_groups, load_tokenizer, sentence_spans, token_o
 from ragbench.types import Chunk, Corpus, Dataset, Document, EmbedderLike, as_documents
 
 if TYPE_CHECKING:
-    from ragbench.chunkers.borders import Level
-    from ragbench.chunkers.splitting import Window
+    from ragbench.chunkers.borders import Level, Window
     from ragbench.segments import Offsets
     from ragbench.types import Embedder, FloatArray
 

@@ -1,8 +1,9 @@
-"""Where one text may be cut: its tokens, words, sentences, lines, paragraphs and headings."""
+"""Where one text may be cut (tokens, words, sentences, lines, paragraphs, headings), and windows of tokens that fit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ragbench.segments import Offsets
+    from ragbench.types import FloatArray
+
+    Window = tuple[int, int]
+    """First token and one after the last."""
 
     Level = Callable[[], list[int]]
     """Where one kind of border cuts, as token positions in order; worked out only if it is needed."""
@@ -112,3 +117,67 @@ def _word_ends(text: str) -> npt.NDArray[np.int64]:
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     space = _white_space()[np.minimum(codes, 0x3001)]
     return np.flatnonzero(~space[:-1] & space[1:]) + 1
+
+
+def split(first: int, last: int, levels: Sequence[Level], size: int) -> list[Window]:
+    """Windows of at most `size` tokens: cut at the first level, join what fits, cut what is too long further down."""
+    if last - first <= size or not levels:
+        return [(first, last)]
+    borders = levels[0]()
+    inner = borders[bisect_right(borders, first) : bisect_left(borders, last)]
+    if not inner:
+        return split(first, last, levels[1:], size)
+    edges = [first, *inner, last]
+    windows: list[Window] = []
+    here = 0
+    while here < len(edges) - 1:
+        there = bisect_right(edges, edges[here] + size) - 1
+        if there > here:
+            windows.append((edges[here], edges[there]))
+        else:
+            there = here + 1
+            windows += split(edges[here], edges[there], levels[1:], size)
+        here = there
+    return windows
+
+
+def split_weakest_first(borders: Borders, similarities: FloatArray, size: int) -> list[Window]:
+    """Cut what is too long where neighbouring sentences are least alike, until all pieces fit."""
+    cuts, where = np.unique(borders.at(borders.sentence_ends[:-1]), return_index=True)
+    inside = (cuts > 0) & (cuts < borders.n_tokens)
+    cuts, alike = cuts[inside], similarities[where[inside]]
+    windows: list[Window] = []
+    waiting = [(0, borders.n_tokens)]  # a stack, not recursion: a long document may be cut very often
+    while waiting:
+        first, last = waiting.pop()
+        if last - first <= size:
+            windows.append((first, last))
+            continue
+        for margin in (max(1, size // 4), 1):
+            low, high = np.searchsorted(cuts, [first + margin, last - margin + 1])
+            if low < high:
+                cut = int(cuts[low + int(np.argmin(alike[low:high]))])
+                waiting += [(cut, last), (first, cut)]
+                break
+        else:
+            windows += split(first, last, [borders.words, borders.tokens], size)
+    return windows
+
+
+def extend(windows: Sequence[Window], borders: Borders, name: str, size: int, overlap: int) -> list[Window]:
+    """Let each window continue into the next one by up to `overlap` tokens, itself staying within `size`."""
+    stops = sorted(cut for level in borders.headings() for cut in level()) if name == "markdown" else []
+    kinds = [borders.tokens()] if name == "fixed" else [borders.sentences(), borders.tokens()]
+    extended: list[Window] = []
+    for first, last in windows:
+        limit = min(last + overlap, first + size, borders.n_tokens)
+        if (stop := bisect_left(stops, last)) < len(stops):
+            limit = min(limit, stops[stop])
+        reach = limit if limit == borders.n_tokens or limit in stops[stop : stop + 1] else last
+        for cuts in kinds:
+            if reach <= last and (n := bisect_right(cuts, limit)):
+                reach = cuts[n - 1]
+        reach = max(reach, last)
+        if not extended or reach > extended[-1][1]:
+            extended.append((first, reach))
+    return extended

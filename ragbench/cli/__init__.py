@@ -11,6 +11,7 @@ from ragbench.cli.cache import cache_app
 from ragbench.cli.eval import EvalCommand, eval_command
 from ragbench.cli.explore import explore_command
 from ragbench.cli.help import FIRST_STEPS, Command, Group
+from ragbench.cli.history import history_app
 from ragbench.cli.init import init_command, notebooks_command
 from ragbench.cli.label import EXAMPLE, label_command
 from ragbench.cli.listing import list_names
@@ -64,4 +65,5 @@ app.command("list", cls=Command, epilog="Example: ragbench list retrievers")(lis
 app.command("label", cls=Command, epilog=EXAMPLE)(label_command)
 app.command("notebooks", cls=Command, epilog="Example: ragbench notebooks my-notebooks")(notebooks_command)
 app.add_typer(testset_app, name="testset")
+app.add_typer(history_app, name="history")
 app.add_typer(cache_app, name="cache")

@@ -21,6 +21,7 @@ from ragbench.cli.help import Command
 from ragbench.errors import ConfigError, DataError, unknown
 
 if TYPE_CHECKING:
+    from ragbench.evaluation import Result
     from ragbench.types import Dataset
 
 RESULTS = Path("results", "eval")
@@ -177,6 +178,8 @@ def eval_command(
                 traces = evaluation.failure_traces(report, answered)
                 views[TRACES] = "".join(json.dumps(trace, allow_nan=False) + "\n" for trace in traces)
             evaluation.save(result, place, views=views)
+        if place is not None:
+            _record(result, place)
         if as_json:
             typer.echo(report_json(report), nl=False)
         elif query:
@@ -192,6 +195,15 @@ def eval_command(
             raise typer.Exit(1)
         evaluation.check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
     raise typer.Exit(0 if report.passed and found else 1)
+
+
+def _record(result: Result, place: Path) -> None:
+    from ragbench.evaluation import load_result
+    from ragbench.history import record_finished
+
+    # As it is read back, so that importing the folder later finds the same run.
+    saved = place.is_dir() or place.suffix == ".json"
+    record_finished(lambda: [(load_result(place) if saved else result, place if place.is_dir() else None)])
 
 
 def load_questions(test_set: str, corpus: str) -> Dataset:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DRAFT_EXAMPLE = "Example: ragbench testset draft --docs docs --out drafts.yaml"
 
 _DRAFTS = typer.Option(help="A .yaml file; where it is there, the drafts are added to it.")
-_DOCS = "Your documents: a folder of .md, .rst and .txt files, a corpus.jsonl, or a dataset's name."
+_DOCS = "Your documents: a folder of .md, .rst, .txt and .html files, a corpus.jsonl, or a dataset's name."
 
 
 def init_command(

@@ -256,8 +256,8 @@ def add_command(
 
     Exit status: 0 added, 2 nothing is written.
     """
-    from ragbench.datasets.testsets.case_lists import derived_id
     from ragbench.datasets.testsets.edits import add_case, record_case
+    from ragbench.datasets.testsets.validation import derived_id
 
     with listed_errors():
         fields = _json_object(sys.stdin.buffer.read() if record == "-" else record.encode()) if record else {}

@@ -16,18 +16,18 @@ compared with the text at its place: misplaced evidence would make every span me
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from ragbench.datasets.jsonl import parsed, shown
+from ragbench.datasets.jsonl import located, parsed, shown
 from ragbench.datasets.records import identifier, string, warn
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Document, Span
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
+class Quote(NamedTuple):
     """What should be in the `text` of a document from character `start` on."""
 
     doc_id: str
@@ -35,8 +35,7 @@ class Quote:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gold:
+class Gold(NamedTuple):
     """One line's data on one query; `sentences` are to be found in the documents `passages`."""
 
     query_id: str
@@ -46,7 +45,7 @@ class Gold:
     quotes: tuple[Quote, ...] = ()
     sentences: tuple[str, ...] = ()
     passages: tuple[str, ...] = ()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = MappingProxyType({})
 
 
 GoldByQuery = dict[str, tuple[int, Gold]]
@@ -73,10 +72,8 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
         if case.query_id not in gold:
             return case
         line, found = gold[case.query_id]
-        try:
+        with located(f"{path}, line {line}"):
             spans = [_place(quote, dataset.corpus) for quote in found.quotes]
-        except DataError as exc:
-            raise DataError(f"{path}, line {line}: {exc}") from exc
         for sentence in found.sentences:
             span = _find(sentence, found.passages, dataset.corpus)
             if span is None:
@@ -111,26 +108,20 @@ def _by_query(path: Path, parse: Callable[[dict[str, Any]], Gold]) -> GoldByQuer
 
 def _answer(record: dict[str, Any]) -> Gold:
     query_id = identifier(record)
-    answerable = record.get("answerable")
-    if record.get("is_impossible") is True:
-        answerable = False
+    answerable = False if record.get("is_impossible") is True else record.get("answerable")
     if answerable not in (None, True, False):
         raise DataError(f"'answerable' is {shown(answerable)}; expected true or false")
-    gold = Gold(
-        query_id,
-        expected_outcome=None if answerable is None else ("success" if answerable else "no_results"),
+    reference = string(record, "answer") if record.get("answer") is not None else ""
+    answers = record.get("answers")
+    if not isinstance(answers, list | None):
+        raise DataError(f"'answers' is {shown(answers)}; expected a list")
+    grounded = all(isinstance(answer, dict) and "answer" in answer for answer in answers or ())
+    gold = (_grounded if grounded else _short)(Gold(query_id), record, answers or ())
+    return gold._replace(
+        reference_answer=reference or gold.reference_answer,
+        expected_outcome=None if answerable is None else "success" if answerable else "no_results",
         metadata={key: value for key, value in record.items() if key not in _ANSWER_FIELDS and value is not None},
     )
-    if record.get("answer") is not None:
-        gold = replace(gold, reference_answer=string(record, "answer") or None)
-    answers = record.get("answers")
-    if answers is None:
-        return gold
-    if not isinstance(answers, list):
-        raise DataError(f"'answers' is {shown(answers)}; expected a list")
-    if all(isinstance(answer, dict) and "answer" in answer for answer in answers):
-        return _grounded(gold, record, answers)
-    return _short(gold, record, answers)
 
 
 def _grounded(gold: Gold, record: Mapping[str, Any], answers: Sequence[Mapping[str, Any]]) -> Gold:
@@ -146,7 +137,7 @@ def _grounded(gold: Gold, record: Mapping[str, Any], answers: Sequence[Mapping[s
             raise DataError(f"'passage_ids' is {shown(passages)}; expected a list of document ids")
         ids = tuple(identifier({"passage_ids": passage}, "passage_ids") for passage in passages)
         wanted = tuple(sentence for sentence in sentences if sentence.strip())
-        return replace(gold, reference_answer=gold.reference_answer or text, sentences=wanted, passages=ids)
+        return gold._replace(reference_answer=text, sentences=wanted, passages=ids)
     return gold
 
 
@@ -166,25 +157,18 @@ def _short(gold: Gold, record: Mapping[str, Any], answers: Sequence[Any]) -> Gol
             quotes.append(Quote(identifier({**record, **fields}, "doc_id"), _offset(fields, "answer_start"), text))
     if not aliases:
         return gold
-    return replace(
-        gold,
-        reference_answer=gold.reference_answer or next(iter(aliases)),
-        gold_facts=(tuple(aliases),),
-        quotes=tuple(quotes),
-    )
+    return gold._replace(reference_answer=next(iter(aliases)), gold_facts=(tuple(aliases),), quotes=tuple(quotes))
 
 
 def _question(record: dict[str, Any]) -> Gold:
-    query_id = identifier(record)
-    references = record.get("references")
+    query_id, references = identifier(record), record.get("references")
     if not isinstance(references, list) or not all(isinstance(reference, dict) for reference in references):
         raise DataError(f"'references' is {shown(references)}; expected a list of objects")
     quotes = []
     for reference in references:
         doc_id = identifier({**record, **reference}, "corpus_id")
-        start, end, content = (
-            _offset(reference, "start_index"), _offset(reference, "end_index"), string(reference, "content")
-        )  # fmt: skip
+        start, end = _offset(reference, "start_index"), _offset(reference, "end_index")
+        content = string(reference, "content")
         if end - start != len(content) or not content:
             raise DataError(
                 f"the reference from {start} to {end} quotes {len(content)} characters, {shown(content)}; "

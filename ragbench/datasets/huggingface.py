@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from ragbench.datasets.records import add_judgement, assemble, case, document, grade, identifier
+from ragbench.datasets.jsonl import located
+from ragbench.datasets.records import add_judgement, assemble, case, document, identifier
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
-from ragbench.types import Case, Dataset, Document, Qrels
+from ragbench.types import Dataset, Qrels, grade
 
 _LAYOUT = (
     "expected configurations 'corpus' and 'queries', and judgements as configuration 'qrels' or 'default' or in "
     "'<repository>-qrels'"
 )
 _BATCH = 1000
+
+T = TypeVar("T")
 
 
 def load_huggingface(repository: str, split: str = "test") -> Dataset:
@@ -41,27 +44,32 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
     if split not in splits:
         raise DataError(f"hf:{repository} has no split {split!r}; splits that are there: {', '.join(splits)}")
 
-    corpus: dict[str, Document] = {}
-    for place, record in _rows(repo, corpus_config, _only(repo, corpus_config, "corpus", split)):
-        with _at(place):
-            found = document(_with_id(record))
-            if found.doc_id in corpus:
-                raise DataError(f"document id {found.doc_id!r} is there already; each needs its own")
-        corpus[found.doc_id] = found
-    cases: dict[str, Case] = {}
-    for place, record in _rows(repo, queries_config, _only(repo, queries_config, "queries", split)):
-        with _at(place):
-            asked = case(_with_id(record))
-            if asked.query_id in cases:
-                raise DataError(f"query id {asked.query_id!r} is there already; each needs its own")
-        cases[asked.query_id] = asked
+    corpus = _unique(repo, corpus_config, "corpus", split, document, "document")
+    cases = _unique(repo, queries_config, "queries", split, case, "query")
     qrels: Qrels = {}
     for place, record in _rows(qrels_repo, qrels_config, split):
-        with _at(place):
+        with located(place):
             query_id, doc_id = identifier(record, "query-id"), identifier(record, "corpus-id")
             add_judgement(qrels, query_id, doc_id, grade(record.get("score")))
     name = Path(repository).name if os.path.isdir(_place(repo)) else repository  # no path of this machine in results
     return assemble(f"hf:{name}", split, corpus, cases, qrels, source=f"hf:{repository}")
+
+
+def _unique(
+    repo: str, config: str, usual: str, split: str, parse: Callable[[Mapping[str, Any]], T], what: str
+) -> dict[str, T]:
+    """The records of a configuration by their ids."""
+    found: dict[str, T] = {}
+    for place, record in _rows(repo, config, _only(repo, config, usual, split)):
+        with located(place):
+            named = record
+            if "_id" not in record and "id" in record:
+                named = {("_id" if name == "id" else name): value for name, value in record.items()}
+            own_id = identifier(named)
+            if own_id in found:
+                raise DataError(f"{what} id {own_id!r} is there already; each needs its own")
+            found[own_id] = parse(named)
+    return found
 
 
 def _split_name(repository: str) -> tuple[str, str]:
@@ -135,23 +143,9 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
             yield f"hf:{repo}, {config}/{split}, row {count}", dict(zip(names, values, strict=True))
 
 
-def _with_id(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    if "_id" in record or "id" not in record:
-        return record
-    return {("_id" if name == "id" else name): value for name, value in record.items()}
-
-
 def _place(repo: str) -> str:
     folder = Path(repo).expanduser()
     return str(folder) if os.path.isdir(folder) else repo
-
-
-@contextmanager
-def _at(place: str) -> Iterator[None]:
-    try:
-        yield
-    except DataError as exc:
-        raise DataError(f"{place}: {exc}") from exc
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from ragbench.prompts.generation_prompts import check_prompt
 from ragbench.prompts.judge_prompts import CRITERIA
 from ragbench.registry import load_measures
 from ragbench.retrievers import RETRIEVERS, check_retriever
-from ragbench.retrievers.reranking import check_reranker
+from ragbench.retrievers.searching import check_reranker
 from ragbench.systems.loader import check_system
 from ragbench.types import Answer, Completion, Judgement
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -30,12 +31,13 @@ if TYPE_CHECKING:
 class Result:
     """One system's results on one dataset: what `evaluate` returns, `save` writes and `load_result` reads.
 
-    `config` holds plain data: "parameters" (of the configuration), "dataset" (name, split, fingerprint), "questions"
-    (query_id -> text), "facts" (such as "chunks", their number) and "environment". `run` ranks documents. `scores` has
-    the columns query_id, measure, value (NaN = unscored). `timings` holds seconds per stage. `diagnosis` has a row per
-    question with its first cause of failure (see `ragbench.diagnose`). `verdicts` is what the evaluation decided:
-    targets, passed questions and why not, safety samples; None where only scores were computed. `answered` is what
-    the system gave with what it was made from (such as its chunks); None in a result that was loaded.
+    `config` holds plain data: "made_at" (the time, ISO 8601), "parameters" (of the configuration), "dataset" (name,
+    split, fingerprint), "questions" (query_id -> text), "facts" (such as "chunks", their number) and "environment".
+    `run` ranks documents. `scores` has the columns query_id, measure, value (NaN = unscored). `timings` holds
+    seconds per stage. `diagnosis` has a row per question with its first cause of failure (see `ragbench.diagnose`).
+    `verdicts` is what the evaluation decided: targets, passed questions and why not, safety samples; None where
+    only scores were computed. `answered` is what the system gave with what it was made from (such as its chunks);
+    None in a result that was loaded.
     """
 
     name: str
@@ -134,6 +136,7 @@ def new_result(
         ConfigError: a parameter is not plain data.
     """
     config = {
+        "made_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "parameters": configuration(parameters),
         "dataset": {
             "name": name_of(dataset),

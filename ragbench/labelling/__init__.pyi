@@ -1,4 +1,5 @@
 from .items import LABELLED, LabelItem, choose_items
+from .questions import QuestionWidget
 from .sheet import (
     calibrate_sheet,
     label_sheet,
@@ -14,6 +15,7 @@ __all__ = [
     "LABELLED",
     "LabelItem",
     "LabelWidget",
+    "QuestionWidget",
     "calibrate_sheet",
     "choose_items",
     "label_sheet",

@@ -1,8 +1,7 @@
-from .availability import check_servers, listens, unavailable
 from .batch import generate_many
 from .dry_run import STAND_IN, DryRun, ModelPlan, active_dry_run, dry_run
 from .prices import Price, cost_of, price_of
-from .providers import check_llm, load_llm, named_model
+from .providers import check_llm, check_servers, listens, load_llm, named_model, unavailable
 from .scripted import ScriptedLLM
 from .settings import Settings, current_settings
 from .stored_llm import StoredLLM

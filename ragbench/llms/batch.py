@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +13,7 @@ from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.failures import Failed
 from ragbench.llms.stored_llm import StoredLLM
-from ragbench.progress import progress_bar
+from ragbench.progress import SideBySide, progress_bar
 from ragbench.text import without_surrogates
 from ragbench.types import LLM, Completion
 
@@ -64,15 +63,15 @@ def generate_many(
     requests: dict[_Asked, Request]
     if isinstance(llm, StoredLLM):
         stored = llm
-        requests = {one: stored.request(one[0], sample=one[1], **options) for one in unique}  # type: ignore[arg-type]
+        requests = {one: stored.request(one[0], system, max_tokens, temperature, schema, one[1]) for one in unique}
         stored.check_budget()
         try:
-            found = stored.lookup_many(list(requests.values()))
+            kept = stored.lookup_many(list(requests.values()))
         except StoreError as exc:
             raise ModelError(exc, FailureKind.STORE) from exc
         if plan:
-            found = [*plan.complete(llm.name, list(requests.values()), found, shared=stored.settings.replies != "off")]
-        done = {one: reply for one, reply in zip(unique, found, strict=True) if reply is not None}
+            kept = [*plan.complete(llm.name, list(requests.values()), kept, shared=stored.settings.replies != "off")]
+        done = {one: reply for one, reply in zip(unique, kept, strict=True) if reply is not None}
 
         def call(one: _Asked) -> Completion:
             return stored.fetch(requests[one], timeout_s=timeout_s, stop=stop)
@@ -93,8 +92,18 @@ def generate_many(
 
     pending = [one for one in unique if one not in done]
     workers = min(concurrency, len(pending), getattr(llm, "max_concurrency", None) or concurrency)
-    for one, completion in _all(pending, call, llm.name, workers, stop, len(done), label):
-        done[one] = completion
+    work = SideBySide(pending, lambda one: _attempt(call, one, llm.name), at_once=workers, name=llm.name)
+    try:
+        with progress_bar(len(unique), label or llm.name, "reply", initial=len(done)) as bar:
+            for one, found in work:
+                if isinstance(found, BaseException):
+                    raise found
+                done[one], is_hopeless = found
+                rest = work.stop() if is_hopeless else []
+                done |= dict.fromkeys(rest, done[one])
+                bar.update(1 + len(rest))
+    finally:
+        stop.set()  # what a thread still receives after Ctrl-C goes to the store
     first = {one: position for position, one in reversed(list(enumerate(asked)))}
     return [done[one] if first[one] == position else _repeated(done[one]) for position, one in enumerate(asked)]
 
@@ -114,65 +123,15 @@ def _repeated(completion: Completion) -> Completion:
     return completion if completion.error is not None else replace(completion, cached=True, latency_s=0.0)
 
 
-def _all(
-    pending: Sequence[_Asked],
-    call: Callable[[_Asked], Completion],
-    name: str,
-    workers: int,
-    stop: threading.Event,
-    had: int,
-    label: str,
-) -> Iterator[tuple[_Asked, Completion]]:
-    """Each pending item with its completion, as they come."""
-    todo: queue.SimpleQueue[_Asked] = queue.SimpleQueue()
-    for one in pending:
-        todo.put(one)
-    came: queue.SimpleQueue[tuple[_Asked, Completion | ConfigError]] = queue.SimpleQueue()
-    hopeless: list[Completion] = []
-
-    def work() -> None:
-        while not stop.is_set():
-            try:
-                one = todo.get_nowait()
-            except queue.Empty:
-                return
-            came.put((one, hopeless[0] if hopeless else attempt(one)))
-
-    def attempt(one: _Asked) -> Completion | ConfigError:
-        try:
-            return call(one)
-        except Failed as exc:
-            failed = Completion("", name, error=str(exc), failure=exc.kind)
-            if exc.stop:
-                hopeless.append(failed)
-            return failed
-        except ConfigError as exc:
-            return exc
-        except ModelError as exc:
-            return Completion("", name, error=str(exc), failure=exc.failure or FailureKind.ERROR)
-        except Exception as exc:  # a user's model may raise anything, and one failed item must not lose the others
-            return Completion("", name, error=f"{type(exc).__name__}: {exc}", failure=FailureKind.ERROR)
-
-    # Daemon threads of our own, because an executor's are waited for at the end of the process: Ctrl-C would hang for
-    # as long as the slowest request. What a thread still receives after Ctrl-C goes to the store.
-    for number in range(workers):
-        threading.Thread(target=work, name=f"{name} {number}", daemon=True).start()
-    total = len(pending) + had
+def _attempt(call: Callable[[_Asked], Completion], one: _Asked, name: str) -> tuple[Completion, bool]:
+    """The completion of a request, and whether its failure would be that of all others; raises ConfigError."""
     try:
-        with progress_bar(total, label or name, "reply", initial=had) as bar:
-            for _ in pending:
-                one, completion = _next(came)
-                if isinstance(completion, ConfigError):
-                    raise completion
-                bar.update()
-                yield one, completion
-    finally:
-        stop.set()
-
-
-def _next(came: queue.SimpleQueue[Any]) -> Any:
-    while True:
-        try:
-            return came.get(timeout=0.2)  # a wait without end cannot be interrupted on every system
-        except queue.Empty:
-            continue
+        return call(one), False
+    except Failed as exc:
+        return Completion("", name, error=str(exc), failure=exc.kind), exc.stop
+    except ConfigError:
+        raise
+    except ModelError as exc:
+        return Completion("", name, error=str(exc), failure=exc.failure or FailureKind.ERROR), False
+    except Exception as exc:  # a user's model may raise anything, and one failed item must not lose the others
+        return Completion("", name, error=f"{type(exc).__name__}: {exc}", failure=FailureKind.ERROR), False

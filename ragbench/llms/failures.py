@@ -1,4 +1,4 @@
-"""Why a request failed, and whether to ask again: one answer for all providers."""
+"""Why a request failed, and whether to ask again: one answer for all providers and for systems under test."""
 
 from __future__ import annotations
 
@@ -6,12 +6,20 @@ import datetime
 import email.utils
 import json
 import math
-from collections.abc import Iterable, Mapping
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 from urllib.parse import quote, quote_plus
 
 from ragbench.errors import FailureKind
 
+T = TypeVar("T")
+
 _LONGEST_BODY = 300
+_LONGEST_PAUSE_S = 600.0
+_LONGEST_BACKOFF_S = 30.0
 _BUSY = {429, 503, 529}
 # Providers report exhausted credit with the status of a bad or of a too frequent request; waiting does not help.
 _NO_MONEY = ("insufficient_quota", "credit balance", "billing_hard_limit")
@@ -38,13 +46,8 @@ class Failed(Exception):  # noqa: N818 - an outcome that is passed around inside
         paid: bool = False,
     ) -> None:
         super().__init__(message)
-        self.kind = kind
-        self.status = status
-        self.body = body
-        self.tries = tries
-        self.wait_s = wait_s
-        self.stop = stop
-        self.paid = paid
+        self.kind, self.status, self.body = kind, status, body
+        self.tries, self.wait_s, self.stop, self.paid = tries, wait_s, stop, paid
 
     def reworded(self, message: str) -> Failed:
         """The same failure with another message."""
@@ -115,7 +118,7 @@ def _server_message(body: str) -> str:
     """The server's own message where its body has one, on one line and not too long."""
     try:
         found = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if isinstance(found, dict):
         error = found.get("error", found)
@@ -144,3 +147,54 @@ def _retry_after(value: str | None) -> float | None:
             then = then.replace(tzinfo=datetime.UTC)
         seconds = (then - datetime.datetime.now(datetime.UTC)).total_seconds()
     return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+class RetryPolicy:
+    """How long one server wants to be left alone; all threads that ask it share one."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._not_before = 0.0
+
+    def run(
+        self,
+        send: Callable[[], T],
+        stop: threading.Event,
+        *,
+        then: Callable[[], str] = lambda: "",
+        max_tries: int | None = None,
+    ) -> T:
+        """What `send` returns, tried as often as its Failed allows (at most `max_tries` times), with back-off between.
+
+        Raises Failed with what to do `then`, and InterruptedError once `stop` is set.
+        """
+        tried = 0
+        while True:
+            self._wait_until_allowed(stop)
+            try:
+                return send()
+            except Failed as exc:
+                tried += 1
+                if tried >= min(exc.tries, max_tries or exc.tries):
+                    advice = then() if tried > 1 else ""
+                    after = f" after {tried} tries" if tried > 1 else ""
+                    message = f"{exc}{after}; {advice} later" if advice else f"{exc}{after}"
+                    raise exc.reworded(message) from None
+                if exc.wait_s is not None and exc.wait_s > _LONGEST_PAUSE_S:
+                    message = f"{exc}; the server asks to wait {exc.wait_s:.0f} s: run again then"
+                    raise Failed(message, exc.kind, status=exc.status, stop=True) from None
+                self._back_off(exc.wait_s, tried, stop)
+
+    def _wait_until_allowed(self, stop: threading.Event) -> None:
+        while (left := self._not_before - time.monotonic()) > 0 and not stop.is_set():
+            # Not all at the same moment: the server has just reported an overload.
+            stop.wait(left + random.uniform(0, min(1.0, left)))
+        if stop.is_set():
+            raise InterruptedError("stopped")
+
+    def _back_off(self, asked_s: float | None, tried: int, stop: threading.Event) -> None:
+        if asked_s is None:
+            stop.wait(random.uniform(0.5, 1.0) * min(_LONGEST_BACKOFF_S, 0.5 * 2 ** (tried - 1)))
+            return
+        with self._lock:  # what the server asks of one request it means for all
+            self._not_before = max(self._not_before, time.monotonic() + asked_s)

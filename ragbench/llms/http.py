@@ -10,14 +10,11 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from ragbench.errors import FailureKind
 from ragbench.llms.failures import Failed, cut, refused, scrubbed, timed_out, unreachable, unreadable
-
-if TYPE_CHECKING:
-    pass
 
 
 class Limits(NamedTuple):
@@ -155,11 +152,12 @@ class Server:
             raise unreadable(self.name, self.clean(reply.text))
         return found
 
-    def get(self, path: str) -> Any:
-        """What the server states at `path`, None when it does not: only ever used to word an error better."""
-        with suppress(Failed, ValueError):
-            return json.loads(self._transport.send("GET", f"{self.address}{path}", Limits(5), "").text)
-        return None
+    def models(self, path: str, field: str, name: str) -> list[str]:
+        """The models that the server lists at `path`, none where it does not: only used to word an error better."""
+        with suppress(Failed, ValueError, AttributeError, TypeError):
+            listed = json.loads(self._transport.send("GET", f"{self.address}{path}", Limits(5), "").text)
+            return sorted(self.clean(str(model.get(name))) for model in listed.get(field, []))
+        return []
 
 
 def address(base_url: str) -> str:

@@ -71,10 +71,8 @@ class Ollama:
     def _with_models(self, failed: Failed) -> Failed:
         if failed.status != 404:
             return failed
-        listed = self._server.get("/api/tags")
-        models = listed.get("models", []) if isinstance(listed, dict) else []
-        names = sorted(str(model.get("name")) for model in models if isinstance(model, dict))
-        there = f"there are: {self._server.clean(', '.join(names))}" if names else "it lists no models"
+        names = self._server.models("/api/tags", "models", "name")
+        there = f"there are: {', '.join(names)}" if names else "it lists no models"
         way_out = f"run `ollama pull {self._model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
         where = f"{self._server.name}: the server at {self._server.address}"
         return failed.reworded(f"{where} has no such model (404); {there}; {way_out}")

@@ -102,10 +102,8 @@ class OpenAI:
     def _with_models(self, failed: Failed) -> Failed:
         if failed.status != 404:
             return failed
-        listed = self._server.get("/models")
-        models = listed.get("data", []) if isinstance(listed, dict) else []
-        names = sorted(str(model.get("id")) for model in models if isinstance(model, dict))
-        shown = self._server.clean(f"{', '.join(names[:20])}{' ...' if len(names) > 20 else ''}")
+        names = self._server.models("/models", "data", "id")
+        shown = f"{', '.join(names[:20])}{' ...' if len(names) > 20 else ''}"
         return failed.reworded(f"{failed}; {self.origin} has: {shown}") if names else failed
 
 

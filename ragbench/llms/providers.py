@@ -10,22 +10,24 @@ from __future__ import annotations
 
 import inspect
 import os
+import socket
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from ragbench.errors import ConfigError, DataWarning, unknown
+from ragbench.errors import ConfigError, DataWarning, FailureKind, MissingExtraError, ModelError, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
 from ragbench.llms.anthropic import Claude
+from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.gguf import Gguf, check_file
 from ragbench.llms.ollama import Ollama
 from ragbench.llms.openai import HOSTED, OpenAI
 from ragbench.llms.scripted import ScriptedLLM
 from ragbench.llms.settings import Settings, current_settings
 from ragbench.llms.stored_llm import Provider, StoredLLM
-from ragbench.types import LLM
+from ragbench.types import LLM, LLMLike
 
 PROVIDERS = ("anthropic", "gguf", "ollama", "openai")
 OWN_PREFIXES = (*PROVIDERS, "scripted")
@@ -99,15 +101,6 @@ def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
     return StoredLLM(provider, model, client, settings)
 
 
-def own_server(name: str) -> str:
-    """The address of the server that a model's user runs or names; "" for a provider's own, and where there is none."""
-    provider, _ = parse(name)
-    if provider == "gguf":
-        return ""
-    default = _OLLAMA if provider == "ollama" else ""
-    return _base_url(provider.upper(), default)
-
-
 def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None = None) -> LLM:
     """The model of that name; ConfigError when it could not be asked: unknown provider, no model, no key, no file.
 
@@ -171,6 +164,78 @@ def named_model(name: str = "", provider: str = "", model: str = "") -> str:
     if not model:
         raise ConfigError(f"no model of {provider} is named; set {setting}")
     return f"{provider}:{model}"
+
+
+def unavailable(name: str = "env") -> str:
+    """Why the model of that name cannot be asked here, in words; "" where it can.
+
+    No model named, no key, no file, an optional package that is not installed, or no server that takes connections at
+    its address (for up to two seconds; a provider's own address on the internet is not tried). With
+    RAGBENCH_REPLIES=offline replies come from the store, and no server is needed. Nothing is asked of the model.
+
+    Raises:
+        ConfigError: the provider does not exist: that is an error of the caller, not something missing.
+    """
+    provider = os.environ.get("RAG_EVAL_PROVIDER") or "ollama"
+    if name == "env" and provider not in PROVIDERS:
+        parse(name)
+    try:
+        load_llm(name)
+    except (ConfigError, MissingExtraError) as exc:
+        return str(exc)
+    return _unheard(name, current_settings())
+
+
+def _unheard(name: str, settings: Settings) -> str:
+    """Why the server that a model's user runs or names cannot be asked; "" for a provider's own and for a file."""
+    provider, model = parse(name)
+    where = "" if provider == "gguf" else _base_url(provider.upper(), _OLLAMA if provider == "ollama" else "")
+    if not where or settings.replies == "offline" or listens(where):
+        return ""
+    parts = urlsplit(where)  # its host only: an address may hold a password
+    return f"{provider}:{model}: no server takes connections at {parts.hostname}, port {_port(where)}"
+
+
+def check_servers(*models: LLMLike, settings: Settings | None = None) -> None:
+    """Refuse models that cannot be asked here and now, before any work is done for them.
+
+    "" and "extractive" are no models, and a model of your own is taken as it is. Offline, or in a dry run, no server
+    is needed. `settings` are for models that are named.
+
+    Raises:
+        ConfigError: an unknown provider, no key, no file.
+        ModelError: no server takes connections at the model's address.
+
+    >>> check_servers("", "extractive")
+    """
+    for model in models:
+        if model in ("", "extractive"):
+            continue
+        llm = check_llm(model, settings)
+        if active_dry_run() is None and isinstance(llm, StoredLLM) and (reason := _unheard(llm.name, llm.settings)):
+            raise ModelError(
+                f"{reason}. Start it, name another address in RAG_EVAL_{parse(llm.name)[0].upper()}_BASE_URL, or take "
+                "stored replies only (--offline, RAGBENCH_REPLIES=offline)",
+                FailureKind.UNREACHABLE,
+            )
+
+
+def listens(url: str, timeout_s: float = 2.0) -> bool:
+    """Whether something takes connections at the host and port of a URL.
+
+    >>> listens("http://127.0.0.1:9")
+    False
+    """
+    try:
+        with socket.create_connection((urlsplit(url).hostname or "", _port(url)), timeout_s):
+            return True
+    except OSError:
+        return False
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 def _key(provider: str) -> str | None:

@@ -15,12 +15,13 @@ from ragbench.cache.database import StoreError
 from ragbench.cache.replies import Reply, Request
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
-from ragbench.llms.failures import Failed, scrubbed
+from ragbench.llms.failures import Failed, RetryPolicy, scrubbed
 from ragbench.llms.prices import Price, price_of
-from ragbench.llms.retry import RetryPolicy
 from ragbench.llms.settings import Settings, current_settings
 from ragbench.text import without_surrogates
 from ragbench.types import Completion
+
+Schema = Mapping[str, Any] | None
 
 # What providers add around a prompt (roles, a schema's instructions, a tool's system prompt), in tokens.
 _AROUND = 1000
@@ -80,9 +81,7 @@ class StoredLLM:
         `schema` (a JSON schema) makes the text JSON of that form where the provider can, and asks for it where it
         cannot: check what comes. `sample` numbers repetitions of one question (0, 1, ...), each stored for itself.
         """
-        request = self.request(
-            prompt, system=system, max_tokens=max_tokens, temperature=temperature, schema=schema, sample=sample
-        )
+        request = self.request(prompt, system, max_tokens, temperature, schema, sample)
         self.check_budget()
         try:
             found = self.lookup_many([request])
@@ -95,14 +94,7 @@ class StoredLLM:
             raise ModelError(exc, FailureKind.STORE) from exc
 
     def request(
-        self,
-        prompt: str,
-        *,
-        system: str | None,
-        max_tokens: int,
-        temperature: float,
-        schema: Mapping[str, Any] | None,
-        sample: int,
+        self, prompt: str, system: str | None, max_tokens: int, temperature: float, schema: Schema, sample: int
     ) -> Request:
         """The checked request; raises ConfigError."""
         if not isinstance(prompt, str) or not isinstance(system, str | None):

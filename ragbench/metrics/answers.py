@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -165,8 +166,13 @@ def words(text: str) -> list[str]:
     >>> words("It's 1,000.5 m - ½ of THAT.")
     ['it', 's', '1000.5', 'm', '1', '2', 'of', 'that']
     """
+    return list(_words(text))
+
+
+@lru_cache(maxsize=2_000)  # the measures of a context read the same texts many times
+def _words(text: str) -> tuple[str, ...]:
     found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
-    return [word.replace(",", "").replace("\u2212", "-") for word in found]
+    return tuple(word.replace(",", "").replace("\u2212", "-") for word in found)
 
 
 def _keywords(keywords: Sequence[str]) -> Sequence[str]:

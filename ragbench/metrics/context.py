@@ -117,13 +117,15 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], *, background: Sequenc
         return [0.0 if texts else math.nan for texts in contexts]
     vectorizer = CountVectorizer(analyzer=words, vocabulary=vocabulary)
     counts = vectorizer.transform(rows).astype(np.float64)
-    known = vectorizer.transform(background) if len(background) else None
+
+    def weighted(texts: Any, frequency: Any) -> Any:
+        weight = np.log((1 + frequency.shape[0]) / (1 + frequency.getnnz(axis=0))) + 1
+        return normalize(texts.multiply(weight).tocsr())
+
+    common = weighted(counts, vectorizer.transform(background)) if len(background) else None
 
     def alike(own: list[int]) -> npt.NDArray[Any]:
-        texts = counts[own]
-        frequency, n = (texts, len(own)) if known is None else (known, len(background))
-        weight = np.log((1 + n) / (1 + frequency.getnnz(axis=0))) + 1
-        vectors = normalize(texts.multiply(weight).tocsr())
+        vectors = weighted(counts[own], counts[own]) if common is None else common[own]
         return (vectors @ vectors.T).toarray()  # type: ignore[no-any-return]
 
     return [_mean_over_pairs([rows[text] for text in texts], alike) for texts in contexts]

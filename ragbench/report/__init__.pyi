@@ -33,6 +33,7 @@ from .labels import (
     reference_table,
     topic_points,
 )
+from .leaderboard import leaderboard_html, leaderboard_markdown
 from .models import (
     agreement_table,
     answer_measure,
@@ -47,7 +48,6 @@ from .models import (
 from .sweep import (
     budget_curves,
     conclusion,
-    leaderboard_markdown,
     order_changes,
 )
 
@@ -81,6 +81,7 @@ __all__ = [
     "judge_findings",
     "known_costs",
     "label_findings",
+    "leaderboard_html",
     "leaderboard_markdown",
     "margin_decisions",
     "order_changes",

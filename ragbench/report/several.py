@@ -4,35 +4,43 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Callable
 
 import pandas as pd
 
 from ragbench.evaluation import Results
 from ragbench.evaluation.results import baseline_name, configurations, ranking_measure
 from ragbench.evaluation.schema import plain
-from ragbench.report.sweep import conclusion, leaderboard_markdown
+from ragbench.report.leaderboard import leaderboard_html, leaderboard_markdown
+from ragbench.report.sweep import conclusion
 from ragbench.statistics import p_text
 
 _STYLE = (
     ":root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;"
     "padding:0 1rem}"
-    "table{border-collapse:collapse;display:block;overflow-x:auto}th,td{padding:.3rem .6rem;border:1px solid #8886;"
-    "text-align:left;font-variant-numeric:tabular-nums}"
+    "h1{font-size:1.5rem}ul{padding-left:1.2rem}table{border-collapse:collapse;display:block;overflow-x:auto}"
+    "th,td{padding:.3rem .6rem;border:1px solid #8886;text-align:left;font-variant-numeric:tabular-nums}"
 )
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+_BOARD = "\ufdd0leaderboard"  # no text of a result has this character: it is none
 
 
 def results_markdown(results: Results) -> str:
     """The conclusion, the leaderboard and the comparison with the first configuration by name, as Markdown."""
+    return _page(results, leaderboard_markdown)
+
+
+def _page(results: Results, board: Callable[[pd.DataFrame, str, pd.DataFrame | None], str]) -> str:
     main, baseline = ranking_measure(results), baseline_name(results)
     parts = [f"# Comparison of {len(results)} configurations", ""]
-    if len(results) > 1:
-        comparison = results.compare(baseline)
-        label = configurations(results).set_index("name")["label"]
-        parts += [f"- {line}" for line in conclusion(results, comparison, baseline, main)]
-        parts += ["", "## Leaderboard", "", leaderboard_markdown(results.leaderboard(main)), "", "## Differences", ""]
-        parts += [f"{main}, each configuration against {label[baseline]}:", "", _differences(comparison, label)]
-    else:
-        parts += [leaderboard_markdown(results.leaderboard(main))]
+    comparison = results.compare(baseline) if len(results) > 1 else None
+    table = board(results.leaderboard(main), main, comparison)
+    if comparison is None:
+        return "\n".join([*parts, table]) + "\n"
+    label = configurations(results).set_index("name")["label"]
+    parts += [f"- {line}" for line in conclusion(results, comparison, baseline, main)]
+    parts += ["", "## Leaderboard", "", table, "", "## Differences", ""]
+    parts += [f"{main}, each configuration against {label[baseline]}:", "", _differences(comparison, label)]
     return "\n".join(parts) + "\n"
 
 
@@ -49,13 +57,22 @@ def results_html(results: Results) -> str:
     """`results_markdown` as one HTML page; texts are escaped."""
     from markdown_it import MarkdownIt
 
-    # Line breaks in the cells of the leaderboard are ours, all other HTML is shown and never obeyed.
-    text = results_markdown(results).replace("<br>", "\0")
-    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text).replace("\0", "<br>")
+    # The leaderboard is our HTML; all other HTML is shown and never obeyed.
+    boards: list[str] = []
+
+    def keep(table: pd.DataFrame, measure: str, comparison: pd.DataFrame | None) -> str:
+        boards.append(leaderboard_html(table, measure, comparison))
+        return _BOARD
+
+    text = _page(results, keep)
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    body = body.replace(f"<p>{_BOARD}</p>", boards[0])
     title = html.escape(f"Comparison of {len(results)} configurations")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="generator" content="ragbench">'
-        f'<meta name="viewport" content="width=device-width"><title>{title}</title><style>{_STYLE}</style></head>'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{title}</title><style>{_STYLE}</style></head>"
         f"<body>{body}</body></html>\n"
     )
 

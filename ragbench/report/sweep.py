@@ -1,9 +1,9 @@
-"""Tables and sentences about a whole sweep: the leaderboard, and what `compare.ipynb` shows between its figures."""
+"""Tables and sentences about a whole sweep: what `compare.ipynb` shows between its figures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -18,55 +18,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def leaderboard_markdown(table: pd.DataFrame) -> str:
-    """The leaderboard as a Markdown table: each mean with its 95 % interval and the questions scored, ranks, costs."""
-    measures = [str(name) for name in table if f"{name}_ci_low" in table]
-    header = ["#", "configuration", *measures, "chunks", "search (ms)"]
-    generated = "with_llm" in table and bool(table["with_llm"].any())
-    judged = "judge_cost_usd" in table and bool((table["judge_cost_usd"].fillna(0) > 0).any())
-    header += ["cost (dollars)", "reply (ms)"] if generated or judged else []
-    header += ["of which answers", "of which judge"] if judged else []
-    ranks = "rank_equal_k" in table and "rank_equal_budget" in table
-    if ranks:
-        header += ["place at equal k", "place at equal budget"]
-    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
-    for row in table.to_dict("records"):
-        cells = [_number(row["rank"], "{:d}", "unranked"), str(row["label"])]
-        for m in measures:
-            mean = _number(row[m], "{:.3f}", "unscored")
-            cells.append("<br>".join([mean, *_interval(row, "{:.3f}", f"{m}_"), row[f"{m}_n"]]))
-        cells += [_number(row.get("chunks"), "{:,.0f}"), _number(row.get("search_ms"), "{:.2f}")]
-        if generated or judged:
-            cells += [_number(row["cost_usd"], "{:.4f}"), _number(row["generate_ms"], "{:,.0f}")]
-        if judged:
-            cells += [_number(row[f"{part}_cost_usd"], "{:.4f}") for part in ("generator", "judge")]
-        if ranks:
-            cells += [_number(row[f"rank_equal_{what}"], "{:d}", "unranked") for what in ("k", "budget")]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def _number(value: Any, form: str, unknown: str = "unknown") -> str:
-    import pandas as pd
-
-    return unknown if pd.isna(value) else form.format(value)
-
-
-def _interval(row: Mapping[Hashable, Any], form: str, prefix: str = "") -> list[str]:
-    """The interval of a row in brackets; nothing where it has none, as of a single question."""
-    import pandas as pd
-
-    low, high = row[f"{prefix}ci_low"], row[f"{prefix}ci_high"]
-    return [] if pd.isna(low) else [f"[{form.format(low)}, {form.format(high)}]"]
-
-
 def budget_curves(results: Sequence[Result]) -> pd.DataFrame:
-    """`budget_curve` of every configuration: name, label, budget, mean, ci_low, ci_high, n_scored, n."""
+    """`budget_curve` of every configuration: budget, mean, ci_low, ci_high, n_scored, n, then what identifies it: name,
+    label, retriever, chunking."""
     import pandas as pd
 
-    labels = configurations(results).set_index("name")["label"]
-    parts = [budget_curve(result.scores).assign(name=result.name, label=labels[result.name]) for result in results]
-    return pd.concat(parts, ignore_index=True)
+    parts = [budget_curve(result.scores).assign(name=result.name) for result in results]
+    return pd.concat(parts, ignore_index=True).merge(configurations(results), on="name")
 
 
 def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -> str:

@@ -15,11 +15,8 @@ from ragbench.embedders import check_embedder
 from ragbench.errors import ConfigError, unknown
 from ragbench.extension import FORM, imported, is_import
 from ragbench.retrievers.bm25 import BM25
-from ragbench.retrievers.dense import Dense
-from ragbench.retrievers.documents import retrieve, to_documents
-from ragbench.retrievers.hybrid import Hybrid
-from ragbench.retrievers.latency import search_latency
-from ragbench.retrievers.reranking import rerank
+from ragbench.retrievers.dense import Dense, Hybrid
+from ragbench.retrievers.searching import rerank, retrieve, search_latency, to_documents
 from ragbench.types import Chunk, Retriever
 
 __all__ = [

@@ -19,6 +19,7 @@ from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.evaluation import check_models, load_results, own_version
 from ragbench.evaluation.formats import short
 from ragbench.files import write_durably
+from ragbench.history import record_finished
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
@@ -175,6 +176,7 @@ def _compare(
 ) -> SweepResult:
     """Write the leaderboard and execute the comparison notebook; the result, completed."""
     from ragbench.evaluation import leaderboard
+    from ragbench.evaluation.results import ranking_measure
     from ragbench.report import leaderboard_markdown
 
     try:
@@ -182,17 +184,20 @@ def _compare(
         table = leaderboard(results)
     except RagbenchError as exc:
         return replace(result, failed={**result.failed, COMPARISON: str(exc)})
+    record_finished(lambda: [(one, folder.path / one.name) for one in results])
     path = folder.path / "leaderboard.csv"
     result = replace(result, leaderboard=path)
+    main = ranking_measure(results)
     baseline, note = grid.baseline, ""
     if baseline and baseline not in {one.name for one in results}:
         baseline, note = "", f"the baseline {baseline} failed; the comparison takes the first configuration by name"
     if len(results) < 2:
         note = "one finished configuration only, so there is nothing to compare it with"
     result = replace(result, notes=(*result.notes, note)) if note else result
+    compared = results.compare(baseline, measures=[main]) if len(results) > 1 else None
     texts = {
         path: table.to_csv(index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))),
-        path.with_suffix(".md"): leaderboard_markdown(table),
+        path.with_suffix(".md"): f"{leaderboard_markdown(table, main, compared)}\nEvery measure is in {path.name}.\n",
     }
     if grid.compare is None or len(results) < 2:
         _write_all(texts)

@@ -1,8 +1,7 @@
 from .answer_parser import CONTEXT_FIELDS, RETRIEVAL_ONLY, distinct_contexts, read_answer
 from .function import FunctionSystem
 from .http import HttpSystem
-from .ingestion import Ingested, ingest, remove_ingested
-from .ledger import documents_of
+from .ingestion import Ingested, documents_of, ingest, remove_ingested
 from .loader import load_system, read_tables
 from .mcp import McpSystem
 from .passage_matches import Matched, match_passages

@@ -6,17 +6,20 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, BaseModel, ValidationError
 from pydantic_core import PydanticCustomError
 
 from ragbench.errors import ConfigError
 from ragbench.llms.failures import scrubbed
 
-LITERAL = "literal_secret"
-"""The type of pydantic's error for a secret that is written out: its value is never shown."""
+_LITERAL = "literal_secret"  # the type of pydantic's error for a secret that is written out: its value is never shown
+_SECRETIVE = ("headers", "headers_env", "env")
+_SHOWN_PROBLEMS = 5
+
+S = TypeVar("S", bound=BaseModel)
 
 _SECRET_NAME = re.compile(r"auth|token|secret|password|passwd|cookie|(api|access|private|subscription)[-_]?key", re.I)
 # A field of a request: "max_tokens", "token_type" and "author" hold no secret.
@@ -33,7 +36,7 @@ _VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def _literal(message: str) -> PydanticCustomError:
-    return PydanticCustomError(LITERAL, message)  # type: ignore[arg-type,unused-ignore]
+    return PydanticCustomError(_LITERAL, message)  # type: ignore[arg-type,unused-ignore]
 
 
 def _check_literal_headers(headers: dict[str, str]) -> dict[str, str]:
@@ -97,6 +100,29 @@ TextTemplates = Annotated[dict[str, str], AfterValidator(check_template)]
 Address = Annotated[str, AfterValidator(_check_address)]
 
 
+def checked(spec: type[S], table: Mapping[str, Any], where: str) -> S:
+    """A table of a system's file, or the arguments of a system, as its model; ConfigError with every problem."""
+    try:
+        return spec.model_validate(table)
+    except ValidationError as exc:
+        raise ConfigError(f"{where}: {problems(exc)}") from None
+
+
+def problems(exc: ValidationError) -> str:
+    """Every problem that pydantic found, in one line: where, the value, what was expected."""
+    found = []
+    for error in exc.errors(include_url=False):
+        message = error["msg"].removeprefix("Value error, ")
+        place, value, is_shown = ".".join(map(str, error["loc"])), repr(error["input"]), error["type"] != _LITERAL
+        if "@" in value or place.partition(".")[0] in _SECRETIVE:  # a password may have slipped in
+            is_shown = False
+        value = value if len(value) <= 60 else f"{value[:60]}..."
+        where = "" if not place else f"{place} is {value}: " if is_shown else f"{place}: "
+        found.append(f"{where}{message[:1].lower()}{message[1:]}")
+    more = f"; and {len(found) - _SHOWN_PROBLEMS} more" if len(found) > _SHOWN_PROBLEMS else ""
+    return "; ".join(found[:_SHOWN_PROBLEMS]) + more
+
+
 def _leaves(template: Any, field: str = "") -> Iterator[tuple[str, str]]:
     """The texts of a template, each with the name of its field."""
     if isinstance(template, str):
@@ -134,12 +160,11 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
         ConfigError: a variable is not set.
     """
     secrets: dict[str, None] = {}
-    missing: dict[str, None] = {}
+    named_in_it = [variable for _, text in _leaves(template) for variable in _VARIABLE.findall(text)]
+    _need(named_in_it, name, "a template names it as {env:...}")
 
     def value_of(variable: str, field: str) -> str:
-        value = os.environ.get(variable, "").strip()
-        if not value:
-            missing[variable] = None
+        value = os.environ[variable].strip()
         named = _SECRET_NAME.search(variable) or variable.upper().endswith("KEY") or _SECRET_FIELD.search(_field(field))
         if len(value) >= _MIN_SECRET and (named or "@" in value or _GENERATED.fullmatch(value)):
             secrets[value] = None
@@ -152,29 +177,27 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
             return {key: filled(value, str(key)) for key, value in part.items()}
         return [filled(value, field) for value in part] if isinstance(part, list | tuple) else part
 
-    found = filled(template, "")
-    if missing:
-        raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; a template names it as {{env:...}}")
-    return found, tuple(secrets)
+    return filled(template, ""), tuple(secrets)
 
 
 def secret_headers(headers_env: Mapping[str, str], name: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """The headers with their values from the environment, and the secrets among them."""
+    sources = {header: match for header, source in headers_env.items() if (match := _ENV.fullmatch(source))}
+    _need([match["variable"] for match in sources.values()], name, "headers_env names them")
     headers, secrets = {}, []
-    missing = []
-    for header, source in headers_env.items():
-        match = _ENV.fullmatch(source)
-        variable = match["variable"] if match else source
-        secret = os.environ.get(variable, "").strip()
-        if not secret:
-            missing.append(variable)
-        elif not (secret.isascii() and secret.isprintable()):  # the HTTP library's error would show it
-            raise ConfigError(f"{name}: the variable {variable} holds characters that no header has")
-        headers[header] = f"{match['scheme']} {secret}" if match and match["scheme"] else secret
+    for header, match in sources.items():
+        secret = os.environ[match["variable"]].strip()
+        if not (secret.isascii() and secret.isprintable()):  # the HTTP library's error would show it
+            raise ConfigError(f"{name}: the variable {match['variable']} holds characters that no header has")
+        headers[header] = f"{match['scheme']} {secret}" if match["scheme"] else secret
         secrets.append(secret)
-    if missing:
-        raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; headers_env names them")
     return headers, tuple(secrets)
+
+
+def _need(variables: Sequence[str], name: str, where: str) -> None:
+    missing = dict.fromkeys(variable for variable in variables if not os.environ.get(variable, "").strip())
+    if missing:
+        raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; {where}")
 
 
 def secret_variables(names: Sequence[str]) -> tuple[str, ...]:

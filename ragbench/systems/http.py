@@ -4,34 +4,37 @@ from __future__ import annotations
 
 import json
 import threading
+import time
+import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from ragbench.errors import ConfigError, DataError, FailureKind
-from ragbench.llms.failures import Failed, unreadable
-from ragbench.llms.http import Limits, Response
-from ragbench.llms.retry import RetryPolicy
-from ragbench.systems.answer_parser import problems, read_answer
+from ragbench.errors import FailureKind
+from ragbench.llms.failures import Failed, RetryPolicy, refused, unreadable
+from ragbench.llms.http import Limits, Response, Transport
 from ragbench.systems.credentials import (
     Address,
     HeaderVariables,
     LiteralHeaders,
+    Scrubber,
     Template,
     TextTemplates,
+    checked,
     from_environment,
+    secret_headers,
 )
-from ragbench.systems.events import join_events, json_events
 from ragbench.systems.function import failed
-from ragbench.systems.http_client import Pace, Sender
 from ragbench.systems.reply_paths import (
+    JsonPath,
     PathMatches,
     ReplyPaths,
-    check_path,
     filled,
+    join_events,
+    json_events,
     mentions,
     question_values,
     to_record,
@@ -53,7 +56,7 @@ class HttpSpec(BaseModel):
     headers: LiteralHeaders = {}
     headers_env: HeaderVariables = {}
     reply: ReplyPaths = Field(default_factory=ReplyPaths)
-    delta: str = ""
+    delta: JsonPath = ""
     timeout_s: Annotated[float, Field(gt=0)] = 120.0
     connect_timeout_s: Annotated[float, Field(gt=0)] = 10.0
     idle_timeout_s: Annotated[float, Field(gt=0)] | None = None
@@ -76,11 +79,6 @@ class HttpSpec(BaseModel):
         if parts.userinfo:
             raise ValueError("an address holds no password; put it into the environment and name it in headers_env")
         return url
-
-    @field_validator("delta")
-    @classmethod
-    def _path(cls, path: str) -> str:
-        return check_path(path)
 
     @model_validator(mode="after")
     def _asks(self) -> HttpSpec:
@@ -116,56 +114,29 @@ class HttpSystem:
         concurrency: how many requests may be on their way at once; None leaves that to `ask`.
         requests_per_s: maximum rate, evenly spaced.
         max_reply_mb: a longer reply is a failed answer.
+        name: host and path of the address unless given.
 
     Redirects are not followed: headers must not go to another server. `latency_ms` has "first_byte" and "total" of
     the try that gave the answer. A failure is a failed answer with its reason. Keys are in no message. Threads may
     share it; `close`, the end of a `with` block, or the end of its use ends its connections.
     """
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        body: Any = None,
-        params: Mapping[str, str] | None = None,
-        method: str = "POST",
-        headers: Mapping[str, str] | None = None,
-        headers_env: Mapping[str, str] | None = None,
-        reply: Mapping[str, Any] | None = None,
-        delta: str = "",
-        timeout_s: float = 120.0,
-        connect_timeout_s: float = 10.0,
-        idle_timeout_s: float | None = None,
-        tries: int = 3,
-        concurrency: int | None = None,
-        requests_per_s: float | None = None,
-        max_reply_mb: float = 10.0,
-        name: str = "",
-    ) -> None:
-        given = {key: value for key, value in locals().items() if key != "self" and value is not None}
-        try:
-            self._spec = spec = HttpSpec.model_validate(given)
-        except ValidationError as exc:
-            raise ConfigError(f"HttpSystem: {problems(exc)}") from None
+    def __init__(self, url: str, **options: Any) -> None:
+        given = {key: value for key, value in options.items() if value is not None}
+        self._spec = spec = checked(HttpSpec, {"url": url, **given}, "HttpSystem")
         import httpx
 
         address = httpx.URL(url)
-        self._name = name or f"{address.host}{f':{address.port}' if address.port else ''}{address.path}"
-        limits = Limits(spec.timeout_s, spec.connect_timeout_s, spec.idle_timeout_s, spec.max_reply_mb)
-        request, secrets = from_environment([spec.url, spec.params, spec.body], self._name)
+        self.name = spec.name or f"{address.host}{f':{address.port}' if address.port else ''}{address.path}"
+        request, secrets = from_environment([spec.url, spec.params, spec.body], self.name)
         self._url, self._params, self._body = request
-        self._sender = Sender(self._name, spec.headers, spec.headers_env, limits, secrets)
-        self._places = threading.BoundedSemaphore(spec.concurrency) if spec.concurrency else None
-        self._matches = PathMatches(self._name, spec.reply)
+        self._sender = Sender(self.name, spec, secrets)
+        self._places = threading.BoundedSemaphore(spec.concurrency) if spec.concurrency else nullcontext()
+        self._matches = PathMatches(self.name, spec.reply)
         self._pace = Pace(spec.requests_per_s)
         self._retry = RetryPolicy()
         self._stop = threading.Event()
         self._gone = False
-
-    @property
-    def name(self) -> str:
-        """Host and path of the address, or the name given at construction."""
-        return self._name
 
     def __repr__(self) -> str:
         return f"HttpSystem({self.name!r})"
@@ -190,53 +161,112 @@ class HttpSystem:
         values = question_values(query_id, query, user_roles)
         try:
             # Where no server listened a moment ago, each further question gets one try and no waiting.
-            reply, latency = self._retry.run(
-                lambda: self._in_turn(values), self._stop, max_tries=1 if self._gone else self._spec.tries
-            )
+            tries = 1 if self._gone else self._spec.tries
+            reply, found = self._retry.run(lambda: self._send(values), self._stop, max_tries=tries)
             self._gone = False
         except Failed as exc:
             self._gone = self._gone or (exc.stop and not exc.status)
             return failed(query_id, str(exc), exc.kind)
         except InterruptedError:
             return failed(query_id, f"{self.name} was closed")
-        try:
-            answer = read_answer(query_id, reply, model=self.name)
-        except (DataError, RecursionError) as exc:
-            answer = failed(query_id, f"{self.name}: {exc!s}", FailureKind.UNREADABLE)
-            self._matches.answered()
-        if not answer.failed and not answer.abstained:
-            self._matches.answered()
-        return replace(answer, latency_ms={**latency, **answer.latency_ms})
+        answer = self._matches.read(query_id, lambda: self._record(reply, found))
+        times = {"first_byte": reply.first_byte_ms, "total": reply.total_ms}
+        return replace(answer, latency_ms={**times, **answer.latency_ms})
 
-    def _in_turn(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
-        if self._places is None:
-            return self._send(values)
+    def _send(self, values: Mapping[str, Any]) -> tuple[Response, Any]:
+        """One try: the reply, and its JSON where it is not a stream; raises Failed."""
         with self._places:
-            return self._send(values)
-
-    def _send(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, float]]:
-        """One try: the record of the reply, and its times; raises Failed."""
-        self._pace.wait(self._stop)
-        body = None if self._body is None else filled(self._body, values)
-        reply = self._sender.send(self._spec.method, self._url, params=filled(self._params, values), body=body)
-        try:
-            record = self._record(reply)
-        except (DataError, RecursionError) as exc:
-            self._matches.answered()
-            raise Failed(f"{self.name}: {exc}", FailureKind.UNREADABLE) from None
-        return record, {"first_byte": reply.first_byte_ms, "total": reply.total_ms}
-
-    def _record(self, reply: Response) -> dict[str, Any]:
-        content_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if content_type in _STREAMS:
-            events = list(json_events(reply.text, content_type == "text/event-stream"))
-            self._matches.see(events)
-            return join_events(events, self._spec.reply, self._spec.delta)
+            self._pace.wait(self._stop)
+            body = None if self._body is None else filled(self._body, values)
+            reply = self._sender.send(self._spec.method, self._url, params=filled(self._params, values), body=body)
+        if _content_type(reply) in _STREAMS:
+            return reply, None
         found = None
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):
             found = json.loads(reply.text)
         if found is None:
             raise unreadable(self.name, reply.text)
-        self._matches.see([found])
-        return to_record(found, self._spec.reply)
+        return reply, found
+
+    def _record(self, reply: Response, found: Any) -> dict[str, Any]:
+        if found is not None:
+            self._matches.see([found])
+            return to_record(found, self._spec.reply)
+        events = list(json_events(reply.text, _content_type(reply) == "text/event-stream"))
+        self._matches.see(events)
+        return join_events(events, self._spec.reply, self._spec.delta)
+
+
+def _content_type(reply: Response) -> str:
+    return reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+_HINTS = {
+    400: "the server does not understand the request; check body",
+    401: "the server wants a key; name its variable in headers_env",
+    403: "the server refuses this key; check the variable in headers_env",
+    404: "there is nothing at this address; check url",
+    405: "the server refuses this method; check method",
+    413: "the request is too long for the server",
+    422: "the server does not understand the request; check body",
+    501: "the server cannot do this",
+}
+
+
+class Sender:
+    """Sends requests with the headers of a system's file; threads may share it. Its secrets are in no message."""
+
+    def __init__(self, name: str, spec: HttpSpec, secrets: Sequence[str] = ()) -> None:
+        self._name = name
+        self._limits = Limits(spec.timeout_s, spec.connect_timeout_s, spec.idle_timeout_s, spec.max_reply_mb)
+        filled, in_headers = from_environment(spec.headers, name)
+        secret, in_variables = secret_headers(spec.headers_env, name)
+        own = (*secrets, *in_headers, *in_variables)
+        self._transport = Transport(name, own, headers={**filled, **secret})
+        scrubber = Scrubber(own)
+        scrubber.start()
+        self._finalizer = weakref.finalize(self, scrubber.stop)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._transport.close()
+        self._finalizer()
+
+    def send(self, method: str, url: str, *, params: Mapping[str, str] | None = None, body: Any = None) -> Response:
+        """The reply to one request, with a good status and without secrets; raises Failed."""
+        try:
+            reply = self._transport.send(method, url, self._limits, "start it, or check url", params=params, body=body)
+        except Failed as exc:
+            if exc.kind is FailureKind.TIMEOUT:
+                exc.tries = 1  # late once is late again
+            raise
+        reply = reply._replace(text=self._transport.clean(reply.text))
+        if 300 <= reply.status < 400 and "location" in reply.headers:
+            place = self._transport.clean(reply.headers["location"])
+            message = (
+                f"{self._name}: redirected to {place!r}; redirects are not followed, write that as url if it is right"
+            )
+            raise Failed(message, FailureKind.REFUSED, status=reply.status, stop=True)
+        if not 200 <= reply.status < 300:
+            raise refused(self._name, reply.status, reply.text, reply.headers, _HINTS)
+        return reply
+
+
+class Pace:
+    """Limits the rate of starts, evenly spaced."""
+
+    def __init__(self, per_s: float | None) -> None:
+        self._gap = 1 / per_s if per_s else 0.0
+        self._lock = threading.Lock()
+        self._next = 0.0
+
+    def wait(self, stop: threading.Event) -> None:
+        """Until it is one's turn."""
+        if not self._gap:
+            return
+        with self._lock:
+            now = time.monotonic()
+            turn = max(now, self._next)
+            self._next = turn + self._gap
+        stop.wait(turn - now)

@@ -1,21 +1,23 @@
-"""A corpus into the system under test before it is evaluated, once, and out of it again."""
+"""A corpus into the system under test before it is evaluated, once, and out of it again.
+
+What has been put there is in a file that survives a kill: nothing is put there twice.
+"""
 
 from __future__ import annotations
 
-import queue
-import threading
+import hashlib
+import json
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragbench.errors import ConfigError, DataWarning, SystemsError
-from ragbench.files import locked
-from ragbench.progress import progress_bar
-from ragbench.systems.ledger import Ledger, digest
+from ragbench.errors import ConfigError, DataError, DataWarning, SystemsError
+from ragbench.files import LineFile, locked
+from ragbench.progress import NotBegun, SideBySide, progress_bar
 from ragbench.systems.targets import Indexed, NotAdded, Target
 from ragbench.types import Dataset, Document
 
@@ -23,6 +25,74 @@ T = TypeVar("T")
 
 _LAST_WAIT_S = 5.0  # after Ctrl-C, for what is on its way
 _HOPELESS = 10  # after N failures without a success the rest would fail in the same way
+
+
+class Ledger:
+    """The documents that a target holds by us, document id -> the target's id for it; one JSON object per line.
+
+    A line is on the disk before the request that it announces is sent, so that after a kill `unsure` holds every
+    document that may or may not have arrived. A last line that a kill cut short is dropped.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.added: dict[str, Any] = {}
+        self.unsure: dict[str, None] = {}
+        self.digests: dict[str, str] = {}
+        self.before: int | None = None
+        self._file = LineFile(path)
+        for number, line in enumerate(self._file.lines, 1):
+            try:
+                [(kind, value)] = json.loads(line).items()
+                self._take(kind, value)
+            except (ValueError, TypeError, AttributeError, KeyError) as exc:
+                raise DataError(
+                    f"{path}, line {number}: not a line of a ledger ({exc}); name the ledger of this target"
+                ) from exc
+
+    def begin(self, before: int | None) -> None:
+        """Note how much the target's index held before the first document; kept over all later runs."""
+        if self.before is None and not self.added and not self.unsure:
+            self._note("before", before)
+
+    def sending(self, documents: Sequence[Document]) -> None:
+        """These are about to be sent."""
+        self._note("sending", {document.doc_id: _digest(document) for document in documents})
+
+    def arrived(self, ids: Mapping[str, Any]) -> None:
+        """The target holds these, under these ids."""
+        self._note("added", dict(ids))
+
+    def refused(self, doc_ids: Sequence[str]) -> None:
+        """The target does not hold these, for sure."""
+        self._note("refused", list(doc_ids))
+
+    def removed(self, doc_id: str) -> None:
+        """The target does not hold this any more."""
+        self._note("removed", doc_id)
+
+    def _note(self, kind: str, value: Any) -> None:
+        self._file.append(json.dumps({kind: value}, ensure_ascii=False))
+        self._take(kind, value)
+
+    def _take(self, kind: str, value: Any) -> None:
+        if kind == "before":
+            self.before = value
+        elif kind == "sending":
+            self.digests.update(value)
+            self.unsure.update(dict.fromkeys(value))
+        elif kind in ("added", "refused", "removed"):
+            self.added.update(value if kind == "added" else {})
+            for doc_id in [value] if kind == "removed" else value:
+                self.unsure.pop(doc_id, None)
+                if kind == "removed":
+                    self.added.pop(doc_id, None)
+        else:
+            raise KeyError(kind)
+
+
+def _digest(document: Document) -> str:
+    """Changes with the document, to detect changes since it was sent."""
+    return hashlib.sha256(json.dumps([document.title, document.text]).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -142,11 +212,16 @@ def remove_ingested(target: Target, ledger: str | Path) -> int:
     return len(theirs)
 
 
+def documents_of(ledger: str | Path) -> dict[str, str]:
+    """The target's ids of the documents that were put there, as texts -> the dataset's ids: for `match_passages`."""
+    return {str(theirs): ours for ours, theirs in Ledger(Path(ledger)).added.items()}
+
+
 def _check_unchanged(dataset: Dataset, book: Ledger) -> None:
     changed = [
         doc_id
         for doc_id, document in dataset.corpus.items()
-        if doc_id in book.added and book.digests.get(doc_id) not in (None, digest(document))
+        if doc_id in book.added and book.digests.get(doc_id) not in (None, _digest(document))
     ]
     if changed:
         raise SystemsError(
@@ -245,50 +320,18 @@ def _at_once(
 
     Once `done` returns False, or Ctrl-C comes, nothing more is sent, and those on their way are waited for a little.
     """
-    came: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
-    begun: set[int] = set()
-    guard, over = threading.Lock(), False
-
-    def work(number: int) -> None:
-        with guard:
-            if over:
-                return
-            begun.add(number)
-        try:
-            came.put((number, call(batches[number])))
-        except BaseException as exc:
-            came.put((number, exc))
-
-    left, flying, going = list(range(len(batches)))[::-1], set[int](), True
+    work = SideBySide(batches, call, at_once=target.concurrency, name=target.name, before=before)
     with progress_bar(sum(map(len, batches)), f"{target.name}: {label}") as bar:
         try:
-            while (left and going) or flying:
-                while left and going and len(flying) < target.concurrency:
-                    number = left.pop()
-                    flying.add(number)
-                    before(batches[number])
-                    threading.Thread(target=work, args=(number,), name=target.name, daemon=True).start()
-                try:
-                    number, found = came.get(timeout=0.2)  # a wait without end cannot be interrupted on every system
-                except queue.Empty:
-                    continue
-                flying.remove(number)
-                bar.update(len(batches[number]))
+            for batch, found in work:
+                bar.update(len(batch))
                 if isinstance(found, BaseException) and not isinstance(found, Exception):
                     raise found
-                going = done(batches[number], found) and going
+                if not done(batch, found):
+                    work.stop()
         except BaseException:
-            with guard:
-                over = True
-            for number in flying - begun:
-                done(batches[number], NotAdded("interrupted before it was sent"))
-            flying &= begun
-            end = time.monotonic() + _LAST_WAIT_S
-            with suppress(queue.Empty):
-                while flying:
-                    number, found = came.get(timeout=max(0.01, end - time.monotonic()))
-                    flying.discard(number)
-                    done(batches[number], found)
+            for batch, found in work.interrupted(_LAST_WAIT_S):
+                done(batch, NotAdded(str(found)) if isinstance(found, NotBegun) else found)
             raise
 
 

@@ -7,23 +7,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from pydantic import ValidationError
-
-from ragbench.errors import ConfigError, DataError, FailureKind, require
+from ragbench.errors import ConfigError, require
 from ragbench.llms import load_llm
-from ragbench.systems.answer_parser import problems, read_answer
-from ragbench.systems.connections import McpSpec, Pool, ToolError, Unreached
-from ragbench.systems.event_loop import EventLoop
-from ragbench.systems.function import failed
-from ragbench.systems.reply_paths import (
-    PathMatches,
-    ReplyPaths,
-    filled,
-    mentions,
-    question_values,
-    to_record,
-)
-from ragbench.systems.sampling import REFUSED, Sampled, Sampler
+from ragbench.systems.connections import REFUSED, McpSpec, Pool, Sampled, Sampler, ToolError, Unreached
+from ragbench.systems.credentials import checked
+from ragbench.systems.function import EventLoop, failed
+from ragbench.systems.reply_paths import PathMatches, ReplyPaths, filled, mentions, question_values, to_record
 from ragbench.types import Answer, LLMLike
 
 _LONGEST_CLOSE_S = 10.0
@@ -61,52 +50,25 @@ class McpSystem:
     The server is reached at the first question and again after it died. `latency_ms` has "total" (but not where a
     completion came from the reply store) and "sampling". What fails is a failed answer with the reason,
     and the last line that a command wrote to its standard error. Threads may share it. `close`, the end of a `with`
-    block, or the end of its use ends the connections and the process.
+    block, or the end of its use ends the connections and the process. `name` is the tool and the model that samples
+    unless given.
     """
 
     def __init__(
-        self,
-        server: str | Sequence[str],
-        *,
-        tool: str,
-        arguments: Mapping[str, Any] | None = None,
-        sampling: LLMLike | None = None,
-        reply: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
-        headers_env: Mapping[str, str] | None = None,
-        env: Sequence[str] = (),
-        cwd: str = "",
-        protocol: str = "",
-        timeout_s: float = 120.0,
-        start_timeout_s: float = 60.0,
-        connections: int | None = None,
-        max_samplings: int = 20,
-        max_sampling_tokens: int = 4096,
-        max_samplings_at_once: int = 4,
-        name: str = "",
+        self, server: str | Sequence[str], *, tool: str, sampling: LLMLike | None = None, **options: Any
     ) -> None:
-        given = {key: value for key, value in locals().items() if key not in ("self", "sampling") and value is not None}
-        try:
-            spec = McpSpec.model_validate({**given, "env": list(env)})
-        except ValidationError as exc:
-            raise ConfigError(f"McpSystem: {problems(exc)}") from None
+        given = {key: value for key, value in options.items() if value is not None}
+        spec = checked(McpSpec, {"server": server, "tool": tool, **given}, "McpSystem")
         if not mentions(spec.arguments, "query"):
             raise ConfigError('McpSystem: the question is sent nowhere; write arguments = {query = "{query}"}')
         require("mcp.client", "mcp")
         llm = load_llm(sampling) if sampling else None
-        sampler = None
-        if llm is not None and not isinstance(llm, str):
-            sampler = Sampler(llm, max_samplings, max_sampling_tokens, max_samplings_at_once)
-        self._name = name or f"{tool}{f' with {sampler.llm.name}' if sampler else ''}"
+        sampler = None if llm is None else Sampler(llm, spec)
+        self.name = spec.name or f"{tool}{f' with {sampler.llm.name}' if sampler else ''}"
         self._spec = spec
-        self._matches = PathMatches(self._name, spec.reply)
-        self._pool = Pool(spec, sampler, self._name)
-        self._loop = EventLoop(self._name)
-
-    @property
-    def name(self) -> str:
-        """The tool, and the model that samples; or the name given at construction."""
-        return self._name
+        self._matches = PathMatches(self.name, spec.reply)
+        self._pool = Pool(spec, sampler, self.name)
+        self._loop = EventLoop(self.name)
 
     def __repr__(self) -> str:
         return f"McpSystem({self.name!r})"
@@ -132,7 +94,7 @@ class McpSystem:
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
         """Call any tool of the server once: its result as JSON, or its text. Raises ToolError."""
-        return self._loop.run(self._pool.call(tool, dict(arguments), Sampled()))
+        return self._loop.run(self._pool.call(tool, dict(arguments), Sampled()))[0]
 
     def check_replies(self, *, ended: bool) -> None:
         """Raise ConfigError where a path of `reply` has matched in no reply so far; see `PathMatches`."""
@@ -143,19 +105,13 @@ class McpSystem:
         arguments = filled(self._pool.arguments, question_values(query_id, query, user_roles))
         sampled = Sampled()
         try:
-            reply, total = self._loop.run(self._pool.timed(self._spec.tool, arguments, sampled))
+            reply, total = self._loop.run(self._pool.call(self._spec.tool, arguments, sampled))
         except (Unreached, ToolError) as exc:
             reason = f" ({sampled.refused[0]})" if sampled.refused else ""
             return self._with_usage(failed(query_id, f"{self.name}: {exc}{reason}", exc.kind), sampled)
         except RuntimeError:
             return failed(query_id, f"{self.name} was closed")
-        try:
-            answer = read_answer(query_id, self._record(reply), model=self.name)
-        except DataError as exc:
-            answer = failed(query_id, f"{self.name}: {exc}", FailureKind.UNREADABLE)
-            self._matches.answered()
-        if not answer.failed and not answer.abstained:
-            self._matches.answered()
+        answer = self._matches.read(query_id, lambda: self._record(reply))
         if not any(completion.cached for completion in sampled.completions):
             answer = replace(answer, latency_ms={"total": 1000 * total, **answer.latency_ms})
         return self._with_usage(answer, sampled)

@@ -16,7 +16,7 @@ from ragbench.generation import answer_ablations, check_llm, generate_answers
 from ragbench.llms import check_servers, load_llm
 from ragbench.prompts.generation_prompts import check_prompt, fill
 from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve, search_latency
-from ragbench.types import LLM, Answer, Case, Chunk, Corpus, Dataset, LLMLike, Retriever, Run, as_documents
+from ragbench.types import Answer, Case, Chunk, Corpus, Dataset, LLMLike, Retriever, Run, as_documents
 
 if TYPE_CHECKING:
     from ragbench.generation.ablations import Ablations
@@ -32,6 +32,7 @@ class Pipeline:
     "index", "search" and "generate" took, the last two for all questions asked in a batch. Threads may share it.
 
     Retriever, chunker, reranker and language model may be of your own, as objects or as "package.module:attribute".
+    `name` is made of them unless given.
 
     >>> from ragbench.types import Document
     >>> corpus = {"cats": Document("cats", "Cats sleep most of the day.")}
@@ -79,21 +80,16 @@ class Pipeline:
             one if isinstance(one, str) else object_name(one) for one in (retriever, reranker, chunker, llm)
         )
         parts = [first, f"reranked by {reranked}" if reranked else "", f"{cut} {chunk_size}", model]
-        self._name = name or ", ".join(filter(None, parts))
+        self.name = name or ", ".join(filter(None, parts))
         self._dataset = dataset
         self._index = make_retriever(retriever, self.chunks)
         self.seconds = {"chunk": chunked - start, "index": perf_counter() - chunked}
-        self._reranker, self._llm = reranker, llm
+        self._reranker, self.llm = reranker, llm
         self._generation: dict[str, Any] = {
             "prompt": prompt, "k": k, "max_context_tokens": max_context_tokens, "max_tokens": max_tokens,
             "temperature": temperature,
         }  # fmt: skip
         self._lock = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        """Retriever, chunker and generator, or the name given at construction."""
-        return self._name
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, {len(self.chunks)} chunk{'s' * (len(self.chunks) != 1)})"
@@ -112,7 +108,7 @@ class Pipeline:
         ended = perf_counter()
         measured = {"search": searched - start, "generate": ended - searched, "total": ended - start}
         # A reply of the store took the model no time now: without a "generate" of its own there is no total either.
-        known = self._llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None
+        known = self.llm == "extractive" or "generate" in answer.latency_ms or answer.usage is None
         stages = measured if known else {"search": measured["search"]}
         return replace(answer, latency_ms={**{stage: 1000 * taken for stage, taken in stages.items()}})
 
@@ -138,12 +134,7 @@ class Pipeline:
 
     def answer_ablations(self) -> Ablations:
         """The questions of its dataset answered from other contexts; see `answer_ablations`."""
-        return answer_ablations(self._dataset, self.chunks, self._llm, **self._generation)
-
-    @property
-    def llm(self) -> str | LLM:
-        """Who writes the answers, as it was given: "extractive", a name, or a model."""
-        return self._llm
+        return answer_ablations(self._dataset, self.chunks, self.llm, **self._generation)
 
     def with_llm(self, llm: LLMLike, **generation: Any) -> Pipeline:
         """The same pipeline, its index shared, with another writer of answers; nothing is asked yet.
@@ -153,13 +144,13 @@ class Pipeline:
         check_llm(llm)
         other = copy(self)
         model = llm if isinstance(llm, str) else load_llm(llm)
-        other._llm, other.run, other._lock = model, {}, threading.Lock()
+        other.llm, other.run, other._lock = model, {}, threading.Lock()
         other._generation, other.seconds = {**self._generation, **generation}, dict(self.seconds)
         return other
 
     def prompt_for(self, query: str, answer: Answer) -> str:
         """What a language model was sent for this answer; "" where none was asked."""
-        if self._llm == "extractive" or not answer.contexts:
+        if self.llm == "extractive" or not answer.contexts:
             return ""
         text_of = {chunk.chunk_id: chunk.text for chunk in self.chunks if chunk.chunk_id in answer.contexts}
         return fill(check_prompt(self._generation["prompt"]), query, [text_of[one] for one in answer.contexts])
@@ -169,4 +160,4 @@ class Pipeline:
             self.run = {**self.run, **run}
         cases = [Case(query_id, query) for query_id, query in queries.items()]
         asked = replace(self._dataset, cases=cases, qrels={})
-        return generate_answers(asked, run, self.chunks, self._llm, **self._generation)
+        return generate_answers(asked, run, self.chunks, self.llm, **self._generation)

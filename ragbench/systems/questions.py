@@ -1,20 +1,29 @@
-"""Every question of a dataset to a system: side by side, in order, and no failure ends the others."""
+"""Every question of a dataset to a system: side by side, in order, and no failure ends the others.
+
+A journal has the answers on disk as they come, so that a crash or Ctrl-C loses none of them.
+"""
 
 from __future__ import annotations
 
-import queue
-import threading
+import json
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import lru_cache
+from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind
+from ragbench.files import LineFile
 from ragbench.llms import active_dry_run
-from ragbench.progress import progress_bar
+from ragbench.progress import SideBySide, progress_bar
 from ragbench.systems.function import failed, takes_roles, to_answer
 from ragbench.types import Answer, Dataset, System
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 
 def ask(
@@ -66,58 +75,29 @@ def ask(
         by_query = {**known, **{answer.query_id: answer for answer in answers}}
         return [by_query[query_id] for query_id in dataset.queries]
     roles = {case.query_id: case.user_roles for case in dataset.cases}
-    by_query = {**known, **_side_by_side(system, queries, roles, concurrency, timeout_s, label or system.name)}
+    by_query, label = dict(known), label or system.name
+    work = SideBySide(
+        list(queries),
+        lambda query_id: ask_one(system, query_id, queries[query_id], roles[query_id]),
+        at_once=concurrency,
+        name=label,
+        timeout_s=timeout_s,
+    )
+    check = getattr(system, "check_replies", lambda *, ended: None)
+    with progress_bar(len(queries), label, "question") as bar:
+        for query_id, found in work:
+            if isinstance(found, TimeoutError):
+                late = f"{system.name} gave no answer within {timeout_s:g} s"
+                found = failed(query_id, late, FailureKind.TIMEOUT)
+            if isinstance(found, BaseException):
+                raise found
+            by_query[query_id] = found
+            check(ended=False)
+            bar.update()
+    check(ended=True)
     answers = [by_query[query_id] for query_id in dataset.queries]
     warn_of_failures(system.name, answers)
     return answers
-
-
-def _side_by_side(
-    system: System,
-    queries: Mapping[str, str],
-    roles: Mapping[str, Sequence[str]],
-    concurrency: int,
-    timeout_s: float | None,
-    label: str,
-) -> dict[str, Answer]:
-    came: queue.SimpleQueue[tuple[str, Answer | BaseException]] = queue.SimpleQueue()
-
-    def work(query_id: str) -> None:
-        try:
-            came.put((query_id, ask_one(system, query_id, queries[query_id], roles[query_id])))
-        except BaseException as exc:  # Ctrl-C and exit belong to the thread that waits for us
-            came.put((query_id, exc))
-
-    answers: dict[str, Answer] = {}
-    waiting = list(queries)[::-1]
-    until: dict[str, float] = {}
-    check = getattr(system, "check_replies", lambda *, ended: None)
-    with progress_bar(len(queries), label, "question") as bar:
-        while waiting or until:
-            while waiting and len(until) < concurrency:
-                query_id = waiting.pop()
-                until[query_id] = time.monotonic() + (timeout_s or float("inf"))
-                # A daemon for each question: one that hangs costs no other its place, nor the process its end.
-                threading.Thread(target=work, args=(query_id,), name=f"{label} {query_id}", daemon=True).start()
-            try:  # a wait without end cannot be interrupted on every system
-                query_id, found = came.get(timeout=max(0.0, min(0.2, min(until.values()) - time.monotonic())))
-            except queue.Empty:
-                late = [query_id for query_id, end in until.items() if end <= time.monotonic()]
-                for query_id in late:
-                    message = f"{system.name} gave no answer within {timeout_s:g} s"
-                    answers[query_id] = failed(query_id, message, FailureKind.TIMEOUT)
-            else:
-                late = [query_id] if query_id in until else []  # what comes after its time has failed already
-                if late and isinstance(found, BaseException):
-                    raise found
-                if late and isinstance(found, Answer):
-                    answers[query_id] = found
-                    check(ended=False)
-            for query_id in late:
-                del until[query_id]
-                bar.update()
-    check(ended=True)
-    return {query_id: answers[query_id] for query_id in queries}
 
 
 def ask_one(system: System, query_id: str, query: str, user_roles: Sequence[str] = ()) -> Answer:
@@ -156,3 +136,111 @@ def warn_of_failures(name: str, answers: Sequence[Answer]) -> None:
             DataWarning,
             stacklevel=3,
         )
+
+
+class AnswerJournal:
+    """A JSONL file to which answers are appended, each durable before `append` returns; threads may share it.
+
+    Failed answers are not kept, so that they are asked for again. Nothing is created before the first answer comes.
+    `RecordedSystem` can read the file.
+
+    Args:
+        path: the file; its folder is created with the first answer.
+        system: what identifies the system and its settings. A file of another one is refused.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "answers.jsonl")
+    >>> AnswerJournal(path, "mine").append(Answer("q1", "Paris."), "What is the capital of France?")
+    >>> AnswerJournal(path, "mine").known("q1", "What is the capital of France?").text
+    'Paris.'
+
+    Raises:
+        ConfigError: the file cannot be read, or holds answers of another system.
+    """
+
+    def __init__(self, path: str | Path, system: str) -> None:
+        self.path, self._system = Path(path), system
+        self._kept: dict[str, tuple[str, Answer]] = {}
+        try:
+            self._file = LineFile(self.path)
+        except OSError as exc:
+            raise ConfigError(f"{self.path} cannot be read: {exc.strerror or exc}; name another output") from exc
+        for line in self._file.lines:
+            self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            fields = json.loads(line)
+            question, system = fields.pop("question"), fields.pop("system")
+            answer = _adapter().validate_python(fields)
+        except (ValueError, TypeError, KeyError, AttributeError) as exc:
+            raise ConfigError(
+                f"{self.path} is damaged ({type(exc).__name__}: {exc}); name another output, or start over with --force"
+            ) from exc
+        if system != self._system:
+            raise ConfigError(
+                f"{self.path} holds answers of {system!r}, not of {self._system!r}; name another output, or start over "
+                "with --force"
+            )
+        self._kept[answer.query_id] = question, answer
+
+    def known(self, query_id: str, query: str) -> Answer | None:
+        """The answer that is there already to this question.
+
+        Raises:
+            ConfigError: it holds an answer to another question of the same id.
+        """
+        question, answer = self._kept.get(query_id, (query, None))
+        if question != query:
+            raise ConfigError(
+                f"{self.path} holds the answer to another question {query_id!r} ({question!r}); name another "
+                "output, or start over with --force"
+            )
+        return answer
+
+    def check(self, queries: Mapping[str, str]) -> None:
+        """Refuse, before anything is asked, a file with answers to other questions of the same ids; see `known`."""
+        for query_id, query in queries.items():
+            self.known(query_id, query)
+
+    def append(self, answer: Answer, query: str) -> None:
+        """Keep an answer, on disk when this returns."""
+        if answer.failed:
+            return
+        own = {name: value for name, value in asdict(answer).items() if value not in (None, (), {})}
+        self._file.append(json.dumps({"query_id": answer.query_id, "question": query, "system": self._system, **own}))
+        self._kept[answer.query_id] = query, answer
+
+
+class JournaledSystem:
+    """A system whose answers are kept in a journal as they come; those that it holds already are not asked for again.
+
+    A kept answer has the latency that it had when it came.
+    """
+
+    def __init__(self, system: System, journal: AnswerJournal) -> None:
+        self._system, self._journal = system, journal
+
+    @property
+    def name(self) -> str:
+        """That of the system."""
+        return self._system.name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._system, name)
+
+    def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
+        """The kept answer, or that of the system."""
+        kept = self._journal.known(query_id, query)
+        if kept is not None:
+            return kept
+        answer = ask_one(self._system, query_id, query, user_roles)
+        self._journal.append(answer, query)
+        return answer
+
+
+@lru_cache(maxsize=1)
+def _adapter() -> TypeAdapter[Answer]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Answer)

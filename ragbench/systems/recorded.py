@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.datasets.jsonl import json_lines
+from ragbench.datasets.jsonl import parsed
 from ragbench.errors import DataError
 from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
@@ -22,7 +22,7 @@ class RecordedSystem:
 
     A line is a JSON object as `read_answer` reads it, with `query_id` (or `_id`, `id`, `question_id`) or, where the log
     has no ids, the question itself in `query` (or `question`, `user_input`), which is then found by its text. A
-    question without an answer gets a failed one.
+    question without an answer gets a failed one. `name` is the file's without its ending unless given.
 
     >>> system = RecordedSystem([Answer("q1", "In 1881.")])
     >>> system.answer("q1", "When?").text, system.answer("q2", "Where?").error
@@ -36,17 +36,12 @@ class RecordedSystem:
         self._by_id: dict[str, Answer] = {}
         self._by_text: dict[str, Answer] = {}
         if isinstance(source, str | Path):
-            self._name = name or Path(source).stem
+            self.name = name or Path(source).stem
             self._read(Path(source).expanduser())
         else:
-            self._name = name or "recorded"
+            self.name = name or "recorded"
             for answer in source:
                 self._keep(self._by_id, answer.query_id, answer)
-
-    @property
-    def name(self) -> str:
-        """The file's name without its ending, or the one given at construction."""
-        return self._name
 
     def __repr__(self) -> str:
         return f"RecordedSystem({self.name!r}, {len(self._by_id) + len(self._by_text)} answers)"
@@ -72,11 +67,8 @@ class RecordedSystem:
         return [one for one in self._by_id if one not in queries] + [one for one in self._by_text if one not in texts]
 
     def _read(self, path: Path) -> None:
-        for number, record in json_lines(path):
-            try:
-                self._take(record)
-            except DataError as exc:
-                raise DataError(f"{path}, line {number}: {exc}") from exc
+        for _ in parsed(path, self._take):
+            pass
         if not self._by_id and not self._by_text:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
 

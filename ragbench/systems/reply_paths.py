@@ -1,33 +1,54 @@
-"""Where the parts of an answer are in a system's JSON, given by JSONPath; and requests from templates."""
+"""Where the parts of an answer are in a system's JSON, given by JSONPath; streams of JSON; requests from templates."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from ragbench.errors import ConfigError, DataError
+from ragbench.errors import ConfigError, DataError, FailureKind
+from ragbench.systems.answer_parser import read_answer
+from ragbench.systems.function import failed
 from ragbench.text import without_surrogates
+from ragbench.types import Answer
 
+_USAGE = ("model", "input_tokens", "output_tokens")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
+
+
+@lru_cache(maxsize=256)
+def _compiled(path: str) -> Any:
+    from jsonpath_ng.ext.parser import parse
+
+    return parse(path)
+
+
+def _check_path(path: str) -> str:
+    """ValueError for a text that is not a JSONPath; "" (no path) is valid."""
+    if path:
+        try:
+            _compiled(path)
+        except Exception as exc:  # the parser has no error class of its own
+            raise ValueError(f"expected a JSONPath such as '$.answer' or '$.sources[*]' ({exc})") from None
+    return path
+
+
+JsonPath = Annotated[str, AfterValidator(_check_path)]
+"""A JSONPath, or "" for none."""
 
 
 class ContextPaths(BaseModel):
     """Where the parts of one context are, inside it; each may be left out where the names are the usual ones."""
 
     model_config = ConfigDict(extra="forbid")
-    id: str = ""
-    text: str = ""
-    score: str = ""
-    doc_id: str = ""
-
-    @field_validator("*")
-    @classmethod
-    def _compiles(cls, path: str) -> str:
-        return check_path(path)
+    id: JsonPath = ""
+    text: JsonPath = ""
+    score: JsonPath = ""
+    doc_id: JsonPath = ""
 
 
 class ReplyPaths(BaseModel):
@@ -38,24 +59,19 @@ class ReplyPaths(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid")
-    answer: str = ""
-    contexts: str = ""
+    answer: JsonPath = ""
+    contexts: JsonPath = ""
     context: ContextPaths = Field(default_factory=ContextPaths)
-    citations: str = ""
-    flags: str = ""
-    outcome: str = ""
-    confidence: str = ""
-    model: str = ""
-    input_tokens: str = ""
-    output_tokens: str = ""
-    latency_ms: str = ""
-    error: str = ""
+    citations: JsonPath = ""
+    flags: JsonPath = ""
+    outcome: JsonPath = ""
+    confidence: JsonPath = ""
+    model: JsonPath = ""
+    input_tokens: JsonPath = ""
+    output_tokens: JsonPath = ""
+    latency_ms: JsonPath = ""
+    error: JsonPath = ""
     failed_flags: list[str] = []
-
-    @field_validator("*")
-    @classmethod
-    def _compiles(cls, path: Any) -> Any:
-        return check_path(path) if isinstance(path, str) else path
 
 
 def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
@@ -86,18 +102,74 @@ def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
         record["flags"] = _flags(reply, paths.flags)
         if wrong := [flag for flag in record["flags"] if flag in paths.failed_flags]:
             record["error"] = f"the system flags its answer as {wrong[0]!r}"
-    for name in ("error", "outcome", "confidence", "latency_ms"):
+    for name in ("error", "outcome", "confidence", "latency_ms", *_USAGE):
         path = getattr(paths, name)
         if path and (found := _all(reply, path)):
             record[name] = found[0]
-    usage = {}
-    for name in ("model", "input_tokens", "output_tokens"):
-        path = getattr(paths, name)
-        if path and (found := _all(reply, path)):
-            usage[name] = found[0]
-    if usage:
+    if usage := {name: record.pop(name) for name in _USAGE if name in record}:
         record["usage"] = usage
     return record
+
+
+def sse_data(text: str) -> Iterator[tuple[str, str]]:
+    """The type and the data of each server-sent event that has data, as `httpx-sse` reads them.
+
+    An event that the end of the stream cuts off, before its blank line, is given too.
+
+    >>> list(sse_data(": hi\\ndata: one\\ndata: two\\n\\nevent: end\\ndata: x\\n\\n"))
+    [('message', 'one\\ntwo'), ('end', 'x')]
+    """
+    import httpx
+    from httpx_sse import EventSource
+
+    headers = {"Content-Type": "text/event-stream; charset=utf-8"}
+    content = (text.removeprefix("\ufeff") + "\n\n").encode()
+    for event in EventSource(httpx.Response(200, headers=headers, content=content)).iter_sse():
+        if event.data:
+            yield event.event, event.data
+
+
+def join_events(replies: Sequence[Any], paths: ReplyPaths, delta: str) -> dict[str, Any]:
+    """One record of all events: the pieces at `delta` joined, everything else from the last event that has it.
+
+    Raises:
+        DataError: there is no event, or none has an answer.
+
+    >>> events = 'data: {"t": "In "}\\n\\ndata: {"t": "1881."}\\n\\ndata: {"sources": ["It opened."]}\\n\\ndata: [DONE]'
+    >>> join_events(list(json_events(events, True)), ReplyPaths(contexts="$.sources"), "$.t")
+    {'contexts': ['It opened.'], 'answer': 'In 1881.'}
+    """
+    if not replies:
+        raise DataError("the stream ended before any event came")
+    record: dict[str, Any] = {}
+    pieces: list[str] = []
+    for reply in replies:
+        try:
+            found = to_record(reply, paths)
+        except DataError:  # an event without the answer: most are
+            found = to_record(reply, paths.model_copy(update={"answer": "", "error": paths.error or "$.error"}))
+        pieces += [piece for piece in _all(reply, delta) if isinstance(piece, str)] if delta else []
+        record.update({key: value for key, value in found.items() if value not in ([], {})})
+    if pieces:
+        record["answer"] = "".join(pieces)
+    if not {"answer", "text", "response", "contexts", "error"} & record.keys():
+        where = f"delta = {delta!r}" if delta else f"answer = {paths.answer!r}" if paths.answer else "'answer'"
+        raise DataError(f"none of {len(replies)} events has an answer at {where}; the last is {_shown(replies[-1])}")
+    return record
+
+
+def json_events(text: str, sse: bool) -> Iterator[Any]:
+    """The parsed data of each event up to "[DONE]"; DataError for one that is not JSON or is called "error"."""
+    events = sse_data(text) if sse else (("message", line) for line in text.split("\n") if line.strip())
+    for event, data in events:
+        if data.strip() == "[DONE]":
+            return
+        if event == "error":
+            raise DataError(f"the stream reports: {_cut(data)}")
+        try:
+            yield json.loads(data)
+        except (ValueError, RecursionError):
+            raise DataError(f"an event of the stream is not JSON: {_cut(data)}") from None
 
 
 _MAY_NEVER_MATCH = ("error", "flags", "failed_flags")  # a system that always works sends neither
@@ -118,41 +190,43 @@ class PathMatches:
         named = {part: path for part, path in paths if part not in ("context", *_MAY_NEVER_MATCH)}
         self._unmatched = {part: path for part, path in {**named, **parts}.items() if path}
         self._answered = 0
-        self._first: list[str] | None = None
-        self._first_context: list[str] | None = None
+        self._keys: dict[str, list[str]] = {}  # of the first reply and of the first context
 
     def see(self, replies: Sequence[Any]) -> None:
         """Note what matches in one reply, given as its events (a plain reply is one)."""
-        if self._first is None:
-            self._first = list(dict.fromkeys(key for reply in replies for key in _keys(reply)))
+        self._keys.setdefault("the first", list(dict.fromkeys(key for reply in replies for key in _keys(reply))))
         for part, path in list(self._unmatched.items()):
             places = replies
             if part.startswith("context."):
                 found = [entry for reply in replies for entry in entries(reply, self._paths.contexts)]
                 places = [entry for entry in found if isinstance(entry, Mapping)]
-                if places and self._first_context is None:
-                    self._first_context = _keys(places[0])
+                if places:
+                    self._keys.setdefault("the first context", _keys(places[0]))
             # "$.sources[*]" matches nothing in an empty list, which is there all the same
             if any(_compiled(path.removesuffix("[*]")).find(place) for place in places):
                 self._unmatched.pop(part, None)
 
-    def answered(self) -> None:
-        """Note that a reply gave an answer, or cannot be read by these paths; one that abstains may lack anything."""
-        self._answered += 1
+    def read(self, query_id: str, record: Callable[[], Mapping[str, Any]]) -> Answer:
+        """The answer in a record; a failed one where there is none, or it cannot be read."""
+        try:
+            answer = read_answer(query_id, record(), model=self._name)
+        except (DataError, RecursionError) as exc:
+            self._answered += 1
+            return failed(query_id, f"{self._name}: {exc}", FailureKind.UNREADABLE)
+        self._answered += not answer.failed and not answer.abstained  # one that abstains may lack anything
+        return answer
 
     def check(self, *, ended: bool) -> None:
         """Raise ConfigError for a path that has matched in no reply."""
         if not self._answered or not (ended or self._answered >= _ENOUGH):
             return
         for part, path in list(self._unmatched.items()):
-            what, keys = "the first", self._first
-            if part.startswith("context."):
-                what, keys = "the first context", self._first_context
-            if keys is None or not (ended or part.startswith(("answer", "context"))):
+            what = "the first context" if part.startswith("context.") else "the first"
+            if what not in self._keys or not (ended or part.startswith(("answer", "context"))):
                 continue
             raise ConfigError(
                 f"{self._name}: {part} = {path!r} matches nothing in any of {self._answered} replies; {what} has the "
-                f"keys {', '.join(keys[:20]) or 'none'}; correct the path, or leave it out"
+                f"keys {', '.join(self._keys[what][:20]) or 'none'}; correct the path, or leave it out"
             )
 
 
@@ -205,25 +279,11 @@ def entries(value: Any, path: str) -> list[Any]:
     return found[0] if len(found) == 1 and isinstance(found[0], list) else found
 
 
-@lru_cache(maxsize=256)
-def _compiled(path: str) -> Any:
-    from jsonpath_ng.ext.parser import parse
-
-    return parse(path)
-
-
-def check_path(path: str) -> str:
-    """ValueError for a text that is not a JSONPath; "" (no path) is valid."""
-    if path:
-        try:
-            _compiled(path)
-        except Exception as exc:  # the parser has no error class of its own
-            raise ValueError(f"expected a JSONPath such as '$.answer' or '$.sources[*]' ({exc})") from None
-    return path
-
-
 def _shown(value: Any) -> str:
-    text = repr(value)
+    return _cut(repr(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 120 else f"{text[:120]}..."
 
 

@@ -8,16 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ragbench.errors import ConfigError
-from ragbench.llms.failures import Failed, scrubbed
-from ragbench.llms.http import Limits
-from ragbench.llms.retry import RetryPolicy
-from ragbench.systems.answer_parser import problems
+from ragbench.llms.failures import Failed, RetryPolicy, scrubbed
 from ragbench.systems.connections import McpSpec, ToolError, Unreached
 from ragbench.systems.credentials import (
     Address,
@@ -25,14 +22,14 @@ from ragbench.systems.credentials import (
     Template,
     TextTemplates,
     check_template,
+    checked,
     from_environment,
     scrubbed_json,
 )
-from ragbench.systems.http import HttpSpec
-from ragbench.systems.http_client import Sender
+from ragbench.systems.http import HttpSpec, Sender
 from ragbench.systems.loader import read_tables
 from ragbench.systems.mcp import McpSystem
-from ragbench.systems.reply_paths import check_path, entries, filled
+from ragbench.systems.reply_paths import JsonPath, entries, filled
 from ragbench.types import Document
 
 
@@ -85,14 +82,9 @@ class _Step(BaseModel):
     params: TextTemplates = {}
     tool: str = ""
     arguments: Annotated[dict[str, Any], AfterValidator(check_template)] = {}
-    id: str = ""
-    count: str = ""
-    pending: str = ""
-
-    @field_validator("id", "count", "pending")
-    @classmethod
-    def _path(cls, path: str) -> str:
-        return check_path(path)
+    id: JsonPath = ""
+    count: JsonPath = ""
+    pending: JsonPath = ""
 
 
 class _IngestSpec(BaseModel):
@@ -125,69 +117,51 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
     """
     if "ingest" not in tables:
         raise ConfigError(f"{name} has no table [ingest], which states how documents are added")
-    try:
-        spec = _IngestSpec.model_validate(tables["ingest"])
-    except ValidationError as exc:
-        raise ConfigError(f"{name}, [ingest]: {problems(exc)}") from None
+    spec = checked(_IngestSpec, tables["ingest"], f"{name}, [ingest]")
     if "http" not in tables and "mcp" not in tables:
         raise ConfigError(f"{name}: [ingest] needs [http] or [mcp] next to it, which states how the system is reached")
-    kind = "mcp" if "mcp" in tables else "http"
-    wrong = [
-        step
-        for step in ("add", "find", "status", "remove")
-        if (found := getattr(spec, step)) and not (found.tool if kind == "mcp" else found.url)
-    ]
-    if wrong:
-        needed = "tool" if kind == "mcp" else "url"
-        raise ConfigError(f"{name}, [ingest.{wrong[0]}]: no {needed}; next to [{kind}] each step names one")
-    steps = {step: dict(found) for step in ("add", "find", "status", "remove") if (found := getattr(spec, step))}
-    plain, secrets = from_environment({"document": spec.document, **steps}, f"{name}, [ingest]")
-    filled_steps = {step: _Step.model_construct(**plain[step]) for step in steps}
-    spec = spec.model_copy(update={"document": plain["document"], **filled_steps})
+    kind, needed = ("mcp", "tool") if "mcp" in tables else ("http", "url")
+    given = {step: found for step in ("add", "find", "status", "remove") if (found := getattr(spec, step))}
+    for step, found in given.items():
+        if not getattr(found, needed):
+            raise ConfigError(f"{name}, [ingest.{step}]: no {needed}; next to [{kind}] each step names one")
+    templates = {"document": spec.document, **{step: dict(found) for step, found in given.items()}}
+    plain, secrets = from_environment(templates, f"{name}, [ingest]")
+    steps = {step: _Step.model_construct(**plain[step]) for step in given}
     if kind == "mcp":
         call, close = _mcp(name, tables[kind], secrets)
     else:
         call, close = _http(name, tables[kind], secrets, again=spec.same_ids)
 
     def add(documents: Sequence[Document]) -> Sequence[Any]:
-        listed = [filled(spec.document, _values(document)) for document in documents]
-        reply = call(spec.add, {**_values(documents[0]), "documents": listed})
-        ids = entries(reply, spec.add.id) if spec.add.id else [document.doc_id for document in documents]
+        listed = [filled(plain["document"], _values(document)) for document in documents]
+        reply, path = call(steps["add"], {**_values(documents[0]), "documents": listed}), steps["add"].id
+        ids = entries(reply, path) if path else [document.doc_id for document in documents]
         if len(ids) != len(documents):
-            raise ValueError(f"{len(ids)} ids at {spec.add.id!r} for {len(documents)} documents: {str(reply)[:200]}")
+            raise ValueError(f"{len(ids)} ids at {path!r} for {len(documents)} documents: {str(reply)[:200]}")
         return ids
 
     def find(document: Document) -> Any:
-        step = cast(_Step, spec.find)
         inside_quotes = document.doc_id.replace("\\", "\\\\").replace('"', '\\"').replace("'", "\\'")
-        found = entries(call(step, _values(document)), filled(step.id or "$.id", {"doc_id": inside_quotes}))
+        path = filled(steps["find"].id or "$.id", {"doc_id": inside_quotes})
+        found = entries(call(steps["find"], _values(document)), path)
         return found[0] if found else None
 
     def status() -> Indexed:
-        step = cast(_Step, spec.status)
-        reply = call(step, {})
-        return Indexed(*(None if not path else _number(reply, path) for path in (step.count, step.pending)))
+        reply, paths = call(steps["status"], {}), (steps["status"].count, steps["status"].pending)
+        return Indexed(*(_number(reply, path) if path else None for path in paths))
 
     def remove(doc_id: str, theirs: Any) -> None:
-        call(cast(_Step, spec.remove), {"doc_id": doc_id, "id": theirs})
+        call(steps["remove"], {"doc_id": doc_id, "id": theirs})
 
     return Target(
-        name,
-        add,
-        find if spec.find else None,
-        status if spec.status else None,
-        remove if spec.remove else None,
-        close,
-        spec.batch_size,
-        spec.concurrency,
-        spec.same_ids,
-    )
+        name, add, find if spec.find else None, status if spec.status else None, remove if spec.remove else None,
+        close, spec.batch_size, spec.concurrency, spec.same_ids,
+    )  # fmt: skip
 
 
 def _values(document: Document) -> dict[str, Any]:
-    return {
-        "doc_id": document.doc_id, "title": document.title, "text": document.text, "full_text": document.full_text,
-    }  # fmt: skip
+    return {name: getattr(document, name) for name in ("doc_id", "title", "text", "full_text")}
 
 
 def _number(reply: Any, path: str) -> int:
@@ -200,17 +174,14 @@ def _number(reply: Any, path: str) -> int:
 def _http(
     name: str, table: Mapping[str, Any], secrets: Sequence[str], *, again: bool
 ) -> tuple[_Call, Callable[[], None]]:
-    try:
-        spec = HttpSpec.model_validate(table)
-    except ValidationError as exc:
-        raise ConfigError(f"{name}, [http]: {problems(exc)}") from None
-    limits = Limits(spec.timeout_s, spec.connect_timeout_s, spec.idle_timeout_s, spec.max_reply_mb)
-    sender = Sender(name, spec.headers, spec.headers_env, limits, secrets)
+    spec = checked(HttpSpec, table, f"{name}, [http]")
+    sender = Sender(name, spec, secrets)
     retry, stop = RetryPolicy(), threading.Event()
 
     def call(step: _Step, values: Mapping[str, Any]) -> Any:
         body = None if step.body is None else filled(step.body, values)
-        url = filled(step.url, {key: _in_address(value) for key, value in values.items() if key != "documents"})
+        in_address = {key: quote(str(value), safe="") for key, value in values.items() if key != "documents"}
+        url = filled(step.url, in_address)
 
         def send() -> str:
             try:
@@ -238,15 +209,8 @@ def _untouched(exc: Failed) -> bool:
     return exc.status in (429, 503) or 400 <= exc.status < 500 or (not exc.status and not exc.paid)
 
 
-def _in_address(value: Any) -> str:
-    return quote(str(value), safe="")
-
-
 def _mcp(name: str, table: Mapping[str, Any], secrets: Sequence[str]) -> tuple[_Call, Callable[[], None]]:
-    try:
-        spec = McpSpec.model_validate(table)
-    except ValidationError as exc:
-        raise ConfigError(f"{name}, [mcp]: {problems(exc)}") from None
+    spec = checked(McpSpec, table, f"{name}, [mcp]")
     known = ("server", "tool", "headers", "headers_env", "env", "cwd", "protocol", "timeout_s", "start_timeout_s")
     given = spec.model_dump(include=set(known), exclude_unset=True)
     system = McpSystem(**given, name=name)

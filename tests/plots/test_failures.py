@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from ragbench.diagnosis import CAUSES, STAGE_OF, count_causes
-from ragbench.plots import CAUSE_COLOURS, STAGE_COLOURS, plot_causes
+from ragbench.plots import CAUSE_COLOURS, STAGE_COLOURS, plot_cause_shares, plot_causes
 
 
 def bars(figure: Figure) -> list[Rectangle]:
@@ -33,3 +33,18 @@ def test_the_flow_begins_with_all_and_loses_each_question_once() -> None:
 
 def test_no_questions_no_flow() -> None:
     assert "no questions" in texts(plot_causes(count_causes(pd.DataFrame({"cause": []}))))[0]
+
+
+def test_causes_of_configurations_are_in_order_and_the_rarest_are_one() -> None:
+    shares = pd.DataFrame({cause: [0.01, 0.02] for cause in CAUSES}, index=["best", "worst"])
+    shares = shares.assign(none=[0.5, 0.4], not_used=[0.39, 0.38])
+    figure = plot_cause_shares(shares)
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["best", "worst"]
+    assert axes.yaxis_inverted()
+    names = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert len(names) == 7
+    assert names[0] == "not failed"
+    assert names[-1] == "other causes"
+    assert {"50%", "39%"} <= set(texts(figure))

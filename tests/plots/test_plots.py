@@ -117,15 +117,35 @@ def test_span_coverage_without_evidence_has_a_note(doc_id: str | None) -> None:
     assert "no gold evidence" in figure.axes[0].texts[0].get_text()
 
 
-def test_budget_curves_are_one_line_each_with_tokens_on_the_axis() -> None:
-    curves = pd.DataFrame(
-        [(n, f"label {n}", b, 0.1 * i + b / 5000) for i, n in enumerate("ab") for b in (250, 500, 1000)],
-        columns=["name", "label", "budget", "mean"],
+def curves(board: pd.DataFrame) -> pd.DataFrame:
+    rows = [(n, b, 0.1, 0.05, 0.2) for n in board["name"] for b in (250, 500, 1000)]
+    return pd.DataFrame(rows, columns=["name", "budget", "mean", "ci_low", "ci_high"]).merge(board, on="name")
+
+
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for own in figure.legends for text in own.get_texts()]
+
+
+def test_budget_curves_have_a_panel_for_each_chunking_with_bands_and_a_short_legend() -> None:
+    board = pd.DataFrame(
+        [(f"{r}{c}", f"{r}, {c}", r, c) for r in ("bm25", "dense:minilm", "x") for c in ("fixed 512", "fixed 1024")],
+        columns=["name", "label", "retriever", "chunking"],
     )
-    figure = drawn(plots.plot_budget_curves(curves, LOOK))
-    assert labels(figure) == ("context budget (tokens)", "fraction of the gold evidence inside the budget")
-    assert [line.get_label() for line in figure.axes[0].lines] == ["label a", "label b"]
-    assert "no gold evidence" in drawn(plots.plot_budget_curves(curves.head(0), LOOK)).axes[0].texts[0].get_text()
+    figure = drawn(plots.plot_budget_curves(curves(board), plots.styles(board)))
+    assert [axes.get_title() for axes in figure.axes] == ["fixed 512", "fixed 1024"]
+    assert labels(figure) == ("context budget (tokens)", "gold evidence inside the budget")
+    assert [len(axes.lines) for axes in figure.axes] == [len(axes.collections) for axes in figure.axes] == [3, 3]
+    assert [tick.get_text() for tick in figure.axes[0].get_yticklabels()][:2] == ["0%", "20%"]
+    assert legend(figure) == ["bm25", "dense:minilm", "x", "fixed 512", "fixed 1024"]
+    assert "no gold evidence" in drawn(plots.plot_budget_curves(curves(board).head(0), {})).axes[0].texts[0].get_text()
+
+
+def test_no_legend_has_more_than_seven_entries() -> None:
+    rows = [(f"m{i}", f"m{i}, c{i % 3}", f"m{i}", f"c{i % 3}") for i in range(20)]
+    board = pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
+    found = legend(drawn(plots.plot_budget_curves(curves(board), plots.styles(board))))
+    assert len(found) == 7
+    assert found[-1] == "and 17 more"
 
 
 def test_configurations_that_differ_in_the_model_only_look_different() -> None:

@@ -148,14 +148,18 @@ def test_a_sweep_of_models_alone_is_ranked_by_their_answers() -> None:
 def test_the_leaderboard_shows_cost_and_time_where_there_is_a_language_model() -> None:
     board = results.leaderboard([SMALL, LARGE])
     assert report.answer_measure(board) == "llm_correctness"
-    text = report.leaderboard_markdown(board)
-    assert "| cost (dollars) | reply (ms) |" in text
-    assert "| 0.5000 | 900 |" in text
-    assert "| 0.0000 | unknown |" in text
+    text = report.leaderboard_markdown(board, "llm_correctness")
+    assert "| search (ms) | reply (ms) | cost (dollars) |" in text
+    assert "| 900 | 0.5000 |" in text
+    assert "| unknown | 0.0000 |" in text
     assert results.leaderboard([SMALL, LARGE])["generator_cost_usd"].tolist() == [0.5, 0.0], "older runs have one cost"
     costs = {"cost_usd": 0.75, "generator_cost_usd": 0.5, "judge_cost_usd": 0.25}
-    judged = report.leaderboard_markdown(results.leaderboard([result("a", {"nDCG@10": [1.0]}, MODEL, **costs)]))
-    assert "| cost (dollars) | reply (ms) | of which answers | of which judge |" in judged
-    assert "| 0.7500 | unknown | 0.5000 | 0.2500 |" in judged
-    without = report.leaderboard_markdown(results.leaderboard([result("a", {"nDCG@10": [1.0]}, "extractive")]))
+    judged = report.leaderboard_markdown(
+        results.leaderboard([result("a", {"nDCG@10": [1.0]}, MODEL, **costs)]), "nDCG@10"
+    )
+    assert "| reply (ms) | cost (dollars) | of which answers | of which judge |" in judged
+    assert "| unknown | 0.7500 | 0.5000 | 0.2500 |" in judged
+    without = report.leaderboard_markdown(
+        results.leaderboard([result("a", {"nDCG@10": [1.0]}, "extractive")]), "nDCG@10"
+    )
     assert "cost" not in without

@@ -98,18 +98,49 @@ def test_leaderboard_by_another_measure() -> None:
     assert results.leaderboard(SWEEP, measure="nDCG@10")["name"].tolist() == ["big", "dense", "small"]
 
 
-def test_leaderboard_markdown_has_a_row_per_configuration_and_no_nan() -> None:
-    text = report.leaderboard_markdown(results.leaderboard(SWEEP))
-    assert text.count("\n") == 2 + 3
-    assert "| 1 | bm25, fixed 128 |" in text
-    assert re.search(r"0\.700<br>\[0\.5\d\d, 0\.7\d\d\]<br>20/20", text), "20 equal values leave room for others"
+def compared(own: list[Result], baseline: str) -> pd.DataFrame:
+    return compare_all({one.name: one.scores for one in own}, baseline, measures=["nDCG@10"])
+
+
+def test_leaderboard_markdown_ranks_first_and_draws_differences() -> None:
+    pair = [result("a", {"nDCG@10": [0.2, 0.4] * 10}), result("b", {"nDCG@10": [0.6, 0.9] * 10}, chunk_size=512)]
+    text = report.leaderboard_markdown(results.leaderboard(pair), "nDCG@10", compared(pair, "a"))
+    header, _, first, second, *_ = text.splitlines()
+    assert header == "| # | configuration | **nDCG@10** (ranked by) | difference from the baseline | search (ms) |"
+    assert re.search(
+        r"bm25, fixed 512 \| 0\.750<br>\[.*\]<br>20/20 \| \+0\.450<br>\[.*\]<br>`·+│·+●-?·+` \| 2\.00", first
+    )
+    assert "| baseline |" in second
     assert "nan" not in text.lower()
+
+
+def test_leaderboard_html_draws_differences_escapes_and_folds_the_rest() -> None:
+    own: dict[str, list[float | None]] = {"nDCG@10": [0.2, 0.4] * 10, "RR": [1.0] * 20}
+    pair = [
+        result("a", own, retriever="<script>alert(1)</script>"),
+        result("b", {**own, "nDCG@10": [0.2, 0.41] * 10}, chunk_size=512),
+    ]
+    text = report.leaderboard_html(results.leaderboard(pair), "nDCG@10", compared(pair, "a"))
+    assert text.count("<svg") == 1
+    assert "<b>nDCG@10 (ranked by)</b>" in text
+    assert "<script" not in text
+    assert "<summary>Every measure</summary>" in text
+    assert "<svg" not in report.leaderboard_html(results.leaderboard(pair), "nDCG@10")
+
+
+def test_a_difference_is_blue_where_it_is_better_also_where_lower_is() -> None:
+    values: dict[str, list[float | None]] = {"ngram_redundancy": [0.1, 0.2] * 10}
+    more: dict[str, list[float | None]] = {"ngram_redundancy": [0.6, 0.8] * 10}
+    pair = [result("a", values), result("b", more)]
+    found = compare_all({one.name: one.scores for one in pair}, "a", measures=["ngram_redundancy"])
+    board = results.leaderboard(pair, measure="ngram_redundancy")
+    assert 'fill="#D55E00"' in report.leaderboard_html(board, "ngram_redundancy", found)
 
 
 def test_unscored_measures_are_stated_not_printed_as_nan() -> None:
     none: list[float | None] = [None] * 20
     text = report.leaderboard_markdown(
-        results.leaderboard([result("a", {"nDCG@10": [1.0] * 20, "semantic_similarity": none})])
+        results.leaderboard([result("a", {"nDCG@10": none, "RR": [1.0] * 20})], measure="RR"), "RR"
     )
     assert "unscored<br>0/20" in text
     assert "nan" not in text.lower()
@@ -120,7 +151,7 @@ def test_nothing_is_ranked_where_nothing_was_scored() -> None:
     both = [result("one", unscored), result("another", unscored)]
     board = results.leaderboard(both, measure="nDCG@10")
     assert board["rank"].isna().all()
-    assert "| unranked |" in report.leaderboard_markdown(board)
+    assert "| unranked |" in report.leaderboard_markdown(board, "nDCG@10")
     comparison = compare_all({one.name: one.scores for one in both}, "one", measures=["nDCG@10"])
     assert report.conclusion(both, comparison, "one", "nDCG@10") == [
         "No question could be scored by nDCG@10, so no configuration is better than another."
@@ -228,7 +259,7 @@ def test_a_single_question_has_means_without_intervals() -> None:
     few = [result("a", {"nDCG@10": [0.5]}), result("b", {"nDCG@10": [1.0]}, chunk_size=512)]
     board = results.leaderboard(few)
     assert board["name"].tolist() == ["b", "a"]
-    assert "| 1.000<br>1/1 |" in report.leaderboard_markdown(board)
+    assert "| 1.000<br>1/1 |" in report.leaderboard_markdown(board, "nDCG@10")
     comparison = compare_all({r.name: r.scores for r in few}, "a", measures=["nDCG@10"])
     lines = report.conclusion(few, comparison, "a", "nDCG@10")
     assert "+0.500, Holm-adjusted p = 1.000, over 1 question, " in lines[2]
@@ -241,7 +272,7 @@ def test_what_is_unscored_is_neither_ranked_nor_compared() -> None:
     comparison = compare_all({"a": unscored.scores, "b": scored.scores}, "a", measures=["token_f1"])
     assert results.leaderboard([unscored], measure="token_f1")["token_f1"].isna().all()
     assert "| unscored<br>0/20 |" in report.leaderboard_markdown(
-        results.leaderboard([unscored, scored], measure="token_f1")
+        results.leaderboard([unscored, scored], measure="token_f1"), "token_f1"
     )
     sentences = report.conclusion([unscored, scored], comparison, "a", "token_f1")
     assert sentences == [
@@ -271,7 +302,8 @@ def test_what_a_reader_ranks_by_is_tested_too() -> None:
         result("a", {"nDCG@10": [0.5] * 20, "RR": [0.5] * 20}),
         result("b", {"nDCG@10": [0.5] * 20, "RR": [1] * 20}),
     ]
-    assert "| nDCG@10 | RR |" in report.leaderboard_markdown(results.leaderboard(pair, measure="RR"))
+    board = results.leaderboard(pair, measure="RR")
+    assert "| **RR** (ranked by) | nDCG@10 |" in report.leaderboard_markdown(board, "RR")
 
 
 def test_a_tie_on_every_question_is_not_dressed_up_as_a_test() -> None:

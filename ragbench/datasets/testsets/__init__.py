@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragbench.datasets.records import warn
-from ragbench.datasets.testsets.losses import FORMS, losses
 from ragbench.datasets.testsets.problems import Problem, refuse
-from ragbench.errors import ConfigError, DataError
+from ragbench.datasets.testsets.sections import Heading, locate
+from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.files import staged
 from ragbench.types import Dataset, Document
 
@@ -32,6 +32,23 @@ if TYPE_CHECKING:
     from ragbench.datasets.testsets.validation import Reading
 
 __all__ = ["FORMS", "Problem", "form_of", "load_testset", "losses", "save_testset", "suffix_form", "validate_testset"]
+
+FORMS = ("yaml", "json", "json-cases", "perspectives", "beir", "jsonl")
+
+_LABELS = (
+    "category", "query_type", "reference_answer", "evidence", "gold_facts", "required_keywords", "expected_claims",
+    "forbidden_claims", "expected_citations", "expected_outcome", "expected_sections", "expected_chunks",
+    "relevant_chunks", "required_flags", "forbidden_flags", "min_citations", "latency_budget_ms", "user_roles",
+)  # fmt: skip
+_HELD: Mapping[str, frozenset[str]] = {
+    "yaml": frozenset(_LABELS),
+    "json": frozenset({"category", "reference_answer", "required_keywords"}),
+    "json-cases": frozenset({"category", "reference_answer"}),
+    "perspectives": frozenset(_LABELS) - {"evidence"},
+    "jsonl": frozenset(_LABELS),
+    "beir": frozenset(_LABELS),
+}
+_LISTS = ("json", "json-cases")
 
 PERSPECTIVE_FILES = (
     "cases.jsonl", "retrieval_labels.jsonl", "context_labels.jsonl", "groundedness_labels.jsonl",
@@ -59,9 +76,12 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
     Raises:
         DataError: the file is not what it should be; the first 20 problems, each with its line, and their number.
     """
+    from ragbench.datasets.testsets.assembly import assembled
+
     place, reading = _read(path, corpus)
     refuse(place, reading.problems)
-    return _dataset(place, reading, corpus)
+    name = reading.name or (place.resolve().name if place.is_dir() else place.stem)
+    return assembled(name, reading, reading.documents if corpus is None else corpus, str(place))
 
 
 def validate_testset(path: str | Path) -> list[Problem]:
@@ -147,7 +167,7 @@ def form_of(path: str | Path) -> str:
     if form is None or place.name in ("corpus.jsonl", "queries.jsonl"):
         raise DataError(f"{place} is not the name of a test set; expected {_EXPECTED}")
     if form == "json":
-        from ragbench.datasets.testsets.json_forms import json_form
+        from ragbench.datasets.testsets.case_lists import json_form
         from ragbench.datasets.testsets.parser import decoded, parse_json, read_bytes
 
         text = decoded(read_bytes(place), place.name)
@@ -170,16 +190,57 @@ def suffix_form(path: str | Path, source_form: str = "") -> str:
     return source_form if form == "json" and source_form == "json-cases" else form
 
 
+def losses(dataset: Dataset, form: str) -> dict[str, list[str]]:
+    """What this form cannot hold of a dataset: a sentence -> the ids of what loses it. Empty where nothing is lost.
+
+    >>> from ragbench.types import Case
+    >>> case = Case("q1", "?", category="geo", user_roles=("admin",))
+    >>> losses(Dataset("d", "test", {}, (case,), {}), "json")
+    {'cases lose their user_roles': ['q1']}
+
+    Raises:
+        ConfigError: there is no such form.
+    """
+    if form not in FORMS:
+        raise ConfigError(unknown("form", form, FORMS))
+    found: dict[str, list[str]] = {}
+    for label in (label for label in _LABELS if label not in _HELD[form]):
+        if label == "evidence":
+            ids = _without_sections(dataset)
+        else:
+            ids = [case.query_id for case in dataset.cases if getattr(case, label) not in ("", None, (), {})]
+        if ids:
+            found[f"cases lose their {label}"] = ids
+    top = 1 if form in _LISTS else 3
+    if form in (*_LISTS, "perspectives"):
+        grades = [q for q, judged in dataset.qrels.items() if any(_unlike(grade, top) for grade in judged.values())]
+        what = (
+            "grade above 1 becomes 1, and what is not relevant is left out" if top == 1 else "grade is kept in 0 to 3"
+        )
+        found |= {f"cases lose grades of documents: each {what}": grades} if grades else {}
+    if form == "perspectives":
+        chunks = [c.query_id for c in dataset.cases if any(_unlike(grade, 3) for grade in c.relevant_chunks.values())]
+        found |= {"cases lose grades of chunks: each is kept in 0 to 3": chunks} if chunks else {}
+    empty = [case.query_id for case in dataset.cases if case.reference_answer == ""]
+    if form in _LISTS and empty:
+        found["cases lose their reference_answer, which is empty"] = empty
+    if form in _LISTS and dataset.corpus:
+        found["documents are not in the file: give them when it is loaded (corpus=, --corpus)"] = list(dataset.corpus)
+    if form in _LISTS:
+        samples = [sample.sample_id for sample in (*dataset.safety_inputs, *dataset.safety_outputs)]
+        found |= {"safety samples are lost": samples} if samples else {}
+    return found
+
+
 def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "") -> tuple[Path, Reading]:
-    from ragbench.datasets.testsets import json_forms, parser, perspectives, single_file, yaml_form
+    from ragbench.datasets.testsets import beir_form, case_lists, parser, perspectives, single_file, yaml_form
     from ragbench.datasets.testsets.assembly import check_evidence
-    from ragbench.datasets.testsets.case_lists import read_list
     from ragbench.datasets.testsets.validation import Reading
 
     place = Path(path).expanduser()
     form = form or form_of(place)
     if form == "beir":
-        return place, _beir_reading(place)
+        return place, beir_form.read_beir(place)
     if form == "perspectives":
         reading = perspectives.read_perspectives(place)
     elif form == "jsonl":
@@ -191,34 +252,15 @@ def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "
         if form == "yaml":
             reading = yaml_form.read_yaml(parser.parse_yaml(text, place.name), place, documents=corpus is None)
         else:
-            own = json_forms.JSON if form == "json" else json_forms.JSON_CASES
-            reading = read_list(parser.parse_json(text, place.name), own, place.name)
+            reading = case_lists.read_list(parser.parse_json(text, place.name), case_lists.JSON_FORMS[form])
     reading.problems += check_evidence(reading, corpus)
     reading.problems.sort(key=lambda problem: (problem.file, problem.line))
     return place, reading
 
 
-def _beir_reading(folder: Path) -> Reading:
-    from ragbench.datasets.beir import load_beir_folder
-    from ragbench.datasets.testsets.beir_form import beir_split
-    from ragbench.datasets.testsets.validation import Entry, Reading
-
-    dataset = load_beir_folder(folder, beir_split(folder))
-    entries = [Entry(case, dataset.qrels[case.query_id]) for case in dataset.cases]
-    samples = list(dataset.safety_inputs), list(dataset.safety_outputs)
-    return Reading(dataset.name, dataset.split, dict(dataset.corpus), entries, *samples)
-
-
-def _dataset(place: Path, reading: Reading, corpus: Mapping[str, Document] | None) -> Dataset:
-    from ragbench.datasets.testsets.assembly import assembled
-
-    name = reading.name or (place.resolve().name if place.is_dir() else place.stem)
-    return assembled(name, reading, reading.documents if corpus is None else corpus, str(place))
-
-
 def _texts(dataset: Dataset, form: str, name: str) -> dict[str, str]:
     """File name -> content; one file for the forms that are one."""
-    from ragbench.datasets.testsets import json_forms, perspectives, single_file, yaml_form
+    from ragbench.datasets.testsets import case_lists, perspectives, single_file, yaml_form
 
     try:
         if form == "perspectives":
@@ -227,15 +269,11 @@ def _texts(dataset: Dataset, form: str, name: str) -> dict[str, str]:
             return {name: single_file.single_text(dataset)}
         if form == "yaml":
             return {name: yaml_form.yaml_text(dataset)}
-        own = json_forms.JSON if form == "json" else json_forms.JSON_CASES
+        own = case_lists.JSON_FORMS[form]
         records = [own.record(case, dataset.qrels.get(case.query_id, {}), {}, {}) for case in dataset.cases]
-        return {name: json_forms.json_text(dataset.name, own, records)}
+        return {name: case_lists.json_text(case_lists.head_and_list(dataset.name, own, records)) + "\n"}
     except (TypeError, ValueError) as exc:
         raise DataError(f"{dataset.name} holds metadata that cannot be written as plain data: {exc}") from exc
-    except Exception as exc:  # yaml's own error is not a ValueError
-        if type(exc).__name__ != "RepresenterError":
-            raise
-        raise DataError(f"{dataset.name} holds metadata that cannot be written as YAML: {exc}") from exc
 
 
 def _check_place(target: Path, form: str, force: bool) -> None:
@@ -258,3 +296,21 @@ def _check_place(target: Path, form: str, force: bool) -> None:
         known = ", ".join(suffix for suffix, found in SUFFIXES.items() if found[:4] == form[:4])
         raise ConfigError(f"{target.name!r} cannot be the name of a test set in the form {form!r}; end it in {known}")
     return None
+
+
+def _unlike(grade: int, top: int) -> bool:
+    return grade != 1 if top == 1 else not 0 <= grade <= top
+
+
+def _without_sections(dataset: Dataset) -> list[str]:
+    """The cases with evidence that is not that of their sections, which come back where the documents are known."""
+    headings: dict[str, list[Heading]] = {}
+    found = []
+    for case in dataset.cases:
+        spans = set(case.evidence)
+        for doc_id, section in case.expected_sections if spans else ():
+            if doc_id in dataset.corpus and (place := locate(dataset.corpus[doc_id], section, headings)):
+                spans.discard(place.span)
+        if spans:
+            found.append(case.query_id)
+    return found

@@ -9,29 +9,27 @@ Reading and writing the rest is `datasets.beir`'s and `datasets.writing`'s.
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel
 
 from ragbench.datasets.beir import OWN_FILES, load_beir_folder, read_qrels
 from ragbench.datasets.gold import read_answers, read_questions
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.records import add_judgement, case, document, grade, warn
+from ragbench.datasets.records import case, document, warn
 from ragbench.datasets.testsets.assembly import quoted_spans
-from ragbench.datasets.testsets.parser import decoded, json_records, read_bytes
-from ragbench.datasets.testsets.perspectives import good_lines, read_safety
+from ragbench.datasets.testsets.perspectives import good_lines, read_records, read_safety
 from ragbench.datasets.testsets.problems import Problem
-from ragbench.datasets.testsets.single_file import Labels, labelled_entry
-from ragbench.datasets.testsets.validation import Reading, Word, check, once
+from ragbench.datasets.testsets.single_file import Labels
+from ragbench.datasets.testsets.validation import Entry, Reading, Word, check, entry_of, once
 from ragbench.errors import DataError
-from ragbench.types import Case, Dataset, Qrels
+from ragbench.types import Case, Dataset
 
 LABELS = OWN_FILES[0]
-
-_Read = Callable[[dict[str, Any]], object]
 
 
 def beir_split(folder: Path) -> str:
@@ -40,6 +38,14 @@ def beir_split(folder: Path) -> str:
     if len(splits) > 1 and "test" not in splits:
         raise DataError(f"{folder} has the splits {', '.join(splits)}; name one: load_dataset(folder, split)")
     return splits[0] if len(splits) == 1 else "test"
+
+
+def read_beir(folder: Path) -> Reading:
+    """A folder as any other test set."""
+    dataset = load_beir_folder(folder, beir_split(folder))
+    entries = [Entry(case, dataset.qrels[case.query_id]) for case in dataset.cases]
+    samples = list(dataset.safety_inputs), list(dataset.safety_outputs)
+    return Reading(dataset.name, dataset.split, dict(dataset.corpus), entries, *samples)
 
 
 class LabelLine(Labels, BaseModel):
@@ -56,15 +62,13 @@ def read_labels(folder: Path) -> Reading:
     """
     reading = Reading()
     entries = []
-    for number, parsed in good_lines(folder, LABELS, reading) if (folder / LABELS).is_file() else ():
-        if (item := check(LabelLine, parsed, (), reading, LABELS)) is None:
+    for number, parsed in good_lines(folder, LABELS, reading):
+        if (item := check(LabelLine, parsed, (), reading)) is None:
             continue
         if item.relevant:
-            reading.problems.append(
-                Problem(number, "relevant", shown(item.relevant), "{}: grades are in qrels/", LABELS)
-            )
-        entry = labelled_entry(item, item.query_id, item.query_id)._replace(line=number, file=LABELS)
-        entries.append(entry._replace(case=replace(entry.case, metadata={"labels": item.model_fields_set})))
+            reading.wrong(number, "relevant", shown(item.relevant), "{}: grades are in qrels/", LABELS)
+        entry = entry_of(item, text=item.query_id, metadata={"labels": item.model_fields_set})
+        entries.append(entry._replace(line=number, file=LABELS))
     once(reading, entries, "query_id")
     read_safety(folder, reading)
     return reading
@@ -72,7 +76,7 @@ def read_labels(folder: Path) -> Reading:
 
 def with_labels(dataset: Dataset, reading: Reading, source: str) -> Dataset:
     """The dataset with the labels and safety samples that `read_labels` found."""
-    flaws: dict[str, list[str]] = {}
+    flaws: defaultdict[str, list[str]] = defaultdict(list)
     found = {entry.case.query_id: entry for entry in reading.entries}
 
     def labelled(case: Case) -> Case:
@@ -87,81 +91,35 @@ def with_labels(dataset: Dataset, reading: Reading, source: str) -> Dataset:
     cases = tuple(labelled(case) for case in dataset.cases)
     for flaw, ids in flaws.items():
         warn(source, flaw, ids)
-    return replace(
-        dataset, cases=cases, safety_inputs=tuple(reading.inputs), safety_outputs=tuple(reading.outputs)
-    )  # fmt: skip
+    return replace(dataset, cases=cases, safety_inputs=tuple(reading.inputs), safety_outputs=tuple(reading.outputs))
 
 
-def beir_problems(folder: Path, split: str = "") -> list[Problem]:
+def beir_problems(folder: Path) -> list[Problem]:
     """What is wrong in a folder: in each line of its files, or else in how they fit together."""
-    found: list[Problem] = []
-    readers: dict[str, _Read] = {"corpus.jsonl": document, "queries.jsonl": case}
-    for file, read in readers.items():
-        if (folder / file).is_file():
-            found += _record_problems(folder / file, read)
+    reading = Reading()
+    read_records(folder, "corpus.jsonl", document, reading)
+    read_records(folder, "queries.jsonl", case, reading)
     for path in sorted((folder / "qrels").glob("*.tsv")):
-        found += _qrels_problems(path)
-    found += read_labels(folder).problems
-    if found:
-        return found
-    # What is left concerns how the files fit together, and is found one at a time.
-    for name, load in (("answers.jsonl", read_answers), ("questions.jsonl", read_questions)):
-        if (folder / name).is_file():
-            found += _as_problems(lambda load=load, name=name: load(folder / name), name)  # type: ignore[misc]
-    return found or _as_problems(lambda: load_beir_folder(folder, split or beir_split(folder)), folder.name)
+        _note(reading, path.name, partial(read_qrels, path, report=partial(_of_line, reading, path.name)))
+    reading.problems += read_labels(folder).problems
+    if not reading.problems:  # what is left concerns how the files fit together, and is found one at a time
+        for name, load in (("answers.jsonl", read_answers), ("questions.jsonl", read_questions)):
+            if (folder / name).is_file():
+                _note(reading, name, partial(load, folder / name))
+    if not reading.problems:
+        _note(reading, folder.name, lambda: load_beir_folder(folder, beir_split(folder)))
+    return reading.problems
 
 
-def _record_problems(path: Path, read: _Read) -> list[Problem]:
-    found: list[Problem] = []
-    lines: dict[str, int] = {}
-    for number, parsed in json_records(read_bytes(path), path.name):
-        found += parsed.problems
-        if not parsed.whole:
-            continue
-        try:
-            read(parsed.value)
-        except DataError as exc:
-            found.append(Problem(number, "", str(exc), "", path.name))
-            continue
-        own_id = str(parsed.value["_id"])
-        if own_id in lines:
-            expected = f"an id of its own: line {lines[own_id]} has this one"
-            found.append(Problem(number, "_id", shown(own_id), expected, path.name))
-        lines.setdefault(own_id, number)
-    return found
+def _of_line(reading: Reading, file: str, number: int, exc: DataError) -> None:
+    reading.wrong(number, "", str(exc), "", file)
 
 
-def _qrels_problems(path: Path) -> list[Problem]:
-    found: list[Problem] = []
-    qrels: Qrels = {}
-    header = False
-    for number, raw in enumerate(read_bytes(path).split(b"\n"), start=1):
-        text = decoded(raw, path.name, number)
-        if isinstance(text, Problem):
-            found.append(text)
-            continue
-        columns = text.rstrip("\r").split("\t")
-        if not text.strip():
-            continue
-        if not header:
-            header = True
-            continue
-        if '"' in text:  # a quoted column: read_qrels knows how
-            continue
-        try:
-            if len(columns) != 3 or not (columns[0].strip() and columns[1].strip()):
-                raise DataError(f"{shown(columns)} is a row; expected query-id, corpus-id, score, separated by tabs")
-            add_judgement(qrels, columns[0], columns[1], grade(columns[2]))
-        except DataError as exc:
-            found.append(Problem(number, "", str(exc), "", path.name))
-    return found or _as_problems(lambda: read_qrels(path), path.name)
-
-
-def _as_problems(read: Callable[[], object], file: str) -> list[Problem]:
+def _note(reading: Reading, file: str, read: Callable[[], object]) -> None:
+    """Note the error of a function that reads; flaws that are not problems are reported when the set is loaded."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # flaws that are not problems are reported when the set is loaded
+            warnings.simplefilter("ignore")
             read()
     except DataError as exc:
-        return [Problem(0, "", str(exc), "", file)]
-    return []
+        reading.wrong(0, "", str(exc), "", file)

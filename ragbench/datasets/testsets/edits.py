@@ -101,22 +101,22 @@ required_flags, forbidden_flags, min_citations, latency_budget_ms, user_roles, m
         DataError: a field is not what it should be; all that are wrong are named.
     """
     from ragbench.datasets.testsets.parser import parse_json
-    from ragbench.datasets.testsets.single_file import CASE_FIELDS, OwnCase, own_entry
-    from ragbench.datasets.testsets.validation import Reading, check
+    from ragbench.datasets.testsets.single_file import CASE_FIELDS, OwnCase
+    from ragbench.datasets.testsets.validation import Reading, check, entry_of
 
     reading = Reading()
     try:
         parsed = parse_json(json.dumps(dict(record)), "the case")  # one way in for everything from outside
     except (TypeError, ValueError) as exc:
         raise DataError(f"{shown(record)} is not plain data: {exc}") from exc
-    item = check(OwnCase, parsed, (), reading, "the case")
+    item = check(OwnCase, parsed, (), reading)
     refuse("the case", [*parsed.problems, *reading.problems])
     if reading.unknown or item is None:
         raise DataError(
             f"{', '.join(reading.unknown)}: no label of a case; expected one of {', '.join(CASE_FIELDS)}; "
             "anything else goes into metadata"
         )
-    entry = own_entry(item)
+    entry = entry_of(item)
     return entry.case, entry.relevant
 
 
@@ -139,12 +139,12 @@ def _write(
     place: Path, dataset: Dataset, query_id: str, case: Case | None, relevant: Mapping[str, int], *, force: bool
 ) -> None:
     from ragbench.datasets.testsets import patches
-    from ragbench.datasets.testsets.assembly import with_full_ids
+    from ragbench.datasets.testsets.assembly import DocumentIds
     from ragbench.datasets.testsets.validation import Entry
 
     form = form_of(place)
     if case is not None:
-        entry = with_full_ids(Entry(case, dict(relevant)), dataset.corpus)
+        entry = DocumentIds(dataset.corpus).in_entry(Entry(case, dict(relevant)))
         case, relevant = entry.case, entry.relevant
         single = Dataset(dataset.name, dataset.split, dataset.corpus, (case,), {query_id: dict(relevant)})
         lost = losses(single, form)

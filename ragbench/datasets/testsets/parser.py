@@ -47,12 +47,22 @@ class Parsed:
     places: dict[Keys, Place] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     whole: bool = True
+    file: str = ""
 
     def line(self, keys: Keys) -> int:
         """The line of a value, or of the nearest thing around it where it is missing."""
         while keys and keys not in self.places:
             keys = keys[:-1]
         return self.places[keys].line if keys in self.places else 1
+
+    def problem(self, keys: Keys, value: str, expected: str) -> Problem:
+        """What is wrong with the value at `keys`."""
+        return Problem(self.line(keys), field_name(keys), value, expected, self.file)
+
+    def broken(self, line: int, value: str, expected: str) -> None:
+        """Note why the text has no value."""
+        self.problems.append(Problem(line, "", value, expected, self.file))
+        self.whole = False
 
 
 class _NoValueError(Exception):
@@ -90,16 +100,15 @@ def json_records(raw: bytes, file: str) -> Iterator[tuple[int, Parsed]]:
             continue
         text = decoded(line, file, number)
         if isinstance(text, Problem):
-            yield number, Parsed(problems=[text], whole=False)
+            yield number, Parsed(problems=[text], whole=False, file=file)
             continue
-        parsed = _plain_record(text, number) or parse_json(text, file, number)
+        parsed = _plain_record(text, file, number) or parse_json(text, file, number)
         if parsed.whole and not isinstance(parsed.value, dict):
-            parsed.problems.append(Problem(number, "", shown(parsed.value), "an object {...} on each line", file))
-            parsed.whole = False
+            parsed.broken(number, shown(parsed.value), "an object {...} on each line")
         yield number, parsed
 
 
-def _plain_record(text: str, line: int) -> Parsed | None:
+def _plain_record(text: str, file: str, line: int) -> Parsed | None:
     """The content of a line by the fast decoder; None where there is anything to report or to look at closely."""
     if text.count("{") + text.count("[") > _MAX_DEPTH or "\\ud" in text or "\\uD" in text:
         return None
@@ -107,7 +116,7 @@ def _plain_record(text: str, line: int) -> Parsed | None:
         value = loads(text, object_pairs_hook=_unique, parse_constant=_usual, parse_int=_usual, parse_float=_usual)
     except (ValueError, RecursionError):
         return None
-    return Parsed(value, {(): Place(line, 0, len(text))})
+    return Parsed(value, {(): Place(line, 0, len(text))}, file=file)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -138,10 +147,10 @@ class _Json(JSONDecoder):
     def __init__(self, text: str, file: str, first_line: int) -> None:
         super().__init__(object_pairs_hook=_Pairs, parse_constant=_Refused, parse_int=_parsed, parse_float=_parsed)
         scan = py_make_scanner(self)
-        self.text, self.file, self.first_line = text, file, first_line
+        self.text, self.first_line = text, first_line
         self.ends = [match.start() for match in re.finditer("\n", text)]
         self.spans: list[tuple[int, int]] = []
-        self.parsed = Parsed()
+        self.parsed = Parsed(file=file)
 
         def scan_once(string: str, start: int) -> tuple[Any, int]:
             value, end = scan(string, start)
@@ -166,8 +175,7 @@ class _Json(JSONDecoder):
         return self.parsed
 
     def refuse(self, position: int, found: str, expected: str) -> None:
-        self.parsed.problems.append(Problem(self.line(position), "", f"not valid JSON: {found}", expected, self.file))
-        self.parsed.whole = False
+        self.parsed.broken(self.line(position), f"not valid JSON: {found}", expected)
 
     def line(self, position: int) -> int:
         return self.first_line + bisect_right(self.ends, position - 1)
@@ -184,8 +192,8 @@ class _Json(JSONDecoder):
         if isinstance(value, _Refused):
             found = self.near(start) if value.isalpha() else f"the number {shown(str(value), 40)}"
             raise _NoValueError(start, found, "a number of usual size")
-        if isinstance(value, str) and not _encodable(value):
-            self.parsed.problems.append(_half(keys, self.line(start), value, self.file))
+        if isinstance(value, str):
+            _check_whole(value, self.parsed, keys)
         if isinstance(value, list) and not isinstance(value, _Pairs):
             return [self.placed(item, (*keys, number), spans) for number, item in enumerate(value)]
         if not isinstance(value, _Pairs):
@@ -193,10 +201,9 @@ class _Json(JSONDecoder):
         found_fields: dict[str, Any] = {}
         for key, item in value:
             field_value = self.placed(item, (*keys, key), spans)
-            if not _encodable(key):
-                self.parsed.problems.append(_half(keys, self.line(start), key, self.file))
+            _check_whole(key, self.parsed, keys)
             if key in found_fields:
-                self.parsed.problems.append(_twice((*keys, key), self.parsed.places[(*keys, key)].line, self.file))
+                self.parsed.problems.append(self.parsed.problem((*keys, key), *_TWICE))
             found_fields[key] = field_value
         return found_fields
 
@@ -230,14 +237,13 @@ def parse_yaml(text: str, file: str = "") -> Parsed:
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         problem = " ".join(filter(None, [exc.problem, exc.context])) or "it cannot be read"
-        reader.broken(
-            mark.line + 1 if mark else 1, f"not valid YAML: {problem}", "YAML; quote texts with special signs"
-        )
+        expected = "YAML; quote texts with special signs"
+        reader.parsed.broken(mark.line + 1 if mark else 1, f"not valid YAML: {problem}", expected)
     except yaml.reader.ReaderError as exc:
         line = 1 + (text.count("\n", 0, exc.position) if isinstance(exc.position, int) else 0)
-        reader.broken(line, f"not valid YAML: {exc.reason}", "signs that can be printed")
+        reader.parsed.broken(line, f"not valid YAML: {exc.reason}", "signs that can be printed")
     except _NoValueError as exc:
-        reader.broken(exc.position, exc.found, exc.expected)
+        reader.parsed.broken(exc.position, exc.found, exc.expected)
     return reader.parsed
 
 
@@ -245,14 +251,10 @@ class _Yaml:
     """From PyYAML's events, because its nodes have been expanded and its values have no place."""
 
     def __init__(self, events: Iterator[Any], file: str) -> None:
-        self.events, self.file = events, file
-        self.parsed = Parsed()
+        self.events = events
+        self.parsed = Parsed(file=file)
         self.anchors: dict[str, tuple[Any, int]] = {}
         self.expanded = self.built = 0
-
-    def broken(self, line: int, found: str, expected: str) -> None:
-        self.parsed.problems.append(Problem(line, "", found, expected, self.file))
-        self.parsed.whole = False
 
     def parse(self) -> Parsed:
         documents = 0
@@ -270,6 +272,7 @@ class _Yaml:
         """The value that begins with `event`, and its last character + 1."""
         name, start = type(event).__name__, event.start_mark
         line = line or start.line + 1
+        self.parsed.places[keys] = Place(line, start.index, start.index)  # problems inside are at this line
         if len(keys) > _MAX_DEPTH:
             raise _NoValueError(line, "too deep", _SHALLOW)
         before = self.built
@@ -277,9 +280,9 @@ class _Yaml:
         if name == "AliasEvent":
             value, end = self.alias(event, line), event.end_mark.index
         elif name == "ScalarEvent":
-            value, end = self.scalar(event, keys, line), event.end_mark.index
+            value, end = self.scalar(event, keys), event.end_mark.index
         else:
-            self.check_tag(event, keys, line)
+            self.check_tag(event, keys)
             if event.anchor:
                 self.anchors.pop(event.anchor, None)  # an alias inside of its own value finds nothing
             value, end = self.sequence(keys, event) if name == "SequenceStartEvent" else self.mapping(keys, event)
@@ -315,8 +318,7 @@ class _Yaml:
             if type(event).__name__ != "ScalarEvent":
                 raise _NoValueError(line, "a field name that is a list, a mapping or an alias", "a text")
             key = event.value
-            if not _encodable(key):
-                self.parsed.problems.append(_half(keys, line, key, self.file))
+            _check_whole(key, self.parsed, keys)
             value, end = self.value(next(self.events), (*keys, key), line)
             if key == "<<" and event.implicit[0]:
                 for each in reversed(value if isinstance(value, list) else [value]):
@@ -324,21 +326,20 @@ class _Yaml:
                         raise _NoValueError(line, f"<< {shown(each)}", "an alias of a mapping")
                     merged |= each
             elif key in own:
-                self.parsed.problems.append(_twice((*keys, key), line, self.file))
+                self.parsed.problems.append(self.parsed.problem((*keys, key), *_TWICE))
             else:
                 own[key] = value
         return {**merged, **own}, event.end_mark.index if opening.flow_style else end
 
-    def check_tag(self, event: Any, keys: Keys, line: int) -> None:
+    def check_tag(self, event: Any, keys: Keys) -> None:
         if event.tag not in (None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in ("str", "seq", "map"))):
             what = f"the tag {shown(event.tag)}"
-            self.parsed.problems.append(Problem(line, field_name(keys), what, "plain data without tags", self.file))
+            self.parsed.problems.append(self.parsed.problem(keys, what, "plain data without tags"))
 
-    def scalar(self, event: Any, keys: Keys, line: int) -> Any:
-        self.check_tag(event, keys, line)
+    def scalar(self, event: Any, keys: Keys) -> Any:
+        self.check_tag(event, keys)
         text: str = event.value
-        if not _encodable(text):
-            self.parsed.problems.append(_half(keys, line, text, self.file))
+        _check_whole(text, self.parsed, keys)
         if event.tag or not event.implicit[0]:
             return text
         if text in _WORDS:
@@ -365,17 +366,13 @@ def _number(text: str) -> int | float | None:
     return number if math.isfinite(number) else None
 
 
-def _encodable(text: str) -> bool:
+_TWICE = ("there twice", "each field once")
+
+
+def _check_whole(text: str, parsed: Parsed, keys: Keys) -> None:
+    """Half of a surrogate pair, which JSON and YAML can name, is a problem: no encoder takes it later."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _twice(keys: Keys, line: int, file: str) -> Problem:
-    return Problem(line, field_name(keys), "there twice", "each field once", file)
-
-
-def _half(keys: Keys, line: int, text: str, file: str) -> Problem:
-    return Problem(line, field_name(keys), f"{shown(text)} with half of a surrogate pair", "the character itself", file)
+        what = f"{shown(text)} with half of a surrogate pair"
+        parsed.problems.append(parsed.problem(keys, what, "the character itself"))

@@ -22,11 +22,11 @@ from typing import Any
 
 from ragbench.datasets.beir import load_beir_folder
 from ragbench.datasets.jsonl import json_line
-from ragbench.datasets.testsets import PERSPECTIVE_FILES, json_forms, parser, perspectives, single_file, yaml_form
+from ragbench.datasets.testsets import PERSPECTIVE_FILES, parser, perspectives, single_file, yaml_form
 from ragbench.datasets.testsets.beir_form import beir_split
-from ragbench.datasets.testsets.case_lists import CaseList, derived_id
+from ragbench.datasets.testsets.case_lists import JSON_FORMS, json_text
 from ragbench.datasets.testsets.parser import Keys, Parsed, Place
-from ragbench.datasets.testsets.validation import Reading
+from ragbench.datasets.testsets.validation import Reading, derived_id
 from ragbench.datasets.writer import CASE_FILES, record_lines
 from ragbench.errors import DataError
 from ragbench.types import Case, Span
@@ -54,7 +54,7 @@ def write_patched(
         mark = _BOM if raw.startswith(_BOM) else b""
         raw = raw.removeprefix(_BOM)
         if form == "jsonl":
-            reading = single_file.read_raw(raw, place)
+            reading = single_file.read_single(place, raw)
             own = []
             if case is not None:
                 quotes = _quotes(reading, query_id)
@@ -68,7 +68,7 @@ def write_patched(
 def _patched_list(
     text: str, place: Path, form: str, query_id: str, case: Case | None, relevant: Mapping[str, int], force: bool
 ) -> str:
-    kind: CaseList = {"yaml": yaml_form.YAML, "json": json_forms.JSON, "json-cases": json_forms.JSON_CASES}[form]
+    kind = yaml_form.YAML if form == "yaml" else JSON_FORMS[form]
     parse = parser.parse_yaml if form == "yaml" else parser.parse_json
     parsed = parse(text, place.name)
     keys: Keys = (kind.field,) if isinstance(parsed.value, dict) else ()
@@ -109,13 +109,13 @@ def _json_texts(text: str, parsed: Parsed, keys: Keys, number: int, record: Reco
         before = text[text.rfind("\n", 0, place.start) + 1 : place.start]
         indent = before if not before.strip() else ""
         one_line = not indent and "\n" not in text[items[0].start : items[-1].end]
-        body = json_forms.dumped(record, indent=None if one_line else 2).replace("\n", line_end + indent)
+        body = json_text(record, indent=None if one_line else 2).replace("\n", line_end + indent)
         if number < len(items):
             yield text[: place.start] + body + text[place.end :]
         else:
             gap = line_end + indent if indent or before == "" else " "
             yield text[: place.end] + "," + gap + body + text[place.end :]
-    yield json_forms.dumped(whole) + "\n"
+    yield json_text(whole) + "\n"
 
 
 def _yaml_texts(text: str, parsed: Parsed, keys: Keys, number: int, record: Record | None, whole: Any) -> Iterator[str]:

@@ -16,40 +16,27 @@ budget is {stage: milliseconds}, or one number for the total. Labels of safety f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ValidationInfo, create_model, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo, create_model, model_validator
 
 from ragbench.datasets.jsonl import json_line, shown
 from ragbench.datasets.records import document, document_line
 from ragbench.datasets.testsets.parser import Parsed, json_records, read_bytes
-from ragbench.datasets.testsets.problems import Problem, meant
+from ragbench.datasets.testsets.problems import meant
 from ragbench.datasets.testsets.safety import Kind, read_samples, sample_record
 from ragbench.datasets.testsets.single_file import Labels, own_record
-from ragbench.datasets.testsets.validation import (
-    STRICT,
-    Entry,
-    Fact,
-    Grade,
-    Reading,
-    Text,
-    Word,
-    check,
-    facts_of,
-    once,
-)
+from ragbench.datasets.testsets.validation import STRICT, Facts, Grade, Reading, Text, Word, check, entry_of, once
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset
 
-M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
 _FIELDS = {
-    "cases.jsonl": (
-        "user_roles", "query_type", "category", "reference_answer", "required_keywords", "metadata",
-    ),
+    "cases.jsonl": ("user_roles", "query_type", "category", "reference_answer", "required_keywords", "metadata"),
     "groundedness_labels.jsonl": ("expected_claims", "expected_citations", "forbidden_claims"),
     "pipeline_labels.jsonl": (
         "expected_outcome", "required_flags", "forbidden_flags", "min_citations", "latency_budget_ms",
@@ -64,7 +51,7 @@ def _line_model(file: str, **own: Any) -> type[BaseModel]:
     """The model of a line: `case_id`, and those fields of `Labels` that the file has."""
     kinds = get_type_hints(Labels, include_extras=True)
     fields = {name: (kinds[name], Labels.model_fields[name].default) for name in _FIELDS[file]}
-    return create_model(file, __config__=STRICT, case_id=(Word, ...), **own, **fields)  # type: ignore[call-overload,no-any-return]
+    return create_model(file, __config__=STRICT, query_id=(Word, Field(alias="case_id")), **own, **fields)  # type: ignore
 
 
 def _paired(ids: str) -> tuple[BeforeValidator, AfterValidator]:
@@ -91,7 +78,7 @@ class RetrievalLine(BaseModel):
     """A line of retrieval_labels.jsonl."""
 
     model_config = STRICT
-    case_id: Word
+    query_id: Word = Field(alias="case_id")
     relevant_docs: list[Word] = []
     relevance_grades: Annotated[dict[Word, Grade], *_paired("relevant_docs")] = {}
     relevant_chunks: list[Word] = []
@@ -120,8 +107,8 @@ class ContextLine(BaseModel):
     """A line of context_labels.jsonl."""
 
     model_config = STRICT
-    case_id: Word
-    gold_facts: list[Fact] = []
+    query_id: Word = Field(alias="case_id")
+    gold_facts: Facts = []
     expected_chunks: list[ExpectedChunk] = []
 
 
@@ -137,28 +124,21 @@ _LABELS: dict[str, type[BaseModel]] = {
 def read_perspectives(folder: Path) -> Reading:
     """The cases of a folder with their labels of every perspective, and its safety samples."""
     reading = Reading()
-    _read_documents(folder, reading)
-    cases = _by_id(folder, CASES, _line_model(CASES, query=(Text, ...)), reading)
+    reading.documents = read_records(folder, "corpus.jsonl", document, reading)
+    cases = _by_id(folder, CASES, _line_model(CASES, text=(Text, Field(alias="query"))), reading)
     labels: dict[str, dict[str, Any]] = {case_id: {} for case_id in cases}
-    relevant: dict[str, dict[str, int]] = {}
     written = set(cases) if not reading.problems else {*cases, *_ids(folder)}
     for file, model in _LABELS.items():
         for case_id, (line, found) in _by_id(folder, file, model, reading).items():
-            if isinstance(found, RetrievalLine):
-                relevant[case_id] = _with_ones(found.relevance_grades, found.relevant_docs)
             if case_id in labels:
                 labels[case_id] |= _labels(found)
             elif not (folder / CASES).is_file():
-                expected = f"{CASES}, which holds its query"
-                reading.problems.append(Problem(line, "case_id", shown(case_id), expected, file))
+                reading.wrong(line, "case_id", shown(case_id), f"{CASES}, which holds its query", file)
             elif case_id not in written:
-                expected = meant(case_id, labels, f"a case of {CASES}")
-                reading.problems.append(Problem(line, "case_id", shown(case_id), expected, file))
-    entries = []
-    for case_id, (line, item) in cases.items():
-        query: str = item.query  # type: ignore[attr-defined]  # the model of this file has it
-        case = Case(case_id, query, **_labels(item), **labels[case_id])
-        entries.append(Entry(case, relevant.get(case_id, {}), line, CASES))
+                reading.wrong(line, "case_id", shown(case_id), meant(case_id, labels, f"a case of {CASES}"), file)
+    entries = [
+        entry_of(item, **labels[case_id])._replace(line=line, file=CASES) for case_id, (line, item) in cases.items()
+    ]
     once(reading, entries)
     read_safety(folder, reading)
     return reading
@@ -167,9 +147,8 @@ def read_perspectives(folder: Path) -> Reading:
 def read_safety(folder: Path, reading: Reading) -> None:
     """Put the samples of safety_inputs.jsonl and safety_outputs.jsonl into `reading`."""
     for file, kind in _SAFETY.items():
-        if (folder / file).is_file():
-            lines = ((number, parsed, ()) for number, parsed in good_lines(folder, file, reading))
-            read_samples(lines, kind, reading, file)
+        lines = ((number, parsed, ()) for number, parsed in good_lines(folder, file, reading))
+        read_samples(lines, kind, reading)
 
 
 def safety_texts(dataset: Dataset) -> dict[str, str]:
@@ -221,59 +200,50 @@ def perspective_texts(dataset: Dataset) -> dict[str, str]:
     return {file: text for file, text in texts.items() if text}
 
 
-def _read_documents(folder: Path, reading: Reading) -> None:
-    file = "corpus.jsonl"
-    if not (folder / file).is_file():
-        return
+def read_records(folder: Path, file: str, read: Callable[[dict[str, Any]], T], reading: Reading) -> dict[str, T]:
+    """The records of a file by their `_id`; what `read` refuses, and an id that is there already, is a problem."""
+    found: dict[str, T] = {}
     lines: dict[str, int] = {}
     for number, parsed in good_lines(folder, file, reading):
         try:
-            found = document(parsed.value)
+            record = read(parsed.value)
         except DataError as exc:
-            reading.problems.append(Problem(number, "", str(exc), "a document {_id, title, text}", file))
+            reading.wrong(number, "", str(exc), "", file)
             continue
-        if found.doc_id in lines:
-            expected = f"an id of its own: line {lines[found.doc_id]} has this one"
-            reading.problems.append(Problem(number, "_id", shown(found.doc_id), expected, file))
-        lines[found.doc_id] = number
-        reading.documents[found.doc_id] = found
+        own_id = str(parsed.value["_id"])
+        reading.is_new(lines, own_id, number, "_id", file)
+        found[own_id] = record
+    return found
 
 
 def good_lines(folder: Path, file: str, reading: Reading) -> Iterable[tuple[int, Parsed]]:
-    """The number and the object of each line; what is none, and an empty file, is a problem."""
-    found = False
-    for number, parsed in json_records(read_bytes(folder / file), file):
-        found = True
-        reading.problems += parsed.problems
-        if parsed.whole:
-            yield number, parsed
-    if not found:
-        reading.problems.append(Problem(0, "", "the file is empty", "one object per line, or no such file", file))
+    """The number and the object of each line of a file that may be missing; an empty one is a problem."""
+    number = -1
+    if (folder / file).is_file():
+        number = 0
+        for number, parsed in json_records(read_bytes(folder / file), file):
+            reading.problems += parsed.problems
+            if parsed.whole:
+                yield number, parsed
+    if number == 0:
+        reading.wrong(0, "", "the file is empty", "one object per line, or no such file", file)
 
 
-def _by_id(folder: Path, file: str, model: type[M], reading: Reading) -> dict[str, tuple[int, M]]:
-    found: dict[str, tuple[int, M]] = {}
-    if not (folder / file).is_file():
-        return found
+def _by_id(folder: Path, file: str, model: type[BaseModel], reading: Reading) -> dict[str, tuple[int, Any]]:
+    found: dict[str, tuple[int, Any]] = {}
     for number, parsed in good_lines(folder, file, reading):
-        line = check(model, parsed, (), reading, file)
-        if line is None:
-            continue
-        case_id: str = line.case_id  # type: ignore[attr-defined]  # each model of this form has it
-        if case_id in found:
-            expected = f"one line for each case: line {found[case_id][0]} is of this one"
-            reading.problems.append(Problem(number, "case_id", shown(case_id), expected, file))
-        else:
-            found[case_id] = number, line
+        line: Any = check(model, parsed, (), reading)
+        if line is not None and line.query_id in found:
+            expected = f"one line for each case: line {found[line.query_id][0]} is of this one"
+            reading.wrong(number, "case_id", shown(line.query_id), expected, file)
+        elif line is not None:
+            found[line.query_id] = number, line
     return found
 
 
 def _ids(folder: Path) -> set[str]:
     """The ids in cases.jsonl, also of lines that are wrong in something else: their labels are no problem."""
-    if not (folder / CASES).is_file():
-        return set()
-    values = (parsed.value for _, parsed in json_records(read_bytes(folder / CASES), CASES) if parsed.whole)
-    return {str(value.get("case_id")) for value in values}
+    return {str(parsed.value.get("case_id")) for _, parsed in good_lines(folder, CASES, Reading())}
 
 
 def _with_ones(grades: Mapping[str, int], ids: Iterable[str]) -> dict[str, int]:
@@ -281,15 +251,15 @@ def _with_ones(grades: Mapping[str, int], ids: Iterable[str]) -> dict[str, int]:
 
 
 def _labels(line: BaseModel) -> dict[str, Any]:
-    """The labels of a line as `Case` has them."""
+    """The labels of a line as `Case` has them, and its relevant documents."""
+    labels = {name: value for name, value in line if name != "query_id"}
+    if isinstance(line, RetrievalLine):
+        return {
+            "relevant": _with_ones(line.relevance_grades, line.relevant_docs),
+            "relevant_chunks": _with_ones(line.chunk_relevance_grades, line.relevant_chunks),
+        }
     if isinstance(line, ContextLine):
         chunks = line.expected_chunks
-        return {
-            "gold_facts": facts_of(line.gold_facts),
-            "expected_chunks": tuple(chunk.chunk_id for chunk in chunks if chunk.chunk_id is not None),
-            "expected_sections": tuple((c.doc_id, c.section) for c in chunks if c.doc_id is not None),
-        }
-    if isinstance(line, RetrievalLine):
-        return {"relevant_chunks": _with_ones(line.chunk_relevance_grades, line.relevant_chunks)}
-    fields = line.model_dump(exclude={"case_id", "query"})
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+        labels["expected_chunks"] = [chunk.chunk_id for chunk in chunks if chunk.chunk_id is not None]
+        labels["expected_sections"] = [(chunk.doc_id, chunk.section) for chunk in chunks if chunk.doc_id is not None]
+    return labels

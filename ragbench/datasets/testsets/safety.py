@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator
 
-from ragbench.datasets.jsonl import shown
 from ragbench.datasets.testsets.parser import Keys, Parsed
-from ragbench.datasets.testsets.problems import Problem, field_name
+from ragbench.datasets.testsets.problems import field_name
 from ragbench.datasets.testsets.validation import STRICT, Reading, Text, Word, check
 from ragbench.types import SafetySample
 
@@ -47,23 +46,17 @@ class SampleLine(BaseModel):
     contexts: list[str] = []
 
 
-def read_samples(lines: Iterable[tuple[int, Parsed, Keys]], kind: Kind, reading: Reading, file: str) -> None:
+def read_samples(lines: Iterable[tuple[int, Parsed, Keys]], kind: Kind, reading: Reading) -> None:
     """Put the samples at these places (line, parsed text, keys in it) into `reading`; an absent id is made."""
     samples = reading.inputs if kind == "input" else reading.outputs
     numbers = {sample.sample_id: 0 for sample in samples}
     for number, parsed, keys in lines:
-        if (line := check(SampleLine, parsed, keys, reading, file)) is None:
+        if (line := check(SampleLine, parsed, keys, reading)) is None:
             continue
         sample_id = line.sample_id or _derived(kind, line.text, numbers)
-        if sample_id in numbers:
-            first = f"line {numbers[sample_id]}" if numbers[sample_id] else "an earlier line"
-            expected = f"an id of its own: {first} has this one"
-            where = field_name((*keys, "sample_id"))
-            reading.problems.append(Problem(number, where, shown(sample_id), expected, file))
-            continue
-        numbers[sample_id] = number
-        sample = SafetySample(sample_id, line.text, line.label, line.category, line.source, tuple(line.contexts))
-        samples.append(sample)
+        if reading.is_new(numbers, sample_id, number, field_name((*keys, "sample_id")), parsed.file):
+            fields = (line.text, line.label, line.category, line.source, tuple(line.contexts))
+            samples.append(SafetySample(sample_id, *fields))
 
 
 def sample_record(sample: SafetySample, kind: Kind) -> dict[str, Any]:

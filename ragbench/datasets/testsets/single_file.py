@@ -22,24 +22,22 @@ from pydantic import BaseModel, model_validator
 
 from ragbench.datasets.jsonl import json_line, shown
 from ragbench.datasets.testsets.parser import Keys, Parsed, json_records, read_bytes
-from ragbench.datasets.testsets.problems import Problem, field_name, meant
+from ragbench.datasets.testsets.problems import field_name, meant
 from ragbench.datasets.testsets.safety import Kind, SampleLine, read_samples, sample_record
 from ragbench.datasets.testsets.validation import (
     STRICT,
     AnyGrade,
     Budgets,
     Count,
-    Entry,
-    Fact,
+    Facts,
     Outcome,
     Reading,
-    Section,
+    Sections,
     Text,
     Word,
     check,
-    facts_of,
+    entry_of,
     once,
-    sections_of,
 )
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
@@ -69,13 +67,13 @@ class Labels(BaseModel):
     reference_answer: str | None = None
     relevant: dict[Word, AnyGrade] = {}
     evidence: list[EvidenceItem] = []
-    gold_facts: list[Fact] = []
+    gold_facts: Facts = []
     required_keywords: list[Word] = []
     expected_claims: list[Word] = []
     forbidden_claims: list[Word] = []
     expected_citations: list[Word] = []
     expected_outcome: Outcome | None = None
-    expected_sections: list[Section] = []
+    expected_sections: Sections = []
     expected_chunks: list[Word] = []
     relevant_chunks: dict[Word, AnyGrade] = {}
     required_flags: list[Word] = []
@@ -117,104 +115,61 @@ class HeadLine(BaseModel):
     model_config = STRICT
     testset: Word
     split: Word = "test"
-    corpus: Word | None = None
+    corpus: Word = ""
 
 
 _KINDS = {"query_id": OwnCase, "doc_id": DocumentLine, "sample_id": OwnSample, "testset": HeadLine}
 CASE_FIELDS = tuple(OwnCase.model_fields)
 
 
-def read_single(path: Path, *, documents: bool = True) -> Reading:
-    """The content of a file; with `documents` those that its first line refers to are read too."""
-    return read_raw(read_bytes(path), path, refers=documents)
-
-
-def read_raw(raw: bytes, path: Path, *, refers: bool = True) -> Reading:
+def read_single(path: Path, raw: bytes | None = None, *, documents: bool = True) -> Reading:
+    """The content of a file, or of its bytes `raw`; with `documents` those that its head refers to are read too."""
     reading = Reading()
     file = path.name
     entries, samples = [], []
-    documents: dict[str, int] = {}
-    head = 0
-    corpus = ""
-    empty = True
-    for number, parsed in json_records(raw, file):
-        empty = False
+    lines: dict[str, int] = {}
+    head, corpus, number = 0, "", 0
+    for number, parsed in json_records(read_bytes(path) if raw is None else raw, file):
         reading.problems += parsed.problems
         if not parsed.whole:
             continue
         kind = next((name for name in _KINDS if name in parsed.value), "")
         if kind == "query_id":
-            if (item := check(OwnCase, parsed, (), reading, file)) is not None:
-                entries.append(own_entry(item)._replace(line=number, file=file))
+            if (item := check(OwnCase, parsed, (), reading)) is not None:
+                entries.append(entry_of(item)._replace(line=number, file=file))
         elif kind == "doc_id":
-            read_document(parsed, (), reading, documents, file, number)
+            read_document(parsed, (), reading, lines, number)
         elif kind == "sample_id":
-            if check(OwnSample, parsed, (), reading, file) is not None:
+            if check(OwnSample, parsed, (), reading) is not None:
                 samples.append((number, parsed))
         elif kind == "testset":
             if head:
-                expected = f"one such line: line {head} is one"
-                reading.problems.append(Problem(number, "testset", shown(parsed.value["testset"]), expected, file))
-            elif (line := check(HeadLine, parsed, (), reading, file)) is not None:
-                reading.name, reading.split, corpus = line.testset, line.split, line.corpus or ""
+                shown_name = shown(parsed.value["testset"])
+                reading.wrong(number, "testset", shown_name, f"one such line: line {head} is one", file)
+            elif (line := check(HeadLine, parsed, (), reading)) is not None:
+                reading.name, reading.split, corpus = line.testset, line.split, line.corpus
             head = head or number
         else:
-            reading.problems.append(_of_no_kind(parsed, number, file))
-    if empty:
-        reading.problems.append(Problem(0, "", "the file is empty", "one object with a query_id per line", file))
+            names = list(map(str, parsed.value))
+            expected = meant("".join(names[:1]), _KINDS, "query_id (a case), doc_id (a document), sample_id or testset")
+            reading.wrong(number, "", f"a line with {', '.join(names[:5]) or 'no field'}", expected, file)
+    if not number:
+        reading.wrong(0, "", "the file is empty", "one object with a query_id per line", file)
     once(reading, entries, "query_id")
     for number, parsed in samples:
         fields = dict(parsed.value)
         which = fields.pop("kind")
-        read_samples([(number, Parsed(fields, parsed.places), ())], which, reading, file)
-    if corpus and refers:
+        read_samples([(number, Parsed(fields, parsed.places, file=file), ())], which, reading)
+    if corpus and documents:
         refer(corpus, path, reading, head)
     return reading
 
 
-def read_document(parsed: Parsed, keys: Keys, reading: Reading, lines: dict[str, int], file: str, number: int) -> None:
+def read_document(parsed: Parsed, keys: Keys, reading: Reading, lines: dict[str, int], number: int) -> None:
     """Put the document at `keys` into `reading`; `lines` (id -> line) is of those before it, and gets this one."""
-    if (found := check(DocumentLine, parsed, keys, reading, file)) is None:
-        return
-    if found.doc_id in lines:
-        expected = f"an id of its own: line {lines[found.doc_id]} has this one"
-        where = field_name((*keys, "doc_id"))
-        reading.problems.append(Problem(number, where, shown(found.doc_id), expected, file))
-    lines[found.doc_id] = number
-    reading.documents[found.doc_id] = Document(found.doc_id, found.text, found.title, found.metadata)
-
-
-def own_entry(item: OwnCase) -> Entry:
-    """A case and its relevant documents, from their record in this form."""
-    return labelled_entry(item, item.query_id, item.text)
-
-
-def labelled_entry(item: Labels, query_id: str, text: str) -> Entry:
-    """A case with its labels, and its relevant documents."""
-    case = Case(
-        query_id=query_id,
-        text=text,
-        category=item.category,
-        query_type=item.query_type,
-        reference_answer=item.reference_answer,
-        evidence=tuple(Span(piece.doc_id, piece.start, piece.end) for piece in item.evidence),
-        gold_facts=facts_of(item.gold_facts),
-        required_keywords=tuple(item.required_keywords),
-        expected_claims=tuple(item.expected_claims),
-        forbidden_claims=tuple(item.forbidden_claims),
-        expected_citations=tuple(item.expected_citations),
-        expected_outcome=item.expected_outcome,
-        expected_sections=sections_of(item.expected_sections),
-        expected_chunks=tuple(item.expected_chunks),
-        relevant_chunks=item.relevant_chunks,
-        required_flags=tuple(item.required_flags),
-        forbidden_flags=tuple(item.forbidden_flags),
-        min_citations=item.min_citations,
-        latency_budget_ms=item.latency_budget_ms,
-        user_roles=tuple(item.user_roles),
-        metadata=item.metadata,
-    )
-    return Entry(case, item.relevant, quotes=tuple(piece.quote for piece in item.evidence))
+    if (found := check(DocumentLine, parsed, keys, reading)) is not None:
+        reading.is_new(lines, found.doc_id, number, field_name((*keys, "doc_id")), parsed.file)
+        reading.documents[found.doc_id] = Document(**dict(found))
 
 
 def own_record(
@@ -269,26 +224,17 @@ def _evidence_record(span: Span, corpus: Mapping[str, Document], quotes: Mapping
     return record
 
 
-def _of_no_kind(parsed: Parsed, number: int, file: str) -> Problem:
-    first = next(iter(parsed.value), "")
-    expected = meant(first, _KINDS, "query_id (a case), doc_id (a document), sample_id or testset")
-    return Problem(
-        number, "", f"a line with {', '.join(map(str, list(parsed.value)[:5])) or 'no field'}", expected, file
-    )
-
-
 def refer(corpus: str, path: Path, reading: Reading, line: int) -> None:
     """Read the documents that the file at `path` refers to: a place next to it, or what `load_corpus` takes."""
     from ragbench.datasets.corpus import load_corpus
     from ragbench.errors import RagbenchError
 
-    if reading.documents:
-        expected = "documents in the file or a reference to others, not both"
-        reading.problems.append(Problem(line, "corpus", shown(corpus), expected, path.name))
-        return
     near = path.parent / corpus
+    expected = "documents in the file or a reference to others, not both" if reading.documents else ""
     try:
-        reading.documents.update(load_corpus(near if near.exists() else corpus).corpus)
+        if not expected:
+            reading.documents.update(load_corpus(near if near.exists() else corpus).corpus)
     except (RagbenchError, OSError, ValueError) as exc:
         expected = f"documents that can be read ({exc})"
-        reading.problems.append(Problem(line, "corpus", shown(corpus), expected, path.name))
+    if expected:
+        reading.wrong(line, "corpus", shown(corpus), expected, path.name)

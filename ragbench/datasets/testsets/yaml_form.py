@@ -24,26 +24,17 @@ and forms that they have in JSONL, among them `evidence`, `category`, `expected_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.testsets.case_lists import CaseList, derived_id, head_and_list, read_list
+from ragbench.datasets.testsets.case_lists import CaseList, head_and_list, read_list
 from ragbench.datasets.testsets.parser import Parsed
-from ragbench.datasets.testsets.problems import Problem
 from ragbench.datasets.testsets.safety import Kind, read_samples, sample_record
-from ragbench.datasets.testsets.single_file import (
-    Labels,
-    document_record,
-    labelled_entry,
-    own_record,
-    read_document,
-    refer,
-)
-from ragbench.datasets.testsets.validation import STRICT, Entry, Reading, Text, Word
+from ragbench.datasets.testsets.single_file import Labels, document_record, own_record, read_document, refer
+from ragbench.datasets.testsets.validation import STRICT, Entry, Reading, Text, Word, entry_of
 from ragbench.types import Case, Dataset, Document, Span
 
 _SAMPLES: Mapping[str, Kind] = {"safety_inputs": "input", "safety_outputs": "output"}
@@ -65,8 +56,8 @@ class ExpectedChunk(BaseModel):
 
 
 class _Question(BaseModel):
-    id: Word | None = None
-    query: Text
+    query_id: Word | None = Field(None, alias="id")
+    text: Text = Field(alias="query")
     expected_chunks: list[ExpectedChunk] = []
     expected_answer_contains: list[Word] = []
 
@@ -80,17 +71,15 @@ class YamlCase(_Labels, _Question):
 
 
 def _entry(item: YamlCase) -> Entry:
-    entry = labelled_entry(item, item.id or derived_id(item.query), item.query)
     chunks = item.expected_chunks
-    sections = [(c.doc_id, c.section) for c in chunks if c.doc_id and c.section]
-    case = replace(
-        entry.case,
-        required_keywords=(*item.expected_answer_contains, *entry.case.required_keywords),
-        expected_sections=(*sections, *entry.case.expected_sections),
-        expected_chunks=tuple(chunk.chunk_id for chunk in chunks if chunk.chunk_id),
+    named = {chunk.doc_id: 1 for chunk in chunks if chunk.doc_id and chunk.doc_id not in item.relevant}
+    return entry_of(
+        item,
+        required_keywords=[*item.expected_answer_contains, *item.required_keywords],
+        expected_sections=[*((c.doc_id, c.section) for c in chunks if c.doc_id and c.section), *item.expected_sections],
+        expected_chunks=[chunk.chunk_id for chunk in chunks if chunk.chunk_id],
+        relevant={**item.relevant, **named},
     )
-    named = {chunk.doc_id: 1 for chunk in chunks if chunk.doc_id and chunk.doc_id not in entry.relevant}
-    return entry._replace(case=case, relevant={**entry.relevant, **named})
 
 
 def _record(
@@ -122,21 +111,19 @@ YAML = CaseList("cases", YamlCase, _entry, _record, ("split", "corpus", "documen
 
 def read_yaml(parsed: Parsed, path: Path, *, documents: bool = True) -> Reading:
     """The content of a file; with `documents` those that it refers to are read too."""
-    file = path.name
-    reading = read_list(parsed, YAML, file)
+    reading = read_list(parsed, YAML)
     head = parsed.value if parsed.whole and isinstance(parsed.value, dict) else {}
     for name in ("split", "corpus"):
         if head.get(name) is not None and not (isinstance(head[name], str) and head[name].strip()):
-            reading.problems.append(Problem(parsed.line((name,)), name, shown(head[name]), "a text", file))
+            reading.problems.append(parsed.problem((name,), shown(head[name]), "a text"))
     if isinstance(head.get("split"), str):
         reading.split = head["split"]
     lines: dict[str, int] = {}
-    for number in _numbers(head, "documents", parsed, reading, file):
-        keys = ("documents", number)
-        read_document(parsed, keys, reading, lines, file, parsed.line(keys))
+    for keys in _items(head, "documents", parsed, reading):
+        read_document(parsed, keys, reading, lines, parsed.line(keys))
     for name, kind in _SAMPLES.items():
-        items = [(name, number) for number in _numbers(head, name, parsed, reading, file)]
-        read_samples([(parsed.line(keys), parsed, keys) for keys in items], kind, reading, file)
+        samples = [(parsed.line(keys), parsed, keys) for keys in _items(head, name, parsed, reading)]
+        read_samples(samples, kind, reading)
     if documents and isinstance(head.get("corpus"), str):
         refer(head["corpus"], path, reading, parsed.line(("corpus",)))
     return reading
@@ -144,9 +131,7 @@ def read_yaml(parsed: Parsed, path: Path, *, documents: bool = True) -> Reading:
 
 def yaml_text(dataset: Dataset) -> str:
     """A whole file."""
-    records = [
-        _record(case, dataset.qrels.get(case.query_id, {}), dataset.corpus, {}) for case in dataset.cases
-    ]  # fmt: skip
+    records = [_record(case, dataset.qrels.get(case.query_id, {}), dataset.corpus, {}) for case in dataset.cases]
     content = head_and_list(dataset.name, YAML, records)
     if dataset.split != "test":
         content = {"version": content["version"], "name": dataset.name, "split": dataset.split, **content}
@@ -172,13 +157,16 @@ def dumped(value: Any) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     Dumper.add_representer(str, quoted)
-    text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    try:
+        text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    except yaml.YAMLError as exc:
+        raise ValueError(f"not YAML: {exc}") from exc
     return text
 
 
-def _numbers(head: Mapping[str, Any], name: str, parsed: Parsed, reading: Reading, file: str) -> range:
-    """The numbers of the items of a list of the head; anything but a list is a problem."""
+def _items(head: Mapping[str, Any], name: str, parsed: Parsed, reading: Reading) -> list[tuple[str, int]]:
+    """The keys of the items of a list of the head; anything but a list is a problem."""
     items = head.get(name)
     if items is not None and not isinstance(items, list):
-        reading.problems.append(Problem(parsed.line((name,)), name, shown(items, 60), "a list", file))
-    return range(len(items) if isinstance(items, list) else 0)
+        reading.problems.append(parsed.problem((name,), shown(items, 60), "a list"))
+    return [(name, number) for number in range(len(items) if isinstance(items, list) else 0)]

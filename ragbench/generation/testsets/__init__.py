@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from ragbench.generation.testsets.drafts import Draft, generate_drafts
+from ragbench.generation.testsets.drafts import (
+    STATES,
+    Draft,
+    as_dataset,
+    drafts_table,
+    generate_drafts,
+    identity,
+    save_testset,
+)
 from ragbench.generation.testsets.known_items import KNOWN_ITEM, draft_known_items
-from ragbench.generation.testsets.output import STATES, as_dataset, drafts_table, identity, save_testset
 from ragbench.generation.testsets.sampling import SAMPLINGS, sample_chunks, spread
 
 __all__ = [

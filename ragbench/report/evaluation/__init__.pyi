@@ -1,4 +1,4 @@
-from .forest import CHANGE_SIGNS, forest_lines, shown_changes
+from .forest import CHANGE_SIGNS, axis_end, forest_line, forest_lines, shown_changes
 from .html import report_html
 from .markdown import report_markdown
 from .sentences import (
@@ -27,6 +27,7 @@ __all__ = [
     "NEEDED",
     "SIGNS",
     "aim",
+    "axis_end",
     "banner",
     "brief_measures",
     "change_sentence",
@@ -35,6 +36,7 @@ __all__ = [
     "failed_cases",
     "figures",
     "flip_counts",
+    "forest_line",
     "forest_lines",
     "interval",
     "is_report_file",

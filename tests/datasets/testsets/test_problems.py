@@ -9,6 +9,7 @@ import pytest
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.testsets import load_testset, validate_testset
+from ragbench.datasets.testsets.validation import fields_of
 from ragbench.datasets.testsets.yaml_form import YamlCase
 from ragbench.errors import DataError, DataWarning
 
@@ -52,7 +53,7 @@ def test_yaml_errors_are_listed_at_once_with_their_lines(tmp_path: Path) -> None
         f"a.yaml, line 9: cases[0].expected_answer_contains[1] is 3.1; {word}",
         f"a.yaml, line 9: cases[0].expected_answer_contains[2] is True; {word}",
         "a.yaml, line 10: cases[1].query is missing; expected a value",
-        f"a.yaml, line 11: cases[1].qeury is an unknown field; expected one of {', '.join(YamlCase.model_fields)} "
+        f"a.yaml, line 11: cases[1].qeury is an unknown field; expected one of {', '.join(fields_of(YamlCase))} "
         "(did you mean 'query'?)",
         "a.yaml, line 12: cases[2].query is 5; expected a text that is not empty",
         "a.yaml, line 14: cases[2].expected_chunks is 'nowhere'; expected a list",

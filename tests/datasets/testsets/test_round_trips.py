@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.testsets import FORMS, form_of, load_testset, losses, save_testset, validate_testset
-from ragbench.datasets.testsets.case_lists import derived_id
+from ragbench.datasets.testsets.validation import derived_id
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 

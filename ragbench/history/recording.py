@@ -1,0 +1,205 @@
+"""Runs into the database: what a sweep or an evaluation finished, and the folders of earlier ones.
+
+The files are the truth: everything in the database can be made again from the folders of results, and is then equal but
+for the time of recording.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from ragbench.errors import DataError, RagbenchError
+from ragbench.evaluation import load_result, result_folders
+from ragbench.evaluation.formats import scores_to_csv
+from ragbench.history import tables
+from ragbench.history.database import canonical, connected, content_id, now, timestamp
+
+if TYPE_CHECKING:
+    from ragbench.evaluation import Result
+    from ragbench.evaluation.records import Report
+
+_NAME = 190
+# Settings of an evaluation that change numbers, so that runs with others are not compared.
+_DECIDING = (
+    "embedder", "support_model", "judge", "cases", "weights", "detector", "suite", "categories", "calibration"
+)  # fmt: skip
+
+
+class Imported(NamedTuple):
+    """What an import did: runs that were added, runs that were known, and folder -> why it could not be read."""
+
+    added: int
+    known: int
+    failed: Mapping[str, str]
+
+
+def record(results: Iterable[tuple[Result, Path | None]], *, client: str = "", database: str = "") -> list[str]:
+    """Add results with the places that they were saved in; the ids of those that were not known yet.
+
+    Raises:
+        ConfigError, DataError: the database cannot be used, or the time of a result is not known.
+    """
+    made = [_rows(result, place, client) for result, place in results]
+    added = []
+    for run, cases, scores in made:
+        try:
+            with connected(database, write=True) as connection:
+                if connection.execute(select(tables.run.c.id).where(tables.run.c.id == run["id"])).first():
+                    continue
+                _add(connection, tables.case_set, {"id": run["case_set"], "cases": cases})
+                data = {name: run[name] for name in ("client_id", "split", "fingerprint")}
+                data |= {"name": run["dataset"], "made_at": run["made_at"], "recipe": "{}"}
+                _add(connection, tables.dataset, {"id": _dataset_id(data), **data})
+                connection.execute(insert(tables.run), run)
+                if scores:
+                    connection.execute(insert(tables.score), scores)
+        except DataError as exc:
+            if isinstance(exc.__cause__, IntegrityError):  # another process records the same run
+                continue
+            raise
+        added.append(run["id"])
+    return added
+
+
+def import_results(folder: str | Path, *, client: str = "", database: str = "") -> Imported:
+    """Add every result in a folder: of a result, of a sweep, of evaluations, or one that holds such folders.
+
+    Raises:
+        ConfigError, DataError: the database cannot be used, or the folder holds no result.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"{folder} is not a folder; expected one with results, such as results/")
+    found = [path for parent in (folder.parent, folder, *sorted(folder.iterdir())) if parent.is_dir()
+             for path in result_folders(parent) if parent != folder.parent or path == folder]  # fmt: skip
+    if not found:
+        raise DataError(f"{folder} holds no result; expected the folder of a sweep, of evaluations, or results/")
+    added = known = 0
+    failed = {}
+    for path in found:
+        try:
+            result = load_result(path)
+            _made_at(result, path)
+        except RagbenchError as exc:
+            failed[str(path)] = str(exc)
+            continue
+        new = len(record([(result, path)], client=client, database=database))
+        added, known = added + new, known + 1 - new
+    return Imported(added, known, failed)
+
+
+def _add(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:
+    if not connection.execute(select(table.c.id).where(table.c.id == row["id"])).first():
+        connection.execute(insert(table), row)
+
+
+def _dataset_id(row: Mapping[str, Any]) -> str:
+    return content_id("dataset", *(row[name] for name in ("client_id", "name", "split", "fingerprint")))
+
+
+def _rows(result: Result, place: Path | None, client: str) -> tuple[dict[str, Any], str, list[dict[str, Any]]]:
+    """The row of the run, the questions, and the rows of its scores."""
+    report, config = result.report, result.config
+    source = config.get("source", {})
+    kind = "sweep" if source else "eval"
+    parent = place.absolute().parent.name if place is not None else ""
+    series, configuration = (parent, result.name) if source else (report.name, str(report.system.get("name", "")))
+    settings = {name: report.settings[name] for name in _DECIDING if name in report.settings}
+    parameters = {**result.parameters, "settings": settings}
+    fingerprint = str(config["dataset"].get("fingerprint", ""))
+    texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
+    cases = canonical(texts)
+    made_at, content = _made_at(result, place), _content(result, place)
+    names = {"series": series[:_NAME], "configuration": configuration[:_NAME]}
+    targets = any(row.target is not None for row in report.measures) or report.comparison is not None
+    counts, cost = report.counts, config.get("facts", {}).get("cost_usd")
+    run = {
+        "id": content_id("run", client, made_at, result.parameters, fingerprint, content),
+        "client_id": client,
+        "kind": kind,
+        **names,
+        "epoch": content_id("epoch", client, names, parameters, fingerprint),
+        "dataset": str(config["dataset"].get("name", ""))[:_NAME],
+        "split": str(config["dataset"].get("split", "")),
+        "fingerprint": fingerprint,
+        "case_set": content_id("cases", texts),
+        "content": content,
+        "made_at": made_at,
+        "recorded_at": now(),
+        "passed": report.passed if targets else None,
+        "questions": len(texts),
+        "questions_passed": counts.get("passed") if counts.get("passed", 0) + counts.get("failed", 0) else None,
+        "cost_usd": cost,
+        "seconds": round(math.fsum(result.timings.values()), 3),
+        "versions": canonical(config.get("environment", {})),
+        "parameters": canonical(parameters),
+        "categories": canonical({one.category: [one.pass_rate, one.n_scored] for one in report.categories}),
+        "location": "" if place is None else place.absolute().as_posix(),
+    }
+    return run, cases, _scores(run["id"], result, report, sorted(texts))
+
+
+def _scores(run_id: str, result: Result, report: Report, query_ids: list[str]) -> list[dict[str, Any]]:
+    import pandas as pd
+
+    codes, measures = pd.factorize(result.scores["measure"])
+    at = pd.Index(query_ids).get_indexer(pd.Index(result.scores["query_id"].astype(str)))
+    table = np.full((len(measures), len(query_ids)), np.nan, dtype="<f8")
+    table[codes[at >= 0], at[at >= 0]] = result.scores["value"].to_numpy(dtype=float)[at >= 0]
+    values = dict(zip(map(str, measures), table, strict=True))
+    summary = {row.measure: row for row in report.measures}
+    rows = []
+    for measure in {**values, **summary}:
+        row, own = summary.get(measure), values.get(measure)
+        scored = own[~np.isnan(own)] if own is not None else np.empty(0)
+        mean = float(scored.mean()) if len(scored) else None if row is None else row.value
+        rows.append(
+            {
+                "run_id": run_id,
+                "measure": measure[:_NAME],
+                "mean": None if mean is None else round(mean, 6),
+                "ci_low": None if row is None else row.ci_low,
+                "ci_high": None if row is None else row.ci_high,
+                "n_scored": len(scored) if own is not None or row is None else row.n_scored,
+                "n": len(query_ids) if own is not None or row is None else row.n,
+                "case_values": None if own is None else own.tobytes(),
+            }
+        )
+    return rows
+
+
+def _content(result: Result, place: Path | None) -> str:
+    file = None if place is None else place / "scores.csv"
+    if file is not None and file.is_file():
+        return sha256(file.read_bytes()).hexdigest()
+    return sha256(scores_to_csv(result.scores).encode()).hexdigest()
+
+
+def _made_at(result: Result, place: Path | None) -> str:
+    """When it was made: by its configuration, by its report, or, of older sweeps, by its executed notebook."""
+    given = str(result.config.get("made_at") or (result.verdicts.made.at if result.verdicts else ""))
+    if not given and place is not None:
+        notebook = place.with_name(f"{place.name}.ipynb")
+        try:
+            given = str(json.loads(notebook.read_text(encoding="utf-8"))["metadata"]["papermill"]["end_time"])
+        except (OSError, ValueError, KeyError, TypeError) as exc:
+            raise DataError(
+                f"{place.name}: when it was made is not known (config.json has no made_at, and there is no executed "
+                f'notebook {notebook.name}); add "made_at": "2026-01-31T02:00:00+00:00" to its config.json'
+            ) from exc
+    try:
+        at = datetime.fromisoformat(re.sub(r"Z$", "+00:00", given))
+        return timestamp(at if at.tzinfo else at.astimezone())
+    except ValueError as exc:
+        raise DataError(f"{result.name}: made_at is {given!r}; expected ISO 8601 with a time zone") from exc

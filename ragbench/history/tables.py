@@ -1,0 +1,98 @@
+"""The tables, the same on SQLite, PostgreSQL and MySQL.
+
+Ids are hashes of what a row holds, so that importing twice adds nothing and databases can be merged. Times are ISO 8601
+in UTC. Strings with an index have at most 190 characters, which is what MySQL's indexes hold; text of any length is
+LONGTEXT there. The first version is migration 0001; a change here needs a migration of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
+
+metadata = MetaData()
+LONG = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
+BYTES = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
+ID = String(64)
+NAME = String(190)
+TIME = String(32)
+# Names differ by case ("words" and "Words"), which MySQL ignores otherwise.
+_MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+
+
+def _client() -> Column[str]:
+    return Column("client_id", NAME, nullable=False, server_default="")
+
+
+case_set = Table(
+    "case_set", metadata,
+    Column("id", ID, primary_key=True),
+    Column("cases", LONG, nullable=False),  # JSON: question by query_id, sorted by id
+    **_MYSQL,
+)  # fmt: skip
+dataset = Table(
+    "dataset", metadata,
+    Column("id", ID, primary_key=True),
+    _client(),
+    Column("name", NAME, nullable=False),
+    Column("split", String(64), nullable=False),
+    Column("fingerprint", ID, nullable=False),
+    Column("made_at", TIME, nullable=False),  # of a generated version; of others the first run that used it
+    Column("recipe", LONG, nullable=False),  # JSON: how it was generated, {} where it was not
+    Index("dataset_name", "client_id", "name"),
+    **_MYSQL,
+)  # fmt: skip
+run = Table(
+    "run", metadata,
+    Column("id", ID, primary_key=True),
+    _client(),
+    Column("kind", String(16), nullable=False),  # sweep, eval
+    Column("series", NAME, nullable=False),
+    Column("configuration", NAME, nullable=False),
+    Column("epoch", ID, nullable=False),  # client, series, configuration, parameters, fingerprint: comparable runs
+    Column("dataset", NAME, nullable=False),
+    Column("split", String(64), nullable=False),
+    Column("fingerprint", ID, nullable=False),
+    Column("case_set", ID, ForeignKey("case_set.id"), nullable=False),
+    Column("content", ID, nullable=False),  # SHA-256 of scores.csv: equal where every score is
+    Column("made_at", TIME, nullable=False),
+    Column("recorded_at", TIME, nullable=False),
+    Column("passed", Boolean),  # NULL where no target was set
+    Column("questions", Integer, nullable=False),
+    Column("questions_passed", Integer),
+    Column("cost_usd", Double),
+    Column("seconds", Double),
+    Column("versions", LONG, nullable=False),  # JSON
+    Column("parameters", LONG, nullable=False),  # JSON
+    Column("categories", LONG, nullable=False),  # JSON: category -> [passed, questions]
+    Column("location", LONG, nullable=False),
+    Index("run_made", "client_id", "made_at"),
+    Index("run_series", "client_id", "series", "made_at"),
+    **_MYSQL,
+)  # fmt: skip
+score = Table(
+    "score", metadata,
+    Column("run_id", ID, ForeignKey("run.id", ondelete="CASCADE"), primary_key=True),
+    Column("measure", NAME, primary_key=True),
+    Column("mean", Double),
+    Column("ci_low", Double),
+    Column("ci_high", Double),
+    Column("n_scored", Integer, nullable=False),
+    Column("n", Integer, nullable=False),
+    Column("case_values", BYTES),  # float64 per question of the case_set, little-endian; NaN = unscored
+    **_MYSQL,
+)  # fmt: skip
