@@ -407,7 +407,7 @@ def as_id(value: Any, what: str = "an id") -> str:
     raise DataError(f"{what} is {_brief(value)}; expected a string that is not empty, or a whole number")
 
 
-def grade(value: object) -> int:
+def grade(value: Any) -> int:
     """A relevance grade; 1 and above is relevant, 0 and below is not.
 
     >>> grade("2"), grade(-1), grade(1.0)
