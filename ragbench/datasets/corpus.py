@@ -8,19 +8,20 @@ from pathlib import Path
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.beir import unique_records
+from ragbench.datasets.html import text_of_html
 from ragbench.datasets.records import case, document
 from ragbench.errors import DataError
 from ragbench.types import Dataset, Document
 
-SUFFIXES = (".md", ".rst", ".txt")
+SUFFIXES = (".md", ".rst", ".txt", ".html", ".htm")
 
 
 def load_corpus(path: str | Path) -> Dataset:
     """Documents that may lack questions: a corpus.jsonl, a folder with one, a folder of texts, a dataset's name.
 
     Of a folder that holds `queries.jsonl` too, and of a dataset, the questions are the cases; qrels are not needed.
-    Text files are the `.md`, `.rst` and `.txt` files below the folder; a document's id is its path inside the folder,
-    its title is empty. Hidden files and folders are left out.
+    Text files are the `.md`, `.rst`, `.txt` and `.html` files below the folder; a document's id is its path inside the
+    folder, its title is empty. Of HTML only the text is kept. Hidden files and folders are left out.
 
     Raises:
         DataError: nothing is there, or it is not what it should be.
@@ -38,9 +39,9 @@ def load_corpus(path: str | Path) -> Dataset:
             )
         return Dataset(place.resolve().name, "test", corpus, (), {})
     file = place / "corpus.jsonl" if place.is_dir() else place
-    corpus = unique_records(file, document, "document", lambda found: found.doc_id)
+    corpus = unique_records(file, document, "document")
     queries = file.with_name("queries.jsonl")
-    cases = unique_records(queries, case, "query", lambda found: found.query_id) if queries.is_file() else {}
+    cases = unique_records(queries, case, "query") if queries.is_file() else {}
     return Dataset(file.resolve().parent.name, "test", corpus, tuple(cases.values()), {})
 
 
@@ -50,7 +51,8 @@ def _text_files(folder: Path) -> Iterable[Document]:
         if path.suffix.lower() not in SUFFIXES or not path.is_file() or any(p.startswith(".") for p in inside.parts):
             continue
         try:
-            text = path.read_text(encoding="utf-8-sig")
+            is_html = path.suffix.lower() in (".html", ".htm")
+            text = text_of_html(path.read_bytes()) if is_html else path.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as exc:
             raise DataError(
                 f"{path} could not be read: {exc}; expected a text in UTF-8 (convert it, as with `iconv -f latin1 -t "

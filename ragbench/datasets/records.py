@@ -11,10 +11,7 @@ from typing import Any
 
 from ragbench.datasets.jsonl import shown
 from ragbench.errors import DataError, DataWarning
-from ragbench.types import Case, Dataset, Document, Qrels
-
-# pytrec_eval reserves memory and time by the highest grade: at ten million it does not come back.
-_MAX_GRADE = 10_000
+from ragbench.types import Case, Dataset, Document, Qrels, as_id
 
 
 def identifier(record: Mapping[str, Any], field: str = "_id") -> str:
@@ -26,12 +23,7 @@ def identifier(record: Mapping[str, Any], field: str = "_id") -> str:
     Traceback (most recent call last):
     ragbench.errors.DataError: '_id' is missing; the record has id
     """
-    value = _required(record, field)
-    if isinstance(value, str) and value.strip():
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    raise DataError(f"{field!r} is {shown(value)}; expected a string that is not empty, or a whole number")
+    return as_id(_required(record, field), repr(field))
 
 
 def document(record: Mapping[str, Any]) -> Document:
@@ -69,31 +61,6 @@ def string(record: Mapping[str, Any], field: str) -> str:
     if not isinstance(value, str):
         raise DataError(f"{field!r} is {shown(value)}; expected a string")
     return value
-
-
-def grade(value: object) -> int:
-    """A relevance grade; 1 and above is relevant, 0 and below is not.
-
-    >>> grade("2"), grade(-1), grade(1.0)
-    (2, -1, 1)
-    >>> grade("1.5")
-    Traceback (most recent call last):
-    ragbench.errors.DataError: grade '1.5' is not a whole number; expected 0 (not relevant), 1, 2, ...
-    """
-    number: int | None = None
-    if isinstance(value, str):
-        digits = value.strip().removeprefix("-").removeprefix("+")
-        if digits.isascii() and digits.isdecimal() and len(digits) < 20:
-            number = int(value)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        number = value
-    elif isinstance(value, float) and value.is_integer():  # columns of tables are often floats throughout
-        number = int(value)
-    if number is None:
-        raise DataError(f"grade {shown(value)} is not a whole number; expected 0 (not relevant), 1, 2, ...")
-    if abs(number) > _MAX_GRADE:
-        raise DataError(f"grade {number} is out of range; expected -{_MAX_GRADE} to {_MAX_GRADE}")
-    return number
 
 
 def add_judgement(qrels: Qrels, query_id: str, doc_id: str, value: int) -> None:

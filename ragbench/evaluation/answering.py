@@ -35,9 +35,8 @@ from ragbench.systems import (
     load_system,
     match_passages,
 )
-from ragbench.systems.journal import AnswerJournal, JournaledSystem
 from ragbench.systems.loader import is_object_name, system_digest
-from ragbench.systems.questions import warn_of_failures
+from ragbench.systems.questions import AnswerJournal, JournaledSystem, warn_of_failures
 from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, LLMLike, Run, System
 
 CRITERIA = ("correctness", "faithfulness", "relevance")

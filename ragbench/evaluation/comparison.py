@@ -12,7 +12,7 @@ from ragbench.errors import ComparisonError, DataWarning
 from ragbench.evaluation.records import Change, Comparison, Flip, PassFail, Report, known_number, score_frame
 from ragbench.registry import HEADLINE, higher_is_better, perspective_of
 from ragbench.statistics import adjusted_p_values, compare, required_queries
-from ragbench.statistics.binary import mcnemar_p_value
+from ragbench.statistics.comparison import mcnemar_p_value
 
 ALPHA = 0.05
 

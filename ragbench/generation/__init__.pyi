@@ -1,6 +1,5 @@
 from .ablations import Ablations, answer_ablations
-from .answers import check_llm, generate_answers
-from .context import context_chunks, cut_to_budget
+from .answers import check_llm, context_chunks, cut_to_budget, generate_answers
 
 __all__ = [
     "Ablations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from html import escape
 from pathlib import Path
@@ -14,16 +15,41 @@ from ragbench.labelling.sheet import read_sheet, save_label
 if TYPE_CHECKING:
     from ipywidgets import VBox  # type: ignore[import-untyped]
 
-_NEXT, _BACK = "s", "b"
+_NEXT, _BACK, _FIRST = "s", "b", "u"
+
+_KEYS = """
+function render({ model, el }) {
+  // The parent gets its class and place after this view is made.
+  requestAnimationFrame(() => {
+    const form = el.closest(".rb-label");
+    if (!form || form.tabIndex === 0) return;
+    form.tabIndex = 0;
+    form.style.outlineOffset = "4px";
+    form.dataset.lmSuppressShortcuts = "true"; // JupyterLab leaves the keys to the form
+    const writing = (node) => node?.matches?.("input, textarea, select, [contenteditable=true]");
+    form.addEventListener("keydown", (event) => {
+      if (event.key.length !== 1 || event.ctrlKey || event.metaKey || event.altKey || writing(event.target)) return;
+      if (event.key === " ") return; // presses the button that has the focus
+      event.preventDefault();
+      event.stopPropagation();
+      model.send(event.key);
+    });
+    form.addEventListener("click", (event) => writing(event.target) || form.focus({ preventScroll: true }));
+    if (!writing(document.activeElement)) form.focus({ preventScroll: true });
+  });
+}
+export default { render };
+"""
 
 
 class LabelWidget:
     """Labels a sheet: `LabelWidget("labels.csv", annotator="me")` as the last line of a cell shows it.
 
     Each verdict is in the file before the next answer appears, so closing the notebook loses nothing, and opening it
-    again continues with the first unlabelled answer. Keys work while the cursor is in the small field: the verdict's
-    key, `s` for the next answer, `b` for the one before; or click. A note is saved with the verdict, or when its answer
-    is left. The labels of others, judgements and the configuration of an answer are not shown.
+    again continues with the first unlabelled answer. Keys work everywhere in the form but in the note: the verdict's
+    key, `s` for the next answer, `b` for the one before, `u` for the first that is unlabelled; or click. A note is
+    saved with the verdict, or when its answer is left. The labels of others, judgements and the configuration of an
+    answer are not shown.
 
     Raises:
         DataError: not a sheet, or no row in it for this annotator.
@@ -37,8 +63,7 @@ class LabelWidget:
         self._rows: list[dict[Any, Any]] = sheet.astype(object).to_dict("records")
         for row in self._rows:
             row["value"] = None if row["verdict"] == "" else float(row["value"])
-        self._place = next((i for i, row in enumerate(self._rows) if row["value"] is None), 0)
-        self._showing = False
+        self._place = self._first
         self.box: VBox = self._build()
         self._show()
 
@@ -51,6 +76,11 @@ class LabelWidget:
     def labelled(self) -> int:
         """The number of items with a verdict."""
         return sum(row["value"] is not None for row in self._rows)
+
+    @property
+    def _first(self) -> int:
+        """Where the first unlabelled answer is; 0 where all are labelled."""
+        return next((i for i, row in enumerate(self._rows) if row["value"] is None), 0)
 
     def label(self, verdict: float) -> None:
         """Save the verdict and the note of the item shown, and move to the next unlabelled one."""
@@ -67,14 +97,26 @@ class LabelWidget:
         self._place = (self._place + step) % len(self._rows)
         self._show()
 
+    def press(self, key: str) -> None:
+        """Do what a key stands for; one without a meaning does nothing."""
+        key = key.casefold()
+        verdicts = LABELLED[self._rows[self._place]["criterion"]].verdicts
+        if key in verdicts:
+            self.label(verdicts[key][0])
+        elif key in (_NEXT, _BACK):
+            self.go(1 if key == _NEXT else -1)
+        elif key == _FIRST:
+            self.go(self._first - self._place)
+
     def _build(self) -> VBox:
-        from ipywidgets import HTML, Button, HBox, IntProgress, Layout, Text, Textarea, VBox
+        from anywidget import AnyWidget
+        from ipywidgets import HTML, Button, HBox, IntProgress, Layout, Textarea, VBox
 
         wide = Layout(width="auto")
         self._progress = IntProgress(min=0, max=len(self._rows), layout=Layout(width="60%"))
         self._count, self._text, self._asked = HTML(), HTML(layout=wide), HTML(layout=wide)
-        self._keys = Text(placeholder="keys", layout=Layout(width="6em"))
-        self._keys.observe(self._on_key, names="value")
+        self._keys = AnyWidget(_esm=_KEYS)
+        self._keys.on_msg(lambda _, key, __: self.press(str(key)))
         self._note = Textarea(placeholder="note (optional)", layout=Layout(width="auto", height="4em"))
 
         def button(text: str, act: Callable[[], None]) -> Button:
@@ -89,9 +131,13 @@ class LabelWidget:
             ]
             for criterion in dict.fromkeys(row["criterion"] for row in self._rows)
         }
-        self._moves = [button("back (b)", lambda: self.go(-1)), button("skip (s)", lambda: self.go(1))]
-        self._choices = HBox()
-        return VBox([HBox([self._progress, self._count]), self._text, self._asked, self._choices, self._note])
+        moves = {"back (b)": _BACK, "skip (s)": _NEXT, "first unlabelled (u)": _FIRST}
+        self._moves = [button(text, lambda key=key: self.press(key)) for text, key in moves.items()]  # type: ignore[misc]
+        self._choices = HBox(layout=Layout(flex_flow="row wrap"))
+        parts = [HBox([self._progress, self._count]), self._text, self._asked, self._choices, self._note, self._keys]
+        box = VBox(parts)
+        box.add_class("rb-label")
+        return box
 
     def _show(self) -> None:
         row = self._rows[self._place]
@@ -102,30 +148,15 @@ class LabelWidget:
         self._count.value = f"{self.labelled} of {len(self._rows)} labelled; this is number {self._place + 1}{state}"
         parts = [("Question", row["question"]), ("Reference answer", row.get("reference")), ("Answer", row["answer"])]
         self._text.value = "".join(_block(name, text) for name, text in parts if text) + _folded(row.get("context", ""))
-        self._choices.children = (self._keys, *self._verdicts[row["criterion"]], *self._moves)
+        self._choices.children = (*self._verdicts[row["criterion"]], *self._moves)
         self._asked.value = f"<b>{escape(scale.question)}</b>"
-        self._showing = True
         self._note.value = row.get("note", "")
-        self._keys.value = ""
-        self._showing = False
 
     def _save_note(self) -> None:
         row = self._rows[self._place]
         if self._note.value != row.get("note", ""):
             save_label(self._path, self.item_id, row["value"], annotator=self._annotator, note=self._note.value)
             row["note"] = self._note.value
-
-    def _on_key(self, change: dict[str, Any]) -> None:
-        key = str(change["new"]).strip().casefold()[-1:]
-        if self._showing or not key:
-            return
-        verdicts = LABELLED[self._rows[self._place]["criterion"]].verdicts
-        if key in verdicts:
-            self.label(verdicts[key][0])
-        elif key in (_NEXT, _BACK):
-            self.go(1 if key == _NEXT else -1)
-        else:
-            self._keys.value = ""
 
     def _ipython_display_(self) -> None:
         from IPython.display import display
@@ -135,7 +166,7 @@ class LabelWidget:
 
 def _block(name: str, text: str) -> str:
     style = "white-space: pre-wrap; border-left: 3px solid #0072B2; padding-left: 8px"
-    return f'<p><b>{escape(name)}</b></p><div style="{style}">{escape(text)}</div>'
+    return f'<p><b>{escape(name)}</b></p><div style="{style}">{_with_code(text)}</div>'
 
 
 def _folded(context: str) -> str:
@@ -143,5 +174,21 @@ def _folded(context: str) -> str:
         return ""
     return (
         "<details open><summary><b>Documents that it was written from</b></summary>"
-        f'<div style="white-space: pre-wrap; max-height: 20em; overflow: auto">{escape(context)}</div></details>'
+        f'<div style="white-space: pre-wrap; max-height: 20em; overflow: auto">{_with_code(context)}</div></details>'
     )
+
+
+_CODE = re.compile(
+    r"```.*?(?:```|\Z)|`[^`\n]+`|^(?: {4}|\t)[^\n]*(?:\n(?: {4}|\t)[^\n]*)*|^&gt;&gt;&gt; [^\n]*(?:\n[^\n]+)*",
+    re.DOTALL | re.MULTILINE,
+)
+"""Fenced, in backticks, indented by four, or an interactive session; in escaped text."""
+
+
+def _with_code(text: str) -> str:
+    """The text as HTML, code in it monospaced.
+
+    >>> _with_code("Use `a < b`.")
+    'Use <code style="white-space: pre-wrap">`a &lt; b`</code>.'
+    """
+    return _CODE.sub(lambda found: f'<code style="white-space: pre-wrap">{found[0]}</code>', escape(text, quote=False))

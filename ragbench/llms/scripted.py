@@ -37,14 +37,9 @@ class ScriptedLLM:
     ) -> None:
         self._replies = replies if callable(replies) else list(replies)
         self._lock = threading.Lock()
-        self._name = name
+        self.name = name
         self.prompts: list[str] = []
         self.systems: list[str | None] = []
-
-    @property
-    def name(self) -> str:
-        """The name given at construction, "provider:model"."""
-        return self._name
 
     @property
     def max_concurrency(self) -> int | None:

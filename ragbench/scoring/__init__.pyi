@@ -1,14 +1,18 @@
-from .ablations import score_ablations
-from .answers import abstention_table, score_answers
+from .answers import (
+    abstention_table,
+    context_texts,
+    judgement_states,
+    score_ablations,
+    score_answers,
+    score_judgements,
+    score_own,
+)
 from .chunks import score_chunks
-from .context import context_ceilings, context_texts, diversity_verdicts, score_context
+from .context import context_ceilings, diversity_verdicts, score_context
 from .groundedness import claim_table, score_groundedness
-from .judgements import judgement_states, score_judgements
 from .overall import failed_cases, failure_reasons, overall_parts, score_overall
-from .own import score_own
 from .pipeline import latency_table, outcome_table, score_pipeline
-from .retrieval import retrieval_levels, score_retrieval
-from .runs import ceilings, score_run
+from .retrieval import ceilings, retrieval_levels, score_retrieval, score_run
 from .safety import score_safety_inputs, score_safety_outputs
 from .spans import score_spans, split_evidence
 

@@ -1,21 +1,22 @@
-"""Answers compared with the labels of their cases: tidy scores, and a table of abstentions."""
+"""Answers compared with the labels of their cases, judged, and scored by measures of a user: tidy scores."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.embedders import load_embedder
 from ragbench.errors import DataError
 from ragbench.metrics.answers import contains_all, gold_fact_coverage, keyword_coverage, semantic_similarity, token_f1
+from ragbench.registry import Measure
 from ragbench.scoring.tidy import tidy_cases
+from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ragbench.types import Answer, Case, Dataset, Embedder
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
 KEYWORD_MEASURES = ("required_keywords", "contains_all")
@@ -107,6 +108,197 @@ def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFram
     return pd.DataFrame(rows, index=["answerable", "unanswerable"], columns=columns)
 
 
+def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
+    """Judgements as tidy scores: columns query_id, measure, value; by measure, then in the order of the judgements.
+
+    A measure is the criterion after "llm_", so that judged and computed measures never share a name. Values are in
+    [0, 1]; unscored judgements are NaN.
+
+    >>> score_judgements([Judgement("q1", "correctness", 1.0), Judgement("q2", "correctness", None)])
+      query_id          measure  value
+    0       q1  llm_correctness    1.0
+    1       q2  llm_correctness    NaN
+
+    Raises:
+        DataError: a query has several judgements of one criterion, or a value is outside [0, 1].
+    """
+    import pandas as pd
+
+    criteria = list(dict.fromkeys(judgement.criterion for judgement in judgements))
+    ordered = sorted(judgements, key=lambda judgement: criteria.index(judgement.criterion))
+    seen = set()
+    for judgement in ordered:
+        pair = (judgement.query_id, judgement.criterion)
+        if pair in seen:
+            raise DataError(
+                f"query {pair[0]!r} has several judgements of {pair[1]}; score the judgements of one system at a time, "
+                "and repeated verdicts as one judgement with n_samples"
+            )
+        seen.add(pair)
+        if judgement.value is not None and not 0 <= judgement.value <= 1:
+            raise DataError(f"query {pair[0]!r}: {pair[1]} is {judgement.value}; expected a value in [0, 1], or None")
+    return pd.DataFrame(
+        {
+            "query_id": pd.Series([judgement.query_id for judgement in ordered], dtype=str),
+            "measure": pd.Series([f"llm_{judgement.criterion}" for judgement in ordered], dtype=str),
+            "value": pd.Series([judgement.value for judgement in ordered], dtype=float),
+        }
+    )
+
+
+def judgement_states(judgements: Sequence[Judgement]) -> pd.DataFrame:
+    """Counts of the judgements of each criterion by state: columns criterion, scored, and each other state that occurs.
+
+    >>> lost = Judgement("q2", "correctness", None, state="abstained")
+    >>> judgement_states([Judgement("q1", "correctness", 1.0), lost])
+         criterion  scored  abstained
+    0  correctness       1          1
+    """
+    import pandas as pd
+
+    states = list(dict.fromkeys(["scored", *(judgement.state for judgement in judgements)]))
+    counts: dict[str, Counter[str]] = {}
+    for judgement in judgements:
+        counts.setdefault(judgement.criterion, Counter())[judgement.state] += 1
+    rows = [[criterion, *(own[state] for state in states)] for criterion, own in counts.items()]
+    return pd.DataFrame(rows, columns=["criterion", *states])
+
+
+def score_ablations(
+    dataset: Dataset,
+    ablations: Mapping[str, Sequence[Answer]],
+    judgements: Mapping[str, Sequence[Judgement]] | None = None,
+    *,
+    embedder: str | Embedder = "minilm",
+) -> pd.DataFrame:
+    """Tidy scores of each ablation, named "<ablation>_<measure>": query_id, measure, value.
+
+    The measures are those of `score_answers` and, of `judgements` (name -> judgements), those of `score_judgements`.
+    Unlike there, an abstention on an answerable question is 0, so that all ablations are compared on the same
+    questions. Unscored (NaN) are failed requests, unreadable verdicts, questions without the label, and those that were
+    left out of an ablation.
+
+    Args:
+        ablations: name -> its answers; `ragbench.generation.answer_ablations` gives "oracle", "best_chunks" and
+            "empty", and the answers of the configuration itself are to be added as "actual".
+
+    >>> from ragbench.types import Case
+    >>> data = Dataset("demo", "test", {}, [Case("q", "When?", gold_facts=(("1889",),))], {})
+    >>> ablations = {"actual": [Answer("q", "Not found.", outcome="no_results")], "oracle": [Answer("q", "In 1889.")]}
+    >>> scores = score_ablations(data, ablations)
+    >>> scores[scores["measure"].str.endswith("gold_fact_coverage")][["measure", "value"]].values.tolist()
+    [['actual_gold_fact_coverage', 0.0], ['oracle_gold_fact_coverage', 1.0]]
+    """
+    import pandas as pd
+
+    needed = any(case.reference_answer for case in dataset.cases)
+    model = load_embedder(embedder) if needed else embedder
+    labelled = {
+        "semantic_similarity": {case.query_id for case in dataset.cases if case.reference_answer},
+        "token_f1": {case.query_id for case in dataset.cases if case.reference_answer},
+        "gold_fact_coverage": {case.query_id for case in dataset.cases if case.gold_facts},
+    }
+    parts = []
+    for name, answers in ablations.items():
+        abstained = {answer.query_id for answer in answers if answer.abstained}
+        abstained &= {case.query_id for case in dataset.cases if case.answerable}
+        free = score_answers(dataset, answers, embedder=model)
+        judged = score_judgements((judgements or {}).get(name, ()))
+        for part in (free, judged):
+            zero = part["query_id"].isin(abstained) & part["value"].isna()
+            known = [q in labelled.get(m, abstained) for q, m in zip(part["query_id"], part["measure"], strict=True)]
+            part = part.assign(value=part["value"].mask(zero & pd.Series(known, index=part.index, dtype=bool), 0.0))
+            parts.append(part.assign(measure=f"{name}_" + part["measure"]))
+    if not parts:
+        return pd.DataFrame(columns=["query_id", "measure", "value"]).astype({"value": float})
+    return pd.concat([part for part in parts if len(part)], ignore_index=True)
+
+
+def score_own(
+    dataset: Dataset, answers: Sequence[Answer], measures: Sequence[Measure], chunks: Sequence[Chunk] = ()
+) -> pd.DataFrame:
+    """Score answers by measures of a user: columns query_id, measure, value; by measure, then in the order of cases.
+
+    Unscored (NaN) is a question without an answer, one whose answer failed, and one for which the function returns
+    None.
+
+    >>> from ragbench.types import Answer, Case, Dataset
+    >>> words = Measure("answer_words", lambda case, answer, contexts: len(answer.text.split()), bounds=(0, None))
+    >>> score_own(Dataset("mine", "test", {}, [Case("q", "?")], {}), [Answer("q", "In May.")], [words])
+      query_id       measure  value
+    0        q  answer_words    2.0
+
+    Raises:
+        DataError: a function fails, or returns something else than a number within its bounds or None.
+    """
+    import pandas as pd
+
+    given = {one: answer for one, answer in answers_by_query(dataset, answers).items() if not answer.failed}
+    texts = context_texts([*given.values()], chunks)
+    rows = []
+    for measure in measures:
+        for case in dataset.cases:
+            value = math.nan
+            if measure.function is not None and case.query_id in given:
+                try:
+                    found = measure.function(case, given[case.query_id], texts[case.query_id])
+                except Exception as exc:
+                    raise DataError(
+                        f"{measure.name} failed at query {case.query_id!r}: {type(exc).__name__}: {exc}"
+                    ) from exc
+                value = math.nan if found is None else _bounded(measure, case.query_id, found)
+            rows.append((case.query_id, measure.name, value))
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+
+
+def _bounded(measure: Measure, query_id: str, found: object) -> float:
+    low, high = measure.bounds
+    try:
+        value = float(found)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        value = math.inf
+    if math.isinf(value) or (low is not None and value < low) or (high is not None and value > high):
+        raise DataError(
+            f"{measure.name} is {found!r} at query {query_id!r}; expected a number within {measure.bounds}, or None"
+        )
+    return value
+
+
+def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> dict[str, list[str]]:
+    """query_id -> the texts behind the answer's `contexts`, in their order.
+
+    A text is taken from the answer's own `passages` where they hold its id, else from the chunk of that id. Where an
+    answer lists no `contexts`, all its passages count, in their order. Nothing retrieved gives an empty list.
+
+    >>> from ragbench.types import Answer, Chunk, Passage
+    >>> own = Answer("q1", "It opened in 1889.", passages=(Passage("p7", "Opened in 1889."),))
+    >>> shared = Answer("q2", "In Paris.", contexts=("tower#1", "tower#0"))
+    >>> chunks = [Chunk("tower#0", "tower", 0, 9, "The tower"), Chunk("tower#1", "tower", 10, 21, "is in Paris")]
+    >>> context_texts([own, shared], chunks)
+    {'q1': ['Opened in 1889.'], 'q2': ['is in Paris', 'The tower']}
+
+    Raises:
+        DataError: a context is neither among the passages nor among the chunks, or there are two answers to one query.
+    """
+    text_of = {chunk.chunk_id: chunk.text for chunk in chunks}
+    texts: dict[str, list[str]] = {}
+    for answer in answers:
+        if answer.query_id in texts:
+            raise DataError(f"two answers to query {answer.query_id!r}; score repeated runs one by one")
+        own = {passage.passage_id: passage.text for passage in answer.passages}
+        ids = context_ids(answer)
+        for context_id in ids:
+            if context_id not in own and context_id not in text_of:
+                given = f"{len(text_of)} chunks" if text_of else "no chunks"
+                raise DataError(
+                    f"the answer to {answer.query_id!r} had the context {context_id!r}, whose text is not there "
+                    f"({len(own)} passages of its own, {given} given); was it made from another chunking? Pass "
+                    "the chunks that it was made from"
+                )
+        texts[answer.query_id] = [own[i] if i in own else text_of[i] for i in ids]
+    return texts
+
+
 def answered_cases(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Case, Answer]]:
     """The answerable questions that were answered."""
     by_query = answers_by_query(dataset, answers)
@@ -153,3 +345,15 @@ def state_of(answer: Answer | None) -> str:
     if answer is None or answer.failed:
         return "failed"
     return "abstained" if answer.abstained else "answered"
+
+
+def usable_cases(dataset: Dataset, answers: Sequence[Answer]) -> list[tuple[Case, Answer]]:
+    """Cases with their answer where it did not fail, in the order of the cases."""
+    by_query = answers_by_query(dataset, answers)
+    pairs = [(case, by_query[case.query_id]) for case in dataset.cases if case.query_id in by_query]
+    return [(case, answer) for case, answer in pairs if not answer.failed]
+
+
+def context_ids(answer: Answer) -> tuple[str, ...]:
+    """What the answer was made from, in rank order."""
+    return answer.contexts or tuple(passage.passage_id for passage in answer.passages)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ragbench.errors import DataError
-from ragbench.metrics.chunks import overlaps, places, ranges, union
+from ragbench.metrics.chunks import span_scores
 from ragbench.metrics.context import (
     context_fact_recall,
     diversity_verdict,
@@ -17,13 +16,13 @@ from ragbench.metrics.context import (
     unique_token_ratio,
     words_in,
 )
-from ragbench.scoring.answers import answers_by_query
+from ragbench.scoring.answers import context_ids, context_texts, usable_cases
 from ragbench.scoring.tidy import tidy, tidy_cases
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ragbench.types import Answer, Case, Chunk, Dataset
+    from ragbench.types import Answer, Chunk, Dataset
 
 # Documents of a large corpus, evenly spread, that give the document frequencies of words.
 _BACKGROUND = 2_000
@@ -87,8 +86,8 @@ def score_context(
         scores["context_evidence_recall"] = _evidence_recall(dataset, answers, chunks)
     if any(case.expected_chunks for case in dataset.cases):
         scores["context_chunk_recall"] = {
-            case.query_id: len(expected & set(_context_ids(answer))) / len(expected)
-            for case, answer in _usable(dataset, answers)
+            case.query_id: len(expected & set(context_ids(answer))) / len(expected)
+            for case, answer in usable_cases(dataset, answers)
             if (expected := set(case.expected_chunks))
         }
     if any(case.query_type for case in dataset.cases):
@@ -142,54 +141,8 @@ def context_ceilings(dataset: Dataset, answers: Sequence[Answer], chunks: Sequen
     return tidy(list(expected), ["unique_token_ratio"], list(expected.values()))
 
 
-def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> dict[str, list[str]]:
-    """query_id -> the texts behind the answer's `contexts`, in their order.
-
-    A text is taken from the answer's own `passages` where they hold its id, else from the chunk of that id. Where an
-    answer lists no `contexts`, all its passages count, in their order. Nothing retrieved gives an empty list.
-
-    >>> from ragbench.types import Answer, Chunk, Passage
-    >>> own = Answer("q1", "It opened in 1889.", passages=(Passage("p7", "Opened in 1889."),))
-    >>> shared = Answer("q2", "In Paris.", contexts=("tower#1", "tower#0"))
-    >>> chunks = [Chunk("tower#0", "tower", 0, 9, "The tower"), Chunk("tower#1", "tower", 10, 21, "is in Paris")]
-    >>> context_texts([own, shared], chunks)
-    {'q1': ['Opened in 1889.'], 'q2': ['is in Paris', 'The tower']}
-
-    Raises:
-        DataError: a context is neither among the passages nor among the chunks, or there are two answers to one query.
-    """
-    text_of = {chunk.chunk_id: chunk.text for chunk in chunks}
-    texts: dict[str, list[str]] = {}
-    for answer in answers:
-        if answer.query_id in texts:
-            raise DataError(f"two answers to query {answer.query_id!r}; score repeated runs one by one")
-        own = {passage.passage_id: passage.text for passage in answer.passages}
-        ids = _context_ids(answer)
-        for context_id in ids:
-            if context_id not in own and context_id not in text_of:
-                given = f"{len(text_of)} chunks" if text_of else "no chunks"
-                raise DataError(
-                    f"the answer to {answer.query_id!r} had the context {context_id!r}, whose text is not there "
-                    f"({len(own)} passages of its own, {given} given); was it made from another chunking? Pass "
-                    "the chunks that it was made from"
-                )
-        texts[answer.query_id] = [own[i] if i in own else text_of[i] for i in ids]
-    return texts
-
-
-def _usable(dataset: Dataset, answers: Sequence[Answer]) -> list[tuple[Case, Answer]]:
-    """Cases with their answer where it did not fail, in the order of the cases."""
-    by_query = answers_by_query(dataset, answers)
-    pairs = [(case, by_query[case.query_id]) for case in dataset.cases if case.query_id in by_query]
-    return [(case, answer) for case, answer in pairs if answer.error is None and answer.outcome != "failed"]
-
-
-def _context_ids(answer: Answer) -> tuple[str, ...]:
-    return answer.contexts or tuple(passage.passage_id for passage in answer.passages)
-
-
 def _contexts(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk]) -> dict[str, list[str]]:
-    return context_texts([answer for _, answer in _usable(dataset, answers)], chunks)
+    return context_texts([answer for _, answer in usable_cases(dataset, answers)], chunks)
 
 
 def _tfidf(dataset: Dataset, contexts: Mapping[str, Sequence[str]]) -> dict[str, float]:
@@ -205,9 +158,9 @@ def _document_recall(dataset: Dataset, answers: Sequence[Answer], chunks: Sequen
     document_of = {chunk.chunk_id: chunk.doc_id for chunk in chunks}
     recalls: dict[str, float] = {}
     found: dict[str, set[str]] = {}
-    for case, answer in _usable(dataset, answers):
+    for case, answer in usable_cases(dataset, answers):
         own = {passage.passage_id: passage.doc_id for passage in answer.passages}
-        found[case.query_id] = {own[i] if i in own else document_of[i] for i in _context_ids(answer)} - {""}
+        found[case.query_id] = {own[i] if i in own else document_of[i] for i in context_ids(answer)} - {""}
     if not any(found.values()) and any(answer.passages for answer in answers):
         return {}  # passages that were not matched to documents
     for query_id, documents in found.items():
@@ -220,14 +173,10 @@ def _document_recall(dataset: Dataset, answers: Sequence[Answer], chunks: Sequen
 def _evidence_recall(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk]) -> dict[str, float]:
     chunk_of = {chunk.chunk_id: chunk for chunk in chunks}
     recalls: dict[str, float] = {}
-    for case, answer in _usable(dataset, answers):
-        ids = _context_ids(answer)
+    for case, answer in usable_cases(dataset, answers):
+        ids = context_ids(answer)
         held = [chunk_of[i] for i in ids if i in chunk_of]
         if not case.evidence or (ids and not held):
             continue  # passages of other systems have no offsets in the documents unless they were matched to chunks
-        place = places([*case.evidence, *held])
-        truth, found = union(*ranges(case.evidence, place)), union(*ranges(held, place))
-        of, by = overlaps(truth, found)
-        shared = [min(truth[1][i], found[1][j]) - max(truth[0][i], found[0][j]) for i, j in zip(of, by, strict=True)]
-        recalls[case.query_id] = float(sum(shared) / (truth[1] - truth[0]).sum())
+        recalls[case.query_id] = span_scores(held, case.evidence, ())["recall"]
     return recalls

@@ -19,8 +19,7 @@ from ragbench.metrics.groundedness import (
     without_citations,
 )
 from ragbench.metrics.groundedness.checking import STRICT
-from ragbench.scoring.answers import answered_cases
-from ragbench.scoring.context import context_texts
+from ragbench.scoring.answers import answered_cases, context_ids, context_texts
 from ragbench.scoring.tidy import tidy_cases
 
 if TYPE_CHECKING:
@@ -89,20 +88,26 @@ def score_groundedness(
             text is not there.
     """
     checked = _check(dataset, answers, chunks, model, threshold)
-    values: dict[str, dict[str, float]] = {}
     supports = claim_supports([(one.text, one.texts) for one in checked.values()], model=model)
-    values["claim_support"] = {
-        query_id: support if one.verdicts else math.nan
-        for (query_id, one), support in zip(checked.items(), supports, strict=True)
-    }
-    values["numeric_support"] = {query_id: numeric_support(one.text, one.texts) for query_id, one in checked.items()}
-    expected: dict[str, float] = {}
-    values |= _labelled(checked, model) | _cited(checked, model, threshold)
-    for query_id, one in checked.items():
+    asked = [(one.text, [*one.case.expected_claims, *one.case.forbidden_claims]) for one in checked.values()]
+    values: dict[str, dict[str, float]] = {measure: {} for measure in GROUNDEDNESS_MEASURES}
+    for (query_id, one), support, stated in zip(
+        checked.items(), supports, claims_stated(asked, model=model), strict=True
+    ):
+        wanted = len(one.case.expected_claims)
         cited = {*one.citations, *(one.documents[i] for i in one.citations if i in one.documents)}
-        expected[query_id] = _fraction([wanted in cited for wanted in one.case.expected_citations])
-    values["expected_citations"] = expected
-    return tidy_cases(dataset.cases, {measure: values[measure] for measure in GROUNDEDNESS_MEASURES})
+        own = {
+            "claim_support": support if one.verdicts else math.nan,
+            "numeric_support": numeric_support(one.text, one.texts),
+            "expected_claims": _fraction(stated[:wanted]),
+            "forbidden_claims_absent": _fraction([not found for found in stated[wanted:]]),
+            "expected_citations": _fraction([claim in cited for claim in one.case.expected_citations]),
+            "citation_form": citation_form(one.citations, one.ids),
+            **_cited(one, model, threshold),
+        }
+        for measure, value in own.items():
+            values[measure][query_id] = value
+    return tidy_cases(dataset.cases, values)
 
 
 def claim_table(
@@ -168,7 +173,7 @@ def _check(
     verdicts = check_answers(pairs, model=model, threshold=threshold)
     checked = {}
     for (query_id, (case, answer)), own in zip(given.items(), verdicts, strict=True):
-        ids = answer.contexts or tuple(passage.passage_id for passage in answer.passages)
+        ids = context_ids(answer)
         marked = [parse_citations(verdict.claim.text, ids) for verdict in own]
         if not parse_citations(answer.text, ids):
             marked = [answer.citations] * len(own)  # given apart from the text: they hold for all of it
@@ -180,31 +185,15 @@ def _check(
     return checked
 
 
-def _labelled(checked: dict[str, _Checked], model: str) -> dict[str, dict[str, float]]:
-    asked = [(one.text, [*one.case.expected_claims, *one.case.forbidden_claims]) for one in checked.values()]
-    expected, absent = {}, {}
-    for (query_id, one), stated in zip(checked.items(), claims_stated(asked, model=model), strict=True):
-        wanted = len(one.case.expected_claims)
-        expected[query_id] = _fraction(stated[:wanted])
-        absent[query_id] = _fraction([not found for found in stated[wanted:]])
-    return {"expected_claims": expected, "forbidden_claims_absent": absent}
-
-
-def _cited(checked: dict[str, _Checked], model: str, threshold: float) -> dict[str, dict[str, float]]:
-    values: dict[str, dict[str, float]] = {
-        "citation_form": {query_id: citation_form(one.citations, one.ids) for query_id, one in checked.items()}
+def _cited(one: _Checked, model: str, threshold: float) -> dict[str, float]:
+    text_of = dict(zip(one.ids, one.texts, strict=True))
+    pairs = list(zip(one.verdicts, one.cited, strict=True))
+    found = [(v.claim.text, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited]
+    return {
+        "citation_content": _fraction([cites_content(claim, text) for claim, texts in found for text in texts]),
+        "citation_accuracy": _fraction([support >= threshold for support in claim_supports(found, model=model)]),
+        "citation_coverage": _fraction([bool(cited) for v, cited in pairs if v.supported is not None]),
     }
-    content, accuracy, coverage = {}, {}, {}
-    for query_id, one in checked.items():
-        text_of = dict(zip(one.ids, one.texts, strict=True))
-        pairs = list(zip(one.verdicts, one.cited, strict=True))
-        content[query_id] = _fraction(
-            [cites_content(v.claim.text, text_of[i]) for v, cited in pairs for i in cited if i in text_of]
-        )
-        citing = [(v.claim.text, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited]
-        accuracy[query_id] = _fraction([support >= threshold for support in claim_supports(citing, model=model)])
-        coverage[query_id] = _fraction([bool(cited) for v, cited in pairs if v.supported is not None])
-    return values | {"citation_content": content, "citation_accuracy": accuracy, "citation_coverage": coverage}
 
 
 def _fraction(verdicts: Sequence[bool]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, DataError
@@ -24,12 +24,12 @@ from ragbench.metrics.pipeline import (
     split_budget,
 )
 from ragbench.scoring.answers import answers_by_query
-from ragbench.scoring.tidy import tidy
+from ragbench.scoring.tidy import tidy_cases
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ragbench.types import Answer, Dataset
+    from ragbench.types import Answer, Case, Dataset
 
 VERDICT_AT = "p95"
 """The percentile of the latency that is compared with a budget."""
@@ -77,45 +77,54 @@ def score_pipeline(
         ConfigError: `min_citations`, `min_confidence` or a budget is out of range.
     """
     budgets = _checked_budgets(budgets)
-    by_query = answers_by_query(dataset, answers)
-    cases = list(dataset.cases)
-    given = [by_query.get(case.query_id) for case in cases]
-    outcomes = [
-        "failed" if answer is None else outcome_of(answer, min_citations=min_citations, min_confidence=min_confidence)
-        for answer in given
-    ]
-    usable = [None if outcome == "failed" else answer for answer, outcome in zip(given, outcomes, strict=True)]
-    pairs = list(zip(cases, usable, strict=True))
-    scores: dict[str, list[float]] = {}
-    if any(case.expected_outcome for case in cases):
-        scores["outcome_correct"] = [
-            float(outcome == case.expected_outcome) if case.expected_outcome else math.nan
-            for case, outcome in zip(cases, outcomes, strict=True)
-        ]
-    if any(case.required_flags for case in cases):
-        scores["required_flags"] = [
-            required_flags_set(answer.flags if answer else (), case.required_flags) for case, answer in pairs
-        ]
-    if any(case.forbidden_flags for case in cases):
-        scores["forbidden_flags_absent"] = [
-            forbidden_flags_absent(answer.flags, case.forbidden_flags) if answer else math.nan for case, answer in pairs
-        ]
-    if any(case.min_citations is not None for case in cases):
-        scores["min_citations"] = [
-            has_citations(answer, case.min_citations) if answer else math.nan if case.min_citations is None else 0.0
-            for case, answer in pairs
-        ]
-    if split_budget(budgets)[0] or any(split_budget(case.latency_budget_ms)[0] for case in cases):
-        scores["latency_in_budget"] = [
-            latency_in_budget(answer.latency_ms, {**by_stage(budgets, min), **by_stage(case.latency_budget_ms, min)})
-            if answer
-            else math.nan
-            for case, answer in pairs
-        ]
-    costs = [cost_of(answer.usage) if answer and answer.usage else None for answer in usable]
-    if any(cost is not None and not math.isnan(cost) for cost in costs):
-        scores["cost_usd"] = [math.nan if cost is None else cost for cost in costs]
-    return tidy([case.query_id for case in cases], list(scores), list(scores.values()))
+    by_query, cases = answers_by_query(dataset, answers), dataset.cases
+    outcomes = _outcomes(dataset, by_query, min_citations, min_confidence)
+    usable = {query_id: answer for query_id, answer in by_query.items() if outcomes[query_id] != "failed"}
+    scores: dict[str, dict[str, float]] = {}
+
+    def score(measure: str, asked: Callable[[Case], object], value: Callable[[Case, Answer | None], float]) -> None:
+        """Rows only where some case asks for the measure."""
+        if any(asked(case) for case in cases):
+            scores[measure] = {case.query_id: value(case, usable.get(case.query_id)) for case in cases}
+
+    def outcome_correct(case: Case, answer: Answer | None) -> float:
+        return float(outcomes[case.query_id] == case.expected_outcome) if case.expected_outcome else math.nan
+
+    def enough_citations(case: Case, answer: Answer | None) -> float:
+        return has_citations(answer, case.min_citations) if answer else math.nan if case.min_citations is None else 0.0
+
+    def in_budget(case: Case, answer: Answer | None) -> float:
+        budget = {**by_stage(budgets, min), **by_stage(case.latency_budget_ms, min)}
+        return latency_in_budget(answer.latency_ms, budget) if answer else math.nan
+
+    score("outcome_correct", lambda case: case.expected_outcome, outcome_correct)
+    score(
+        "required_flags",
+        lambda case: case.required_flags,
+        lambda case, answer: required_flags_set(answer.flags if answer else (), case.required_flags),
+    )
+    score(
+        "forbidden_flags_absent",
+        lambda case: case.forbidden_flags,
+        lambda case, answer: forbidden_flags_absent(answer.flags, case.forbidden_flags) if answer else math.nan,
+    )
+    score("min_citations", lambda case: case.min_citations is not None, enough_citations)
+    score("latency_in_budget", lambda case: split_budget({**budgets, **case.latency_budget_ms})[0], in_budget)
+    costs = {query_id: cost_of(answer.usage) for query_id, answer in usable.items() if answer.usage}
+    if not all(cost is None or math.isnan(cost) for cost in costs.values()):
+        scores["cost_usd"] = {query_id: cost for query_id, cost in costs.items() if cost is not None}
+    return tidy_cases(cases, scores)
+
+
+def _outcomes(
+    dataset: Dataset, by_query: Mapping[str, Answer], min_citations: int, min_confidence: float
+) -> dict[str, str]:
+    """query_id -> `outcome_of` its answer; "failed" without one."""
+    known = {
+        query_id: outcome_of(answer, min_citations=min_citations, min_confidence=min_confidence)
+        for query_id, answer in by_query.items()
+    }
+    return {case.query_id: known.get(case.query_id, "failed") for case in dataset.cases}
 
 
 def outcome_table(
@@ -136,14 +145,8 @@ def outcome_table(
     """
     import pandas as pd
 
-    by_query = answers_by_query(dataset, answers)
-    counts: Counter[tuple[str, str]] = Counter()
-    for case in dataset.cases:
-        answer = by_query.get(case.query_id)
-        outcome = "failed"
-        if answer is not None:
-            outcome = outcome_of(answer, min_citations=min_citations, min_confidence=min_confidence)
-        counts[case.expected_outcome or "not stated", outcome] += 1
+    outcomes = _outcomes(dataset, answers_by_query(dataset, answers), min_citations, min_confidence)
+    counts = Counter((case.expected_outcome or "not stated", outcomes[case.query_id]) for case in dataset.cases)
     expected = {row for row, _ in counts}
     rows = [
         name for name in (*OUTCOMES, *sorted(expected - {*OUTCOMES, "not stated"}), "not stated") if name in expected
@@ -177,7 +180,7 @@ def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None
     import pandas as pd
 
     budgets = _checked_budgets(budgets)
-    usable = [answer for answer in answers if answer.error is None and answer.outcome != "failed"]
+    usable = [answer for answer in answers if not answer.failed]
     taken = [by_stage(answer.latency_ms) for answer in usable]
     of_stages, of_percentiles = split_budget(budgets)
     rows = [(stage, stage, VERDICT_AT, of_stages.get(stage)) for stage in _stages(usable, of_stages)]

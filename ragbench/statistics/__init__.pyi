@@ -1,18 +1,14 @@
 from .agreement import judge_agreement, krippendorff_alpha
 from .anova import anova
-from .binary import mcnemar
 from .calibration import calibrate, calibrate_difference, ppi_mean
-from .comparison import compare, compare_all
+from .choice import HeldOut, WithinMargin, equivalent, held_out, pareto_front, within_margin
+from .columns import CORRECTIONS, adjusted_p_values, p_text, rounded
+from .comparison import compare, compare_all, mcnemar, summarise
 from .drift import Change, Drift, drift
-from .equivalence import WithinMargin, equivalent, within_margin
 from .health import DatasetHealth, dataset_health, document_sizes, evidence_overlap, judged_share, question_health
-from .holdout import HeldOut, held_out
-from .p_values import CORRECTIONS, adjusted_p_values, p_text, rounded
-from .pareto import pareto_front
 from .power import POWER, required_queries
 from .preference import bradley_terry, preference_table
 from .sequential import compare_until, query_order, sequential
-from .summary import summarise
 from .variance import Costs, SampleSummary, narrowing_options, summarise_samples, variance_reduction
 
 __all__ = [

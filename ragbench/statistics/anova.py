@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, unknown
-from ragbench.statistics.columns import nullable, with_nullable
-from ragbench.statistics.pairing import matrix_of
+from ragbench.statistics.columns import matrix_of, nullable, with_nullable
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, unknown
+from ragbench.statistics.agreement import side_by_side
 from ragbench.statistics.columns import check_settings, with_nullable
-from ragbench.statistics.verdicts import side_by_side
 from ragbench.types import Judgement
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
 
-    from ragbench.statistics.verdicts import Human, Judgements
+    from ragbench.statistics.agreement import Human, Judgements
 
     Floats = npt.NDArray[np.float64]
 

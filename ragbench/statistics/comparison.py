@@ -1,4 +1,4 @@
-"""Paired comparison of configurations, measure by measure."""
+"""Means of measures with intervals, and paired comparisons of configurations."""
 
 from __future__ import annotations
 
@@ -9,21 +9,166 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ragbench.errors import ConfigError, DataWarning, unknown
+from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.registry import higher_is_better
-from ragbench.statistics.binary import mcnemar_p_value
-from ragbench.statistics.columns import bounds_of, check_settings, mean, nullable
-from ragbench.statistics.intervals import Bounds, decided, mean_intervals, skewness_note
-from ragbench.statistics.p_values import CORRECTIONS, adjusted_p_values
-from ragbench.statistics.pairing import Pairs, chosen_measures, group_codes, paired, tables_of
+from ragbench.statistics.columns import (
+    CORRECTIONS,
+    Pairs,
+    adjusted_p_values,
+    bounds_of,
+    by_measure,
+    check_settings,
+    chosen_measures,
+    group_codes,
+    mean,
+    nullable,
+    paired,
+    pairs_by_measure,
+    tables_of,
+)
+from ragbench.statistics.intervals import (
+    TIE,
+    Bounds,
+    bootstrap_intervals,
+    bounded_intervals,
+    decided,
+    is_exact,
+    mean_intervals,
+    randomisation_p_values,
+    skewness_note,
+    wilson_interval,
+)
 from ragbench.statistics.power import detectable
-from ragbench.statistics.resampling import TIE, bootstrap_intervals, is_exact, randomisation_p_values
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pandas as pd
 
     Floats = npt.NDArray[np.floating]
+
+
+def summarise(scores: pd.DataFrame, *, n_resamples: int = 10_000, alpha: float = 0.05, seed: int = 0) -> pd.DataFrame:
+    """Mean of each measure with its interval: columns measure, mean, ci_low, ci_high, n_scored, n.
+
+    `mean` is over the `n_scored` queries of `n` that are scored. The interval covers the mean over all questions like
+    these with a probability of 1 - alpha. From 100 queries on it is the bias-corrected and accelerated bootstrap (BCa,
+    Efron 1987), with fewer Gaffke's (2005), as for `compare`; where all values are 0 or 1 that of Wilson (1927). It
+    always has a width: other values may differ even if all observed ones are equal. With none scored, mean and
+    interval are pd.NA; the interval also with one, and for equal values of a measure without known bounds.
+
+    >>> import pandas as pd
+    >>> values = [0.0, 0.5, 0.5, 1.0, 1.0, None]
+    >>> scores = pd.DataFrame({"query_id": list("abcdef"), "measure": "RR", "value": values})
+    >>> summarise(scores).round(3)
+      measure  mean  ci_low  ci_high  n_scored  n
+    0      RR   0.6   0.204    0.903         5  6
+
+    Raises:
+        DataError: columns are missing, a query has two values for a measure, or a value is not a number.
+        ConfigError: `n_resamples`, `alpha` or `seed` is out of range.
+    """
+    import pandas as pd
+
+    check_settings(n_resamples, alpha, seed)
+    table = by_measure(scores, "scores")
+    columns = [values.dropna().to_numpy(dtype=float) for values in table.values()]
+    bounds = [Bounds(*bounds_of(measure, column)) for measure, column in zip(table, columns, strict=True)]
+    low, high, _ = mean_intervals(columns, bounds, alpha, n_resamples=n_resamples, seed=seed)
+    for row, column in enumerate(columns):
+        if len(column) > 1 and np.isin(column, (0.0, 1.0)).all():
+            low[row], high[row] = wilson_interval(column, alpha)
+    return pd.DataFrame(
+        {
+            "measure": list(table),
+            "mean": nullable([mean(column) for column in columns]),
+            "ci_low": nullable(low),
+            "ci_high": nullable(high),
+            "n_scored": [len(column) for column in columns],
+            "n": [len(values) for values in table.values()],
+        }
+    )
+
+
+def mcnemar(
+    baseline: pd.DataFrame, contender: pd.DataFrame, *, measures: Sequence[str] | None = None, alpha: float = 0.05
+) -> pd.DataFrame:
+    """Right or wrong: McNemar's exact test of each measure whose values are all 0 or 1.
+
+    Only the queries on which the two differ are informative: if neither is better, each of those is as likely to be won
+    by the one as by the other, so that p is the two-sided binomial probability of a split as uneven as this (McNemar
+    1947). It equals the exact sign-flip test of `compare` on the same values.
+
+    Columns:
+        measure; both, baseline_only, contender_only, neither: on how many queries the value is 1.
+        difference: fraction of 1 of the contender minus that of the baseline.
+        ci_low, ci_high: 1 - alpha interval of it (Gaffke 2005; it excludes 0 exactly where p_value < alpha); pd.NA with
+            fewer than two pairs.
+        p_value: exact, two-sided; 1 where no query differs, pd.NA without pairs.
+        n: pairs used; `n_unpaired` were left unscored by either side.
+
+    Args:
+        baseline: tidy scores: query_id, measure, value.
+        contender: of the same queries.
+        measures: None = all that both have and whose values are all 0 or 1.
+        alpha: 1 minus the coverage of the interval.
+
+    >>> import pandas as pd
+    >>> def scores(*values):
+    ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "Success@5", "value": values})
+    >>> table = mcnemar(scores(1, 1, 0, 0, 0, 0, 0), scores(1, 0, 1, 1, 1, 1, 0))
+    >>> table[["both", "baseline_only", "contender_only", "neither", "difference", "p_value"]].round(3)
+       both  baseline_only  contender_only  neither  difference  p_value
+    0     1              1               4        1       0.429    0.375
+
+    Raises:
+        DataError: a measure that was named (or each that both have) holds other values than 0 and 1.
+        ComparisonError: other queries, or no measure in common.
+        ConfigError: a measure that is not there.
+    """
+    import pandas as pd
+
+    check_settings(10_000, alpha, 0)
+    pairs = pairs_by_measure(baseline, contender, measures)
+    others = [measure for measure, pair in pairs.items() if len(pair.before) and not pair.binary]
+    if others and (measures is not None or len(others) == len(pairs)):
+        raise DataError(
+            f"McNemar's test is for values of 0 and 1; {others[0]!r} has others. Use `compare`, or name binary "
+            "measures such as Success@5"
+        )
+    rows, p_values = [], []
+    for measure, pair in pairs.items():
+        if measure in others:
+            continue
+        before, after = pair.before > 0, pair.after > 0
+        only_before, only_after = int((before & ~after).sum()), int((after & ~before).sum())
+        both, neither = int((before & after).sum()), int((~before & ~after).sum())
+        rows.append((measure, both, only_before, only_after, neither))
+        p_values.append(mcnemar_p_value(only_before, only_after) if len(before) else np.nan)
+    table = pd.DataFrame(rows, columns=["measure", "both", "baseline_only", "contender_only", "neither"])
+    tested = [pairs[row[0]] for row in rows]
+    centers = np.array([mean(pair.difference) for pair in tested])
+    low, high = bounded_intervals([pair.difference for pair in tested], [Bounds(-1, 1)] * len(tested), alpha)
+    low, high = decided(low, high, centers, np.array(p_values), alpha)
+    return table.assign(
+        difference=nullable(centers),
+        ci_low=nullable(low),
+        ci_high=nullable(high),
+        p_value=nullable(p_values),
+        n=[len(pair.before) for pair in tested],
+        n_unpaired=[pair.unpaired for pair in tested],
+    )
+
+
+def mcnemar_p_value(only_before: int, only_after: int) -> float:
+    """Two-sided exact p of a split of the queries that differ.
+
+    >>> mcnemar_p_value(1, 4), mcnemar_p_value(0, 0)
+    (0.375, 1.0)
+    """
+    from scipy.stats import binomtest
+
+    differing = only_before + only_after
+    return float(binomtest(only_before, differing, 0.5).pvalue) if differing else 1.0
 
 
 def compare(

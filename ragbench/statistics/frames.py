@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from ragbench.statistics.p_values import p_text
+from ragbench.statistics.columns import p_text
 
 
 class ShortFrame(pd.DataFrame):

@@ -14,8 +14,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.retrieval import checked_run, evaluate, ranking
 from ragbench.registry import higher_is_better
 from ragbench.segments import count_tokens
-from ragbench.statistics.columns import nullable, with_nullable
-from ragbench.statistics.pairing import matrix_of, measure_among
+from ragbench.statistics.columns import matrix_of, measure_among, nullable, with_nullable
 from ragbench.types import Dataset, Qrels, Run
 
 if TYPE_CHECKING:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import ConfigError
-from ragbench.statistics.columns import check_settings, nullable
-from ragbench.statistics.pairing import chosen_measures, paired, tables_of
-from ragbench.statistics.resampling import TIE
+from ragbench.statistics.columns import check_settings, pairs_by_measure, with_nullable
+from ragbench.statistics.intervals import TIE
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -82,20 +81,14 @@ def required_queries(
     if not isinstance(n_tests, int) or n_tests < 1:
         raise ConfigError(f"n_tests is {n_tests!r}; take a whole number from 1")
     alpha = alpha / n_tests
-    tables = tables_of({"baseline": baseline, "contender": contender})
     rows = []
-    for measure in chosen_measures(tables, measures, "baseline"):
-        difference = paired(tables, "baseline", "contender", measure).difference
-        n = len(difference)
-        deviation = float(difference.std(ddof=1)) if n > 1 else math.nan
-        rows.append((measure, effect, deviation, _required(abs(effect), deviation, n, alpha, power), n))
-    columns = ["measure", "effect", "deviation", "required", "n"]
-    table = pd.DataFrame(rows, columns=columns)
-    found = [detectable(row["deviation"], row["n"], alpha, power) for row in table.to_dict("records")]
-    table["detectable"] = nullable(found)
-    table["deviation"] = nullable(table["deviation"].to_numpy(dtype=float))
-    table["required"] = table["required"].astype("Int64")
-    return table[["measure", "effect", "deviation", "required", "detectable", "n"]]
+    for measure, pair in pairs_by_measure(baseline, contender, measures).items():
+        n = len(pair.difference)
+        deviation = float(pair.difference.std(ddof=1)) if n > 1 else math.nan
+        required = _required(abs(effect), deviation, n, alpha, power)
+        rows.append((measure, effect, deviation, required, detectable(deviation, n, alpha, power), n))
+    table = pd.DataFrame(rows, columns=["measure", "effect", "deviation", "required", "detectable", "n"])
+    return with_nullable(table, "deviation", "detectable").astype({"required": "Int64"})
 
 
 def fewest_queries(alpha: float) -> int:

@@ -154,13 +154,11 @@ def bradley_terry(
         draws = rng.multinomial(len(per_query), share, size=n_resamples).astype(float) @ per_query
         drawn = _abilities(draws.reshape(-1, k, k) + max(prior, _PSEUDO_TIE) / 2 * met)
         low, high = np.quantile(drawn, [alpha / 2, 1 - alpha / 2], axis=0)
-    counts = {name: [0, 0, 0] for name in names}
-    for one, other, value in zip(frame["a"], frame["b"], values, strict=True):
-        place = 0 if value > 0.5 else 2 if value < 0.5 else 1
-        counts[one][place] += 1
-        counts[other][2 - place] += 1
     order = np.argsort(-ability, kind="stable")
-    tally = [counts[names[i]] for i in order]
+    both, share = np.concatenate([a, b]), np.concatenate([values, 1 - values])
+    wins, losses, met_in = (
+        np.bincount(both[chosen], minlength=k)[order] for chosen in (share > 0.5, share < 0.5, slice(None))
+    )
     return pd.DataFrame(
         {
             "rank": [1 + int((ability > ability[i] + 1e-9).sum()) for i in order],
@@ -169,10 +167,10 @@ def bradley_terry(
             "ci_low": nullable(low[order]),
             "ci_high": nullable(high[order]),
             "win_rate": nullable(1 / (1 + np.exp(-ability[order]))),
-            "wins": [wins for wins, _, _ in tally],
-            "ties": [ties for _, ties, _ in tally],
-            "losses": [losses for _, _, losses in tally],
-            "n": [sum(row) for row in tally],
+            "wins": wins,
+            "ties": met_in - wins - losses,
+            "losses": losses,
+            "n": met_in,
         }
     )
 

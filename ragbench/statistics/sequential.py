@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.statistics.columns import check_settings
-from ragbench.statistics.pairing import chosen_measures, paired, tables_of
+from ragbench.statistics.columns import check_settings, pairs_by_measure
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -99,9 +98,7 @@ def sequential(
         ComparisonError: other queries.
     """
     _check(batch, alpha, bounds, seed)
-    tables = tables_of({"baseline": baseline, "contender": contender})
-    [measure] = chosen_measures(tables, [measure], "baseline")
-    pairs = paired(tables, "baseline", "contender", measure)
+    [(measure, pairs)] = pairs_by_measure(baseline, contender, [measure]).items()
     for side in (pairs.before, pairs.after):
         if len(side) and (side.min() < bounds[0] or side.max() > bounds[1]):
             beyond = side[(side < bounds[0]) | (side > bounds[1])][0]
@@ -183,7 +180,7 @@ def _path(differences: Floats, batch: int, alpha: float, width: float) -> pd.Dat
     ever = np.full(len(supposed), -math.inf)
     none, rows, decision = -math.inf, [], "continue"
     capital = log_capital(scaled[:, None], supposed[None, :], alpha)
-    against = log_capital(scaled[:, None], np.array([[0.5]]), alpha)[:, 0]
+    against = capital[:, _STEPS // 2]  # a supposed mean of 1/2: no difference
     low, high = -width, width
     done = 0
     for end in [*range(batch, n, batch), n]:

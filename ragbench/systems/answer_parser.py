@@ -132,9 +132,34 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
         raise DataError(
             f"neither an answer nor contexts; expected a field 'answer', found {', '.join(record) or 'none'}"
         )
-    if "passages" in fields or ("answer" not in fields and "text" in fields):
-        return _own(query_id, fields, model)
-    return _answer(query_id, _checked(fields, strings_are="text"), model)
+    strings_are = "text"
+    if "passages" in fields or ("answer" not in fields and "text" in fields):  # as ragbench itself stores answers
+        strings_are = "id"
+        _put_passages_into_contexts(fields)
+    for key in CONTEXT_FIELDS:
+        if isinstance(fields.get(key), Sequence) and not isinstance(fields[key], str):
+            fields[key] = [_as_table(entry, strings_are) for entry in fields[key]]
+    try:
+        return _answer(query_id, _Record.model_validate(fields), model)
+    except ValidationError as exc:
+        raise DataError(problems(exc)) from None  # pydantic's own text repeats the whole input
+
+
+def _as_table(entry: Any, strings_are: str) -> Any:
+    if isinstance(entry, int) and not isinstance(entry, bool):
+        return {"id": entry}
+    return {strings_are: entry} if isinstance(entry, str) else entry
+
+
+def _put_passages_into_contexts(fields: dict[str, Any]) -> None:
+    passages = {}
+    for passage in fields.pop("passages", ()):
+        if isinstance(passage, Mapping):
+            known = {key: value for key, value in passage.items() if key != "doc_id" or value}
+            passages[str(passage.get("passage_id", ""))] = {**known, "id": passage.get("passage_id", "")}
+    ids = fields.get("contexts", [])
+    if isinstance(ids, Sequence) and not isinstance(ids, str):
+        fields["contexts"] = [passages.get(entry, entry) if isinstance(entry, str) else entry for entry in ids]
 
 
 def _unrelated(key: str, value: Any) -> bool:
@@ -157,40 +182,6 @@ def _whole(value: Any) -> Any:
     return [_whole(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
-def _own(query_id: str, fields: dict[str, Any], model: str) -> Answer:
-    """ragbench's own form: contexts are ids, the texts may be in `passages`."""
-    passages = [
-        {
-            **{key: value for key, value in passage.items() if key != "doc_id" or value},
-            "id": passage.get("passage_id", ""),
-        }
-        for passage in fields.pop("passages", ())
-        if isinstance(passage, Mapping)
-    ]
-    text_of = {str(passage["id"]): passage for passage in passages}
-    ids = fields.get("contexts", [])
-    if isinstance(ids, Sequence) and not isinstance(ids, str):
-        fields["contexts"] = [text_of.get(entry, entry) if isinstance(entry, str) else entry for entry in ids]
-    return _answer(query_id, _checked(fields, strings_are="id"), model)
-
-
-def _checked(fields: dict[str, Any], *, strings_are: str) -> _Record:
-    for key in CONTEXT_FIELDS:
-        if isinstance(fields.get(key), Sequence) and not isinstance(fields[key], str):
-            fields[key] = [
-                {strings_are: entry} if isinstance(entry, str) else {"id": entry} if _is_number(entry) else entry
-                for entry in fields[key]
-            ]
-    try:
-        return _Record.model_validate(fields)
-    except ValidationError as exc:
-        raise DataError(problems(exc)) from None  # pydantic's own text repeats the whole input
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _answer(query_id: str, record: _Record, model: str) -> Answer:
     passages = _passages(record.contexts)
     ids = tuple(passage.passage_id for passage in passages)
@@ -207,23 +198,17 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
         citations = parse_citations(text, ids) if outcome == "success" else ()
     first_of = _first_of(ids, passages)
     citations = tuple(dict.fromkeys(first_of.get(citation, citation) for citation in citations))
+    used, error = record.usage, record.error
+    if outcome == "failed":
+        error = error or "the system reports a failure without a reason"
     usage = None
-    if record.usage is not None:
-        used = record.usage
+    if used is not None:
         usage = Completion(record.answer, used.model or model, used.input_tokens, used.output_tokens)
+    known = tuple(one for one in passages if one.text or one.doc_id or one.score is not None)
     return Answer(
-        query_id,
-        text,
-        ids,
-        citations,
-        flags,
-        outcome,
-        record.confidence,
-        usage,
-        dict(record.latency_ms),
-        record.error if outcome != "failed" else record.error or "the system reports a failure without a reason",
-        passages=tuple(one for one in passages if one.text or one.doc_id or one.score is not None),
-    )
+        query_id, text, ids, citations, flags, outcome, record.confidence, usage, dict(record.latency_ms), error,
+        passages=known,
+    )  # fmt: skip
 
 
 def _passages(contexts: Sequence[_Context]) -> list[Passage]:

@@ -160,12 +160,11 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
         ConfigError: a variable is not set.
     """
     secrets: dict[str, None] = {}
-    missing: dict[str, None] = {}
+    named_in_it = [variable for _, text in _leaves(template) for variable in _VARIABLE.findall(text)]
+    _need(named_in_it, name, "a template names it as {env:...}")
 
     def value_of(variable: str, field: str) -> str:
-        value = os.environ.get(variable, "").strip()
-        if not value:
-            missing[variable] = None
+        value = os.environ[variable].strip()
         named = _SECRET_NAME.search(variable) or variable.upper().endswith("KEY") or _SECRET_FIELD.search(_field(field))
         if len(value) >= _MIN_SECRET and (named or "@" in value or _GENERATED.fullmatch(value)):
             secrets[value] = None
@@ -178,29 +177,27 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
             return {key: filled(value, str(key)) for key, value in part.items()}
         return [filled(value, field) for value in part] if isinstance(part, list | tuple) else part
 
-    found = filled(template, "")
-    if missing:
-        raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; a template names it as {{env:...}}")
-    return found, tuple(secrets)
+    return filled(template, ""), tuple(secrets)
 
 
 def secret_headers(headers_env: Mapping[str, str], name: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """The headers with their values from the environment, and the secrets among them."""
+    sources = {header: match for header, source in headers_env.items() if (match := _ENV.fullmatch(source))}
+    _need([match["variable"] for match in sources.values()], name, "headers_env names them")
     headers, secrets = {}, []
-    missing = []
-    for header, source in headers_env.items():
-        match = _ENV.fullmatch(source)
-        variable = match["variable"] if match else source
-        secret = os.environ.get(variable, "").strip()
-        if not secret:
-            missing.append(variable)
-        elif not (secret.isascii() and secret.isprintable()):  # the HTTP library's error would show it
-            raise ConfigError(f"{name}: the variable {variable} holds characters that no header has")
-        headers[header] = f"{match['scheme']} {secret}" if match and match["scheme"] else secret
+    for header, match in sources.items():
+        secret = os.environ[match["variable"]].strip()
+        if not (secret.isascii() and secret.isprintable()):  # the HTTP library's error would show it
+            raise ConfigError(f"{name}: the variable {match['variable']} holds characters that no header has")
+        headers[header] = f"{match['scheme']} {secret}" if match["scheme"] else secret
         secrets.append(secret)
-    if missing:
-        raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; headers_env names them")
     return headers, tuple(secrets)
+
+
+def _need(variables: Sequence[str], name: str, where: str) -> None:
+    missing = dict.fromkeys(variable for variable in variables if not os.environ.get(variable, "").strip())
+    if missing:
+        raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; {where}")
 
 
 def secret_variables(names: Sequence[str]) -> tuple[str, ...]:

@@ -1,19 +1,31 @@
-"""Any Python function as a system under test."""
+"""Any Python function as a system under test, and the event loop on which asynchronous ones run.
+
+The loop has a thread of its own: asynchronous code is behind a plain call, also inside Jupyter's running loop.
+"""
 
 from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.answer_parser import read_answer
-from ragbench.systems.event_loop import EventLoop
 from ragbench.text import without_surrogates
 from ragbench.types import Answer
+
+if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+
+T = TypeVar("T")
+
+_MAX_CLOSE_S = 10.0
 
 
 class FunctionSystem:
@@ -111,3 +123,57 @@ def failed(query_id: str, error: str, failure: FailureKind = FailureKind.ERROR, 
     'failed'
     """
     return Answer(query_id, "", outcome="failed", error=without_surrogates(error), failure=failure, **fields)
+
+
+class EventLoop:
+    """Runs coroutines of any thread on one event loop; closed by `close`, or when it is no longer used.
+
+    It is anyio's blocking portal in a daemon thread, which a coroutine that cannot be cancelled does not keep alive.
+    """
+
+    def __init__(self, name: str) -> None:
+        started: Future[BlockingPortal] = Future()
+        thread = threading.Thread(target=_run, args=(started,), name=name, daemon=True)
+        thread.start()
+        self._portal = started.result()
+        self._finalizer = weakref.finalize(self, _stop, self._portal, thread)
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """What the coroutine returns or raises; cancelled, and a TimeoutError, when it takes longer."""
+        try:
+            future: Future[T] = self._portal.start_task_soon(lambda: coroutine)
+        except RuntimeError:  # closed
+            coroutine.close()
+            raise
+        try:
+            return future.result(timeout_s)
+        except CancelledError:
+            raise RuntimeError("the event loop was closed") from None
+        except BaseException as exc:
+            if isinstance(exc, TimeoutError) and not future.done():
+                exc = TimeoutError(f"not done within {timeout_s:g} s")
+            future.cancel()
+            raise exc from None
+
+    def close(self) -> None:
+        """Cancel what still runs and end the thread."""
+        self._finalizer()
+
+
+def _run(started: Future[BlockingPortal]) -> None:
+    import anyio
+    from anyio.from_thread import BlockingPortal
+
+    async def main() -> None:
+        async with BlockingPortal() as portal:
+            started.set_result(portal)
+            await portal.sleep_until_stopped()
+
+    anyio.run(main)
+
+
+def _stop(portal: BlockingPortal, thread: threading.Thread) -> None:
+    with suppress(RuntimeError):  # stopped already, or in its own thread
+        portal.start_task_soon(portal.stop, True)
+    if thread is not threading.current_thread():
+        thread.join(_MAX_CLOSE_S)

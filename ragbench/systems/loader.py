@@ -24,7 +24,6 @@ from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.types import Dataset, System
 
-KINDS = ("pipeline", "http", "mcp")
 _FORMS = (
     "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file with [pipeline], [http] "
     "or [mcp], a .jsonl file of recorded answers, or a function or System as 'package.module:attribute'"
@@ -47,6 +46,9 @@ class _PipelineSpec(BaseModel):
     max_context_tokens: int | None = Field(None, ge=1)
     max_tokens: int = Field(512, ge=1)
     temperature: float = Field(0.0, ge=0)
+
+
+_SPECS: dict[str, type[BaseModel]] = {"pipeline": _PipelineSpec, "http": HttpSpec, "mcp": McpSpec}
 
 
 def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = None) -> System:
@@ -83,7 +85,10 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     if text.endswith(".jsonl"):
         return RecordedSystem(path)
     if text.endswith(".toml"):
-        return _from_file(path, dataset, settings)
+        kind, options = _described(path, settings)
+        if kind != "pipeline":
+            check_servers(options.get("sampling") or "")
+        return Pipeline(dataset, **options) if kind == "pipeline" else _service(kind, options)
     if is_object_name(text):
         return _imported(text)
     _check_retriever(text)
@@ -168,7 +173,7 @@ def _check_retriever(text: str) -> None:
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """The tables of a system's TOML file: one of KINDS, and maybe [ingest]."""
+    """The tables of a system's TOML file: a pipeline, http or mcp, and maybe [ingest]."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as exc:
@@ -178,29 +183,20 @@ def read_tables(path: Path) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as exc:
         raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
     for kind in tables:
-        if kind not in (*KINDS, "ingest"):
-            raise ConfigError(f"{path}: {unknown('table', kind, (*KINDS, 'ingest'))}")
-    found = [kind for kind in KINDS if kind in tables]
+        if kind not in (*_SPECS, "ingest"):
+            raise ConfigError(f"{path}: {unknown('table', kind, (*_SPECS, 'ingest'))}")
+    found = [kind for kind in _SPECS if kind in tables]
     if len(found) != 1 or not isinstance(tables[found[0]], dict):
-        shown = ", ".join(f"[{kind}]" for kind in KINDS)
+        shown = ", ".join(f"[{kind}]" for kind in _SPECS)
         raise ConfigError(f"{path} holds {', '.join(found) or 'no table'}; expected exactly one of {shown}")
     return tables
-
-
-def _from_file(path: Path, dataset: Dataset, settings: Settings | None) -> System:
-    kind, options = _described(path, settings)
-    if kind == "pipeline":
-        return Pipeline(dataset, **options)
-    check_servers(options.get("sampling") or "")
-    return _service(kind, options)
 
 
 def _described(path: Path, settings: Settings | None) -> tuple[str, dict[str, Any]]:
     """The kind of the system that a file describes, and the arguments to make it."""
     tables = read_tables(path)
-    [kind] = [kind for kind in KINDS if kind in tables]
-    model: type[BaseModel] = HttpSpec if kind == "http" else McpSpec if kind == "mcp" else _PipelineSpec
-    spec = checked(model, {"name": path.stem, **tables[kind]}, f"{path}, [{kind}]")
+    [kind] = [kind for kind in _SPECS if kind in tables]
+    spec = checked(_SPECS[kind], {"name": path.stem, **tables[kind]}, f"{path}, [{kind}]")
     options = spec.model_dump(exclude_unset=True)
     for role in ("llm", "sampling"):
         if settings is not None and options.get(role) not in (None, "", "extractive"):

@@ -11,8 +11,7 @@ from ragbench.errors import ConfigError, require
 from ragbench.llms import load_llm
 from ragbench.systems.connections import REFUSED, McpSpec, Pool, Sampled, Sampler, ToolError, Unreached
 from ragbench.systems.credentials import checked
-from ragbench.systems.event_loop import EventLoop
-from ragbench.systems.function import failed
+from ragbench.systems.function import EventLoop, failed
 from ragbench.systems.reply_paths import PathMatches, ReplyPaths, filled, mentions, question_values, to_record
 from ragbench.types import Answer, LLMLike
 

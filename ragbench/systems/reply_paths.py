@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.answer_parser import read_answer
@@ -20,19 +20,35 @@ _USAGE = ("model", "input_tokens", "output_tokens")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
+@lru_cache(maxsize=256)
+def _compiled(path: str) -> Any:
+    from jsonpath_ng.ext.parser import parse
+
+    return parse(path)
+
+
+def _check_path(path: str) -> str:
+    """ValueError for a text that is not a JSONPath; "" (no path) is valid."""
+    if path:
+        try:
+            _compiled(path)
+        except Exception as exc:  # the parser has no error class of its own
+            raise ValueError(f"expected a JSONPath such as '$.answer' or '$.sources[*]' ({exc})") from None
+    return path
+
+
+JsonPath = Annotated[str, AfterValidator(_check_path)]
+"""A JSONPath, or "" for none."""
+
+
 class ContextPaths(BaseModel):
     """Where the parts of one context are, inside it; each may be left out where the names are the usual ones."""
 
     model_config = ConfigDict(extra="forbid")
-    id: str = ""
-    text: str = ""
-    score: str = ""
-    doc_id: str = ""
-
-    @field_validator("*")
-    @classmethod
-    def _compiles(cls, path: str) -> str:
-        return check_path(path)
+    id: JsonPath = ""
+    text: JsonPath = ""
+    score: JsonPath = ""
+    doc_id: JsonPath = ""
 
 
 class ReplyPaths(BaseModel):
@@ -43,24 +59,19 @@ class ReplyPaths(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid")
-    answer: str = ""
-    contexts: str = ""
+    answer: JsonPath = ""
+    contexts: JsonPath = ""
     context: ContextPaths = Field(default_factory=ContextPaths)
-    citations: str = ""
-    flags: str = ""
-    outcome: str = ""
-    confidence: str = ""
-    model: str = ""
-    input_tokens: str = ""
-    output_tokens: str = ""
-    latency_ms: str = ""
-    error: str = ""
+    citations: JsonPath = ""
+    flags: JsonPath = ""
+    outcome: JsonPath = ""
+    confidence: JsonPath = ""
+    model: JsonPath = ""
+    input_tokens: JsonPath = ""
+    output_tokens: JsonPath = ""
+    latency_ms: JsonPath = ""
+    error: JsonPath = ""
     failed_flags: list[str] = []
-
-    @field_validator("*")
-    @classmethod
-    def _compiles(cls, path: Any) -> Any:
-        return check_path(path) if isinstance(path, str) else path
 
 
 def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
@@ -179,20 +190,18 @@ class PathMatches:
         named = {part: path for part, path in paths if part not in ("context", *_MAY_NEVER_MATCH)}
         self._unmatched = {part: path for part, path in {**named, **parts}.items() if path}
         self._answered = 0
-        self._first: list[str] | None = None
-        self._first_context: list[str] | None = None
+        self._keys: dict[str, list[str]] = {}  # of the first reply and of the first context
 
     def see(self, replies: Sequence[Any]) -> None:
         """Note what matches in one reply, given as its events (a plain reply is one)."""
-        if self._first is None:
-            self._first = list(dict.fromkeys(key for reply in replies for key in _keys(reply)))
+        self._keys.setdefault("the first", list(dict.fromkeys(key for reply in replies for key in _keys(reply))))
         for part, path in list(self._unmatched.items()):
             places = replies
             if part.startswith("context."):
                 found = [entry for reply in replies for entry in entries(reply, self._paths.contexts)]
                 places = [entry for entry in found if isinstance(entry, Mapping)]
-                if places and self._first_context is None:
-                    self._first_context = _keys(places[0])
+                if places:
+                    self._keys.setdefault("the first context", _keys(places[0]))
             # "$.sources[*]" matches nothing in an empty list, which is there all the same
             if any(_compiled(path.removesuffix("[*]")).find(place) for place in places):
                 self._unmatched.pop(part, None)
@@ -212,14 +221,12 @@ class PathMatches:
         if not self._answered or not (ended or self._answered >= _ENOUGH):
             return
         for part, path in list(self._unmatched.items()):
-            what, keys = "the first", self._first
-            if part.startswith("context."):
-                what, keys = "the first context", self._first_context
-            if keys is None or not (ended or part.startswith(("answer", "context"))):
+            what = "the first context" if part.startswith("context.") else "the first"
+            if what not in self._keys or not (ended or part.startswith(("answer", "context"))):
                 continue
             raise ConfigError(
                 f"{self._name}: {part} = {path!r} matches nothing in any of {self._answered} replies; {what} has the "
-                f"keys {', '.join(keys[:20]) or 'none'}; correct the path, or leave it out"
+                f"keys {', '.join(self._keys[what][:20]) or 'none'}; correct the path, or leave it out"
             )
 
 
@@ -270,23 +277,6 @@ def entries(value: Any, path: str) -> list[Any]:
     """
     found = _all(value, path)
     return found[0] if len(found) == 1 and isinstance(found[0], list) else found
-
-
-@lru_cache(maxsize=256)
-def _compiled(path: str) -> Any:
-    from jsonpath_ng.ext.parser import parse
-
-    return parse(path)
-
-
-def check_path(path: str) -> str:
-    """ValueError for a text that is not a JSONPath; "" (no path) is valid."""
-    if path:
-        try:
-            _compiled(path)
-        except Exception as exc:  # the parser has no error class of its own
-            raise ValueError(f"expected a JSONPath such as '$.answer' or '$.sources[*]' ({exc})") from None
-    return path
 
 
 def _shown(value: Any) -> str:

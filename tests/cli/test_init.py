@@ -67,7 +67,7 @@ def test_a_new_folder_can_be_swept_at_once(docs: Path) -> None:
     assert data.corpus[span.doc_id].full_text[span.start : span.end] == descaling.reference_answer
     assert descaling.reference_answer == GUIDE.split("\n\n")[3]
     grid = read_grid(folder)
-    assert [own["retriever"] for own in grid.runs.values()] == ["bm25", "hybrid:minilm"]
+    assert [own["retriever"] for own in grid.runs.values()] == ["bm25", "hybrid:wordllama"]
     assert grid.baseline.startswith("bm25")
     assert "known-item search" in (folder / "README.md").read_text()
 
@@ -101,6 +101,29 @@ def test_definitions_are_asked_for(docs: Path) -> None:
     (docs / "lid.md").write_text("Some words that come before this here are needed. A lid is a cover for the kettle.\n")
     run("testset", "draft", "--docs", "my docs")
     assert "What is a lid?" in load_testset("drafts.yaml").queries.values()
+
+
+def test_no_drafts_from_what_reads_badly(docs: Path) -> None:
+    (docs / "bad.md").write_text(
+        "# Usage\n\nRun the program with one file, and it prints the number of words that it holds.\n\n"
+        "`wordcount` is written in\nC and is a port of an older program that many people still use.\n\n"
+        "Our own counter is a small class with one method. But speed is a goal.\n\n512 tokens is the right size.\n\n"
+        "The type is a string that names the kind of resource.\n\n"
+        "See https://example.org/wordcount for all of the many details for those who want them.\n\n"
+        "These are the seven separators recognised by default between neighbouring words:\n"
+    )
+    run("testset", "draft", "--docs", "my docs")
+    queries = load_testset("drafts.yaml").queries.values()
+    assert not [query for query in queries if re.search(r"Usage|Our own|But|512|the type|https|separators", query)]
+    assert not [query for query in queries if query.startswith("C and")]
+
+
+def test_a_sentence_is_asked_for_by_words_in_a_row(docs: Path) -> None:
+    (docs / "row.md").write_text(
+        "When it is dark outside, glowing filaments illuminate sleepy kitchens, and we rest.\n"
+    )
+    run("testset", "draft", "--docs", "my docs")
+    assert "glowing filaments illuminate sleepy kitchens" in load_testset("drafts.yaml").queries.values()
 
 
 def test_drafts_are_added_below_the_cases_with_their_comments(docs: Path) -> None:

@@ -32,8 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ragbench.metrics.groundedness.alignment import vectors
-from ragbench.metrics.groundedness.evidence import LEXICAL, SEMANTIC
+from ragbench.metrics.groundedness.evidence import LEXICAL, SEMANTIC, vectors
 from ragbench.metrics.groundedness.support import answer_evidence, read_pairs
 from ragbench.metrics.groundedness.support import coefficients as in_use
 

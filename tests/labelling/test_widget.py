@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ragbench.errors import DataError
 from ragbench.labelling import LabelItem, LabelWidget, label_sheet, read_sheet, save_label
+from ragbench.labelling.widget import _KEYS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SCRIPT = "<script>alert({})</script>"
 ITEMS = [
@@ -26,28 +32,30 @@ def values(path: Path) -> list[float | None]:
 
 
 def button(widget: LabelWidget, name: str) -> None:
-    next(b for b in widget._choices.children[1:] if b.description == name).click()
+    next(b for b in widget._choices.children if b.description == name).click()
 
 
 def test_keys_label_and_go_on(sheet: Path) -> None:
     widget = LabelWidget(sheet)
-    widget._keys.value = "y"
+    widget.press("y")
     assert values(sheet) == [1.0, None, None]
-    assert (widget.item_id, widget._keys.value, widget.labelled) == ("item-1", "", 1)
-    widget._keys.value = "s"
-    widget._keys.value = "N"
+    assert (widget.item_id, widget.labelled) == ("item-1", 1)
+    widget.press("s")
+    widget.press("N")
     assert values(sheet) == [1.0, None, 0.0]
     assert widget.item_id == "item-1", "the first one without a verdict"
-    widget._keys.value = "b"
+    widget.press("b")
     assert widget.item_id == "item-0"
     assert "labelled: <b>yes</b>" in widget._count.value
-    widget._keys.value = "x"
-    assert (widget._keys.value, values(sheet)) == ("", [1.0, None, 0.0])
+    widget.press("x")
+    assert values(sheet) == [1.0, None, 0.0]
 
 
 def test_buttons_do_the_same(sheet: Path) -> None:
     widget = LabelWidget(sheet)
-    assert [b.description for b in widget._choices.children[1:]] == ["yes (y)", "no (n)", "back (b)", "skip (s)"]
+    assert [b.description for b in widget._choices.children] == [
+        "yes (y)", "no (n)", "back (b)", "skip (s)", "first unlabelled (u)",
+    ]  # fmt: skip
     button(widget, "no (n)")
     button(widget, "skip (s)")
     button(widget, "yes (y)")
@@ -57,12 +65,12 @@ def test_buttons_do_the_same(sheet: Path) -> None:
 def test_notes_are_saved_with_the_verdict_and_when_they_are_left(sheet: Path) -> None:
     widget = LabelWidget(sheet)
     widget._note.value = "=unsure"
-    widget._keys.value = "y"
+    widget.press("y")
     widget._note.value = "skipped, too hard"
-    widget._keys.value = "s"
+    widget.press("s")
     assert read_sheet(sheet)["note"].tolist() == ["=unsure", "skipped, too hard", ""]
     assert values(sheet) == [1.0, None, None]
-    widget._keys.value = "b"
+    widget.press("b")
     assert widget._note.value == "skipped, too hard"
 
 
@@ -90,18 +98,18 @@ def test_each_criterion_has_its_own_verdicts(tmp_path: Path) -> None:
     items = [LabelItem("item-r", "q", "relevance", "?", "!"), LabelItem("item-c", "q", "correctness", "?", "!")]
     path = label_sheet(items, tmp_path / "labels.csv")
     widget = LabelWidget(path)
-    assert [b.description for b in widget._choices.children[1:6]] == [
+    assert [b.description for b in widget._choices.children[:5]] == [
         "not at all (0)", "a little (1)", "about half (2)", "mostly (3)", "fully (4)",
     ]  # fmt: skip
-    widget._keys.value = "3"
-    widget._keys.value = "n"
+    widget.press("3")
+    widget.press("n")
     assert values(path) == [0.75, 0.0]
 
 
 def test_all_labelled_stays_where_it_is(sheet: Path) -> None:
     widget = LabelWidget(sheet)
     for _ in range(4):
-        widget._keys.value = "y"
+        widget.press("y")
     assert values(sheet) == [1.0, 1.0, 1.0]
     assert widget.labelled == 3
 
@@ -109,3 +117,52 @@ def test_all_labelled_stays_where_it_is(sheet: Path) -> None:
 def test_a_stranger_has_nothing_to_label(sheet: Path) -> None:
     with pytest.raises(DataError, match="no row for 'carol'"):
         LabelWidget(sheet, annotator="carol")
+
+
+def test_a_key_or_button_leads_to_the_first_unlabelled_answer(sheet: Path) -> None:
+    widget = LabelWidget(sheet)
+    widget.press("y")
+    widget.press("s")
+    widget.press("u")
+    assert widget.item_id == "item-1"
+    widget.press("b")
+    button(widget, "first unlabelled (u)")
+    assert widget.item_id == "item-1"
+
+
+def test_code_is_monospaced_and_escaped(tmp_path: Path) -> None:
+    text = "Call `f(<b>)`:\n\n    if a < b:\n        pass\n\n>>> 1 < 2\nTrue\n\n```\n<i>\n```\nno code"
+    item = LabelItem("item-0", "q", "correctness", "?", text, "Ref")
+    html = LabelWidget(label_sheet([item], tmp_path / "labels.csv"))._text.value
+    assert "<i>" not in html
+    codes = re.findall(r"<code[^>]*>(.*?)</code>", html, re.DOTALL)
+    assert codes == [
+        "`f(&lt;b&gt;)`",
+        "    if a &lt; b:\n        pass",
+        "&gt;&gt;&gt; 1 &lt; 2\nTrue",
+        "```\n&lt;i&gt;\n```",
+    ]
+
+
+def test_keys_are_heard_everywhere_in_the_form_but_in_the_note(browser: Browser) -> None:
+    page = browser.new_page()
+    page.set_content(
+        "<input id='before'><div class='rb-label'><p>answer</p><button>back</button><textarea></textarea>"
+        "<div id='el'></div></div>"
+    )
+    page.evaluate("window.heard = []")
+    script = 'render({ model: { send: (key) => heard.push(key) }, el: document.getElementById("el") })'
+    page.add_script_tag(type="module", content=f"{_KEYS}\n{script}")
+    page.wait_for_function("document.activeElement.className === 'rb-label'")
+    page.keyboard.press("y")
+    page.locator("button").click()
+    page.keyboard.press("n")
+    page.locator("textarea").click()
+    page.keyboard.press("s")
+    page.locator("p").click()
+    page.keyboard.press("Control+u")
+    page.keyboard.press("u")
+    page.locator("#before").click()
+    page.keyboard.press("b")
+    assert page.evaluate("heard") == ["y", "n", "u"]
+    assert page.locator("textarea").input_value() == "s"

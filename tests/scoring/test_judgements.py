@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.scoring.judgements import judgement_states, score_judgements
+from ragbench.scoring.answers import judgement_states, score_judgements
 from ragbench.types import Judgement
 
 

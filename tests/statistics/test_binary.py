@@ -11,7 +11,7 @@ from statsmodels.stats.contingency_tables import mcnemar as statsmodels_mcnemar
 
 from ragbench.errors import ComparisonError, ConfigError, DataError
 from ragbench.statistics import compare, mcnemar
-from ragbench.statistics.resampling import randomisation_p_values
+from ragbench.statistics.intervals import randomisation_p_values
 
 
 def scores(values: object, measure: str = "Success@5") -> pd.DataFrame:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from ragbench.statistics.p_values import CORRECTIONS, adjusted_p_values
+from ragbench.statistics.columns import CORRECTIONS, adjusted_p_values
 
 
 @settings(deadline=None, max_examples=30)

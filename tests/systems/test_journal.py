@@ -9,7 +9,7 @@ import pytest
 
 from ragbench.errors import ConfigError, DataWarning
 from ragbench.systems import FunctionSystem, RecordedSystem, ask
-from ragbench.systems.journal import AnswerJournal, JournaledSystem
+from ragbench.systems.questions import AnswerJournal, JournaledSystem
 from ragbench.types import Answer, Case, Completion, Dataset, Passage
 
 DATA = Dataset("demo", "test", {}, [Case(f"q{i}", f"question {i}") for i in range(4)], {})

@@ -12,7 +12,7 @@ import pytest
 
 from ragbench.errors import ConfigError, DataWarning
 from ragbench.systems import FunctionSystem, HttpSystem, ask
-from ragbench.systems.journal import AnswerJournal, JournaledSystem
+from ragbench.systems.questions import AnswerJournal, JournaledSystem
 from ragbench.types import Answer, Case, Dataset
 
 DATA = Dataset("demo", "test", {}, [Case(f"q{i}", str(i)) for i in range(12)], {})

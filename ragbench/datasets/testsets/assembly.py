@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -10,7 +11,7 @@ from pathlib import PurePosixPath
 from ragbench.datasets.jsonl import shown
 from ragbench.datasets.records import warn
 from ragbench.datasets.testsets.problems import Problem
-from ragbench.datasets.testsets.sections import Heading, headings_of, locate
+from ragbench.datasets.testsets.sections import Heading, locate
 from ragbench.datasets.testsets.validation import Entry, Reading
 from ragbench.types import Case, Dataset, Document, Qrels, Span
 
@@ -18,13 +19,12 @@ from ragbench.types import Case, Dataset, Document, Qrels, Span
 def check_evidence(reading: Reading, corpus: Mapping[str, Document] | None) -> list[Problem]:
     """Evidence without a quote that lies behind the end of its document: nothing could say where it should be."""
     documents = reading.documents if corpus is None else corpus
-    ids = _DocumentIds(documents)
+    ids = DocumentIds(documents)
     found = []
     for entry in reading.entries:
         for number, span in enumerate(entry.case.evidence):
-            quote = entry.quotes[number] if number < len(entry.quotes) else None
             document = documents.get(ids.full(span.doc_id))
-            if quote or document is None:
+            if entry.quote(number) or document is None:
                 continue
             if span.end > (length := len(document.full_text)):
                 expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
@@ -34,11 +34,11 @@ def check_evidence(reading: Reading, corpus: Mapping[str, Document] | None) -> l
 
 def assembled(name: str, reading: Reading, corpus: Mapping[str, Document], source: str) -> Dataset:
     """The dataset; one warning for each kind of flaw, with its count and the first ids."""
-    flaws: dict[str, list[str]] = {}
+    flaws: defaultdict[str, list[str]] = defaultdict(list)
     headings: dict[str, list[Heading]] = {}
     cases = []
-    documents = _DocumentIds(corpus)
-    entries = [_with_full_ids(entry, documents) for entry in reading.entries]
+    documents = DocumentIds(corpus)
+    entries = [documents.in_entry(entry) for entry in reading.entries]
     for entry in entries:
         spans = [*quoted_spans(entry, corpus, flaws), *_of_sections(entry.case, corpus, headings, flaws)]
         cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
@@ -61,7 +61,7 @@ def assembled(name: str, reading: Reading, corpus: Mapping[str, Document], sourc
     )  # fmt: skip
 
 
-class _DocumentIds:
+class DocumentIds:
     """The documents of a corpus by their ids and by the names of their files, as test sets often give them."""
 
     def __init__(self, corpus: Mapping[str, Document]) -> None:
@@ -87,6 +87,20 @@ class _DocumentIds:
         found = self.alike(doc_id)
         return found[0] if len(found) == 1 else doc_id
 
+    def in_entry(self, entry: Entry) -> Entry:
+        """An entry whose documents may be named by their files, with their ids."""
+        case = replace(
+            entry.case,
+            evidence=tuple(replace(span, doc_id=self.full(span.doc_id)) for span in entry.case.evidence),
+            expected_sections=tuple((self.full(doc_id), section) for doc_id, section in entry.case.expected_sections),
+            expected_citations=tuple(map(self.full, entry.case.expected_citations)),
+        )
+        relevant: dict[str, int] = {}
+        for doc_id, grade in entry.relevant.items():
+            full = self.full(doc_id)
+            relevant[full] = max(grade, relevant.get(full, grade))
+        return entry._replace(case=case, relevant=relevant)
+
 
 def resolve_doc_id(doc_id: str, corpus: Mapping[str, Document]) -> str:
     """The id of the document that is meant by the name of its file, where no other has that name; else as it is.
@@ -95,33 +109,14 @@ def resolve_doc_id(doc_id: str, corpus: Mapping[str, Document]) -> str:
     >>> resolve_doc_id("mcp_guide", guides), resolve_doc_id("setup", guides), resolve_doc_id("a/setup", guides)
     ('mcp_guide.md', 'setup', 'a/setup.md')
     """
-    return _DocumentIds(corpus).full(doc_id)
+    return DocumentIds(corpus).full(doc_id)
 
 
-def with_full_ids(entry: Entry, corpus: Mapping[str, Document]) -> Entry:
-    """An entry whose documents may be named by their files, with their ids; see `resolve_doc_id`."""
-    return _with_full_ids(entry, _DocumentIds(corpus))
-
-
-def _with_full_ids(entry: Entry, ids: _DocumentIds) -> Entry:
-    case = replace(
-        entry.case,
-        evidence=tuple(replace(span, doc_id=ids.full(span.doc_id)) for span in entry.case.evidence),
-        expected_sections=tuple((ids.full(doc_id), section) for doc_id, section in entry.case.expected_sections),
-        expected_citations=tuple(map(ids.full, entry.case.expected_citations)),
-    )
-    relevant: dict[str, int] = {}
-    for doc_id, grade in entry.relevant.items():
-        full = ids.full(doc_id)
-        relevant[full] = max(grade, relevant.get(full, grade))
-    return entry._replace(case=case, relevant=relevant)
-
-
-def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: dict[str, list[str]]) -> list[Span]:
+def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: defaultdict[str, list[str]]) -> list[Span]:
     """The evidence of a case where its quotes are in the documents; what has moved or gone is added to `flaws`."""
     spans = []
     for number, span in enumerate(entry.case.evidence):
-        quote = entry.quotes[number] if number < len(entry.quotes) else None
+        quote, where = entry.quote(number), f"{entry.case.query_id} {span.doc_id}"
         if not quote or span.doc_id not in corpus:
             spans.append(span)
             continue
@@ -130,39 +125,30 @@ def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: dict[str, 
             spans.append(span)
         elif (start := text.find(quote)) >= 0:
             spans.append(Span(span.doc_id, start, start + len(quote)))
-            flaws.setdefault("quotes are elsewhere in their document; the evidence is moved", []).append(
-                f"{entry.case.query_id} {span.doc_id}"
-            )
+            flaws["quotes are elsewhere in their document; the evidence is moved"].append(where)
         else:
-            flaws.setdefault("quotes are not in their document any more; the evidence is left out", []).append(
-                f"{entry.case.query_id} {span.doc_id}"
-            )
+            flaws["quotes are not in their document any more; the evidence is left out"].append(where)
     return spans
 
 
 def _of_sections(
-    case: Case, corpus: Mapping[str, Document], headings: dict[str, list[Heading]], flaws: dict[str, list[str]]
+    case: Case, corpus: Mapping[str, Document], headings: dict[str, list[Heading]], flaws: defaultdict[str, list[str]]
 ) -> list[Span]:
     if not corpus:
         return []
     spans = []
     for doc_id, section in case.expected_sections:
+        what = f"{doc_id} > {section}"
         if doc_id not in corpus:
-            flaws.setdefault("sections are expected of documents that are not in the corpus", []).append(doc_id)
+            flaws["sections are expected of documents that are not in the corpus"].append(doc_id)
             continue
-        if doc_id not in headings:
-            headings[doc_id] = headings_of(corpus[doc_id])
         place = locate(corpus[doc_id], section, headings)
         if place is None:
-            flaws.setdefault("sections are not in their document; there is no evidence of them", []).append(
-                f"{doc_id} > {section}"
-            )
+            flaws["sections are not in their document; there is no evidence of them"].append(what)
             continue
         spans.append(place.span)
         if place.nearly:
-            what = f"{doc_id} > {section} is {place.heading}"
-            flaws.setdefault("sections are not quite there; the nearest heading is taken", []).append(what)
+            flaws["sections are not quite there; the nearest heading is taken"].append(f"{what} is {place.heading}")
         elif place.alike > 1:
-            what = f"{doc_id} > {section}"
-            flaws.setdefault("sections are more than once in their document; the first is taken", []).append(what)
+            flaws["sections are more than once in their document; the first is taken"].append(what)
     return spans

@@ -9,6 +9,7 @@ Reading and writing the rest is `datasets.beir`'s and `datasets.writing`'s.
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -75,7 +76,7 @@ def read_labels(folder: Path) -> Reading:
 
 def with_labels(dataset: Dataset, reading: Reading, source: str) -> Dataset:
     """The dataset with the labels and safety samples that `read_labels` found."""
-    flaws: dict[str, list[str]] = {}
+    flaws: defaultdict[str, list[str]] = defaultdict(list)
     found = {entry.case.query_id: entry for entry in reading.entries}
 
     def labelled(case: Case) -> Case:

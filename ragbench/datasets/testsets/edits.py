@@ -139,12 +139,12 @@ def _write(
     place: Path, dataset: Dataset, query_id: str, case: Case | None, relevant: Mapping[str, int], *, force: bool
 ) -> None:
     from ragbench.datasets.testsets import patches
-    from ragbench.datasets.testsets.assembly import with_full_ids
+    from ragbench.datasets.testsets.assembly import DocumentIds
     from ragbench.datasets.testsets.validation import Entry
 
     form = form_of(place)
     if case is not None:
-        entry = with_full_ids(Entry(case, dict(relevant)), dataset.corpus)
+        entry = DocumentIds(dataset.corpus).in_entry(Entry(case, dict(relevant)))
         case, relevant = entry.case, entry.relevant
         single = Dataset(dataset.name, dataset.split, dataset.corpus, (case,), {query_id: dict(relevant)})
         lost = losses(single, form)

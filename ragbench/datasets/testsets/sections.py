@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -34,12 +34,12 @@ class Located(NamedTuple):
     alike: int
 
 
-def locate(document: Document, section: str, known: Mapping[str, Sequence[Heading]] | None = None) -> Located | None:
+def locate(document: Document, section: str, known: dict[str, list[Heading]] | None = None) -> Located | None:
     """The section under a heading, up to the next heading of the same level or a higher one; None where there is none.
 
     Headings are those of Markdown, titles underlined in another manner, and short lines between blank ones. Case, signs
     and the form of a link's anchor ("getting-started") take no part; a near miss (85 of 100 by rapidfuzz) counts, an
-    exact one comes first. The title of a document means all of it.
+    exact one comes first. The title of a document means all of it. `known` keeps headings for the next call.
 
     >>> guide = Document("guide", "# Install\\nUse pip.\\n## Windows\\nUse it too.\\n# Use\\nCall it.")
     >>> span = locate(guide, "install").span
@@ -49,8 +49,10 @@ def locate(document: Document, section: str, known: Mapping[str, Sequence[Headin
     text = document.full_text
     if document.title and _key(document.title) == _key(section):
         return Located(Span(document.doc_id, 0, len(text)), document.title, False, 1)
-    headings = (known or {}).get(document.doc_id)
-    headings = headings_of(document) if headings is None else headings
+    known = {} if known is None else known
+    if document.doc_id not in known:
+        known[document.doc_id] = headings_of(document)
+    headings = known[document.doc_id]
     found = [number for number, heading in enumerate(headings) if _key(heading.text) == _key(section)]
     nearly = not found
     if nearly and (near := _nearest(section, headings)) is not None:

@@ -16,11 +16,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 from pydantic.fields import FieldInfo
 
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.records import grade
 from ragbench.datasets.testsets.parser import Keys, Parsed
 from ragbench.datasets.testsets.problems import Problem, meant, nearest
 from ragbench.errors import DataError
-from ragbench.types import Case, Document, SafetySample, Span
+from ragbench.types import Case, Document, SafetySample, Span, grade
 
 _CASE_FIELDS = {each.name for each in fields(Case)}
 
@@ -46,6 +45,10 @@ class Entry(NamedTuple):
     line: int = 0
     file: str = ""
     quotes: tuple[str | None, ...] = ()
+
+    def quote(self, number: int) -> str | None:
+        """What the evidence of this number should be."""
+        return self.quotes[number] if number < len(self.quotes) else None
 
 
 @dataclass(slots=True)

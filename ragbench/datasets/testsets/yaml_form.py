@@ -157,7 +157,10 @@ def dumped(value: Any) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
     Dumper.add_representer(str, quoted)
-    text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    try:
+        text: str = yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120)
+    except yaml.YAMLError as exc:
+        raise ValueError(f"not YAML: {exc}") from exc
     return text
 
 

@@ -12,7 +12,7 @@ import random
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -27,13 +27,29 @@ KINDS = ("heading", "definition", "sentence")
 
 _MAX_CHARACTERS = 1_000_000
 _NOT_PROSE = re.compile(r"(?ms)\A---\n.*?^---$|^(```|~~~).*?(?:^\1[^\n]*$|\Z)|<!--.*?-->|^[=\-~^\"'*+#]{3,}[ \t]*$")
-_PARAGRAPH = re.compile(r"(?ms)^[^\W\d_].*?(?=\n[ \t]*\n|\Z)")  # begins with a letter, in the first column
-_DEFINITION = re.compile(r"((?:The |An? )?)([`*\"]*[^\W_][\w .`*\"/-]{1,50}?) (is|are) (?:an?|the|one of) ")
-_NO_TERM = re.compile(
-    "it|this|that|there|these|those|which|he|she|they|here|what|such|one|each|all|both|we|you|i|if|when", re.IGNORECASE
+_PARAGRAPH = re.compile(r"(?s)(?:\A|(?<=\n\n))[`*\"]{0,3}[^\W\d_].*?(?=\n\n|\Z)")  # begins with a letter, or its markup
+_DEFINITION = re.compile(
+    r"((?:The |An? )?)([`*\"]*[^\W\d_][\w .`*\"/-]{1,50}?) (is|are) (?:an?|the|one of)"
+    r" (?!only|same|best|first|next|last|other|rest|most|way|key|case|reason|result|default)"
 )
-_MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[`*¶]|\s#+$|<[^>]+>")
+_NO_TERM = re.compile(
+    "it|this|that|there|these|those|which|he|she|they|here|what|such|one|each|all|both|we|you|i|if|when|where|while|who|"
+    "my|your|his|her|its|our|their|and|but|or|so|as|then|also|now|not|only|another|other|some|any|every|most|many|for|"
+    "in|on|at|by|to|with|because|since|however|note|first|second|finally|today|currently",
+    re.IGNORECASE,
+)
+_MARKUP = re.compile(
+    r"!?\[([^\]]*)\]\([^)]*\)|[`*¶]|\s#+$|<[^>]+>|:[a-z_]+:(?=\s|$)|[\u2600-\u27bf\U0001f000-\U0001faff\ufe0f\u200d]"
+)
+_ANYWHERE = re.compile(  # headings that could be any document's
+    r"(about|authors?|background|contents?|contribut\w*|credits|description|details|examples?|features|getting started|"
+    r"help|history|installation|installing|introduction|licen[cs]e|links|notes?|overview|quick ?start|references?|"
+    r"requirements|resources|see also|setup|sponsors?|summary|support|todo|usage|what is it|why)\W*",
+    re.IGNORECASE,
+)
 _WORD = re.compile(r"[^\W\d_]{4,}")
+_CLAUSE = re.compile(r"[^\w\s'’-]+(?:\s|$)|(?:^|\s)[^\w\s]+")
+_PHRASE_WORDS = 8
 
 
 class _Item(NamedTuple):
@@ -49,7 +65,7 @@ def draft_known_items(dataset: Dataset, n: int = 40, *, kinds: Sequence[str] = K
 
     - "heading": the headings of a section, for its first paragraph;
     - "definition": "What is a widget?", for a sentence such as "A widget is a ..." (English only);
-    - "sentence": the rarest words of a sentence, for that sentence.
+    - "sentence": up to eight words in a row, the rarest of a sentence, for that sentence.
 
     The documents take turns, in an order drawn with `seed`; no two questions share a passage or their words.
 
@@ -101,11 +117,14 @@ def _items(document: Document) -> Iterator[_Item]:
     for heading in headings:
         end = text.find("\n", heading.start) if "\n" in text[heading.start :] else len(text)
         prose = prose[: heading.start] + "\n" * (end - heading.start) + prose[end:]
+    prose = re.sub(r"(?m)^[ \t]+$", lambda blank: "\n" * len(blank.group()), prose)
     starts = [heading.start for heading in headings]
     first_of: set[int] = set()
     for match in _PARAGRAPH.finditer(prose):
         paragraph = match.group().rstrip()
         if not (8 <= len(paragraph.split()) <= 250) or sum(sign.isalpha() for sign in paragraph) < len(paragraph) * 0.6:
+            continue
+        if paragraph.endswith(":"):  # what it announces is outside
             continue
         sentences = [
             (Span(document.doc_id, match.start() + start, match.start() + end), _flat(paragraph[start:end]))
@@ -119,10 +138,17 @@ def _items(document: Document) -> Iterator[_Item]:
         for span, sentence in sentences:
             defined = _DEFINITION.match(sentence)
             term = _flat(_MARKUP.sub(r"\1", defined[2])).strip('"') if defined else ""
-            if defined and term and len(term.split()) <= 5 and not _NO_TERM.fullmatch(term.split()[0]):
+            if defined and term and len(term.split()) <= 5 and _is_term(defined[1], term):
                 yield _Item("definition", f"What {defined[3]} {defined[1].lower()}{term}?", span, sentence)
-            elif 10 <= len(sentence.split()) <= 40:
+            elif 10 <= len(sentence.split()) <= 40 and not sentence[0].islower() and "://" not in sentence:
                 yield _Item("sentence", sentence, span, sentence)
+
+
+def _is_term(article: str, term: str) -> bool:
+    """Whether a question about it is understood without its document: not "the type", not "our index"."""
+    words = term.split()
+    common = article == "The " and all(re.fullmatch("[a-z-]+", word) for word in words)
+    return not (common or _NO_TERM.fullmatch(words[0]) or {"The", "A", "An", "of"} & set(words[1:]))
 
 
 def _titled(headings: Sequence[Heading], number: int) -> str:
@@ -130,21 +156,37 @@ def _titled(headings: Sequence[Heading], number: int) -> str:
     own = headings[number]
     above = next((heading for heading in reversed(headings[:number]) if heading.level < own.level), None)
     names = [_flat(_MARKUP.sub(r"\1", heading.text)) for heading in (above, own) if heading]
+    names = [name for name in names if name]
+    if not names or all(_ANYWHERE.fullmatch(name) for name in names):
+        return ""
     is_title = own.level < 100 and _WORD.search(names[-1]) and len(names[-1].split()) <= 12 and "{{" not in own.text
     return ": ".join(filter(None, names)) if is_title else ""
 
 
 def _weighted(items: Sequence[_Item]) -> Iterator[_Item]:
-    """The items, those of sentences with their five rarest words as the question, and by how rare they are."""
-    words = [list(dict.fromkeys(_WORD.findall(item.answer))) for item in items]
-    counts = Counter(word.casefold() for own in words for word in own)
-    for item, own in zip(items, words, strict=True):
+    """The items, those of sentences with a phrase of rare words as the question, and by how rare they are."""
+    from bm25s.stopwords import STOPWORDS_EN_PLUS
+
+    texts = [_flat(_MARKUP.sub(r"\1", item.answer)) for item in items]
+    counts = Counter(word for text in texts for word in set(_WORD.findall(text.casefold())))
+    rarity = {word: math.log(len(items) / count) for word, count in counts.items() if word not in STOPWORDS_EN_PLUS}
+    for item, text in zip(items, texts, strict=True):
         if item.kind != "sentence":
             yield item
-        elif len(own) >= 5:
-            rare = set(sorted(own, key=lambda word: counts[word.casefold()])[:5])
-            weight = sum(math.log(len(items) / counts[word.casefold()]) for word in rare)
-            yield item._replace(query=" ".join(word for word in own if word in rare), weight=weight)
+        elif found := max(_phrases(text, rarity), default=None):
+            yield item._replace(query=found[1], weight=found[0])
+
+
+def _phrases(text: str, rarity: Mapping[str, float]) -> Iterator[tuple[float, str]]:
+    """Words in a row inside a clause, with at least four that are worth searching for, and how rare these are."""
+    for clause in _CLAUSE.split(text):
+        words = clause.split()
+        for start in range(len(words)):
+            row = words[start : start + _PHRASE_WORDS]
+            found = [number for number, word in enumerate(row) if word.casefold() in rarity]
+            if len(found) >= 4 and found[0] == 0:
+                row = row[: found[-1] + 1]
+                yield sum(rarity[word] for word in {row[number].casefold() for number in found}), " ".join(row)
 
 
 def _in_turn(items: Sequence[_Item], seed: int) -> list[_Item]:

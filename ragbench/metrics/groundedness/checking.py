@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from ragbench.metrics.groundedness.citations import without_citations
 from ragbench.metrics.groundedness.claims import Claim, claims
 from ragbench.metrics.groundedness.numbers import Number, numeric_fabrications
-from ragbench.metrics.groundedness.polarity import polarity_differs, text_states
 from ragbench.metrics.groundedness.support import claim_supports
+from ragbench.metrics.groundedness.words import polarity_differs, text_states
 
 STRICT = 0.5
 """The support from which an assertion counts as supported where no calibration gives a threshold: an arbitrary value,

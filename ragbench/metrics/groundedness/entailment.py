@@ -12,8 +12,7 @@ import numpy as np
 
 from ragbench.embedders import load_model
 from ragbench.errors import ConfigError, ModelError
-from ragbench.metrics.groundedness.pages import Page
-from ragbench.metrics.groundedness.words import words
+from ragbench.metrics.groundedness.words import Page, words
 
 SUPPORT_MODELS = ("minilm", "lexical")
 """The models of `claim_support` that come with the install; every other name is a cross-encoder."""

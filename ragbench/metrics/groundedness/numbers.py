@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 from ragbench.metrics.groundedness.citations import without_citations
 from ragbench.metrics.groundedness.numerals import Digits, in_digits
@@ -63,7 +64,7 @@ _HEDGE = (
     r"more than|at least|less than|fewer than|under|up to|an estimated|estimated at)\s+|[~≈]\s?)?"
 )
 _DATE = re.compile(
-    rf"\b(?P<iso>(?P<y1>\d{{4}})-(?P<m1>\d{{2}})-(?P<d1>\d{{2}}))\b"
+    rf"\b(?:(?P<y1>\d{{4}})-(?P<m1>\d{{2}})-(?P<d1>\d{{2}}))\b"
     rf"|\b(?P<d2>\d{{1,2}})(?:st|nd|rd|th)?(?:\s+of)?\s+(?P<m2>{_MONTH})(?:,?\s+(?P<y2>\d{{4}})\b)?"
     rf"|\b(?P<m3>{_MONTH})\s+(?P<d3>\d{{1,2}})(?:st|nd|rd|th)?\b(?:\s*,?\s+(?P<y3>\d{{4}})\b)?"
     rf"|\b(?P<m4>{_MONTH})(?:\s+of)?,?\s+(?P<y4>\d{{4}})\b"
@@ -175,9 +176,8 @@ def _numbers(text: str) -> tuple[Number, ...]:
     elif letters & _NAMED_TIMES:
         found = [number for match in _CLOCK.finditer(plain.text) for number in _times(match, plain)]
     if letters & _COUNT_OF.keys():
-        for match in _COUNTING.finditer(plain.text):
-            value = float(_COUNT_OF[match.group().lower()])
-            found.append(_placed(match, plain, value, bare=value, checked=False))
+        counts = ((match, _COUNT_OF[match.group().lower()]) for match in _COUNTING.finditer(plain.text))
+        found += [_placed(match, plain, float(value), bare=float(value), checked=False) for match, value in counts]
     if letters & _LONG_UNITS:
         for match in _LONE_UNIT.finditer(plain.text):
             kind, factor = _MEASURE_OF[match["unit"].lower()]
@@ -390,12 +390,9 @@ def _compounds(amounts: Sequence[tuple[re.Match[str], Number]], line: str, text:
         if joined:
             value, kind, bare = joined
             first = found.pop()
-            found.append(
-                Number(
-                    text[first.start : number.end].strip(), first.start, number.end, value, kind, hedge=first.hedge,
-                    bare=bare, parts=(first, number), checked=first.checked or number.checked,
-                )
-            )  # fmt: skip
+            whole, checked = text[first.start : number.end].strip(), first.checked or number.checked
+            own = replace(first, text=whole, end=number.end, value=value, kind=kind, bare=bare, years=(0, 0))
+            found.append(replace(own, parts=(first, number), checked=checked))
         else:
             found.append(number)
         last = None if joined else match
@@ -441,40 +438,19 @@ def _roman(text: str) -> int:
     return sum(-a if a < b else a for a, b in zip(values, [*values[1:], 0], strict=True))
 
 
-def _placed(
-    match: re.Match[str],
-    plain: Digits,
-    value: float,
-    kind: str = "",
-    *,
-    date: tuple[int, int, int] = (0, 0, 0),
-    hedge: str = "",
-    bare: float = 0.0,
-    years: tuple[int, int] = (0, 0),
-    parts: tuple[Number, ...] = (),
-    checked: bool = True,
-) -> Number:
+def _placed(match: re.Match[str], plain: Digits, value: float, kind: str = "", **more: Any) -> Number:
     start, end = plain.place(match)
-    return Number(plain.source[start:end].strip(), start, end, value, kind, date, hedge, bare, years, parts, checked)
+    return Number(plain.source[start:end].strip(), start, end, value, kind, **more)
 
 
 def _dates(part: dict[str, str | None]) -> list[tuple[int, int, int]]:
-    def whole(name: str) -> int:
-        return int(part[name] or 0)
-
-    def month(name: str) -> int:
-        return _MONTH_OF[(part[name] or "").lower().rstrip(".")]
-
-    if part["iso"]:
-        return [(whole("y1"), whole("m1"), whole("d1"))]
-    if part["m2"]:
-        return [(whole("y2"), month("m2"), whole("d2"))]
-    if part["m3"]:
-        return [(whole("y3"), month("m3"), whole("d3"))]
-    if part["m4"]:
-        return [(whole("y4"), month("m4"), 0)]
-    readings = [(whole("y5"), whole("b"), whole("a")), (whole("y5"), whole("a"), whole("b"))]
-    return sorted({date for date in readings if date[1] <= 12})
+    """The readings of a date: both orders of day and month where it has two numbers."""
+    for number in "1234":
+        if month := part[f"m{number}"]:
+            year, day = (int(part.get(f"{unit}{number}") or 0) for unit in "yd")
+            return [(year, int(month) if month.isdigit() else _MONTH_OF[month.lower().rstrip(".")], day)]
+    year, a, b = (int(part[name] or 0) for name in ("y5", "a", "b"))
+    return sorted({date for date in ((year, b, a), (year, a, b)) if date[1] <= 12})
 
 
 def _blank(pattern: re.Pattern[str], text: str) -> str:

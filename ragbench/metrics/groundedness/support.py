@@ -14,13 +14,11 @@ import numpy as np
 
 from ragbench.cache import arrays, digest
 from ragbench.errors import DataError
-from ragbench.metrics.groundedness.alignment import vectors
 from ragbench.metrics.groundedness.citations import without_citations
 from ragbench.metrics.groundedness.claims import no_claim
 from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS, check_support_model, entailment
-from ragbench.metrics.groundedness.evidence import Reading, read_sentence, semantic_evidence
-from ragbench.metrics.groundedness.pages import read_page, unwrapped
-from ragbench.metrics.groundedness.words import words
+from ragbench.metrics.groundedness.evidence import Reading, read_sentence, semantic_evidence, vectors
+from ragbench.metrics.groundedness.words import read_page, unwrapped, words
 from ragbench.segments import sentence_spans
 
 _LIST_MARK = re.compile(r"^[ \t>]*(?:[-*+•#|]+[ \t]+|\(?\d{1,3}[.)][ \t]+)?")

@@ -1,15 +1,22 @@
-"""Words as groundedness compares them: stems with a weight for how informative a word is."""
+"""Texts as groundedness reads them: words with a weight for how informative they are, what is denied, sentences."""
 
 from __future__ import annotations
 
 import math
 import re
 import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import cached_property, lru_cache
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
 
-from ragbench.segments import load_tokenizer
+import numpy as np
+
+from ragbench.segments import load_tokenizer, sentence_spans
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 # scripts written without spaces between words: each sign counts as a word
 _SIGN = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
@@ -103,3 +110,229 @@ def _stemmer() -> Any:
     import Stemmer
 
     return Stemmer.Stemmer("english")
+
+
+_NEGATIONS = frozenset(
+    """
+    not no never none nobody nothing nor neither without cannot hardly scarce bare unabl fail lack
+    """.split()
+)
+_NO_DENIAL = frozenset({"onli", "just", "mere", "necessarili"})  # "not only fast" is fast
+_STOP = re.compile(r"[.,;:()!?]")
+_REACH = 3  # telling words
+_TELLING = 0.12
+
+_OPPOSITES = (
+    "increased decreased|increase decrease|increases decreases|rose fell|rise fall|more less|more fewer|higher lower|"
+    "high low|highest lowest|first last|earliest latest|largest smallest|larger smaller|large small|best worst|"
+    "better worse|won lost|win lose|before after|north south|east west|northern southern|eastern western|early late|"
+    "older younger|male female|men women|son daughter|father mother|brother sister|husband wife|positive negative|"
+    "always never|most few|many few|included excluded|began ended|started stopped|start stop|built destroyed|"
+    "born died|accepted rejected|allowed forbidden|allowed prohibited|legal illegal|supported opposed|gained lost|"
+    "major minor|same different|upper lower|long short|public private|domestic foreign|common rare|success failure|"
+    "inside outside|bought sold|joined left|married divorced|approved denied|appointed dismissed|guilty innocent|"
+    "true false|safe dangerous|possible impossible|able unable|active passive|enabled disabled|open closed|"
+    "opened closed|above below|maximum minimum|import export|imports exports|convicted acquitted|confirmed denied"
+)
+_OPPOSITE: dict[str, set[str]] = {}
+for _pair in _OPPOSITES.split("|"):
+    for _one, _other in permutations(_pair.split()):
+        _OPPOSITE.setdefault(_one, set()).add(_other)
+
+
+def denied(text: str, own: Sequence[Word] | None = None) -> frozenset[str]:
+    """The stems that a negation of the text reaches: the next three telling words of its clause.
+
+    >>> sorted(denied("The bridge isn't safe under load, but it stands."))
+    ['load', 'safe', 'under']
+    """
+    found: set[str] = set()
+    text_words = words(text) if own is None else own
+    for place, word in enumerate(text_words):
+        if word.stem not in _NEGATIONS or (place + 1 < len(text_words) and text_words[place + 1].stem in _NO_DENIAL):
+            continue
+        reached, end = 0, word.end
+        for after in text_words[place + 1 : place + 8]:
+            if reached == _REACH or _STOP.search(text[end : after.start]):
+                break
+            end = after.end
+            if after.weight > _TELLING and after.stem not in _NEGATIONS:
+                found.add(after.stem)
+                reached += 1
+    return frozenset(found)
+
+
+def opposed(claim: str, text: str) -> bool:
+    """Whether the text has, for a word of the claim that it lacks, one that excludes it ("rose" and "fell").
+
+    >>> opposed("Sales rose in May.", "In May sales fell."), opposed("Sales rose.", "Sales rose, then fell.")
+    (True, False)
+    """
+    own = {claim[word.start : word.end].casefold() for word in words(claim)}
+    there = {text[word.start : word.end].casefold() for word in words(text)}
+    return any(_OPPOSITE.get(word, set()) & there for word in own - there)
+
+
+def polarity_differs(claim: str, text: str) -> bool:
+    """Whether one of the two denies what the other states, in every sentence of the text that is about the claim.
+
+    >>> polarity_differs("The bridge is safe.", "The bridge is not safe. Boats are.")
+    True
+    >>> polarity_differs("The bridge is not safe.", "The bridge isn't safe.")
+    False
+    """
+    claim_words = words(claim)
+    total = sum(word.weight for word in claim_words)
+    if total == 0:
+        return False
+    stems, own = {word.stem for word in claim_words}, denied(claim, claim_words)
+    about: list[tuple[float, bool]] = []
+    for start, end in sentence_spans(text):
+        sentence = text[start:end]
+        there_words = words(sentence)
+        there = {word.stem for word in there_words}
+        share = sum(word.weight for word in claim_words if word.stem in there) / total
+        theirs = denied(sentence, there_words)
+        about.append((share, bool((own & there) - theirs or (theirs & stems) - own)))
+    best = max((share for share, _ in about), default=0.0)
+    return best >= 0.5 and all(differs for share, differs in about if share >= 0.8 * best)
+
+
+def text_states(text: str, claim: str) -> bool:
+    """Whether the words of the claim are in the text one after another, with no negation shortly before.
+
+    >>> text_states("Today the bridge is safe.", "the bridge is safe"), text_states("It is not safe.", "safe")
+    (True, False)
+    """
+    wanted = [word.stem for word in words(claim)]
+    there = words(text)
+    stems = [word.stem for word in there]
+    for place in range(len(stems) - len(wanted) + 1) if wanted else ():
+        before = there[max(0, place - 4) : place]
+        near = [word for word in before if not _STOP.search(text[word.end : there[place].start])]
+        if stems[place : place + len(wanted)] == wanted and not any(word.stem in _NEGATIONS for word in near):
+            return True
+    return False
+
+
+_LONGEST = 60  # words: tables and lists without full stops are no sentences
+_PREFIX = 5
+# a line that ends within a sentence, as in plain text with a fixed width; the next one begins no item or row
+_WRAPPED = re.compile(r"([^\n]{39,}[^\n.:;!?|])\n[ \t]*(?![-*+•#|>\s]|\(?\d+[.)])")
+
+
+@dataclass(frozen=True, eq=False)
+class Sentence:
+    """A sentence of a context, or a piece of a long one."""
+
+    text: str
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        return tuple(words(self.text))
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        return frozenset(word.stem for word in self.words)
+
+    @cached_property
+    def denied(self) -> frozenset[str]:
+        return denied(self.text, self.words)
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """Contexts read as one: `sentences` in their order, `context_of` is the context that each is from."""
+
+    sentences: tuple[Sentence, ...]
+    context_of: tuple[int, ...]
+
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """stem -> the sentences that hold it."""
+        found: dict[str, list[int]] = {}
+        for place, sentence in enumerate(self.sentences):
+            for stem in sorted(sentence.stems):
+                found.setdefault(stem, []).append(place)
+        return found
+
+    @cached_property
+    def pairs(self) -> frozenset[tuple[str, str]]:
+        """The pairs of stems that are adjacent somewhere."""
+        return frozenset((a.stem, b.stem) for s in self.sentences for a, b in zip(s.words, s.words[1:], strict=False))
+
+    @cached_property
+    def triples(self) -> frozenset[tuple[str, str, str]]:
+        """The triples of stems that are consecutive somewhere."""
+        return frozenset(
+            (a.stem, b.stem, c.stem)
+            for s in self.sentences
+            for a, b, c in zip(s.words, s.words[1:], s.words[2:], strict=False)
+        )
+
+    @cached_property
+    def numbered(self) -> dict[str, int]:
+        """stem -> a number for it."""
+        return {stem: number for number, stem in enumerate(self.places)}
+
+    @cached_property
+    def row(self) -> npt.NDArray[np.int64]:
+        """The words of the page in their order, as numbers of their stems; -1 after each sentence."""
+        return np.array([n for s in self.sentences for n in (*(self.numbered[w.stem] for w in s.words), -1)])
+
+    @cached_property
+    def _by_prefix(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for stem in sorted(self.places):
+            if len(stem) >= _PREFIX:
+                found.setdefault(stem[:_PREFIX], []).append(stem)
+        return found
+
+    def find(self, stem: str) -> str | None:
+        """The stem as the page has it: itself, or one that begins alike and is at most three letters off in length."""
+        if stem in self.places:
+            return stem
+        if len(stem) < _PREFIX or stem[0].isdigit():
+            return None
+        near = [other for other in self._by_prefix.get(stem[:_PREFIX], ()) if abs(len(other) - len(stem)) <= 3]
+        return near[0] if near else None
+
+
+def read_page(contexts: Sequence[str]) -> Page:
+    """The contexts as one page; the last hundreds are kept in memory."""
+    return _page(tuple(contexts))
+
+
+@lru_cache(maxsize=256)
+def _page(contexts: tuple[str, ...]) -> Page:
+    sentences: list[Sentence] = []
+    owner: list[int] = []
+    for place, context in enumerate(contexts):
+        found = _sentences(context)
+        sentences += found
+        owner += [place] * len(found)
+    return Page(tuple(sentences), tuple(owner))
+
+
+def unwrapped(text: str) -> list[str]:
+    """The lines of a text, with continued lines joined.
+
+    >>> unwrapped("Use it when an exception has been raised and is\\nbeing handled:\\n- once\\n- twice")
+    ['Use it when an exception has been raised and is being handled:', '- once', '- twice']
+    """
+    return _WRAPPED.sub(r"\1 ", text).split("\n")
+
+
+@lru_cache(maxsize=2_000)
+def _sentences(context: str) -> tuple[Sentence, ...]:
+    found = []
+    for start, end in sentence_spans(context):
+        for line in unwrapped(context[start:end]):
+            parts = re.findall(r"\S+", line)
+            pieces = (
+                [line.strip()]
+                if len(parts) <= 1.5 * _LONGEST
+                else [" ".join(parts[i : i + _LONGEST]) for i in range(0, len(parts), _LONGEST)]
+            )
+            found += [sentence for sentence in map(Sentence, pieces) if sentence.words]
+    return tuple(found)

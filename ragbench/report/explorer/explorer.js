@@ -36,8 +36,11 @@ function followTheme(root) {
   return () => (system.removeEventListener("change", set), observer.disconnect());
 }
 
-/** Build the explorer in `root`; `onSelect` hears the ids that are selected. Gives a function that selects by ids. */
-function explore(root, data, onSelect = () => {}) {
+/**
+ * Build the explorer in `root`; `onSelect` hears the ids that are selected. Gives a function that selects by ids. With
+ * `linked`, the fragment of the address names the open question, so that it can be shared.
+ */
+function explore(root, data, onSelect = () => {}, linked = false) {
   const { questions, sides, measures, scores, documents, causes } = data;
   const pair = sides.length === 2;
   const state = { measure: 0, sort: pair ? "worst" : "low", limit: PAGE, at: null, current: -1, selected: new Set() };
@@ -303,6 +306,7 @@ function explore(root, data, onSelect = () => {}) {
   // --- one question ------------------------------------------------------------------------------------------------
   function open(i, scroll = false) {
     state.current = i;
+    if (linked) history.replaceState(null, "", fragment(questions[i]));
     const at = shown.indexOf(i);
     if (at >= state.limit) update({ limit: Math.ceil((at + 1) / PAGE) * PAGE }, true);
     else drawPlot();
@@ -310,6 +314,13 @@ function explore(root, data, onSelect = () => {}) {
     list.querySelector(".current")?.scrollIntoView({ block: "nearest" });
     drawDetail();
     if (scroll && detail.offsetTop > list.offsetTop) detail.scrollIntoView({ block: "start" });
+  }
+
+  const fragment = (one) => `#q-${encodeURIComponent(one.id)}`;
+
+  function follow() {
+    const i = questions.findIndex((one) => fragment(one) === location.hash);
+    if (i >= 0) open(i, true);
   }
 
   function drawDetail() {
@@ -419,6 +430,7 @@ function explore(root, data, onSelect = () => {}) {
   detail.append(h("p", { class: "soft" }, "Choose a question in the list or the plot."));
   changeMeasure(0);
   selectionChanged();
+  if (linked) addEventListener("hashchange", follow), follow();
   return (ids) => {
     const wanted = new Set(ids);
     state.selected = new Set(questions.flatMap((one, i) => (wanted.has(one.id) ? [i] : [])));
@@ -430,7 +442,7 @@ function explore(root, data, onSelect = () => {}) {
 function start(page) {
   const root = page.getElementById("explorer");
   followTheme(root);
-  explore(root, JSON.parse(page.getElementById("data").textContent));
+  explore(root, JSON.parse(page.getElementById("data").textContent), undefined, true);
 }
 
 /** The widget. */

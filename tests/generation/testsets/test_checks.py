@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.embedders import load_embedder
-from ragbench.generation.testsets.checks import Words, duplicates, flaw, is_yes_no, locate, overlap
+from ragbench.generation.testsets.drafts import Words, duplicates, flaw, is_yes_no, locate, overlap
 
 PASSAGE = (
     "A set object is an unordered collection of distinct hashable objects. “Sets” don’t record   element position."

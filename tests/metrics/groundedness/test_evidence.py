@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.metrics.groundedness.evidence import LEXICAL, read_sentence
-from ragbench.metrics.groundedness.pages import read_page
-from ragbench.metrics.groundedness.words import words
+from ragbench.metrics.groundedness.words import read_page, words
 
 PAGE = ["The cat sat on the red mat. A dog ran home."]
 SENTENCE = "The cat sat on our green mat."  # "our" and "green" are not on the page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragbench.metrics.groundedness.polarity import denied, opposed, polarity_differs, text_states
+from ragbench.metrics.groundedness.words import denied, opposed, polarity_differs, text_states
 
 
 def test_a_negation_reaches_the_rest_of_its_clause() -> None:

@@ -192,3 +192,18 @@ def test_one_result_is_a_sorted_strip(browser: Browser, results: Results, datase
     assert page.locator("svg text.title").all_text_contents() == ["questions, lowest value first", "nDCG@10"]
     assert page.locator(".list .id").all_inner_texts() == ["q2", "q3", "q1"]
     assert page.locator("svg .mark").count() == 3
+
+
+def test_the_address_names_the_open_question(
+    browser: Browser, results: Results, dataset: Dataset, tmp_path: Path
+) -> None:
+    file = explore(results, dataset=dataset).write(tmp_path / "linked.html")
+    page = browser.new_page()
+    page.goto(f"{file.as_uri()}#q-q2")
+    assert page.locator(".detail h3").inner_text() == "How high is it?"
+    page.locator(".list li", has_text="Who paid?").locator("button").click()
+    assert page.url.endswith("#q-q3")
+    page.evaluate("location.hash = '#q-q1'")
+    page.wait_for_function("document.querySelector('.detail h3').textContent === 'When did it open?'")
+    page.goto(f"{file.as_uri()}#q-elsewhere")
+    assert page.locator(".list li").count() == 3

@@ -1,4 +1,4 @@
-"""Equivalence tests, and the cheapest configuration within a margin of the best."""
+"""Which configuration to choose: equivalence, the cheapest within a margin, the Pareto front, held-out queries."""
 
 from __future__ import annotations
 
@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragbench.errors import ConfigError
+from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.registry import higher_is_better
-from ragbench.statistics.columns import bounds_of, check_settings, mean, nullable, with_nullable
-from ragbench.statistics.intervals import Bounds, bounded_intervals
-from ragbench.statistics.p_values import adjusted_p_values, p_text
-from ragbench.statistics.pairing import chosen_measures, matrix_of, measure_among, paired, tables_of
-from ragbench.statistics.resampling import TIE, p_values_above
+from ragbench.statistics.columns import (
+    adjusted_p_values,
+    bounds_of,
+    check_settings,
+    matrix_of,
+    mean,
+    measure_among,
+    nullable,
+    p_text,
+    pairs_by_measure,
+    with_nullable,
+)
+from ragbench.statistics.comparison import compare, summarise
+from ragbench.statistics.intervals import TIE, Bounds, bounded_intervals, p_values_above
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -70,16 +79,14 @@ def equivalent(
 
     check_settings(10_000, alpha, 0)
     check_margin(margin)
-    tables = tables_of({"baseline": baseline, "contender": contender})
-    chosen = chosen_measures(tables, measures, "baseline")
-    pairs = [paired(tables, "baseline", "contender", measure) for measure in chosen]
-    differences = [pair.difference for pair in pairs]
-    widths = [_width(measure, pair.before, pair.after) for measure, pair in zip(chosen, pairs, strict=True)]
+    pairs = pairs_by_measure(baseline, contender, measures)
+    differences = [pair.difference for pair in pairs.values()]
+    widths = [_width(measure, pair.before, pair.after) for measure, pair in pairs.items()]
     below = _p_above(differences, -margin, widths)
     above = _p_above([-d for d in differences], -margin, widths)
     low, high = _limits(differences, widths, alpha)
     rows = []
-    for row, (measure, pair) in enumerate(zip(chosen, pairs, strict=True)):
+    for row, (measure, pair) in enumerate(pairs.items()):
         p = float(max(below[row], above[row]))
         p_one = float((below if higher_is_better(measure) else above)[row])
         means = (mean(pair.before), mean(pair.after), mean(pair.difference), low[row], high[row])
@@ -249,4 +256,163 @@ def _sentence(
         f"None of {len(rows)} configurations with a known cost is proven to be within {margin:g} of the best by "
         f"{measure} over {n} queries (best mean: {best}, {rows[best]['mean']:.3f}). That does not prove them worse: "
         f"{more}"
+    )
+
+
+def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) -> pd.Series[bool]:
+    """The rows that no other row dominates (at least as good in everything and better in something).
+
+    The quality is better when higher (or lower, by `registry.higher_is_better`), every cost when lower. A row
+    with an unknown quality or cost is not on the front and dominates none; of equal rows all are on it.
+
+    Args:
+        table: one row per configuration.
+        quality: the column of the quality.
+        costs: the columns of the costs, such as "search_ms" or ["cost_usd", "generate_ms", "chunks"].
+
+    Returns:
+        A Series of True and False with the index of `table`, named "on_front".
+
+    >>> import pandas as pd
+    >>> board = pd.DataFrame({"nDCG@10": [0.5, 0.7, 0.6, 0.7], "search_ms": [1, 9, 9, None], "chunks": [9, 9, 5, 1]})
+    >>> pareto_front(board, "nDCG@10", "search_ms").tolist()
+    [True, True, False, False]
+    >>> pareto_front(board, "nDCG@10", ["search_ms", "chunks"]).tolist()
+    [True, True, True, False]
+
+    Raises:
+        ConfigError: no cost, or a column that is not there.
+        DataError: a column without numbers.
+    """
+    import pandas as pd
+
+    names = [costs] if isinstance(costs, str) else list(costs)
+    if not names:
+        raise ConfigError("costs is empty: name at least one column of what the quality costs")
+    for name in (quality, *names):
+        if name not in table.columns:
+            raise ConfigError(unknown("column", name, map(str, table.columns)))
+    try:
+        columns = [pd.to_numeric(table[name]).to_numpy(dtype=float, na_value=np.nan) for name in (quality, *names)]
+    except (TypeError, ValueError) as exc:
+        raise DataError(f"{', '.join([quality, *names])}: a column without numbers: {exc}") from exc
+    if higher_is_better(quality):
+        columns[0] = -columns[0]
+    less = np.column_stack(columns)
+    known = ~np.isnan(less).any(axis=1)
+    beaten = [
+        bool(np.any(known & (less <= row).all(axis=1) & (less < row).any(axis=1))) if ok else True
+        for row, ok in zip(less, known, strict=True)
+    ]
+    return pd.Series(~np.array(beaten, dtype=bool), index=table.index, name="on_front")
+
+
+MIN_HALF = 25
+"""Queries that each half must have: the error of a mean over fewer is as large as the optimism to be measured."""
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """The choice on one half of the queries, and its score on the other.
+
+    `chosen` is best on the `n_choosing` queries, with a mean of `mean_choosing` there. On the `n_held_out` others its
+    mean is `mean`, with the interval `ci_low` to `ci_high`; `difference` is that from `runner_up` (second on the
+    choosing half), with its interval and `p_value`. `optimism` is how much better the choice looks where it was
+    chosen, averaged over both directions (choose on one half, measure on the other, and the reverse), so 0 where both
+    choose the same (`same_choice`). With too few queries all numbers are None.
+    """
+
+    sentence: str
+    n_choosing: int
+    n_held_out: int
+    chosen: str | None = None
+    runner_up: str | None = None
+    mean_choosing: float | None = None
+    mean: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    difference: float | None = None
+    difference_low: float | None = None
+    difference_high: float | None = None
+    p_value: float | None = None
+    optimism: float | None = None
+    same_choice: bool | None = None
+
+
+def held_out(
+    scores_by_name: Mapping[str, pd.DataFrame],
+    *,
+    measure: str,
+    alpha: float = 0.05,
+    n_resamples: int = 10_000,
+    seed: int = 0,
+) -> HeldOut:
+    """Choose the best configuration on a random half of the queries, and measure it on the other half.
+
+    The best of many was chosen for its score, luck included, so its score on the same queries is too good (the winner's
+    curse); on other queries it is unbiased. With halves of fewer than 25 queries there is a sentence and no numbers,
+    and no error, so that a notebook continues.
+
+    Args:
+        scores_by_name: name -> tidy scores of the same queries; queries that not all have scored are left out.
+        measure: the measure to choose by.
+        alpha: 1 minus the coverage of the intervals.
+        n_resamples: of the intervals and the test.
+        seed: of the random halves.
+
+    >>> import pandas as pd
+    >>> def scores(*values):
+    ...     return pd.DataFrame({"query_id": range(len(values)), "measure": "RR", "value": values})
+    >>> held_out({"a": scores(*[0.0, 1.0] * 10), "b": scores(*[1.0, 0.5] * 10)}, measure="RR").sentence
+    'Too few queries to hold half of them out: 20 that all 2 configurations scored, and 50 are needed.'
+
+    Raises:
+        ConfigError: fewer than two configurations, a measure that is not there, a setting out of range.
+        ComparisonError: the configurations do not have the same queries.
+    """
+    import pandas as pd
+
+    check_settings(n_resamples, alpha, seed)
+    measure = measure_among(scores_by_name, measure)
+    matrix = matrix_of(scores_by_name, measure, may_be_empty=True)
+    n = len(matrix)
+    order = np.random.default_rng([seed, 2]).permutation(n)
+    choosing, others = matrix.iloc[np.sort(order[: n // 2])], matrix.iloc[np.sort(order[n // 2 :])]
+    if n < 2 * MIN_HALF:
+        sentence = (
+            f"Too few queries to hold half of them out: {n} that all {matrix.shape[1]} configurations scored, "
+            f"and {2 * MIN_HALF} are needed."
+        )
+        return HeldOut(sentence, len(choosing), len(others))
+    sign = 1 if higher_is_better(measure) else -1
+
+    def ranked(half: pd.DataFrame) -> list[str]:  # ties by name
+        means = {str(name): round(sign * float(mean), 12) for name, mean in half.mean().items()}
+        return sorted(means, key=lambda name: (-means[name], name))
+
+    chosen, runner_up = ranked(choosing)[:2]
+    reverse = ranked(others)[0]
+    tidy = {
+        name: pd.DataFrame({"query_id": others.index, "measure": measure, "value": others[name].to_numpy()})
+        for name in (chosen, runner_up)
+    }
+    own = summarise(tidy[chosen], n_resamples=n_resamples, alpha=alpha, seed=seed).iloc[0]
+    pair = compare(tidy[runner_up], tidy[chosen], n_resamples=n_resamples, alpha=alpha, seed=seed).iloc[0]
+    there, here = float(choosing[chosen].mean()), float(others[chosen].mean())
+    optimism = sign * (there - here + float(others[reverse].mean()) - float(choosing[reverse].mean())) / 2
+    same = reverse == chosen
+    sentence = (
+        f"Chosen on {len(choosing)} queries and measured on the {len(others)} others, {chosen} has a mean {measure} of "
+        f"{here:.3f} [{own['ci_low']:.3f}, {own['ci_high']:.3f}] ({there:.3f} where it was chosen); against the "
+        f"runner-up {runner_up} {pair['difference']:+.3f} [{pair['ci_low']:+.3f}, {pair['ci_high']:+.3f}], "
+        f"p {p_text(pair['p_value'], '= ')}. "
+    ) + (
+        "The other half chooses the same configuration."
+        if same
+        else f"The other half would have chosen {reverse}: these queries do not settle which is best."
+    )
+    interval = (float(own["ci_low"]), float(own["ci_high"]))
+    compared = (float(pair[name]) for name in ("difference", "ci_low", "ci_high", "p_value"))
+    return HeldOut(
+        sentence, len(choosing), len(others), chosen, runner_up, there, here, *interval, *compared, optimism, same
     )

@@ -1,0 +1,213 @@
+// Writes questions about documents. Texts become text nodes, never markup; places count code points, as Python does.
+
+function h(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children);
+  return node;
+}
+const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
+/** Code points before a place that counts UTF-16 units, and the reverse. */
+const toPoints = (text, units) => Array.from(text.slice(0, units)).length;
+const toUnits = (text, points) => Array.from(text).slice(0, points).join("").length;
+
+function render({ model, el }) {
+  const none = () => ({ query_id: "", text: "", answer: "", answerable: true, evidence: [] });
+  let draft = none();
+  let selecting = false;
+  let waiting = 0;
+  const send = (act, given) => model.send({ act, given });
+  const shownDocument = () => model.get("document");
+
+  // --- the document ------------------------------------------------------------------------------------------------
+  const search = h("input", { type: "search", placeholder: "words in documents", "aria-label": "Search", oninput: find });
+  const choice = h("select", { "aria-label": "Document", onchange: () => send("open", { doc_id: choice.value }) });
+  const place = h("span", { class: "soft", role: "status" });
+  const text = h("div", { class: "text", tabindex: 0, "aria-label": "Text of the document", onpointerdown: () => (selecting = true) });
+  const found = () => model.get("matches");
+
+  function find() {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => send("search", { words: search.value }), 250);
+  }
+
+  function step(by) {
+    const ids = found();
+    const at = ids.indexOf(shownDocument().doc_id);
+    if (ids.length) send("open", { doc_id: ids[(at + by + ids.length) % ids.length] });
+  }
+
+  function drawChoice() {
+    const counts = new Map();
+    for (const one of model.get("questions")) for (const id of new Set(one.evidence.map((span) => span.doc_id))) counts.set(id, (counts.get(id) ?? 0) + 1);
+    const ids = found().includes(shownDocument().doc_id) ? found() : [shownDocument().doc_id, ...found()];
+    choice.replaceChildren(...ids.map((id) => h("option", { value: id }, counts.has(id) ? `${id} (${counts.get(id)})` : id)));
+    choice.value = shownDocument().doc_id;
+    const at = found().indexOf(choice.value);
+    place.textContent = `${at < 0 ? "–" : at + 1} of ${plural(found().length, "document")}${search.value ? " found" : ""}`;
+    progress.textContent = `${plural(model.get("questions").length, "question")}; ${counts.size} of ${plural(model.get("n_documents"), "document")} have one.`;
+  }
+
+  function drawText(scroll = false) {
+    const { doc_id, text: own } = shownDocument();
+    const ranges = [];
+    const add = (kind, spans) => spans.filter((span) => span.doc_id === doc_id).forEach((span) => ranges.push([toUnits(own, span.start), toUnits(own, span.end), kind]));
+    add("gold", draft.evidence);
+    add("stored", model.get("questions").filter((one) => one.query_id !== draft.query_id).flatMap((one) => one.evidence));
+    for (const word of search.value.split(/\s+/).filter(Boolean)) {
+      const pattern = new RegExp(word.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"), "gi");
+      for (const match of own.matchAll(pattern)) ranges.push([match.index, match.index + word.length, "found"]);
+    }
+    const bounds = [...new Set([0, own.length, ...ranges.flatMap(([start, end]) => [start, end])])].sort((a, b) => a - b);
+    text.replaceChildren(...bounds.slice(1).map((end, i) => {
+      const kinds = ranges.filter(([from, to]) => from <= bounds[i] && end <= to).map(([, , kind]) => kind);
+      const part = own.slice(bounds[i], end);
+      return kinds.length ? h("mark", { class: [...new Set(kinds)].join(" ") }, part) : part;
+    }));
+    if (scroll) {
+      text.scrollTop = 0;
+      const first = text.querySelector(".gold") ?? text.querySelector(".found");
+      if (first) text.scrollTop = first.offsetTop - text.offsetTop - text.clientHeight / 3;
+    }
+  }
+
+  /** Add what is selected in the text to the evidence, without the blanks around it; what overlaps becomes one. */
+  function mark() {
+    selecting = false;
+    const selection = document.getSelection();
+    if (!selection.rangeCount || selection.isCollapsed) return;
+    const chosen = selection.getRangeAt(0);
+    const [from, to] = [chosen.startContainer, chosen.endContainer].map((node) => text.contains(node));
+    if (!from && !to) return;
+    const inside = document.createRange();
+    inside.selectNodeContents(text);
+    if (to) inside.setEnd(chosen.endContainer, chosen.endOffset);
+    const before = inside.cloneRange();
+    if (from) inside.setStart(chosen.startContainer, chosen.startOffset);
+    before.setEnd(inside.startContainer, inside.startOffset);
+    const { doc_id, text: own } = shownDocument();
+    let start = before.toString().length;
+    let end = start + inside.toString().length;
+    while (start < end && !own[start].trim()) start += 1;
+    while (start < end && !own[end - 1].trim()) end -= 1;
+    if (/[\udc00-\udfff]/.test(own[start] ?? "")) start -= 1; // half of a pair
+    if (/[\ud800-\udbff]/.test(own[end - 1] ?? "")) end += 1;
+    selection.removeAllRanges();
+    if (start >= end) return;
+    const span = { start: toPoints(own, start), end: toPoints(own, end) };
+    const joined = (one) => one.doc_id === doc_id && one.start <= span.end && span.start <= one.end;
+    for (const one of draft.evidence.filter(joined)) {
+      span.start = Math.min(span.start, one.start);
+      span.end = Math.max(span.end, one.end);
+    }
+    const quote = Array.from(own).slice(span.start, span.end).join("");
+    draft.evidence = [...draft.evidence.filter((one) => !joined(one)), { doc_id, ...span, quote }];
+    drawText();
+    drawDraft();
+  }
+  const released = (event) => selecting && event.pointerType !== "touch" && setTimeout(mark);
+
+  // --- the question ------------------------------------------------------------------------------------------------
+  const heading = h("h4", {});
+  const question = h("textarea", { rows: 2, oninput: () => (draft.text = question.value) });
+  const answer = h("textarea", { rows: 2, oninput: () => (draft.answer = answer.value) });
+  const unanswerable = h("input", { type: "checkbox", onchange: () => ((draft.answerable = !unanswerable.checked), drawDraft()) });
+  const evidence = h("ul", {});
+  const remove = h("button", { onclick: askRemove }, "Delete");
+  const message = h("p", { class: "message", role: "status" });
+  const progress = h("p", { class: "soft", role: "status" });
+  const list = h("ol", { class: "list" });
+
+  function drawDraft() {
+    heading.textContent = draft.query_id ? `Question ${draft.query_id}` : "New question";
+    question.value = draft.text;
+    answer.value = draft.answer;
+    unanswerable.checked = !draft.answerable;
+    const items = draft.evidence.map((span) =>
+      h("li", {}, h("button", { "aria-label": "Remove this evidence", onclick: () => ((draft.evidence = draft.evidence.filter((one) => one !== span)), drawText(), drawDraft()) }, "✕"),
+        h("span", { class: "soft" }, ` ${span.doc_id} `), h("span", { class: "quote" }, span.quote)));
+    evidence.replaceChildren(...(items.length ? items : [h("li", { class: "soft" }, draft.answerable ? "Mark it in the text with the mouse." : "None is needed.")]));
+    remove.hidden = !draft.query_id;
+    remove.textContent = "Delete";
+    for (const row of list.children) row.classList.toggle("current", row.dataset.id === draft.query_id);
+  }
+
+  function edit(one) {
+    draft = structuredClone(one);
+    message.textContent = "";
+    const first = draft.evidence[0]?.doc_id;
+    drawDraft();
+    if (first && first !== shownDocument().doc_id) send("open", { doc_id: first });
+    else drawText(true);
+  }
+
+  function save() {
+    message.textContent = "Saving…";
+    send("save", { ...draft, text: question.value, answer: answer.value });
+  }
+
+  function askRemove() {
+    if (remove.textContent === "Delete") remove.textContent = "Really delete?";
+    else send("remove", { query_id: draft.query_id });
+  }
+
+  function drawList() {
+    list.replaceChildren(...model.get("questions").map((one) =>
+      h("li", { "data-id": one.query_id }, h("button", { onclick: () => edit(one) }, h("span", { class: "soft" }, `${one.query_id} `), one.text))));
+  }
+
+  function hear({ saved, removed, error }) {
+    message.textContent = error ?? (saved ? `Saved as ${saved}.` : `${removed} is deleted.`);
+    message.classList.toggle("error", Boolean(error));
+    if (error) return;
+    draft = none();
+    drawDraft();
+    drawText();
+    question.focus();
+  }
+
+  // --- all together ------------------------------------------------------------------------------------------------
+  const onKey = (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    save();
+  };
+  const field = (label, node) => h("label", {}, h("span", { class: "soft" }, label), node);
+  const root = h("div", { class: "rb-questions", "data-lm-suppress-shortcuts": "true", onkeydown: onKey }, h("div", { class: "columns" },
+    h("section", {},
+      h("div", { class: "tools" }, search, h("button", { onclick: () => step(-1) }, "← previous"), h("button", { onclick: () => step(1) }, "next →"), choice, place),
+      text,
+      h("div", { class: "tools" }, h("button", { onpointerdown: (event) => event.preventDefault(), onclick: mark }, "Mark the selection"),
+        h("span", { class: "soft" }, h("mark", { class: "gold" }, "evidence"), " of this question, ", h("mark", { class: "stored" }, "of others")))),
+    h("section", {}, heading, field("Question", question), field("Answer (optional)", answer),
+      h("div", {}, h("span", { class: "soft" }, "Evidence"), evidence),
+      h("label", { class: "line" }, unanswerable, " no document answers it"),
+      h("div", { class: "tools" }, h("button", { class: "primary", title: "Ctrl + Enter", onclick: save }, "Save"),
+        h("button", { onclick: () => (edit(none()), question.focus()) }, "New"), remove),
+      message, h("h4", {}, "Stored"), progress, list)));
+  el.append(root);
+
+  const heard = {
+    "change:document": () => (drawChoice(), drawText(true)),
+    "change:matches": () => (drawChoice(), drawText(true)),
+    "change:questions": () => (drawChoice(), drawList(), drawText(), drawDraft()),
+    "msg:custom": hear,
+  };
+  for (const [name, act] of Object.entries(heard)) model.on(name, act);
+  document.addEventListener("pointerup", released);
+  drawList();
+  drawDraft();
+  drawChoice();
+  drawText();
+  return () => {
+    for (const [name, act] of Object.entries(heard)) model.off(name, act);
+    document.removeEventListener("pointerup", released);
+  };
+}
+
+export default { render };

@@ -1,0 +1,220 @@
+"""A form in JupyterLab to write questions about documents: read, ask, mark the evidence with the mouse."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import pandas as pd
+import traitlets
+
+from ragbench.datasets.corpus import load_corpus
+from ragbench.datasets.jsonl import json_line
+from ragbench.datasets.testsets import form_of, load_testset
+from ragbench.datasets.testsets.edits import add_case, remove_case, replace_case
+from ragbench.errors import ConfigError, DataError, RagbenchError, unknown
+from ragbench.files import check_writable, write_durably
+from ragbench.types import Case, Span
+
+_FOLDER = Path(__file__).parent
+
+
+class QuestionWidget(anywidget.AnyWidget):
+    """Writes questions into a test set: `QuestionWidget("questions.jsonl", "my-docs")` as the last line of a cell.
+
+    Each question is in the file, with its gold evidence, before the next one is begun; opening the file again shows
+    what is stored, to be edited or deleted. Nothing is written before the first question. An existing test set in any
+    form that `load_testset` reads can be continued too.
+
+    Args:
+        path: the test set; a new one ends in .jsonl and refers to its documents.
+        corpus: what `load_corpus` takes; not needed for a test set that has documents.
+
+    Raises:
+        ConfigError: a new test set could not be written there.
+        DataError: the test set or the documents are not what they should be.
+    """
+
+    _esm = _FOLDER / "questions.js"
+    _css = _FOLDER / "questions.css"
+    document = traitlets.Dict().tag(sync=True)
+    questions = traitlets.List(traitlets.Dict()).tag(sync=True)
+    matches = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    n_documents = traitlets.Int().tag(sync=True)
+
+    def __init__(self, path: str | Path, corpus: str | Path = "pydoc") -> None:
+        self._path, self._from = Path(path), corpus
+        self._cases: dict[str, Case] = {}
+        self._relevant: dict[str, Mapping[str, int]] = {}
+        documents = {}
+        if self._path.exists():
+            form_of(self._path)
+            dataset = load_testset(self._path)
+            self._cases = {case.query_id: case for case in dataset.cases}
+            self._relevant = dict(dataset.qrels)
+            documents = dict(dataset.corpus)
+        elif self._path.suffix != ".jsonl":
+            raise ConfigError(f"{self._path} is not there, and a new test set is a file that ends in .jsonl")
+        else:
+            try:
+                check_writable(self._path)
+            except OSError as exc:
+                raise ConfigError(f"{self._path} cannot be written: {exc.strerror or exc}") from exc
+        self._corpus = documents or dict(load_corpus(corpus).corpus)
+        self._texts = {doc_id: one.full_text for doc_id, one in self._corpus.items()}
+        self._folded = {doc_id: f"{doc_id}\n{text}".casefold() for doc_id, text in self._texts.items()}
+        first = next(iter(self._texts))
+        super().__init__(
+            document={"doc_id": first, "text": self._texts[first]},
+            questions=self._shown(),
+            matches=list(self._texts),
+            n_documents=len(self._texts),
+        )
+        self.on_msg(self._hear)
+
+    @property
+    def progress(self) -> str:
+        """How many questions are stored, and how many documents have evidence of one."""
+        asked = {span.doc_id for case in self._cases.values() for span in case.evidence}
+        return f"{len(self._cases)} questions; {len(asked)} of {len(self._texts)} documents have one."
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The stored questions: query_id, question, answer, evidence (the marked texts)."""
+        rows = [
+            (one["query_id"], one["text"], one["answer"], " … ".join(span["quote"] for span in one["evidence"]))
+            for one in self._shown()
+        ]
+        return pd.DataFrame(rows, columns=["query_id", "question", "answer", "evidence"])
+
+    def show_document(self, doc_id: str) -> None:
+        """Show a document."""
+        if doc_id not in self._texts:
+            raise DataError(unknown("document", doc_id, self._texts))
+        self.document = {"doc_id": doc_id, "text": self._texts[doc_id]}
+
+    def search(self, words: str) -> None:
+        """Show the documents that have all these words, in their text or id, and open the first."""
+        wanted = words.casefold().split()
+        self.matches = [doc_id for doc_id, text in self._folded.items() if all(word in text for word in wanted)]
+        if self.matches and self.document["doc_id"] not in self.matches:
+            self.show_document(self.matches[0])
+
+    def save(
+        self,
+        text: str,
+        evidence: Sequence[Mapping[str, Any]] = (),
+        answer: str = "",
+        *,
+        query_id: str = "",
+        answerable: bool = True,
+    ) -> str:
+        """Store a question and give its id; one with an id replaces the stored one, whose other labels stay.
+
+        Args:
+            text: the question.
+            evidence: doc_id, start, end (characters of `Document.full_text`), quote (those characters).
+            answer: the reference answer.
+            query_id: of a stored question; "" adds one.
+            answerable: False means that no document answers it; its evidence is left out.
+
+        Raises:
+            DataError: no question, no evidence, or evidence that is not in its document; nothing is written.
+        """
+        if not text.strip():
+            raise DataError("the question is empty; write it first")
+        spans = tuple(self._span(**one) for one in evidence) if answerable else ()
+        old = self._cases.get(query_id) if query_id else None
+        if old is not None and answerable:  # what is in documents that are not here stays
+            spans += tuple(span for span in old.evidence if span.doc_id not in self._texts)
+        if answerable and not spans:
+            raise DataError("no evidence is marked; mark in the text what answers the question")
+        if query_id and old is None:
+            raise DataError(unknown("question", query_id, self._cases))
+        outcome = old.expected_outcome if old is not None and old.answerable else None
+        case = replace(
+            old or Case(next(one for i in count(1) if (one := f"q{i:03}") not in self._cases), text),
+            text=text.strip(),
+            reference_answer=answer.strip() or None,
+            evidence=spans,
+            expected_outcome=outcome if answerable else "no_results",
+        )
+        before = self._relevant.get(case.query_id, {})
+        marked = {span.doc_id for span in old.evidence} if old is not None else set()
+        relevant = {doc_id: grade for doc_id, grade in before.items() if doc_id not in marked} if answerable else {}
+        relevant |= {span.doc_id: before.get(span.doc_id, 1) for span in spans}
+        if old is not None:
+            replace_case(self._path, case, relevant)
+        else:
+            if not self._path.exists():
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                write_durably(self._path, json_line(self._head()))
+            add_case(self._path, case, relevant)
+        self._cases[case.query_id], self._relevant[case.query_id] = case, relevant
+        self.questions = self._shown()
+        return case.query_id
+
+    def remove(self, query_id: str) -> None:
+        """Delete a stored question.
+
+        Raises:
+            DataError: there is none with this id.
+        """
+        remove_case(self._path, query_id)
+        del self._cases[query_id], self._relevant[query_id]
+        self.questions = self._shown()
+
+    def _span(self, doc_id: str, start: int, end: int, quote: str) -> Span:
+        if doc_id not in self._texts:
+            raise DataError(unknown("document", doc_id, self._texts))
+        if not 0 <= start < end or self._texts[doc_id][start:end] != quote:
+            raise DataError(f"characters {start} to {end} of {doc_id} are not {quote[:40]!r}; mark the evidence again")
+        return Span(doc_id, start, end)
+
+    def _shown(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "query_id": case.query_id,
+                "text": case.text,
+                "answer": case.reference_answer or "",
+                "answerable": case.answerable,
+                "evidence": [
+                    {
+                        "doc_id": s.doc_id,
+                        "start": s.start,
+                        "end": s.end,
+                        "quote": self._texts[s.doc_id][s.start : s.end],
+                    }
+                    for s in case.evidence
+                    if s.doc_id in self._texts
+                ],
+            }
+            for case in self._cases.values()
+        ]
+
+    def _head(self) -> dict[str, str]:
+        """The first line of a new file: its documents are found from there, or by the name of their dataset."""
+        there = os.path.exists(Path(self._from).expanduser())
+        place = Path(os.path.relpath(Path(self._from).expanduser(), self._path.absolute().parent)).as_posix()
+        return {"testset": self._path.stem, "split": "test", "corpus": place if there else str(self._from)}
+
+    def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:
+        """What the form asks for; what cannot be done is said in the form and not in a log."""
+        act, given = str(content.get("act")), dict(content.get("given", {}))
+        try:
+            if act == "save":
+                self.send({"saved": self.save(**given)})
+            elif act == "remove":
+                self.remove(**given)
+                self.send({"removed": given["query_id"]})
+            elif act == "open":
+                self.show_document(**given)
+            elif act == "search":
+                self.search(**given)
+        except (RagbenchError, TypeError, OSError) as exc:
+            self.send({"error": str(exc)})
