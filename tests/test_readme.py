@@ -66,7 +66,7 @@ def test_own_documents_take_three_commands(tmp_path: Path, monkeypatch: pytest.M
     )
     (tmp_path / "docs" / "b.html").write_text("<h1>Toaster</h1><p>A toaster is a device that browns slices of bread.")
     command, _, folder = init.partition(" && cd ")
-    for line, place in ((command, "."), (draft, folder), (f"{sweep} --list", ".")):
+    for line, place in ((command, "."), (draft, folder), (f"{sweep} --dry-run", ".")):
         monkeypatch.chdir(place)
         words = shlex.split(line)
         assert words[0] == "ragbench"
