@@ -41,6 +41,7 @@ __all__ = [
     "plot_ceilings",
     "plot_judge_audit",
     "plot_span_coverage",
+    "plot_trend",
     "style_legend",
     "styles",
 ]
@@ -167,6 +168,33 @@ def nothing_to_draw(why: str) -> Figure:
     return figure
 
 
+def plot_trend(rows: pd.DataFrame, label: str, *, scale: float = 1.0) -> Figure:
+    """A measure over time, as from `ragbench.trend`: means with their intervals as bands, a line per epoch.
+
+    Grey vertical lines mark what changed (versions, parameters, the dataset), red ones the runs that raised an alarm.
+    """
+    figure, axes = new_axes(9, 2.8)
+    colours = [BLUE, ORANGE, GREEN, PURPLE, SKY, BLACK]
+    lines = list(dict.fromkeys(rows["configuration"]))
+    for (configuration, _), part in rows.groupby(["configuration", "epoch"], sort=False):
+        colour = colours[lines.index(configuration) % len(colours)]
+        axes.plot(part["made_at"], part["mean"] * scale, color=colour, marker=".", linewidth=1)
+        low, high = part["ci_low"] * scale, part["ci_high"] * scale
+        axes.fill_between(part["made_at"], low, high, color=colour, alpha=0.15, linewidth=0)
+    for row in rows.to_dict("records"):
+        if row["changed"] not in ("", "first run", "unchanged scores"):
+            axes.axvline(row["made_at"], color=GREY, linestyle=":", linewidth=1)
+            axes.annotate(row["changed"][:40], (row["made_at"], 0.02), xycoords=("data", "axes fraction"), rotation=90,
+                          fontsize=7, color=GREY, ha="right")  # fmt: skip
+        if row["state"] in ("fall", "rise"):
+            axes.axvline(row["made_at"], color=VERMILLION, linewidth=1)
+    axes.set_ylabel(label)
+    axes.tick_params(axis="x", labelrotation=20, labelsize=8)
+    if len(lines) > 1:
+        legend_below(axes, [(name, colours[i % len(colours)]) for i, name in enumerate(lines)][:6])
+    return figure
+
+
 def legend_below(axes: Axes, entries: Sequence[tuple[str, str]]) -> None:
     """Label and colour of each entry, below the figure."""
     from matplotlib.patches import Patch
@@ -212,7 +240,6 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
     axes.margins(y=0.01)
     axes.set(xlim=(0, 1.02), xlabel="mean over the queries (bar), 95 % interval (whisker), best reachable (tick)")
     axes.set_title("Every measure against the best that any system could reach", loc="left")
-    axes.legend(loc="lower right", frameon=True)
     return figure
 
 

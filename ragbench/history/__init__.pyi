@@ -1,14 +1,17 @@
 from .automatic import record_finished
 from .database import database_url, upgrade
+from .example import example_history
 from .recording import Imported, import_results, record
-from .trends import WATCHED, compare_runs, drifts, history, run_of, scores_of, trend
+from .trends import WATCHED, categories, compare_runs, drifts, history, run_of, scores_of, trend
 
 __all__ = [
     "WATCHED",
     "Imported",
+    "categories",
     "compare_runs",
     "database_url",
     "drifts",
+    "example_history",
     "history",
     "import_results",
     "record",

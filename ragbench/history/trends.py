@@ -113,6 +113,26 @@ def trend(
     return frame.assign(made_at=pd.to_datetime(frame["made_at"], utc=True)).astype({**numbers, "passed": "boolean"})
 
 
+def categories(*, series: str = "", client: str | None = None, database: str = "") -> pd.DataFrame:
+    """The fraction of passed questions per category over time: made_at, series, configuration, category, pass_rate, n.
+
+    Raises:
+        ConfigError, DataError: the database cannot be used.
+    """
+    import pandas as pd
+
+    with connected(database) as connection:
+        rows = _runs(connection, series, client, 0)
+    records = [
+        (row["made_at"], row["series"], row["configuration"], category, *values)
+        for row in reversed(rows)
+        for category, values in json.loads(row["categories"]).items()
+    ]
+    columns = ["made_at", "series", "configuration", "category", "pass_rate", "n"]
+    frame = pd.DataFrame(records, columns=columns).astype({"pass_rate": "float64"})
+    return frame.assign(made_at=pd.to_datetime(frame["made_at"], utc=True))
+
+
 def drifts(measure: str, *, series: str = "", client: str | None = None, database: str = "") -> dict[str, Drift]:
     """What drift was found, by the id of the newest run of each epoch.
 

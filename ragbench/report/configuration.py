@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -144,7 +145,10 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     test_set, lines = result.report.test_set, []
     if "pass_rate" in of:
         passed = round(of["pass_rate"]["mean"] * of["pass_rate"]["n_scored"])
-        lines.append(f"**{passed} of {of['pass_rate']['n_scored']} questions passed**: {_interval(of, 'pass_rate')}.")
+        lines.append(
+            f"**{passed} of {of['pass_rate']['n_scored']} questions passed** all their thresholds: "
+            f"{_interval(of, 'pass_rate')}{_most_missed(result)}."
+        )
     missed = [row for row in result.report.measures if row.verdict == "missed"]
     if missed:
         shown = ", ".join(f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4])
@@ -168,10 +172,25 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         causes = count_causes(result.diagnosis)
         causes = causes[causes["questions"] > 0].sort_values("questions", ascending=False, kind="stable")
         parts = ", ".join(f"{row['questions']} {row['meaning']}" for row in causes.head(3).to_dict("records"))
-        lines.append(f"{int(result.diagnosis['failed'].sum())} questions failed, first of all: {parts}.")
+        lines.append(f"{_without_right_answer(result, result.diagnosis)}; where it was lost first: {parts}.")
     advice = next(iter(result.report.advice), None)
     lines.append(f"**Next:** {advice.action}." if advice else "**Next:** read the worst questions below.")
     return lines
+
+
+def _most_missed(result: Result) -> str:
+    """The reasons for which most questions did not pass, without their values."""
+    reasons = (re.split(r"[:(\d]", reason)[0].strip() for case in result.report.cases for reason in case.reasons)
+    counts = Counter(reasons).most_common(3)
+    return f"; most frequent reasons why not: {', '.join(f'{reason} ({n})' for reason, n in counts)}" if counts else ""
+
+
+def _without_right_answer(result: Result, diagnosis: pd.DataFrame) -> str:
+    """What the diagnosis counts, and why that is another number than that of the questions that did not pass."""
+    failed = set(diagnosis.loc[diagnosis["failed"], "query_id"])
+    others = sum(case.passed is False and case.query_id not in failed for case in result.report.cases)
+    right = f" ({others} more have one and missed only another threshold)" if others else ""
+    return f"**Causes**: {len(failed)} of {len(diagnosis)} questions lack a right answer or the evidence for one{right}"
 
 
 def _interval(of: Mapping[str, Mapping[Any, Any]], name: str) -> str:

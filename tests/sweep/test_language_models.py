@@ -27,6 +27,8 @@ from ragbench.prompts.generation_prompts import GENERATION_SYSTEM
 from ragbench.sweep import plan, sweep, verify
 from ragbench.sweep.requests import failed_requests
 
+pytestmark = pytest.mark.usefixtures("warm_sweeps")
+
 KEY = "sk-marked-0123456789-marked"
 
 PARAMETERS = """
