@@ -135,7 +135,8 @@ def _figure_type() -> type[Figure]:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from PIL import Image
 
-            canvas, small = FigureCanvasAgg(self), BytesIO()
+            canvas: Any = FigureCanvasAgg(self)
+            small = BytesIO()
             canvas.draw()  # once, where savefig draws twice
             drawn = Image.frombuffer("RGBA", canvas.get_width_height(), canvas.buffer_rgba()).convert("RGB")
             drawn.quantize(64, dither=Image.Dither.NONE).save(small, "png", optimize=True)

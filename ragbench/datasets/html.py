@@ -24,7 +24,8 @@ def text_of_html(page: bytes) -> str:
     >>> text_of_html(b"<nav>Home</nav><h2>Use</h2><p>Call <b>it</b>.<ul><li>once<li>twice</ul><pre>f()</pre>")
     '## Use\\n\\nCall it.\\n\\n- once\\n- twice\\n\\n```\\nf()\\n```'
     """
-    from bs4 import BeautifulSoup, NavigableString, XMLParsedAsHTMLWarning
+    from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
+    from bs4.element import NavigableString
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)

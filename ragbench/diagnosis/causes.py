@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.errors import ConfigError, DataError, unknown_chunk
 from ragbench.metrics.answers import stated_facts
@@ -215,7 +215,7 @@ def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
     """
     failed = diagnosis[diagnosis["failed"]]
     causes = list(CAUSES)
-    keys = {
+    keys: dict[str, Any] = {
         "harm": [-1 if cause in _FALSE else int(cause == "judge_suspected") for cause in failed["cause"]],
         "value": failed["value"].astype("Float64").fillna(0.0),
         "held": failed["held"].astype("Float64").fillna(1.0),

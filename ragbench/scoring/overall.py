@@ -137,7 +137,7 @@ def case_reasons(
     """query_id -> `failure_reasons`, for the cases that do not pass; the arguments are those of `score_overall`."""
     check_thresholds(thresholds)
     values_of, by_query, citing = _inputs(dataset, answers, scores)
-    reasons = {}
+    reasons: dict[str, tuple[str, ...]] = {}
     for case in dataset.cases:
         answer, values = by_query.get(case.query_id), values_of.get(case.query_id, {})
         relevant = dataset.qrels.get(case.query_id, {})

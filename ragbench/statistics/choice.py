@@ -412,7 +412,7 @@ def held_out(
         else f"The other half would have chosen {reverse}: these queries do not settle which is best."
     )
     interval = (float(own["ci_low"]), float(own["ci_high"]))
-    compared = (float(pair[name]) for name in ("difference", "ci_low", "ci_high", "p_value"))
+    against = (float(pair["difference"]), float(pair["ci_low"]), float(pair["ci_high"]), float(pair["p_value"]))
     return HeldOut(
-        sentence, len(choosing), len(others), chosen, runner_up, there, here, *interval, *compared, optimism, same
+        sentence, len(choosing), len(others), chosen, runner_up, there, here, *interval, *against, optimism, same
     )

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -89,6 +89,26 @@ class HttpSpec(BaseModel):
         return self
 
 
+class HttpOptions(TypedDict, total=False):
+    """The keyword arguments of `HttpSystem`, for editors and type checkers; `HttpSpec` checks their values."""
+
+    name: str
+    method: Literal["POST", "GET", "PUT"]
+    body: Any
+    params: Mapping[str, Any]
+    headers: Mapping[str, str]
+    headers_env: Mapping[str, str]
+    reply: Mapping[str, Any] | ReplyPaths
+    delta: str
+    timeout_s: float
+    connect_timeout_s: float
+    idle_timeout_s: float | None
+    tries: int
+    concurrency: int | None
+    requests_per_s: float | None
+    max_reply_mb: float
+
+
 class HttpSystem:
     """A RAG system that is asked by HTTP.
 
@@ -121,7 +141,7 @@ class HttpSystem:
     share it; `close`, the end of a `with` block, or the end of its use ends its connections.
     """
 
-    def __init__(self, url: str, **options: Any) -> None:
+    def __init__(self, url: str, **options: Unpack[HttpOptions]) -> None:
         given = {key: value for key, value in options.items() if value is not None}
         self._spec = spec = checked(HttpSpec, {"url": url, **given}, "HttpSystem")
         import httpx

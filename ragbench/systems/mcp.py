@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal, TypedDict, Unpack
 
 from ragbench.errors import ConfigError, require
 from ragbench.llms import load_llm
@@ -16,6 +16,25 @@ from ragbench.systems.reply_paths import PathMatches, ReplyPaths, filled, mentio
 from ragbench.types import Answer, LLMLike
 
 _LONGEST_CLOSE_S = 10.0
+
+
+class McpOptions(TypedDict, total=False):
+    """The keyword arguments of `McpSystem`, for editors and type checkers; `McpSpec` checks their values."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    reply: Mapping[str, Any] | ReplyPaths
+    headers: Mapping[str, str]
+    headers_env: Mapping[str, str]
+    env: Sequence[str]
+    cwd: str
+    protocol: Literal["", "legacy", "auto"]
+    timeout_s: float
+    start_timeout_s: float
+    connections: int | None
+    max_samplings: int
+    max_sampling_tokens: int
+    max_samplings_at_once: int
 
 
 class McpSystem:
@@ -55,7 +74,7 @@ class McpSystem:
     """
 
     def __init__(
-        self, server: str | Sequence[str], *, tool: str, sampling: LLMLike | None = None, **options: Any
+        self, server: str | Sequence[str], *, tool: str, sampling: LLMLike | None = None, **options: Unpack[McpOptions]
     ) -> None:
         given = {key: value for key, value in options.items() if value is not None}
         spec = checked(McpSpec, {"server": server, "tool": tool, **given}, "McpSystem")

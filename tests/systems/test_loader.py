@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
+from pydantic import BaseModel
 
 import ragbench as rb
 from ragbench.errors import ConfigError, DataError
 from ragbench.systems import McpSystem, Pipeline, RecordedSystem, ask, load_system, load_target, read_answer
+from ragbench.systems.connections import McpSpec
+from ragbench.systems.http import HttpOptions, HttpSpec
 from ragbench.systems.loader import read_tables
+from ragbench.systems.mcp import McpOptions
 from ragbench.systems.reply_paths import ReplyPaths, to_record
 from ragbench.types import Dataset
 
@@ -95,3 +100,11 @@ def test_what_its_server_replies_is_read_as_in_the_example() -> None:
     fallen = {**reply, "generated_answer": "[Sampling request timed out]", "search_method": "semantic_sampling_timeout"}
     answer = read_answer("q1", to_record(fallen, paths))
     assert (answer.outcome, answer.error) == ("failed", "the system flags its answer as 'semantic_sampling_timeout'")
+
+
+@pytest.mark.parametrize(
+    ("options", "spec", "explicit"),
+    [(HttpOptions, HttpSpec, {"url"}), (McpOptions, McpSpec, {"server", "tool", "sampling"})],
+)
+def test_typed_options_are_those_that_the_spec_checks(options: type, spec: type[BaseModel], explicit: set[str]) -> None:
+    assert set(get_type_hints(options)) == set(spec.model_fields) - explicit

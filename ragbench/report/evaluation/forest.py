@@ -57,7 +57,7 @@ def forest_line(
     """One line of a forest plot as text, its axis from -end to end.
 
     >>> forest_line(-0.1, 0.1, 0.3, 0.5, width=11, empty="·")
-    '····-●--···'
+    '····-│●--··'
     """
 
     def place(own: float) -> int:
