@@ -44,35 +44,53 @@ class Imported(NamedTuple):
     failed: Mapping[str, str]
 
 
-def record(results: Iterable[tuple[Result, Path | None]], *, client: str = "", database: str = "") -> list[str]:
+class Rows(NamedTuple):
+    """The row of a run, its questions as JSON, and the rows of its scores."""
+
+    run: dict[str, Any]
+    cases: str
+    scores: list[dict[str, Any]]
+
+
+def record(
+    results: Iterable[tuple[Result, Path | None]], *, client: str = "", series: str = "", database: str = ""
+) -> list[str]:
     """Add results with the places that they were saved in; the ids of those that were not known yet.
+
+    `series` is what they are called over time; "" = the name of their sweep or evaluation.
 
     Raises:
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.
     """
-    made = [_rows(result, place, client) for result, place in results]
     added = []
-    for run, cases, scores in made:
+    for rows in [rows_of(result, place, client, series) for result, place in results]:
         try:
             with connected(database, write=True) as connection:
-                if connection.execute(select(tables.run.c.id).where(tables.run.c.id == run["id"])).first():
-                    continue
-                _add(connection, tables.case_set, {"id": run["case_set"], "cases": cases})
-                data = {name: run[name] for name in ("client_id", "split", "fingerprint")}
-                data |= {"name": run["dataset"], "made_at": run["made_at"], "recipe": "{}"}
-                _add(connection, tables.dataset, {"id": _dataset_id(data), **data})
-                connection.execute(insert(tables.run), run)
-                if scores:
-                    connection.execute(insert(tables.score), scores)
+                new = store(connection, rows)
         except DataError as exc:
-            if isinstance(exc.__cause__, IntegrityError):  # another process records the same run
-                continue
-            raise
-        added.append(run["id"])
+            if not isinstance(exc.__cause__, IntegrityError):  # else another process records the same run
+                raise
+            continue
+        added += [rows.run["id"]] if new else []
     return added
 
 
-def import_results(folder: str | Path, *, client: str = "", database: str = "") -> Imported:
+def store(connection: Connection, rows: Rows) -> bool:
+    """Add a run in a transaction, unless it is known."""
+    run = rows.run
+    if connection.execute(select(tables.run.c.id).where(tables.run.c.id == run["id"])).first():
+        return False
+    _add(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
+    data = {name: run[name] for name in ("client_id", "split", "fingerprint")}
+    data |= {"name": run["dataset"], "made_at": run["made_at"], "recipe": "{}"}
+    _add(connection, tables.dataset, {"id": _dataset_id(data), **data})
+    connection.execute(insert(tables.run), run)
+    if rows.scores:
+        connection.execute(insert(tables.score), rows.scores)
+    return True
+
+
+def import_results(folder: str | Path, *, client: str = "", series: str = "", database: str = "") -> Imported:
     """Add every result in a folder: of a result, of a sweep, of evaluations, or one that holds such folders.
 
     Raises:
@@ -94,7 +112,7 @@ def import_results(folder: str | Path, *, client: str = "", database: str = "") 
         except RagbenchError as exc:
             failed[str(path)] = str(exc)
             continue
-        new = len(record([(result, path)], client=client, database=database))
+        new = len(record([(result, path)], client=client, series=series, database=database))
         added, known = added + new, known + 1 - new
     return Imported(added, known, failed)
 
@@ -108,13 +126,14 @@ def _dataset_id(row: Mapping[str, Any]) -> str:
     return content_id("dataset", *(row[name] for name in ("client_id", "name", "split", "fingerprint")))
 
 
-def _rows(result: Result, place: Path | None, client: str) -> tuple[dict[str, Any], str, list[dict[str, Any]]]:
-    """The row of the run, the questions, and the rows of its scores."""
+def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows:
+    """What the tables hold of a result."""
     report, config = result.report, result.config
     source = config.get("source", {})
     kind = "sweep" if source else "eval"
     parent = place.absolute().parent.name if place is not None else ""
     series, configuration = (parent, result.name) if source else (report.name, str(report.system.get("name", "")))
+    series = named or series
     settings = {name: report.settings[name] for name in _DECIDING if name in report.settings}
     parameters = {**result.parameters, "settings": settings}
     fingerprint = str(config["dataset"].get("fingerprint", ""))
@@ -147,7 +166,7 @@ def _rows(result: Result, place: Path | None, client: str) -> tuple[dict[str, An
         "categories": canonical({one.category: [one.pass_rate, one.n_scored] for one in report.categories}),
         "location": "" if place is None else place.absolute().as_posix(),
     }
-    return run, cases, _scores(run["id"], result, report, sorted(texts))
+    return Rows(run, cases, _scores(run["id"], result, report, sorted(texts)))
 
 
 def _scores(run_id: str, result: Result, report: Report, query_ids: list[str]) -> list[dict[str, Any]]:
