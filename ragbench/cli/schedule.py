@@ -13,7 +13,7 @@ from ragbench.cli.history import Database, table
 
 schedule_app = typer.Typer(
     help="Evaluations at set times; `ragbench schedule run-due` runs them, from cron, systemd, CI or a server.",
-    epilog='Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval --test-set t.yaml',
+    epilog='Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval',
     no_args_is_help=True,
     cls=Group,
 )
