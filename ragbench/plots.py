@@ -240,7 +240,6 @@ def plot_ceilings(summary: pd.DataFrame, ceilings: pd.DataFrame, *, retriever: s
     axes.margins(y=0.01)
     axes.set(xlim=(0, 1.02), xlabel="mean over the queries (bar), 95 % interval (whisker), best reachable (tick)")
     axes.set_title("Every measure against the best that any system could reach", loc="left")
-    axes.legend(loc="lower right", frameon=True)
     return figure
 
 

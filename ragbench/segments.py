@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from importlib.util import find_spec
 from itertools import chain, pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ _BATCH_CHARACTERS = 4_000_000
 _GROUP_CHARACTERS = 4_000_000
 _CACHE_BYTES = 128 * 2**20
 _WINDOW_CHARACTERS = 30_000
+
+_Item = TypeVar("_Item")
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -144,12 +146,17 @@ def in_groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
     >>> [len(group) for group in in_groups(Document(str(i), "x" * 1_500_000) for i in range(4))]
     [3, 1]
     """
-    group: list[Document] = []
+    return _grouped(documents, lambda document: len(document.text), _GROUP_CHARACTERS)
+
+
+def _grouped(items: Iterable[_Item], n_characters: Callable[[_Item], int], enough: int) -> Iterator[list[_Item]]:
+    """The items in their order; a group ends with the one that makes it have `enough` characters."""
+    group: list[_Item] = []
     characters = 0
-    for document in documents:
-        group.append(document)
-        characters += len(document.text) + 100
-        if characters >= _GROUP_CHARACTERS:
+    for item in items:
+        group.append(item)
+        characters += n_characters(item) + 100
+        if characters >= enough:
             yield group
             group, characters = [], 0
     if group:
@@ -212,17 +219,8 @@ def _without_surrogates(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    batch: list[str] = []
-    size = 0
-    for text in texts:
-        batch.append(_without_surrogates(text))
-        size += len(text) + 100
-        if size >= _BATCH_CHARACTERS:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    return _grouped(map(_without_surrogates, texts), len, _BATCH_CHARACTERS)
 
 
 def _encode(texts: Sequence[str], tokenizer: str) -> list[Offsets]:

@@ -407,7 +407,7 @@ def as_id(value: Any, what: str = "an id") -> str:
     raise DataError(f"{what} is {_brief(value)}; expected a string that is not empty, or a whole number")
 
 
-def grade(value: object) -> int:
+def grade(value: Any) -> int:
     """A relevance grade; 1 and above is relevant, 0 and below is not.
 
     >>> grade("2"), grade(-1), grade(1.0)
@@ -422,7 +422,7 @@ def grade(value: object) -> int:
         if digits.isascii() and digits.isdecimal() and len(digits) < 20:
             number = int(value)
     elif isinstance(value, Integral):
-        number = None if isinstance(value, bool) else int(value)
+        number = int(value) if value is not True and value is not False else None
     elif isinstance(value, Real) and float(value).is_integer():  # columns of tables are often floats throughout
         number = int(float(value))
     if number is None:

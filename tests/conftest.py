@@ -11,13 +11,16 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import nbformat
 import pytest
 
 if TYPE_CHECKING:
@@ -30,6 +33,22 @@ ROOT = Path(__file__).parents[1]
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("IR_DATASETS_HOME", tempfile.mkdtemp(prefix="ragbench-test-ir-"))
 os.environ.setdefault("HF_DATASETS_CACHE", tempfile.mkdtemp(prefix="ragbench-test-hf-"))
+if "PYTEST_XDIST_WORKER" in os.environ:  # processes side by side: one thread of numerical libraries in each
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Processes that share the tests (`-n auto`, the default): one per core, and none for what must run alone.
+
+    These are tests of one file, output that is shown (`-s`), and measurements (`-m benchmark`, `-m simulation`).
+    """
+    if named := os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
+        return int(named)
+    chosen = config.option.markexpr.replace("not benchmark", "").replace("not simulation", "")
+    one_file = len(config.args) == 1 and ("::" in config.args[0] or Path(config.args[0]).is_file())
+    if one_file or config.option.capture == "no" or "benchmark" in chosen or "simulation" in chosen:
+        return 0
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @pytest.fixture(scope="session")
@@ -275,6 +294,71 @@ def nli_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     BertForSequenceClassification(config).save_pretrained(folder)
     BertTokenizer(str(folder / "vocab.txt"), model_max_length=128).save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[Any]:
+    """The process that tests fork kernels and runs from: it has imported what notebooks use. None off Linux."""
+    from ragbench.sweep import forks
+    from ragbench.sweep.imports import imports_of
+
+    if forks.unavailable() is not None:
+        yield None
+        return
+    texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "notebooks").glob("*.ipynb"))]
+    server = forks.ForkServer(imports_of(texts, [{"retriever": "hybrid:minilm"}]), os.environ)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def warm_sweeps(fork_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sweeps in this process fork their runs from `fork_server` instead of starting a server each."""
+    from ragbench.sweep import processes
+
+    class Shared:
+        """The server of the tests, which no sweep ends."""
+
+        def __init__(self, modules: object, environment: object) -> None:
+            self.folder = fork_server.folder
+
+        def has_died(self) -> bool:
+            return bool(fork_server.has_died())
+
+        def close(self) -> str:
+            return ""
+
+    if fork_server is not None:
+        monkeypatch.setattr(processes, "ForkServer", Shared)
+
+
+@pytest.fixture(scope="session")
+def execute_notebook(fork_server: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
+    """Execute a notebook in a folder as papermill's command does, into out.ipynb there; a forked kernel starts fast.
+
+    `execute(path, cwd, **parameters)` returns the executed notebook, also when a cell of it has failed.
+    """
+    import papermill
+
+    jupyter = tmp_path_factory.mktemp("jupyter")
+    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--HistoryManager.enabled=False"]
+    spec: dict[str, Any] = {"argv": command, "display_name": "Python 3 (ipykernel)", "language": "python"}
+    if fork_server is not None:
+        provisioner = {"provisioner_name": "ragbench-fork", "config": {"folder": str(fork_server.folder)}}
+        spec["metadata"] = {"kernel_provisioner": provisioner}
+    (jupyter / "kernels" / "python3").mkdir(parents=True)
+    (jupyter / "kernels" / "python3" / "kernel.json").write_text(json.dumps(spec), encoding="utf-8")
+
+    def execute(path: Path, cwd: Path, **parameters: Any) -> Any:
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of papermill's and Jupyter's own code, which runs in this process here
+            patch.setenv("JUPYTER_PATH", str(jupyter))
+            options = {"cwd": str(cwd), "kernel_name": "python3", "progress_bar": False}
+            with suppress(papermill.PapermillExecutionError):
+                papermill.execute_notebook(str(path), str(cwd / "out.ipynb"), parameters, **options)
+        return nbformat.read(cwd / "out.ipynb", as_version=4)
+
+    return execute
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 from typer.testing import CliRunner
 
@@ -25,6 +24,7 @@ from ragbench.types import Case, Dataset, Document
 ROOT = Path(__file__).parents[1]
 runner = CliRunner()
 Start = Callable[..., Any]
+Executed = Callable[..., tuple[str, int]]
 
 LANDS = [
     "Albania",
@@ -262,13 +262,19 @@ def test_killed_and_started_again_nothing_is_paid_for_twice(
     assert sum(times.values()) <= 24 + 2, "only what was in flight at the kill may be asked for again"
 
 
-def executed(name: str, folder: Path, **parameters: str | int) -> Any:
-    options = [text for key, value in parameters.items() for text in ("-p", key, str(value))]
-    command = [sys.executable, "-m", "papermill", "--no-progress-bar", f"{ROOT}/notebooks/{name}.ipynb", "out.ipynb"]
-    done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    notebook = nbformat.read(folder / "out.ipynb", as_version=4)
+@pytest.fixture
+def executed(execute_notebook: Callable[..., Any]) -> Executed:
+    """Execute a notebook; what it shows, and how many figures."""
+
+    def execute(name: str, folder: Path, **parameters: str | int) -> tuple[str, int]:
+        return shown_by(execute_notebook(ROOT / f"notebooks/{name}.ipynb", folder, **parameters), folder)
+
+    return execute
+
+
+def shown_by(notebook: Any, folder: Path) -> tuple[str, int]:
     outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    assert not any(output.output_type == "error" for output in outputs)
     assert [output for output in outputs if output.get("name") == "stderr"] == [], "no warning is shown"
     texts = [text for output in outputs for kind, text in output.get("data", {}).items() if kind != "image/png"]
     shown = "\n".join(texts)
@@ -277,7 +283,7 @@ def executed(name: str, folder: Path, **parameters: str | int) -> Any:
     return shown, sum("image/png" in output.get("data", {}) for output in outputs)
 
 
-def test_the_notebook_makes_a_test_set(server: Any, corpus: Path, tmp_path: Path) -> None:
+def test_the_notebook_makes_a_test_set(server: Any, corpus: Path, tmp_path: Path, executed: Executed) -> None:
     shown, figures = executed("testset", tmp_path, corpus="documents", llm="openai:m", n_chunks=10, out_dir="made")
     assert figures == 1
     assert "of 20** drafts are accepted" in shown
@@ -285,7 +291,9 @@ def test_the_notebook_makes_a_test_set(server: Any, corpus: Path, tmp_path: Path
     assert len(load_dataset(tmp_path / "made").cases) >= 9
 
 
-def test_the_notebook_writes_reference_answers(server: Any, unanswered: Path, tmp_path: Path) -> None:
+def test_the_notebook_writes_reference_answers(
+    server: Any, unanswered: Path, tmp_path: Path, executed: Executed
+) -> None:
     shown, figures = executed("reference_answers", tmp_path, dataset="set", llm="openai:m", max_queries=5)
     assert figures == 1
     assert "**5 of 5** reference answers were written by `openai:m`" in shown
@@ -299,7 +307,7 @@ def test_the_notebook_writes_reference_answers(server: Any, unanswered: Path, tm
     assert load_dataset(unanswered).cases[0].reference_answer == "It exports a hundred tonnes of amber."
 
 
-def test_the_notebooks_keep_nothing_unless_asked_to(server: Any, tmp_path: Path) -> None:
+def test_the_notebooks_keep_nothing_unless_asked_to(server: Any, tmp_path: Path, executed: Executed) -> None:
     (tmp_path / "texts").mkdir()
     for document in documents().values():
         (tmp_path / "texts" / f"{document.doc_id}.md").write_text(document.text, encoding="utf-8")

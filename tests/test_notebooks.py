@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ragbench.datasets.writer import save_dataset
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "notebooks").glob("*.ipynb"))
 MAX_LINES = 15
+Execute = Callable[..., Any]
 
 
 def code_cells(path: Path) -> list[Any]:
@@ -152,12 +154,14 @@ def test_evaluate_runs_by_hand_from_any_folder(by_hand: Path) -> None:
     assert left == [], "no warning is shown"
 
 
-def test_two_part_runs_on_any_beir_folder_and_gives_a_verdict_per_question(tmp_path: Path) -> None:
+def test_two_part_runs_on_any_beir_folder_and_gives_a_verdict_per_question(
+    tmp_path: Path, execute_notebook: Execute
+) -> None:
     save_dataset(load_dataset("pydoc").select(["p002", "p003", "p006"]), tmp_path / "small")
-    options = ["-p", "dataset", str(tmp_path / "small"), "-p", "queries", "", "-p", "min_grade", "1"]
-    done = execute([str(ROOT / "notebooks/two_part.ipynb"), "out.ipynb", *options], tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
+    parameters = {"dataset": str(tmp_path / "small"), "queries": "", "min_grade": 1}
+    execute_notebook(ROOT / "notebooks/two_part.ipynb", tmp_path, **parameters)
     cells = code_cells(tmp_path / "out.ipynb")
+    assert not any(output.output_type == "error" for cell in cells for output in cell.outputs)
     assert any("image/png" in output.get("data", {}) for cell in cells for output in cell.outputs)
     found = next(output for cell in cells for output in cell.outputs).data["text/markdown"]
     assert "of 3 questions" in found
@@ -165,11 +169,11 @@ def test_two_part_runs_on_any_beir_folder_and_gives_a_verdict_per_question(tmp_p
 
 
 @pytest.mark.parametrize("name", ["history", "questions", "reference_answers", "testset", "two_part"])
-def test_it_runs_offline_as_it_is(name: str, tmp_path: Path) -> None:
+def test_it_runs_offline_as_it_is(name: str, tmp_path: Path, execute_notebook: Execute) -> None:
     """The others are run as they are by the tests of sweeps and of labels."""
-    done = execute([str(ROOT / f"notebooks/{name}.ipynb"), "out.ipynb"], tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
+    execute_notebook(ROOT / f"notebooks/{name}.ipynb", tmp_path)
     outputs = [output for cell in code_cells(tmp_path / "out.ipynb") for output in cell.outputs]
+    assert not any(output.output_type == "error" for output in outputs)
     found = outputs[0].data["text/markdown"]
     assert found.startswith("## Key findings")
     assert "Not computed" not in found
@@ -205,10 +209,12 @@ def test_evaluate_shows_no_nan_and_no_path_of_the_machine(by_hand: Path) -> None
     assert str(by_hand) not in shown
 
 
-def test_evaluate_without_a_results_dir_writes_nothing(tmp_path: Path) -> None:
-    options = ["-p", "retriever", "bm25", "-p", "chunker", "document", "-p", "max_queries", "3"]
-    done = execute([str(ROOT / "notebooks/evaluate.ipynb"), "out.ipynb", *options], tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
+def test_evaluate_without_a_results_dir_writes_nothing(tmp_path: Path, execute_notebook: Execute) -> None:
+    parameters = {"retriever": "bm25", "chunker": "document", "max_queries": 3}
+    execute_notebook(ROOT / "notebooks/evaluate.ipynb", tmp_path, **parameters)
+    outputs = [output for cell in code_cells(tmp_path / "out.ipynb") for output in cell.outputs]
+    assert outputs
+    assert not any(output.output_type == "error" for output in outputs)
     assert [path.name for path in tmp_path.iterdir()] == ["out.ipynb"]
 
 
@@ -232,20 +238,21 @@ def test_a_misspelt_value_is_refused_in_the_second_cell(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_parameter_of_the_notebooks_own_cell_is_refused_in_one_line(
-    tmp_path: Path, name: str, right: str, wrong: str, message: str
+    tmp_path: Path, execute_notebook: Execute, name: str, right: str, wrong: str, message: str
 ) -> None:
     notebook = nbformat.read(ROOT / f"notebooks/{name}.ipynb", as_version=4)
     notebook.cells[1].source = notebook.cells[1].source.replace(right, wrong)
     nbformat.write(notebook, tmp_path / "mine.ipynb")
-    done = execute(["mine.ipynb", "out.ipynb"], tmp_path)
-    assert done.returncode != 0
+    execute_notebook(tmp_path / "mine.ipynb", tmp_path)
     (error,) = [o for cell in code_cells(tmp_path / "out.ipynb") for o in cell.outputs if o.output_type == "error"]
     assert len(error.traceback) == 1
     assert error.traceback[0].startswith(f"ConfigError: {message}")
 
 
 @pytest.mark.parametrize(("questions", "measure"), [(8, "P@3"), (1, "")])
-def test_a_folder_with_judgements_only_is_evaluated_and_compared(tmp_path: Path, questions: int, measure: str) -> None:
+def test_a_folder_with_judgements_only_is_evaluated_and_compared(
+    tmp_path: Path, execute_notebook: Execute, questions: int, measure: str
+) -> None:
     """What most users bring: no evidence, no reference answers, every question alike, formulas and tags in the text."""
     folder = tmp_path / "mine"
     (folder / "qrels").mkdir(parents=True)
@@ -260,15 +267,14 @@ def test_a_folder_with_judgements_only_is_evaluated_and_compared(tmp_path: Path,
         (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     judged = "".join(f"q-{word}\t{word}\t1\n" for word in words[:questions])
     (folder / "qrels/test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
-    for size in ("32", "64"):
-        options = ["-p", "dataset", "mine", "-p", "retriever", "bm25", "-p", "chunk_size", size]
-        kept = ["-p", "results_dir", f"sweep/{size}"]
-        done = execute([str(ROOT / "notebooks/evaluate.ipynb"), f"{size}.ipynb", *options, *kept], tmp_path)
-        assert done.returncode == 0, done.stderr[-3000:]
-    options = ["-p", "sweep_dir", "sweep", "-r", "measure", measure]
-    done = execute([str(ROOT / "notebooks/compare.ipynb"), "compare.ipynb", *options], tmp_path)
-    assert done.returncode == 0, done.stderr[-3000:]
-    outputs = [output for cell in code_cells(tmp_path / "compare.ipynb") for output in cell.outputs]
+    for size in (32, 64):
+        parameters = {"dataset": "mine", "retriever": "bm25", "chunk_size": size, "results_dir": f"sweep/{size}"}
+        execute_notebook(ROOT / "notebooks/evaluate.ipynb", tmp_path, **parameters)
+        errors = [o for cell in code_cells(tmp_path / "out.ipynb") for o in cell.outputs if o.output_type == "error"]
+        assert errors == []
+    execute_notebook(ROOT / "notebooks/compare.ipynb", tmp_path, sweep_dir="sweep", measure=measure)
+    outputs = [output for cell in code_cells(tmp_path / "out.ipynb") for output in cell.outputs]
+    assert all(output.output_type != "error" for output in outputs)
     assert all(output.get("name") != "stderr" for output in outputs), "no warning is shown"
     found = outputs[0]["data"]["text/markdown"]
     assert ("equal on every one of 8 questions" if questions == 8 else "in common: 1") in found

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from ragbench.cli import app
 from ragbench.errors import ConfigError
 from ragbench.sweep import notebooks, read_grid
+from ragbench.sweep.grid import working_folder
 from ragbench.sweep.job import relative
 from ragbench.sweep.notebooks import copy_notebooks, packaged
-from ragbench.sweep.sources import working_folder
 
 ROOT = Path(__file__).parents[1]
 

@@ -23,6 +23,8 @@ from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.notebooks import read_notebook, without_machine
 from ragbench.sweep.progress import Progress
 
+pytestmark = pytest.mark.usefixtures("warm_sweeps")
+
 PARAMETERS = """
 quality: float = 0.5  # fraction of the questions that are answered: 0 = none
 behaviour: str = "ok"
@@ -680,7 +682,7 @@ def test_a_killed_sweep_leaves_nothing_alive_and_continues_to_the_same_bytes(
         write_notebook(path.parent / "evaluate.ipynb", PARAMETERS, own, RUN, SAVE)
     out = tmp_path / "killed"
     running = start_sweep(path, out, fork=fork)
-    assert wait_until(lambda: ("sleep" if fork else "kernel") in alive_in(out).values(), 60), "a kernel is at work"
+    assert wait_until(lambda: ("sleep" if fork else "kernel") in alive_in(out).values(), 240), "a kernel is at work"
     # A moment that differs from run to run, so that in time every moment is met.
     time.sleep(int.from_bytes(os.urandom(1)) / 256 * (1 if fork else 4))
     if victim == "group":
@@ -690,7 +692,7 @@ def test_a_killed_sweep_leaves_nothing_alive_and_continues_to_the_same_bytes(
             if kind == victim or (victim == "all but kernels" and kind not in ("kernel", "sleep")):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-    _, errors = running.communicate(timeout=120)
+    _, errors = running.communicate(timeout=600)
     assert wait_until(lambda: not alive_in(out), 10), f"lives on: {alive_in(out)}"
     if victim == "server" and b"has died" in errors:
         assert running.returncode == 0, "its runs were started again"
@@ -748,10 +750,10 @@ def test_ctrl_c_stops_the_runs_and_reports_how_to_continue(
 ) -> None:
     out = tmp_path / "results"
     running = start_sweep(grid(SLOW.replace("0.4", "30")), out, fork=fork)
-    assert wait_until(lambda: len(list((out / "tiny").glob(".running-*/job.json"))) == 2, 60)
+    assert wait_until(lambda: len(list((out / "tiny").glob(".running-*/job.json"))) == 2, 240)
     time.sleep(2)
     running.send_signal(signal.SIGINT)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=240)
     assert running.returncode == 130
     assert b"0 of 3 configurations are finished" in err
     assert b"continues from there" in err

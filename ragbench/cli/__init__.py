@@ -12,10 +12,9 @@ from ragbench.cli.eval import EvalCommand, eval_command
 from ragbench.cli.explore import explore_command
 from ragbench.cli.help import FIRST_STEPS, Command, Group
 from ragbench.cli.history import history_app
-from ragbench.cli.init import init_command
+from ragbench.cli.init import init_command, notebooks_command
 from ragbench.cli.label import EXAMPLE, label_command
 from ragbench.cli.listing import list_names
-from ragbench.cli.notebooks import notebooks_command
 from ragbench.cli.schedule import schedule_app
 from ragbench.cli.sweep import sweep_command, verify_command
 from ragbench.cli.testsets import testset_app

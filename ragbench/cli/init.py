@@ -1,4 +1,4 @@
-"""`ragbench init`: a folder to evaluate your own documents in. `ragbench testset draft`: questions without a model."""
+"""`ragbench init` and `notebooks`: files to begin with. `ragbench testset draft`: questions without a model."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragbench.cli.console import clean_errors, shown
+from ragbench.cli.console import clean_errors, command, shown
 from ragbench.errors import ConfigError, DataError
 from ragbench.files import write_durably
 
 if TYPE_CHECKING:
     from ragbench.types import Dataset
+
 
 DRAFT_EXAMPLE = "Example: ragbench testset draft --docs docs --out drafts.yaml"
 
@@ -152,3 +153,19 @@ def _with_cases(path: Path, data: Dataset) -> tuple[str, int]:
     if not item or len(content["cases"]) != len(there.cases) + len(new):
         raise ConfigError(f"`cases` is not the last field of {path}, or not a list in lines; name another --out")
     return result, len(new)
+
+
+def notebooks_command(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where the copies go.")] = Path("notebooks"),
+    force: Annotated[bool, typer.Option("--force", help="Replace notebooks that were changed there.")] = False,
+) -> None:
+    """Copy the notebooks that come with ragbench into a folder, to be opened in JupyterLab.
+
+    Exit status: 0 all is well, 2 nothing is written.
+    """
+    from ragbench.sweep.notebooks import copy_notebooks
+
+    with clean_errors():
+        copies = copy_notebooks(folder, force=force)
+    typer.echo(f"{len(copies)} notebooks in {shown(folder)}: {', '.join(path.stem for path in copies)}")
+    typer.echo(f"Next: {command('jupyter')} lab {shown(folder / 'evaluate.ipynb')}")

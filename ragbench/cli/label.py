@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ragbench import evaluation, labelling
 from ragbench.cli.console import clean_errors, shown
+from ragbench.cli.eval import load_questions
 from ragbench.cli.options import Corpus, TestSetName
 from ragbench.errors import ConfigError
+from ragbench.registry import measure_of
+
+if TYPE_CHECKING:
+    from ragbench.types import Dataset
 
 EXAMPLE = (
     "Example: ragbench label answers.jsonl --test-set tests.yaml --corpus docs/\n\n"
@@ -44,15 +50,14 @@ def label_command(
         if Path(source).suffix.lower() == ".csv":
             _calibrate(Path(source), output or Path("calibration.json"))
         else:
-            _write_sheet(source, output or Path("labels.csv"), measure, test_set, corpus, n, annotator, seed)
+            dataset, sheet = load_questions(test_set, corpus), output or Path("labels.csv")
+            _write_sheet(dataset, source, sheet, measure, n=n, annotator=annotator, seed=seed)
 
 
 def _calibrate(sheet: Path, output: Path) -> None:
-    from ragbench.labelling.score_sheet import calibrate_sheet
-
     if output.suffix.lower() == ".csv":
         raise ConfigError(f"{output} would be a sheet; name a file for the calibration, such as calibration.json")
-    found = calibrate_sheet(sheet)
+    found = labelling.calibrate_sheet(sheet)
     found.save(output)
     typer.echo(str(found))
     for one in found.bins:
@@ -63,14 +68,7 @@ def _calibrate(sheet: Path, output: Path) -> None:
     typer.echo(f"Written to {shown(output)}; use it with: ragbench eval ... --calibration {shown(output)}")
 
 
-def _write_sheet(
-    source: str, output: Path, measure: str, test_set: str, corpus: str, n: int, annotator: str, seed: int
-) -> None:
-    from ragbench.cli.eval import load_questions
-    from ragbench.evaluation import answer_all, result_of, texts_of
-    from ragbench.labelling.score_sheet import write_score_sheet
-    from ragbench.registry import measure_of
-
+def _write_sheet(dataset: Dataset, source: str, output: Path, measure: str, **options: Any) -> None:
     about = measure_of(measure)
     if about.perspective not in ("groundedness", "answer"):
         raise ConfigError(
@@ -78,12 +76,11 @@ def _write_sheet(
             "other scores, see ragbench.calibrate_threshold"
         )
     recorded = Path(source, "answers.jsonl")
-    dataset = load_questions(test_set, corpus)
-    answered = answer_all(dataset, str(recorded) if recorded.is_file() else source)
-    scores = result_of(answered, perspectives=[about.perspective]).scores
+    answered = evaluation.answer_all(dataset, str(recorded) if recorded.is_file() else source)
+    scores = evaluation.result_of(answered, perspectives=[about.perspective]).scores
     scores = scores[scores["measure"] == about.name].dropna(subset=["value"])
-    texts = {chunk.chunk_id: chunk.text for chunk in texts_of(answered)}
-    count = write_score_sheet(
+    texts = {chunk.chunk_id: chunk.text for chunk in evaluation.texts_of(answered)}
+    count = labelling.write_score_sheet(
         dataset.cases,
         answered.answers,
         dict(zip(scores["query_id"], scores["value"], strict=True)),
@@ -92,13 +89,11 @@ def _write_sheet(
         measure=about.name,
         model="minilm",
         source=str(answered.system["name"]),
-        n=n,
-        annotator=annotator,
-        seed=seed,
+        **options,
     )
-    asked = "do the documents support all that the answer says" if about.perspective == "groundedness" else (
-        "does the answer say the same as the reference"
-    )  # fmt: skip
+    asked = "does the answer say the same as the reference"
+    if about.perspective == "groundedness":
+        asked = "do the documents support all that the answer says"
     typer.echo(f"{count} answers to label are in {shown(output)}; their scores are next to it, keep both together.")
     typer.echo(f"Fill in the column verdict with yes or no ({asked}?), save as CSV, then:")
     typer.echo(f"  ragbench label {shown(output)} -o calibration.json")

@@ -14,18 +14,15 @@ import csv
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from ragbench.datasets import gold
 from ragbench.datasets.jsonl import lines, parsed, shown
-from ragbench.datasets.records import add_judgement, assemble, case, document, warn
+from ragbench.datasets.records import add_judgement, assemble, case, document, identifier, warn
 from ragbench.errors import DataError
-from ragbench.types import Case, Dataset, Document, Qrels, grade
+from ragbench.types import Dataset, Qrels, grade
 
-if TYPE_CHECKING:
-    from ragbench.datasets.testsets.validation import Reading
-
-T = TypeVar("T", Document, Case)
+T = TypeVar("T")
 
 OWN_FILES = ("case_labels.jsonl", "safety_inputs.jsonl", "safety_outputs.jsonl")
 """What BEIR does not know: see `ragbench.datasets.testsets.beir_form`."""
@@ -50,8 +47,8 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
         there = f"splits that are there: {', '.join(splits)}" if splits else f"there is no split at all; {_LAYOUT}"
         raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {there}")
 
-    corpus = unique_records(folder / "corpus.jsonl", document, "document", lambda found: found.doc_id)
-    cases = unique_records(folder / "queries.jsonl", case, "query", lambda found: found.query_id)
+    corpus = unique_records(folder / "corpus.jsonl", document, "document")
+    cases = unique_records(folder / "queries.jsonl", case, "query")
     qrels = read_qrels(folder / "qrels" / f"{split}.tsv")
 
     labels: list[tuple[Path, gold.GoldByQuery]] = []
@@ -63,8 +60,13 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
             found = labels[-1][1]
             warn(str(path), "queries are not in queries.jsonl and are left out", [q for q in found if q not in cases])
             unjudged += [q for q in found if found[q][1].expected_outcome == "no_results"]
-    more = _read_labels(folder)
-    if more:
+    more = None
+    if any((folder / file).is_file() for file in OWN_FILES):  # what checks them takes time and memory to load
+        from ragbench.datasets.testsets import beir_form
+        from ragbench.datasets.testsets.problems import refuse
+
+        more = beir_form.read_labels(folder)
+        refuse(folder, more.problems)
         ids = [entry.case.query_id for entry in more.entries]
         strange = [query_id for query_id in ids if query_id not in cases]
         warn(str(folder / OWN_FILES[0]), "queries are not in queries.jsonl and are left out", strange)
@@ -77,25 +79,7 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
     dataset = assemble(own, split, corpus, cases, qrels, source=str(folder))
     for path, found in labels:
         dataset = gold.attach(dataset, found, path)
-    return _with_labels(dataset, more, folder) if more else dataset
-
-
-def _read_labels(folder: Path) -> Reading | None:
-    """What the files of ragbench's own hold; None without any: what checks them takes time and memory to load."""
-    if not any((folder / file).is_file() for file in OWN_FILES):
-        return None
-    from ragbench.datasets.testsets.beir_form import read_labels
-    from ragbench.datasets.testsets.problems import refuse
-
-    found = read_labels(folder)
-    refuse(folder, found.problems)
-    return found
-
-
-def _with_labels(dataset: Dataset, found: Reading, folder: Path) -> Dataset:
-    from ragbench.datasets.testsets.beir_form import with_labels
-
-    return with_labels(dataset, found, str(folder / OWN_FILES[0]))
+    return beir_form.with_labels(dataset, more, str(folder / OWN_FILES[0])) if more else dataset
 
 
 def testset_record(folder: Path) -> dict[str, Any]:
@@ -153,19 +137,17 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield number, line.split("\t")
 
 
-def unique_records(
-    path: Path, parse: Callable[[dict[str, Any]], T], what: str, key: Callable[[T], str]
-) -> dict[str, T]:
+def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) -> dict[str, T]:
     """The records of a file by their ids; one id twice is an error, and so is an empty file."""
     found: dict[str, T] = {}
-    for number, value in parsed(path, parse):
-        if key(value) in found:
-            first = next(line for line, earlier in parsed(path, parse) if key(earlier) == key(value))
+    for number, (own_id, value) in parsed(path, lambda record: (identifier(record), parse(record))):
+        if own_id in found:
+            first = next(line for line, earlier in parsed(path, identifier) if earlier == own_id)
             raise DataError(
-                f"{path}, line {number}: {what} id {key(value)!r} is on line {first} already; "
+                f"{path}, line {number}: {what} id {own_id!r} is on line {first} already; "
                 "give each its own id, or remove one of the two"
             )
-        found[key(value)] = value
+        found[own_id] = value
     if not found:
         raise DataError(f'{path} is empty; expected one {what} per line, as {{"_id": ..., "text": ...}}')
     return found

@@ -39,9 +39,9 @@ def load_corpus(path: str | Path) -> Dataset:
             )
         return Dataset(place.resolve().name, "test", corpus, (), {})
     file = place / "corpus.jsonl" if place.is_dir() else place
-    corpus = unique_records(file, document, "document", lambda found: found.doc_id)
+    corpus = unique_records(file, document, "document")
     queries = file.with_name("queries.jsonl")
-    cases = unique_records(queries, case, "query", lambda found: found.query_id) if queries.is_file() else {}
+    cases = unique_records(queries, case, "query") if queries.is_file() else {}
     return Dataset(file.resolve().parent.name, "test", corpus, tuple(cases.values()), {})
 
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from ragbench.datasets.jsonl import parsed, shown
+from ragbench.datasets.jsonl import located, parsed, shown
 from ragbench.datasets.records import identifier, string, warn
 from ragbench.errors import DataError
 from ragbench.types import Case, Dataset, Document, Span
@@ -72,10 +72,8 @@ def attach(dataset: Dataset, gold: GoldByQuery, path: Path) -> Dataset:
         if case.query_id not in gold:
             return case
         line, found = gold[case.query_id]
-        try:
+        with located(f"{path}, line {line}"):
             spans = [_place(quote, dataset.corpus) for quote in found.quotes]
-        except DataError as exc:
-            raise DataError(f"{path}, line {line}: {exc}") from exc
         for sentence in found.sentences:
             span = _find(sentence, found.passages, dataset.corpus)
             if span is None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ragbench.datasets.jsonl import located
 from ragbench.datasets.records import add_judgement, assemble, case, document, identifier
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.types import Dataset, Qrels, grade
@@ -47,7 +48,7 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
     cases = _unique(repo, queries_config, "queries", split, case, "query")
     qrels: Qrels = {}
     for place, record in _rows(qrels_repo, qrels_config, split):
-        with _at(place):
+        with located(place):
             query_id, doc_id = identifier(record, "query-id"), identifier(record, "corpus-id")
             add_judgement(qrels, query_id, doc_id, grade(record.get("score")))
     name = Path(repository).name if os.path.isdir(_place(repo)) else repository  # no path of this machine in results
@@ -60,7 +61,7 @@ def _unique(
     """The records of a configuration by their ids."""
     found: dict[str, T] = {}
     for place, record in _rows(repo, config, _only(repo, config, usual, split)):
-        with _at(place):
+        with located(place):
             named = record
             if "_id" not in record and "id" in record:
                 named = {("_id" if name == "id" else name): value for name, value in record.items()}
@@ -145,14 +146,6 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
 def _place(repo: str) -> str:
     folder = Path(repo).expanduser()
     return str(folder) if os.path.isdir(folder) else repo
-
-
-@contextmanager
-def _at(place: str) -> Iterator[None]:
-    try:
-        yield
-    except DataError as exc:
-        raise DataError(f"{place}: {exc}") from exc
 
 
 @contextmanager

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
+from ragbench.datasets.jsonl import located
 from ragbench.datasets.records import assemble, case, document, warn
 from ragbench.errors import ConfigError, DataError, DownloadError
 from ragbench.types import Case, Dataset, Document, Qrels, grade
-
-T = TypeVar("T")
 
 
 def load_irds(dataset_id: str, split: str = "test") -> Dataset:
@@ -36,7 +35,8 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
     repeated: dict[str, None] = {}
     for doc in _rows(name, "documents", source.docs_iter):
         title, text = _title_and_text(doc)
-        found = _record(name, document, {"_id": doc.doc_id, "title": title, "text": text})
+        with located(name):
+            found = document({"_id": doc.doc_id, "title": title, "text": text})
         if found.doc_id in corpus:
             repeated[found.doc_id] = None
         else:
@@ -44,13 +44,15 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
 
     cases: dict[str, Case] = {}
     for query in _rows(name, "queries", source.queries_iter):
-        asked = _record(name, case, {"_id": query.query_id, "text": _query_text(query)})
+        with located(name):
+            asked = case({"_id": query.query_id, "text": _query_text(query)})
         cases.setdefault(asked.query_id, asked)
 
     qrels: Qrels = {}
     conflicts: dict[str, None] = {}
     for row in _rows(name, "judgements", source.qrels_iter):
-        value = _record(name, grade, row.relevance)
+        with located(name):
+            value = grade(row.relevance)
         judged = qrels.setdefault(str(row.query_id), {})
         earlier = judged.setdefault(str(row.doc_id), value)
         if earlier != value:
@@ -121,13 +123,6 @@ def _rows(name: str, what: str, rows: Callable[[], Iterable[Any]]) -> Iterator[A
 
 def _cause(exc: BaseException) -> str:
     return f"{type(exc).__name__}: {exc}"[:300]
-
-
-def _record(name: str, parse: Callable[[Any], T], value: Any) -> T:
-    try:
-        return parse(value)
-    except DataError as exc:
-        raise DataError(f"{name}: {exc}") from exc
 
 
 def _title_and_text(doc: Any) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -85,6 +86,15 @@ def parsed(path: Path, parse: Callable[[dict[str, Any]], T]) -> Iterator[tuple[i
         except DataError as exc:
             raise DataError(f"{path}, line {number}: {exc}") from exc
         yield number, value
+
+
+@contextmanager
+def located(place: str) -> Iterator[None]:
+    """An error of the block gets the place of what it is about."""
+    try:
+        yield
+    except DataError as exc:
+        raise DataError(f"{place}: {exc}") from exc
 
 
 def shown(value: object, limit: int = 80) -> str:

@@ -143,15 +143,11 @@ class _Places:
 
 
 def _case(record: Mapping[str, Any], found: Sequence[Sequence[Span]]) -> Case:
+    as_they_are = ("query_id", "text", "category", "query_type", "reference_answer", "expected_outcome")
     return Case(
-        query_id=record["query_id"],
-        text=record["text"],
-        category=record["category"],
-        query_type=record["query_type"],
-        reference_answer=record["reference_answer"],
+        **{name: record[name] for name in as_they_are},
         evidence=tuple(dict.fromkeys(span for spans in found for span in spans)),
         gold_facts=tuple(tuple(fact) for fact in record["gold_facts"]),
-        expected_outcome=record["expected_outcome"],
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -148,13 +148,28 @@ def save_dataset(
     """
     target = Path(folder).expanduser()
     check_free(target, force)
-    texts = {**_texts(dataset), **(extra or {})}
+    return write_texts(target, {**_texts(dataset), **(extra or {})})
+
+
+def write_texts(target: Path, texts: Mapping[str, str], check: Callable[[Path], None] = lambda new: None) -> Path:
+    """Write a folder of files (name -> content), or one file (by the name ""), complete or not at all.
+
+    `check` gets the path of what will be there, and raises where it must not be.
+
+    Raises:
+        DataError: it cannot be written.
+    """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with staged(target) as new:
+            if "" not in texts:
+                new.mkdir()
             for name, text in texts.items():
                 (new / name).parent.mkdir(parents=True, exist_ok=True)
                 (new / name).write_text(text, encoding="utf-8", newline="\n")
+            check(new)
+    except UnicodeEncodeError as exc:
+        raise DataError(f"{target}: half of a surrogate pair cannot be written to a file: {exc}") from exc
     except OSError as exc:
         raise unwritable(target, exc) from exc
     return target

@@ -24,28 +24,25 @@ if TYPE_CHECKING:
 
     from ragbench.metrics.score_calibration import Calibration
 
-CAUSES = {
-    "not_in_corpus": "not in the corpus",
-    "not_retrieved": "not retrieved",
-    "below_cut": "retrieved below the cut",
-    "cut_by_budget": "cut by the token budget",
-    "split_by_border": "split by a chunk border",
-    "request_failed": "request failed",
-    "fabricated": "contradicted or fabricated",
-    "unknown_chunk": "right document, evidence not located",
-    "refused": "answerable, refused",
-    "not_used": "in the context, not used",
-    "judge_suspected": "right, judged wrong",
-    "unanswerable_answered": "unanswerable, answered",
+_CAUSES = {  # in the order in which data flows: cause -> its words, and the stage that has to change
+    "not_in_corpus": ("not in the corpus", "retrieval"),
+    "not_retrieved": ("not retrieved", "retrieval"),
+    "below_cut": ("retrieved below the cut", "retrieval"),
+    "cut_by_budget": ("cut by the token budget", "chunking"),
+    "split_by_border": ("split by a chunk border", "chunking"),
+    "request_failed": ("request failed", "generation"),
+    "fabricated": ("contradicted or fabricated", "generation"),
+    "unknown_chunk": ("right document, evidence not located", "unknown"),
+    "refused": ("answerable, refused", "generation"),
+    "not_used": ("in the context, not used", "generation"),
+    "judge_suspected": ("right, judged wrong", "judge"),
+    "unanswerable_answered": ("unanswerable, answered", "generation"),
 }
+
+CAUSES = {cause: words for cause, (words, _) in _CAUSES.items()}
 """Cause -> its words, in the order in which data flows."""
 
-STAGE_OF = {
-    "not_in_corpus": "retrieval", "not_retrieved": "retrieval", "below_cut": "retrieval", "cut_by_budget": "chunking",
-    "split_by_border": "chunking", "request_failed": "generation", "fabricated": "generation",
-    "unknown_chunk": "unknown", "refused": "generation", "not_used": "generation", "judge_suspected": "judge",
-    "unanswerable_answered": "generation",
-}  # fmt: skip
+STAGE_OF = {cause: stage for cause, (_, stage) in _CAUSES.items()}
 """Cause -> the stage that has to change: "retrieval", "chunking", "generation"; "judge"; "unknown"."""
 
 _FALSE = ("fabricated", "unanswerable_answered")  # a false answer does more harm than none
@@ -218,16 +215,14 @@ def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
     """
     failed = diagnosis[diagnosis["failed"]]
     causes = list(CAUSES)
-    return (
-        failed.assign(
-            _harm=[-1 if cause in _FALSE else int(cause == "judge_suspected") for cause in failed["cause"]],
-            _value=failed["value"].astype("Float64").fillna(0.0),
-            _held=failed["held"].astype("Float64").fillna(1.0),
-            _cause=[causes.index(cause) for cause in failed["cause"]],
-        )
-        .sort_values(["_harm", "_value", "_held", "_cause"], kind="stable")
-        .drop(columns=["_harm", "_value", "_held", "_cause"])
-    )
+    keys = {
+        "harm": [-1 if cause in _FALSE else int(cause == "judge_suspected") for cause in failed["cause"]],
+        "value": failed["value"].astype("Float64").fillna(0.0),
+        "held": failed["held"].astype("Float64").fillna(1.0),
+        "cause": [causes.index(cause) for cause in failed["cause"]],
+    }
+    order = failed[[]].assign(**keys).reset_index(drop=True).sort_values(list(keys), kind="stable").index
+    return failed.iloc[order]
 
 
 def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:
@@ -350,7 +345,7 @@ def _reach(
 
         inside = [by_id[i] for i in contexts if i in by_id]
         split = any(
-            not any(_within(span.start, span.end, chunk) for chunk in by_document.get(span.doc_id, ()))
+            not any(chunk.start <= span.start and span.end <= chunk.end for chunk in by_document.get(span.doc_id, ()))
             and any(c.doc_id == span.doc_id and c.start < span.end and span.start < c.end for c in inside)
             for span in held
         )
@@ -391,10 +386,6 @@ def _is_whole(
         if chunk.doc_id == document.doc_id and not full[place : chunk.start].strip():
             place = max(place, chunk.end)
     return not full[place:].strip() or any(" ".join(full.split()) in " ".join(text.split()) for text in texts)
-
-
-def _within(start: int, end: int, chunk: Chunk) -> bool:
-    return chunk.start <= start and end <= chunk.end
 
 
 def _right_by_labels(own: Mapping[str, float]) -> str:

@@ -1,4 +1,5 @@
 from .answering import CRITERIA, Answered, answer_all, ask_all, system_of, texts_of
+from .assembling import failure_traces
 from .calibrations import case_thresholds, load_calibrations, with_probabilities
 from .comparison import check_comparable, check_same, compare_reports
 from .costs import cost_facts, costs_of
@@ -20,12 +21,10 @@ from .parameters import (
     typed,
 )
 from .provenance import Timings, environment, own_version
-from .result import Result, new_result
-from .results import Results, leaderboard
+from .results import Result, Results, leaderboard, new_result
 from .schema import read_report, report_schema
 from .suites import SUITES, select_categories, select_suite
 from .targets import Targets, check_gates_measured, load_targets, verdict
-from .traces import failure_traces
 
 __all__ = [
     "CRITERIA",

@@ -23,7 +23,7 @@ from ragbench.evaluation.costs import cost_facts
 from ragbench.evaluation.folder import load_result
 from ragbench.evaluation.provenance import environment
 from ragbench.evaluation.records import BUILT_IN, Made, MeasureResult, Perspective, Report, TestSet
-from ragbench.evaluation.result import Result, name_of, new_result
+from ragbench.evaluation.results import Result, name_of, new_result
 from ragbench.evaluation.safety import SafetyResults, safety_results
 from ragbench.evaluation.targets import Targets, check_reachable, load_targets
 from ragbench.llms import check_servers, load_llm

@@ -30,8 +30,7 @@ from ragbench.evaluation.formats import (
     trec_to_run,
 )
 from ragbench.evaluation.records import Report
-from ragbench.evaluation.result import Result, case_of
-from ragbench.evaluation.results import Results, check_comparable
+from ragbench.evaluation.results import Result, Results, case_of, check_comparable
 from ragbench.evaluation.schema import parse_report, plain, read_report
 from ragbench.files import STAGING, staged
 from ragbench.llms import active_dry_run

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.metrics.overall import THRESHOLDS, WEIGHTS, check_thresholds, check_weights
@@ -199,9 +199,13 @@ def _part(name: str, table: str) -> str:
 def _number(name: str, value: object) -> float | None:
     if value is False:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not _is_finite(value):
         raise ConfigError(f"{name} = {value!r}; expected a finite number, or false for no target")
     return float(value)
+
+
+def _is_finite(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _parse_gates(text: str) -> dict[str, float]:
@@ -225,6 +229,6 @@ def _parse_gates(text: str) -> dict[str, float]:
 
 def _check_gates(gates: Mapping[str, float]) -> dict[str, float]:
     for name, value in gates.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if not _is_finite(value):
             raise ConfigError(f"--fail-under: {name}={value!r}; expected a finite number")
     return {check_measure(name): float(value) for name, value in gates.items()}

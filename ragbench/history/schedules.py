@@ -143,7 +143,7 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
         records = []
         for row in rows.all():
             newest = select(job).where(job.c.schedule_id == row["id"]).order_by(job.c.due_at.desc()).limit(1)
-            last = connection.execute(newest).mappings().first() or {}
+            last: dict[str, Any] = dict(connection.execute(newest).mappings().first() or {})
             records.append(
                 {
                     **{name: row[name] for name in ("name", "client_id", "cron", "zone", "enabled")},

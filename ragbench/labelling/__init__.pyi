@@ -1,7 +1,14 @@
 from .items import LABELLED, LabelItem, choose_items
 from .questions import QuestionWidget
-from .score_sheet import calibrate_sheet, write_score_sheet
-from .sheet import label_sheet, load_labels, progress_table, read_sheet, save_label
+from .sheet import (
+    calibrate_sheet,
+    label_sheet,
+    load_labels,
+    progress_table,
+    read_sheet,
+    save_label,
+    write_score_sheet,
+)
 from .widget import LabelWidget
 
 __all__ = [

@@ -178,7 +178,7 @@ function render({ model, el }) {
     save();
   };
   const field = (label, node) => h("label", {}, h("span", { class: "soft" }, label), node);
-  const root = h("div", { class: "rb-questions", "data-lm-suppress-shortcuts": "true", onkeydown: onKey },
+  const root = h("div", { class: "rb-questions", "data-lm-suppress-shortcuts": "true", onkeydown: onKey }, h("div", { class: "columns" },
     h("section", {},
       h("div", { class: "tools" }, search, h("button", { onclick: () => step(-1) }, "← previous"), h("button", { onclick: () => step(1) }, "next →"), choice, place),
       text,
@@ -189,7 +189,7 @@ function render({ model, el }) {
       h("label", { class: "line" }, unanswerable, " no document answers it"),
       h("div", { class: "tools" }, h("button", { class: "primary", title: "Ctrl + Enter", onclick: save }, "Save"),
         h("button", { onclick: () => (edit(none()), question.focus()) }, "New"), remove),
-      message, h("h4", {}, "Stored"), progress, list));
+      message, h("h4", {}, "Stored"), progress, list)));
   el.append(root);
 
   const heard = {

@@ -24,7 +24,7 @@ from ragbench.types import Case, Span
 _FOLDER = Path(__file__).parent
 
 
-class QuestionWidget(anywidget.AnyWidget):  # type: ignore[misc]
+class QuestionWidget(anywidget.AnyWidget):
     """Writes questions into a test set: `QuestionWidget("questions.jsonl", "my-docs")` as the last line of a cell.
 
     Each question is in the file, with its gold evidence, before the next one is begun; opening the file again shows
@@ -43,7 +43,7 @@ class QuestionWidget(anywidget.AnyWidget):  # type: ignore[misc]
     _esm = _FOLDER / "questions.js"
     _css = _FOLDER / "questions.css"
     document = traitlets.Dict().tag(sync=True)
-    questions = traitlets.List().tag(sync=True)
+    questions = traitlets.List(traitlets.Dict()).tag(sync=True)
     matches = traitlets.List(traitlets.Unicode()).tag(sync=True)
     n_documents = traitlets.Int().tag(sync=True)
 

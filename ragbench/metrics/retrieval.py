@@ -27,14 +27,14 @@ from ragbench.registry import ALIASES, KS
 if TYPE_CHECKING:
     from ragbench.types import Qrels, Run
 
-_TREC = {  # name -> trec_eval's name without and with a depth; F1 is computed from P and R
-    "nDCG": ("ndcg", "ndcg_cut"),
-    "P": (None, "P"),
-    "R": (None, "recall"),
-    "F1": (None, None),
-    "RR": ("recip_rank", None),
-    "AP": ("map", "map_cut"),
-    "Success": (None, "success"),
+_TREC = {  # name -> what trec_eval calls it without and with a depth; F1 is computed from P and R
+    "nDCG": ("ndcg", "ndcg_cut_{}"),
+    "P": ("", "P_{}"),
+    "R": ("", "recall_{}"),
+    "F1": ("", ""),
+    "RR": ("recip_rank", "recip_rank"),
+    "AP": ("map", "map_cut_{}"),
+    "Success": ("", "success_{}"),
 }
 
 _NAMES = {known.casefold(): known for known in _TREC} | {other.casefold(): own for other, own in ALIASES.items()}
@@ -86,7 +86,7 @@ def parse_measure(text: str) -> RankingMeasure:
             "and nDCG, RR and AP of the whole ranking"
         )
     if not at:
-        if name not in {"nDCG", "RR", "AP"}:
+        if not _TREC[name][0]:
             raise ConfigError(f"measure {text!r} needs a depth: write '{name}@5', with any whole number from 1")
         return RankingMeasure(name, None)
     if not re.fullmatch(r"[1-9][0-9]{0,8}", depth):
@@ -135,7 +135,8 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES)
     found = {query_id: run[query_id] for query_id, grades in qrels.items() if grades and run.get(query_id)}
     rows: dict[str, dict[str, float]] = {}
     if found:
-        evaluator = pytrec_eval.RelevanceEvaluator({q: qrels[q] for q in found}, _trec_measures(parsed))
+        names = {name for measure in parsed for name in _trec_names(measure)}
+        evaluator = pytrec_eval.RelevanceEvaluator({q: qrels[q] for q in found}, names)
         rows = evaluator.evaluate(found)
     return {
         str(measure): {
@@ -258,25 +259,19 @@ def _finite(query_id: object, doc_id: object, score: object) -> float:
     return number
 
 
-def _trec_measures(measures: Sequence[RankingMeasure]) -> set[str]:
-    names = {f"{part}_{cutoff}" for name, cutoff in measures if name == "F1" for part in ("P", "recall")}
-    for name, cutoff in measures:
-        whole, cut = _TREC[name]
-        if name != "F1":
-            names.add(str(whole) if cutoff is None or cut is None else f"{cut}_{cutoff}")
-    return names
+def _trec_names(measure: RankingMeasure) -> list[str]:
+    name, cutoff = measure
+    names = ("P", "R") if name == "F1" else (name,)
+    return [_TREC[own][cutoff is not None].format(cutoff) for own in names]
 
 
 def _value(measure: RankingMeasure, row: Mapping[str, float]) -> float:
-    name, cutoff = measure
-    whole, cut = _TREC[name]
-    if name == "F1":
-        return _f1(row[f"P_{cutoff}"], row[f"recall_{cutoff}"])
-    if cutoff is None:
-        return row[str(whole)]
-    if name == "RR":  # trec_eval has no depth for it; the reciprocal gives the rank
-        return row["recip_rank"] if row["recip_rank"] >= 1 / cutoff else 0.0
-    return row[f"{cut}_{cutoff}"]
+    values = [row[name] for name in _trec_names(measure)]
+    if measure.name == "F1":
+        return _f1(*values)
+    # trec_eval has no depth for RR; the reciprocal gives the rank
+    beyond = measure.name == "RR" and measure.cutoff is not None and values[0] < 1 / measure.cutoff
+    return 0.0 if beyond else values[0]
 
 
 def _f1(precision: float, recall: float) -> float:

@@ -7,6 +7,7 @@ from .configuration import (
     chunk_tokens,
     dataset_table,
     findings,
+    perspective_table,
 )
 from .decisions import (
     COSTS,
@@ -26,10 +27,6 @@ from .failures import (
     plain,
     worst_failures,
 )
-from .judging import (
-    judge_findings,
-    label_findings,
-)
 from .labels import (
     draft_findings,
     reference_findings,
@@ -44,10 +41,9 @@ from .models import (
     cost_table,
     generation_table,
     invented_table,
+    judge_findings,
+    label_findings,
     unscored_table,
-)
-from .perspectives import (
-    perspective_table,
 )
 from .sweep import (
     budget_curves,

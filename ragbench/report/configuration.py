@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,6 +13,7 @@ from ragbench.diagnosis import CORRECTNESS, count_causes
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import main_measure, only
 from ragbench.generation.testsets import KNOWN_ITEM
+from ragbench.registry import PERSPECTIVES, higher_is_better, meaning_of, perspective_of
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
 from ragbench.types import Answer, Chunk, Dataset
@@ -144,7 +146,10 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     test_set, lines = result.report.test_set, []
     if "pass_rate" in of:
         passed = round(of["pass_rate"]["mean"] * of["pass_rate"]["n_scored"])
-        lines.append(f"**{passed} of {of['pass_rate']['n_scored']} questions passed**: {_interval(of, 'pass_rate')}.")
+        lines.append(
+            f"**{passed} of {of['pass_rate']['n_scored']} questions passed** all their thresholds: "
+            f"{_interval(of, 'pass_rate')}{_most_missed(result)}."
+        )
     missed = [row for row in result.report.measures if row.verdict == "missed"]
     if missed:
         shown = ", ".join(f"{row.measure} {row.value:.3f} (target {row.target:g})" for row in missed[:4])
@@ -168,10 +173,25 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         causes = count_causes(result.diagnosis)
         causes = causes[causes["questions"] > 0].sort_values("questions", ascending=False, kind="stable")
         parts = ", ".join(f"{row['questions']} {row['meaning']}" for row in causes.head(3).to_dict("records"))
-        lines.append(f"{int(result.diagnosis['failed'].sum())} questions failed, first of all: {parts}.")
+        lines.append(f"{_without_right_answer(result, result.diagnosis)}; where it was lost first: {parts}.")
     advice = next(iter(result.report.advice), None)
     lines.append(f"**Next:** {advice.action}." if advice else "**Next:** read the worst questions below.")
     return lines
+
+
+def _most_missed(result: Result) -> str:
+    """The reasons for which most questions did not pass, without their values."""
+    reasons = (re.split(r"[:(\d]", reason)[0].strip() for case in result.report.cases for reason in case.reasons)
+    counts = Counter(reasons).most_common(3)
+    return f"; most frequent reasons why not: {', '.join(f'{reason} ({n})' for reason, n in counts)}" if counts else ""
+
+
+def _without_right_answer(result: Result, diagnosis: pd.DataFrame) -> str:
+    """What the diagnosis counts, and why that is another number than that of the questions that did not pass."""
+    failed = set(diagnosis.loc[diagnosis["failed"], "query_id"])
+    others = sum(case.passed is False and case.query_id not in failed for case in result.report.cases)
+    right = f" ({others} more have one and missed only another threshold)" if others else ""
+    return f"**Causes**: {len(failed)} of {len(diagnosis)} questions lack a right answer or the evidence for one{right}"
 
 
 def _interval(of: Mapping[str, Mapping[Any, Any]], name: str) -> str:
@@ -180,3 +200,37 @@ def _interval(of: Mapping[str, Mapping[Any, Any]], name: str) -> str:
     interval = f" [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if row["n_scored"] > 1 else ""
     partly = f" ({row['n_scored']} scored)" if row["n_scored"] < row["n"] else ""
     return f"{name} {row['mean']:.3f}{interval}{partly}"
+
+
+_SHOWN = ("context", "groundedness", "pipeline", "overall")
+
+
+def perspective_table(summary: pd.DataFrame) -> pd.DataFrame:
+    """What was given, how well the answers rest on it, and how the pipeline behaved.
+
+    Args:
+        summary: as from `summarise`.
+
+    Returns:
+        perspective, measure, meaning, better ("higher" or "lower"), mean, ci_low, ci_high, scored ("scored/all");
+        measures that nothing could be scored by are left out.
+    """
+    order = list(PERSPECTIVES)
+    rows = [
+        {
+            "perspective": perspective_of(row["measure"]),
+            "measure": row["measure"],
+            "meaning": meaning_of(row["measure"]),
+            "better": "higher" if higher_is_better(row["measure"]) else "lower",
+            "mean": row["mean"],
+            "ci_low": row["ci_low"],
+            "ci_high": row["ci_high"],
+            "scored": f"{row['n_scored']}/{row['n']}",
+        }
+        for row in summary.to_dict("records")
+        if perspective_of(row["measure"]) in _SHOWN and row["n_scored"]
+    ]
+    columns = ["perspective", "measure", "meaning", "better", "mean", "ci_low", "ci_high", "scored"]
+    rows.sort(key=lambda row: order.index(str(row["perspective"])))
+    table = pd.DataFrame(rows, columns=columns)
+    return table.astype(dict.fromkeys(["mean", "ci_low", "ci_high"], "Float64")).round(3)

@@ -76,7 +76,7 @@ def score_overall(
         DataError: columns are missing, a query has two values for a measure, or an answer does not fit the dataset.
     """
     check_weights(weights)
-    failures = case_reasons(dataset, answers, scores, thresholds=thresholds)
+    check_thresholds(thresholds)
     values_of, by_query, citing = _inputs(dataset, answers, scores)
     weighted = [part for part in PARTS if weights.get(part, 0) > 0]
     table: dict[str, dict[str, float]] = {
@@ -88,7 +88,8 @@ def score_overall(
         table["overall"][case.query_id] = weighted_overall(parts, weights=weights)
         for part in weighted:
             table[f"overall_{part}"][case.query_id] = parts[part]
-        reasons = failures.get(case.query_id, ())
+        relevant = dataset.qrels.get(case.query_id, {})
+        reasons = failure_reasons(case, answer, values, thresholds=thresholds, citing=citing, relevant=relevant)
         table["pass_rate"][case.query_id] = float(not reasons) if reasons or _judged(case, answer, parts) else math.nan
     answerable = [case.query_id for case in dataset.cases if case.answerable]
     unanswered = [query_id for query_id in answerable if state_of(by_query.get(query_id)) != "answered"]
@@ -136,18 +137,13 @@ def case_reasons(
     """query_id -> `failure_reasons`, for the cases that do not pass; the arguments are those of `score_overall`."""
     check_thresholds(thresholds)
     values_of, by_query, citing = _inputs(dataset, answers, scores)
-    reasons = {
-        case.query_id: failure_reasons(
-            case,
-            by_query.get(case.query_id),
-            values_of.get(case.query_id, {}),
-            thresholds=thresholds,
-            citing=citing,
-            relevant=dataset.qrels.get(case.query_id, {}),
-        )
-        for case in dataset.cases
-    }
-    return {query_id: tuple(own) for query_id, own in reasons.items() if own}
+    reasons = {}
+    for case in dataset.cases:
+        answer, values = by_query.get(case.query_id), values_of.get(case.query_id, {})
+        relevant = dataset.qrels.get(case.query_id, {})
+        own = failure_reasons(case, answer, values, thresholds=thresholds, citing=citing, relevant=relevant)
+        reasons |= {case.query_id: tuple(own)} if own else {}
+    return reasons
 
 
 def overall_parts(

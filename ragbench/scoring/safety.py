@@ -71,7 +71,8 @@ def detection_report(
     values = np.array([_checked_score(sample, score) for sample, score in zip(samples, scores, strict=True)])
     labels = np.array([sample.harmful for sample in samples], dtype=bool)
     categories, sources = (np.array([getattr(s, name) for s in samples]) for name in ("category", "source"))
-    rows = [*_length_rows(samples, values), *_measures(labels, values, "all", "", warn, block)]
+    lengths = np.array([len(sample.text) for sample in samples], dtype=float)
+    rows = [*_length_rows(labels, lengths, values), *_measures(labels, values, "all", "", warn, block)]
     for category in dict.fromkeys(name for name in categories.tolist() if name):
         own = categories == category
         if (labels & own).any() and not labels.all():
@@ -82,7 +83,6 @@ def detection_report(
         own = sources == source
         rows += _measures(labels[own], values[own], "source", source, warn, block)
     if len(samples) >= 3:
-        lengths = np.array([len(sample.text) for sample in samples], dtype=float)
         third = np.searchsorted(np.quantile(lengths, [1 / 3, 2 / 3]), lengths)
         for number in np.unique(third):
             own = third == number
@@ -136,10 +136,8 @@ def score_safety_outputs(
     import pandas as pd
 
     samples = dataset.safety_outputs
-    kinds = [
-        {finding.kind for finding in found}
-        for found in output_findings(samples, internal=internal, copied_words=copied_words)
-    ]
+    findings = output_findings(samples, internal=internal, copied_words=copied_words)
+    kinds = [{finding.kind for finding in found} for found in findings]
     rows: list[_Row] = []
     for split, part, chosen in _groups(samples):
         for harmful, measure in ((True, "detection_rate"), (False, "false_positive_rate")):
@@ -212,15 +210,13 @@ def _measures(labels: Any, values: Any, split: str, part: str, warn: float, bloc
     return rows + _rates(bad, good, split, part, warn, block)
 
 
-def _length_rows(samples: Sequence[SafetySample], values: Any) -> list[_Row]:
-    labels = np.array([sample.harmful for sample in samples], dtype=bool)
+def _length_rows(labels: Any, lengths: Any, values: Any) -> list[_Row]:
     if labels.all() or not labels.any():
         return []
-    lengths = np.array([len(sample.text) for sample in samples], dtype=float)
     interval = auc_interval(labels, lengths)
     by_length: _Row = ("length_auc", "all", "", roc_auc(labels, lengths), *interval, len(lengths))
     total, weight, used = 0.0, 0, 0
-    for stratum in np.array_split(np.argsort(lengths, kind="stable"), min(5, max(1, len(samples) // 8))):
+    for stratum in np.array_split(np.argsort(lengths, kind="stable"), min(5, max(1, len(labels) // 8))):
         pairs = int(labels[stratum].sum() * (~labels[stratum]).sum())
         if pairs:
             total += pairs * roc_auc(labels[stratum], values[stratum])

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,13 +23,12 @@ from ragbench.history import record_finished
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import COMPARISON, SweepFolder
-from ragbench.sweep.grid import Grid, read_grid
+from ragbench.sweep.grid import Grid, read_grid, sources_of, working_folder
 from ragbench.sweep.imports import imports_of
-from ragbench.sweep.job import Job, Place, make_job, relative
+from ragbench.sweep.job import Place, make_job, relative
 from ragbench.sweep.planning import SweepPlan, plan
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.running import run_all
-from ragbench.sweep.sources import sources_of, working_folder
 from ragbench.sweep.verification import Verified, verify
 
 if TYPE_CHECKING:
@@ -108,11 +108,51 @@ def sweep(
     folder = SweepFolder(Path(out).absolute() / grid.name)
     settings = spending.on_account(settings, folder.path)
     console = Console(stderr=True)
+    with _stopping(grid, folder, source, console), folder.locked():
+        notes = [*grid.notes, *_foreign(folder, grid, next(iter(source.values())))]
+        skipped = [name for name, own in grid.runs.items() if not force and folder.is_finished(name, own, source[name])]
+        notes += _older(folder, skipped)
+        waiting = [name for name in grid.runs if name not in skipped]
+        for name in waiting:
+            if force:
+                folder.forget_journals(name)
+            check_models(grid.runs[name], settings, folder=working_folder(grid))
+        side_by_side = min(jobs or processes.default_jobs(), max(1, len(waiting)))
+        if waiting:
+            console.print(
+                f"{grid.name}: {len(waiting)} to run, {side_by_side} at a time; {len(skipped)} finished already",
+                highlight=False,
+            )
+        progress = Progress(console, len(grid.runs), skipped=len(skipped), jobs=side_by_side)
+        place = Place(grid.notebook.path, working_folder(grid), grid.run_timeout)
+        stamp = {"grid": relative(grid.path.resolve(), folder.path)}
+        job = partial(make_job, folder, settings=settings, stamp=stamp, allow_failed=allow_failed)
+        jobs_of = {name: job(name, place, grid.runs[name], source=source[name]) for name in waiting}
+        notebooks = [one.text for one in (grid.notebook, grid.compare) if one]
+        modules = imports_of(notebooks, [grid.runs[name] for name in waiting])
+        say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+        with processes.Launcher(modules, side_by_side=side_by_side, fork=fork, say=say) as launcher:
+            ended = run_all(grid.notebook.text, folder, jobs_of, progress, launcher)
+            finished = tuple(name for name in waiting if name not in ended.failed and name not in ended.left)
+            result = SweepResult(
+                folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left), notes=tuple(notes)
+            )
+            if ended.budget:
+                result = replace(result, stopped=spending.stopped(settings, len(ended.failed) + len(ended.left)))
+            if finished or skipped:
+                result = _compare(grid, folder, result, console, settings, launcher)
+            else:
+                result = replace(result, notes=(*notes, "no configuration succeeded, so there is nothing to compare"))
+        return replace(result, seconds=time.monotonic() - began)
+
+
+@contextmanager
+def _stopping(
+    grid: Grid, folder: SweepFolder, source: Mapping[str, Mapping[str, str]], console: Console
+) -> Iterator[None]:
+    """Say what is finished where the user stops the sweep; name the folder where it cannot be written."""
     try:
-        with folder.locked():
-            stamp = {"grid": relative(grid.path.resolve(), folder.path)}
-            job = partial(make_job, folder, settings=settings, stamp=stamp, allow_failed=allow_failed)
-            return _sweep(grid, folder, source, console, job, settings, jobs=jobs, force=force, began=began, fork=fork)
+        yield
     except KeyboardInterrupt:
         done = sum(folder.is_finished(name, parameters, source[name]) for name, parameters in grid.runs.items())
         console.print(
@@ -124,54 +164,6 @@ def sweep(
         raise
     except OSError as exc:
         raise SweepError(f"cannot write to {folder.path}: {exc}") from exc
-
-
-def _sweep(
-    grid: Grid,
-    folder: SweepFolder,
-    source: Mapping[str, Mapping[str, str]],
-    console: Console,
-    job: Callable[..., Job],
-    settings: Settings,
-    *,
-    jobs: int | None,
-    force: bool,
-    began: float,
-    fork: bool,
-) -> SweepResult:
-    notes = [*grid.notes, *_foreign(folder, grid, next(iter(source.values())))]
-    skipped = [name for name, own in grid.runs.items() if not force and folder.is_finished(name, own, source[name])]
-    notes += _older(folder, skipped)
-    waiting = [name for name in grid.runs if name not in skipped]
-    for name in waiting:
-        if force:
-            folder.forget_journals(name)
-        check_models(grid.runs[name], settings, folder=working_folder(grid))
-    side_by_side = min(jobs or processes.default_jobs(), max(1, len(waiting)))
-    if waiting:
-        console.print(
-            f"{grid.name}: {len(waiting)} to run, {side_by_side} at a time; {len(skipped)} finished already",
-            highlight=False,
-        )
-    progress = Progress(console, len(grid.runs), skipped=len(skipped), jobs=side_by_side)
-    place = Place(grid.notebook.path, working_folder(grid), grid.run_timeout)
-    jobs_of = {name: job(name, place, grid.runs[name], source=source[name]) for name in waiting}
-    notebooks = [one.text for one in (grid.notebook, grid.compare) if one]
-    modules = imports_of(notebooks, [grid.runs[name] for name in waiting])
-    say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-    with processes.Launcher(modules, side_by_side=side_by_side, fork=fork, say=say) as launcher:
-        ended = run_all(grid.notebook.text, folder, jobs_of, progress, launcher)
-        finished = tuple(name for name in waiting if name not in ended.failed and name not in ended.left)
-        result = SweepResult(
-            folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left), notes=tuple(notes)
-        )
-        if ended.budget:
-            result = replace(result, stopped=spending.stopped(settings, len(ended.failed) + len(ended.left)))
-        if finished or skipped:
-            result = _compare(grid, folder, result, console, settings, launcher)
-        else:
-            result = replace(result, notes=(*notes, "no configuration succeeded, so there is nothing to compare"))
-    return replace(result, seconds=time.monotonic() - began)
 
 
 def _compare(

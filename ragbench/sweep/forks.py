@@ -22,11 +22,13 @@ from ragbench.errors import SweepError
 PROVISIONER = "ragbench-fork"
 """The entry point by which jupyter_client finds what asks for kernels."""
 
-# Nothing is imported from the working folder, and ipykernel before anything that asks whether it is there.
+# Nothing is imported from the working folder, and ipykernel before anything that asks whether it is there. pandas looks
+# for the function `get_ipython` when it is imported, to set its options for a notebook.
 _START = """
-import sys
+import builtins, sys, types
 sys.path[:] = filter(None, sys.path)
 import ipykernel
+builtins.get_ipython = lambda: types.SimpleNamespace(kernel=None)
 from ragbench.sweep.forkserver import main
 sys.exit(main())
 """

@@ -30,7 +30,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 from ragbench.errors import one_line_warnings
@@ -46,14 +45,12 @@ def main() -> int:
     listener = socket.socket(fileno=int(listening))
     before = dict(os.environ)
     gc.disable()  # a collection writes to, and so copies, the memory that forks share
-    # Some modules, such as pandas, look when they are imported whether a notebook imports them.
-    builtins.get_ipython = partial(SimpleNamespace, kernel=None)  # type: ignore[attr-defined]
     for name in modules:
         if select.select([0], [], [], 0)[0]:  # the sweep has ended
             return _Server(listener, {}).end()()
         with suppress(Exception):  # where a notebook needs it, its cell shows the error
             _load(name)
-    del builtins.get_ipython  # type: ignore[attr-defined]
+    del builtins.get_ipython  # type: ignore[attr-defined]  # of `ragbench.sweep.forks`
     with warnings.catch_warnings():  # what it filters is of no concern to notebooks
         worker.load_papermill()
     sys.stdout.flush()

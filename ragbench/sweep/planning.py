@@ -14,8 +14,7 @@ from ragbench.extension import searched
 from ragbench.llms import DryRun, ModelPlan, Settings, current_settings, dry_run, load_llm
 from ragbench.sweep import spending
 from ragbench.sweep.folder import SweepFolder
-from ragbench.sweep.grid import Grid, read_grid
-from ragbench.sweep.sources import load_named, located, sources_of, system_path, working_folder
+from ragbench.sweep.grid import Grid, load_named, located, read_grid, sources_of, system_path, working_folder
 from ragbench.systems import Pipeline
 
 # A notebook with these parameters is taken to work as evaluate.ipynb does.

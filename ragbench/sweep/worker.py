@@ -21,7 +21,6 @@ from ragbench.files import write_durably
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, without_machine
 from ragbench.sweep.processes import START_TIMEOUT
-from ragbench.sweep.requests import failed_requests
 
 
 class _UnusableError(SweepError):
@@ -139,6 +138,24 @@ def _check_requests(results: Path, asked: str, *, allow_failed: bool) -> None:
             "so the same command asks for the rest only; --allow-failed takes the run as it is",
             kind,
         )
+
+
+def failed_requests(results: Path) -> list[tuple[FailureKind, str]]:
+    """Kind and reason of each request that failed; [] when all have come back.
+
+    An empty reply, a refusal and an unreadable verdict are no failed requests: asking again would give the same.
+    """
+    asked: list[dict[str, Any]] = []
+    for name in ("answers.jsonl", "judgements.jsonl"):
+        for line in (results / name).read_text(encoding="utf-8").split("\n"):
+            record = json.loads(line) if line.strip() else {}
+            usage = record.get("usage")
+            asked += usage if isinstance(usage, list) else [usage] if usage else [record] if record.get("error") else []
+    return [
+        (FailureKind(one.get("failure") or FailureKind.ERROR), " ".join(one["error"].split()))
+        for one in asked
+        if one.get("error") is not None
+    ]
 
 
 def _explain(exc: Exception, job: Job) -> str:

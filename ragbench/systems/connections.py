@@ -30,7 +30,7 @@ from ragbench.systems.credentials import (
     scrubbed_json,
     secret_headers,
     secret_variables,
-)  # fmt: skip
+)
 from ragbench.systems.reply_paths import ReplyPaths
 from ragbench.types import LLM, Completion
 

@@ -26,19 +26,19 @@ from ragbench.systems.credentials import (
     checked,
     from_environment,
     secret_headers,
-)  # fmt: skip
+)
 from ragbench.systems.function import failed
 from ragbench.systems.reply_paths import (
+    JsonPath,
     PathMatches,
     ReplyPaths,
-    check_path,
     filled,
     join_events,
     json_events,
     mentions,
     question_values,
     to_record,
-)  # fmt: skip
+)
 from ragbench.types import Answer
 
 _STREAMS = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/x-jsonlines")
@@ -56,7 +56,7 @@ class HttpSpec(BaseModel):
     headers: LiteralHeaders = {}
     headers_env: HeaderVariables = {}
     reply: ReplyPaths = Field(default_factory=ReplyPaths)
-    delta: str = ""
+    delta: JsonPath = ""
     timeout_s: Annotated[float, Field(gt=0)] = 120.0
     connect_timeout_s: Annotated[float, Field(gt=0)] = 10.0
     idle_timeout_s: Annotated[float, Field(gt=0)] | None = None
@@ -79,11 +79,6 @@ class HttpSpec(BaseModel):
         if parts.userinfo:
             raise ValueError("an address holds no password; put it into the environment and name it in headers_env")
         return url
-
-    @field_validator("delta")
-    @classmethod
-    def _path(cls, path: str) -> str:
-        return check_path(path)
 
     @model_validator(mode="after")
     def _asks(self) -> HttpSpec:

@@ -6,9 +6,9 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.answer_parser import read_answer
@@ -20,19 +20,35 @@ _USAGE = ("model", "input_tokens", "output_tokens")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
+@lru_cache(maxsize=256)
+def _compiled(path: str) -> Any:
+    from jsonpath_ng.ext.parser import parse
+
+    return parse(path)
+
+
+def _check_path(path: str) -> str:
+    """ValueError for a text that is not a JSONPath; "" (no path) is valid."""
+    if path:
+        try:
+            _compiled(path)
+        except Exception as exc:  # the parser has no error class of its own
+            raise ValueError(f"expected a JSONPath such as '$.answer' or '$.sources[*]' ({exc})") from None
+    return path
+
+
+JsonPath = Annotated[str, AfterValidator(_check_path)]
+"""A JSONPath, or "" for none."""
+
+
 class ContextPaths(BaseModel):
     """Where the parts of one context are, inside it; each may be left out where the names are the usual ones."""
 
     model_config = ConfigDict(extra="forbid")
-    id: str = ""
-    text: str = ""
-    score: str = ""
-    doc_id: str = ""
-
-    @field_validator("*")
-    @classmethod
-    def _compiles(cls, path: str) -> str:
-        return check_path(path)
+    id: JsonPath = ""
+    text: JsonPath = ""
+    score: JsonPath = ""
+    doc_id: JsonPath = ""
 
 
 class ReplyPaths(BaseModel):
@@ -43,24 +59,19 @@ class ReplyPaths(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid")
-    answer: str = ""
-    contexts: str = ""
+    answer: JsonPath = ""
+    contexts: JsonPath = ""
     context: ContextPaths = Field(default_factory=ContextPaths)
-    citations: str = ""
-    flags: str = ""
-    outcome: str = ""
-    confidence: str = ""
-    model: str = ""
-    input_tokens: str = ""
-    output_tokens: str = ""
-    latency_ms: str = ""
-    error: str = ""
+    citations: JsonPath = ""
+    flags: JsonPath = ""
+    outcome: JsonPath = ""
+    confidence: JsonPath = ""
+    model: JsonPath = ""
+    input_tokens: JsonPath = ""
+    output_tokens: JsonPath = ""
+    latency_ms: JsonPath = ""
+    error: JsonPath = ""
     failed_flags: list[str] = []
-
-    @field_validator("*")
-    @classmethod
-    def _compiles(cls, path: Any) -> Any:
-        return check_path(path) if isinstance(path, str) else path
 
 
 def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
@@ -266,23 +277,6 @@ def entries(value: Any, path: str) -> list[Any]:
     """
     found = _all(value, path)
     return found[0] if len(found) == 1 and isinstance(found[0], list) else found
-
-
-@lru_cache(maxsize=256)
-def _compiled(path: str) -> Any:
-    from jsonpath_ng.ext.parser import parse
-
-    return parse(path)
-
-
-def check_path(path: str) -> str:
-    """ValueError for a text that is not a JSONPath; "" (no path) is valid."""
-    if path:
-        try:
-            _compiled(path)
-        except Exception as exc:  # the parser has no error class of its own
-            raise ValueError(f"expected a JSONPath such as '$.answer' or '$.sources[*]' ({exc})") from None
-    return path
 
 
 def _shown(value: Any) -> str:

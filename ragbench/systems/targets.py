@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import quote
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ragbench.errors import ConfigError
 from ragbench.llms.failures import Failed, RetryPolicy, scrubbed
@@ -25,11 +25,11 @@ from ragbench.systems.credentials import (
     checked,
     from_environment,
     scrubbed_json,
-)  # fmt: skip
+)
 from ragbench.systems.http import HttpSpec, Sender
 from ragbench.systems.loader import read_tables
 from ragbench.systems.mcp import McpSystem
-from ragbench.systems.reply_paths import check_path, entries, filled
+from ragbench.systems.reply_paths import JsonPath, entries, filled
 from ragbench.types import Document
 
 
@@ -82,14 +82,9 @@ class _Step(BaseModel):
     params: TextTemplates = {}
     tool: str = ""
     arguments: Annotated[dict[str, Any], AfterValidator(check_template)] = {}
-    id: str = ""
-    count: str = ""
-    pending: str = ""
-
-    @field_validator("id", "count", "pending")
-    @classmethod
-    def _path(cls, path: str) -> str:
-        return check_path(path)
+    id: JsonPath = ""
+    count: JsonPath = ""
+    pending: JsonPath = ""
 
 
 class _IngestSpec(BaseModel):

@@ -16,7 +16,7 @@ from typing import Any
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.testing import recording
 from ragbench.testing.recording import Check
-from ragbench.types import LLM, Answer, Case, Completion, Dataset, DatasetSource, Passage
+from ragbench.types import LLM, Answer, Case, Dataset, DatasetSource, Passage
 
 _SHOWN = 400
 # pytest shows the line of the test and the message, and not the source of the assertion below it.
@@ -52,14 +52,12 @@ def labelled_cases(dataset: Dataset, *, min_grade: int = 1) -> list[LabelledCase
     >>> labelled_cases(data, min_grade=2)[0].relevant
     {'d1': 2}
     """
-    return [
-        LabelledCase(
-            case,
-            {doc_id: grade for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade >= min_grade},
-            dataset.source,
-        )
-        for case in dataset.cases
-    ]
+    cases = []
+    for case in dataset.cases:
+        grades = dataset.qrels.get(case.query_id, {})
+        relevant = {doc_id: grade for doc_id, grade in grades.items() if grade >= min_grade}
+        cases.append(LabelledCase(case, relevant, dataset.source))
+    return cases
 
 
 def assert_context_recall(
@@ -94,10 +92,8 @@ def assert_context_recall(
     """
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
-    wanted = set(labelled.relevant)
-    wanted = wanted or {span.doc_id for span in labelled.case.evidence} | {
-        d for d, _ in labelled.case.expected_sections
-    }
+    in_text = {span.doc_id for span in labelled.case.evidence} | {doc for doc, _ in labelled.case.expected_sections}
+    wanted = set(labelled.relevant) or in_text
     by_chunk = not wanted
     if by_chunk:
         grades = labelled.case.relevant_chunks
@@ -117,11 +113,7 @@ def assert_context_recall(
         )
     from ragbench.systems import distinct_contexts
 
-    answer = _as_answer(labelled.query_id, results)
-    _keep(labelled, answer)
-    if answer.error is not None:
-        _note(labelled, f"context_recall@{k}", None, False, answer.error)
-        raise AssertionError(f"{_question(labelled)}\n  the request failed: {answer.error}")
+    answer = _answered(labelled, results, f"context_recall@{k}")
     found = (list(distinct_contexts(answer)) if by_chunk else _documents(answer))[:k]
     recall = len(wanted & set(found)) / len(wanted)
     passed = recall >= at_least
@@ -160,11 +152,7 @@ def assert_answer_correct(
     __tracebackhide__ = _hidden
     labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
     one = labelled.case
-    given = _as_answer(one.query_id, {"answer": answer} if isinstance(answer, str) else answer)
-    _keep(labelled, given)
-    if given.error is not None:
-        _note(labelled, "answer_correct", None, False, given.error)
-        raise AssertionError(f"{_question(labelled)}\n  the request failed: {given.error}")
+    given = _answered(labelled, {"answer": answer} if isinstance(answer, str) else answer, "answer_correct")
     abstained = given.abstained or not given.text.strip()
     expected = "no answer" if not one.answerable else one.reference_answer or "; ".join(f[0] for f in one.gold_facts)
     if not expected:
@@ -198,36 +186,32 @@ def assert_answer_correct(
     return value
 
 
-class _FunctionLLM:
-    """A function from prompt to reply as a language model."""
-
-    def __init__(self, function: Callable[[str], str]) -> None:
-        self.name = f"function:{getattr(function, '__name__', type(function).__name__)}"
-        self._function = function
-
-    def generate(
-        self,
-        prompt: str,
-        *,
-        system: str | None = None,
-        max_tokens: int = 512,
-        temperature: float = 0.0,
-        schema: Mapping[str, Any] | None = None,
-    ) -> Completion:
-        return Completion(self._function(f"{system}\n\n{prompt}" if system else prompt), self.name)
-
-
 def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], str]) -> Any:
     from ragbench.judges import judge
+    from ragbench.llms import ScriptedLLM
+    from ragbench.prompts.judge_prompts import JUDGE_SYSTEM
 
     model: Any = getattr(evaluation_llm, "llm", evaluation_llm)
     if not hasattr(model, "generate"):
-        model = _FunctionLLM(model)
+        ask, name = model, getattr(model, "__name__", type(model).__name__)
+        model = ScriptedLLM(lambda prompt: ask(f"{JUDGE_SYSTEM}\n\n{prompt}"), name=f"function:{name}")
     data = Dataset("test", "test", {}, (case,), {})
     bare = Answer(answer.query_id, answer.text, outcome=answer.outcome)  # correctness needs no context
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)  # the test reports a failed verdict itself
         return judge([bare], "correctness", model, dataset=data, chunks=())[0]
+
+
+def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
+    """The result of a system as an answer, kept for the report; one that failed fails the test."""
+    __tracebackhide__ = _hidden
+    answer = _as_answer(case.query_id, results)
+    if recording.active is not None:
+        recording.active.keep(case.source, answer)
+    if answer.error is not None:
+        _note(case, measure, None, False, answer.error)
+        raise AssertionError(f"{_question(case)}\n  the request failed: {answer.error}")
+    return answer
 
 
 def _as_answer(query_id: str, results: Any) -> Answer:
@@ -257,11 +241,8 @@ def _as_answer(query_id: str, results: Any) -> Answer:
 
 def _documents(answer: Answer) -> list[str]:
     """The different documents of an answer's contexts, best first."""
-    if answer.passages:
-        named = [passage.doc_id or _document(passage.passage_id) for passage in answer.passages]
-    else:
-        named = [_document(chunk_id) for chunk_id in answer.contexts]
-    return list(dict.fromkeys(named))
+    named = [passage.doc_id or _document(passage.passage_id) for passage in answer.passages]
+    return list(dict.fromkeys(named or map(_document, answer.contexts)))
 
 
 def _document(chunk_id: str) -> str:
@@ -271,11 +252,6 @@ def _document(chunk_id: str) -> str:
     ('d', 'a#b', 'c#', 'd')
     """
     return re.sub(r"(?<=.)#\d+(?:-\d+)?\Z", "", chunk_id, flags=re.DOTALL)
-
-
-def _keep(case: LabelledCase, answer: Answer) -> None:
-    if recording.active is not None:
-        recording.active.keep(case.source, answer)
 
 
 def _note(case: LabelledCase, measure: str, value: float | None, passed: bool | None, reason: str = "") -> None:

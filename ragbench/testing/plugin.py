@@ -26,16 +26,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ragbench.errors import ConfigError, DataWarning, MissingExtraError, RagbenchError
+from ragbench.testing import recording
 from ragbench.types import DatasetSource
 
 if TYPE_CHECKING:
     from ragbench.systems import McpSystem
-    from ragbench.testing.recording import Recorder
     from ragbench.types import LLM, Answer, Dataset, System
 
 _MARKER = ("dataset", "corpus", "split", "query_ids", "n", "min_grade", "system")
 _XDIST = "ragbench"
-_OUTER: pytest.StashKey[Recorder | None] = pytest.StashKey()
+_OUTER: pytest.StashKey[recording.Recorder | None] = pytest.StashKey()
 
 
 class EvaluationLLM:
@@ -63,8 +63,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    from ragbench.testing import recording
-
     config.addinivalue_line(
         "markers", f"ragbench({', '.join(f'{name}=...' for name in _MARKER)}): what ragbench's fixtures give to a test"
     )
@@ -76,15 +74,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    from ragbench.testing import recording
-
     recording.active = config.stash.get(_OUTER, recording.active)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    from ragbench.testing import recording
-
     outer, recording.current_test = recording.current_test, item.nodeid
     try:
         return (yield)
@@ -240,8 +234,6 @@ def _lacking(spec: str) -> str:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    from ragbench.testing import recording
-
     for system in session.config.stash.get(_SYSTEMS, {}).values():
         if callable(close := getattr(system, "close", None)):
             close()
@@ -252,16 +244,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    from ragbench.testing import recording
-
     plain = getattr(node, "workeroutput", {}).get(_XDIST)
     if plain is not None and recording.active is not None:
         recording.active.add_plain(plain)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    from ragbench.testing import recording
-
     recorded = recording.active
     report = config.getoption("--ragbench-report")
     if recorded is None or not (recorded.checks or report):

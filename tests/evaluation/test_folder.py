@@ -32,7 +32,7 @@ from ragbench.evaluation.formats import run_to_trec, scores_to_csv
 from ragbench.evaluation.records import CaseResult, Report, TestSet
 from ragbench.evaluation.schema import report_json
 from ragbench.llms import dry_run
-from ragbench.sweep.requests import failed_requests
+from ragbench.sweep.worker import failed_requests
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Judgement, Run, SafetySample
 
 

@@ -1,4 +1,4 @@
-"""Schedules: when jobs are due, and that each is completed exactly once, whoever dies."""
+"""Schedules: when jobs are due, and that each is completed exactly once, also where workers die."""
 
 from __future__ import annotations
 

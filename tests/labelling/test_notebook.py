@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import ragbench as rb
 from ragbench.labelling import read_sheet, save_label
 
 ROOT = Path(__file__).parents[2]
+Execute = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +41,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def executed(folder: Path, **parameters: str | int) -> str:
-    options = [text for key, value in parameters.items() for text in ("-p", key, str(value))]
-    command = [sys.executable, "-m", "papermill", "--no-progress-bar", f"{ROOT}/notebooks/label.ipynb", "out.ipynb"]
-    done = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
+def executed(execute_notebook: Execute, folder: Path, **parameters: str | int) -> str:
+    execute_notebook(ROOT / "notebooks/label.ipynb", folder, **parameters)
     cells = [cell for cell in nbformat.read(folder / "out.ipynb", as_version=4).cells if cell.cell_type == "code"]
     outputs: list[Any] = [output for cell in cells for output in cell.outputs]
+    assert not any(output.output_type == "error" for output in outputs)
     assert [output for output in outputs if output.get("name") == "stderr"] == [], "no warning is shown"
     shown = "\n".join(str(text) for output in outputs for text in output.get("data", {}).values())
     assert not re.search(r"\bnan\b|<NA>", shown, re.IGNORECASE)
@@ -55,21 +53,29 @@ def executed(folder: Path, **parameters: str | int) -> str:
     return shown
 
 
-def test_the_notebook_writes_a_sheet_and_continues_it(folder: Path) -> None:
-    shown = executed(folder, sweep_dir="small", n=8)
+def test_the_notebook_writes_a_sheet_and_continues_it(folder: Path, execute_notebook: Execute) -> None:
+    shown = executed(execute_notebook, folder, sweep_dir="small", n=8)
     assert "VBox(children=" in shown
     assert re.search(r"\*\*me\*\* has labelled \*\*0 of \d\*\*", shown)
     sheet = read_sheet(folder / "labels.csv")
     assert set(sheet["picked"]) == {"random", "informative"}
     assert sheet["context"].str.startswith("[1] ").all()
     save_label(folder / "labels.csv", sheet["item"].iloc[0], 1.0)
-    shown = executed(folder, sweep_dir="small", n=8, annotator="bob", configurations="fixed-64")
+    shown = executed(execute_notebook, folder, sweep_dir="small", n=8, annotator="bob", configurations="fixed-64")
     assert "**me** has labelled **1 of" in shown
     assert "**bob** has labelled **0 of" in shown
     assert read_sheet(folder / "labels.csv")["value"].count() == 1
 
 
-def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path) -> None:
+def test_it_runs_as_it_is_on_the_results_of_the_repository(tmp_path: Path, execute_notebook: Execute) -> None:
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    shown = executed(execute_notebook, tmp_path / "notebooks")
+    assert "**me** has labelled **0 of 40**" in shown
+    assert read_sheet(tmp_path / "notebooks" / "labels.csv")["context"].str.startswith("[1] ").all()
+
+
+def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path, execute_notebook: Execute) -> None:
     data = rb.load_dataset("pydoc")
     data = data.select([case.query_id for case in data.cases if case.answerable][:30])
     results = []
@@ -100,12 +106,9 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path) -
     rb.labelling.label_sheet(items, sheet)
     for i, item in enumerate(read_sheet(sheet)["item"]):
         save_label(sheet, item, float(i % 3 > 0))
-    notebook = f"{ROOT}/notebooks/compare.ipynb"
-    options = ["-p", "sweep_dir", "sweep", "-p", "labels", "labels.csv"]
-    command = [sys.executable, "-m", "papermill", "--no-progress-bar", notebook, "out.ipynb", *options]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    cells = nbformat.read(tmp_path / "out.ipynb", as_version=4).cells
+    notebook = execute_notebook(ROOT / "notebooks/compare.ipynb", tmp_path, sweep_dir="sweep", labels="labels.csv")
+    assert not any(o.output_type == "error" for cell in notebook.cells for o in cell.get("outputs", []))
+    cells = notebook.cells
     (cell,) = [cell for cell in cells if "rb.labelling.load_labels" in cell.source]
     kinds = [kind for output in cell.outputs for kind in output.get("data", {})]
     assert kinds.count("image/png") == 1

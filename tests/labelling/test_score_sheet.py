@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError
 from ragbench.labelling import calibrate_sheet, read_sheet, write_score_sheet
-from ragbench.labelling.score_sheet import scores_file
+from ragbench.labelling.sheet import scores_file
 from ragbench.types import Answer, Case
 
 CASES = [Case(f"q{i}", f"Question {i}?") for i in range(100)]

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ragbench.errors import DataError
 from ragbench.labelling import LabelItem, LabelWidget, label_sheet, read_sheet, save_label
+from ragbench.labelling.widget import _KEYS
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 SCRIPT = "<script>alert({})</script>"
 ITEMS = [
@@ -137,3 +142,27 @@ def test_code_is_monospaced_and_escaped(tmp_path: Path) -> None:
         "&gt;&gt;&gt; 1 &lt; 2\nTrue",
         "```\n&lt;i&gt;\n```",
     ]
+
+
+def test_keys_are_heard_everywhere_in_the_form_but_in_the_note(browser: Browser) -> None:
+    page = browser.new_page()
+    page.set_content(
+        "<input id='before'><div class='rb-label'><p>answer</p><button>back</button><textarea></textarea>"
+        "<div id='el'></div></div>"
+    )
+    page.evaluate("window.heard = []")
+    script = 'render({ model: { send: (key) => heard.push(key) }, el: document.getElementById("el") })'
+    page.add_script_tag(type="module", content=f"{_KEYS}\n{script}")
+    page.wait_for_function("document.activeElement.className === 'rb-label'")
+    page.keyboard.press("y")
+    page.locator("button").click()
+    page.keyboard.press("n")
+    page.locator("textarea").click()
+    page.keyboard.press("s")
+    page.locator("p").click()
+    page.keyboard.press("Control+u")
+    page.keyboard.press("u")
+    page.locator("#before").click()
+    page.keyboard.press("b")
+    assert page.evaluate("heard") == ["y", "n", "u"]
+    assert page.locator("textarea").input_value() == "s"

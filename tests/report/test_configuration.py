@@ -91,8 +91,9 @@ def test_findings_begin_with_the_verdict_and_end_with_what_to_do() -> None:
     answers = [Answer("q1", "One.", ("d1",)), Answer("q2", "Two.", ("d2",)), Answer("q3", "No.", ("d1",))]
     result = rb.evaluate(DATASET, answers)
     lines = report.findings(result, rb.summarise(result.scores))
-    assert re.match(r"\*\*\d of \d questions passed\*\*: pass_rate 0\.\d{3} \[", lines[0])
+    assert re.match(r"\*\*\d of \d questions passed\*\* all their thresholds: pass_rate 0\.\d{3} \[", lines[0])
+    assert re.search(r"most frequent reasons why not: [a-z ]+ \(\d\)", lines[0])
     assert any(line.startswith("Retrieval: ") and "over 4 questions and 3 documents" in line for line in lines)
     assert any(line.startswith("Not measured: ") for line in lines)
-    assert re.match(r"\d questions failed, first of all: \d", lines[-2])
+    assert re.match(r"\*\*Causes\*\*: \d of 4 questions lack a right answer .*; where it was lost first: \d", lines[-2])
     assert lines[-1].startswith("**Next:** ")

@@ -25,7 +25,9 @@ from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError
 from ragbench.prompts.generation_prompts import GENERATION_SYSTEM
 from ragbench.sweep import plan, sweep, verify
-from ragbench.sweep.requests import failed_requests
+from ragbench.sweep.worker import failed_requests
+
+pytestmark = pytest.mark.usefixtures("warm_sweeps")
 
 KEY = "sk-marked-0123456789-marked"
 

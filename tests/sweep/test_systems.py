@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,7 @@ import ragbench as rb
 from ragbench.cli import app
 from ragbench.datasets.writer import save_dataset
 from ragbench.errors import ConfigError, ModelError
+from ragbench.evaluation.folder import JOURNAL
 from ragbench.sweep import plan, read_grid, sweep, verify
 from ragbench.systems import Pipeline
 from ragbench.types import Dataset
@@ -244,6 +249,45 @@ def test_what_a_stopped_run_was_answered_is_not_asked_again(tmp_path: Path, wire
     assert len(result.finished) == 1
     assert len(server.asked) == asked + 1, "only the question that had failed"
     assert not list((tmp_path / "results" / "arms").glob(".journal-*"))
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills a group of processes")
+def test_killed_while_a_service_answers_what_was_stored_is_not_asked_again(tmp_path: Path, wire: Any) -> None:
+    questions = 24
+    save_dataset(small("pydoc", questions), tmp_path / "small")
+    reply = service(wire, str(tmp_path / "small"))
+    server = wire.Loopback(lambda asked: dataclasses.replace(reply(asked), delay_s=0.4))
+    grid = write_arms(tmp_path, "small", questions, server.url, "killed")
+    grid.write_text(re.sub(r"system = \[.*\]", 'system = ["service.toml"]', grid.read_text()).replace(
+        "baseline", "# baseline"))  # fmt: skip
+    results = tmp_path / "results"
+    command = [sys.executable, "-m", "ragbench", "sweep", str(grid), "--out", str(results)]
+    running = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while len(server.asked) < 12:
+        assert running.poll() is None, running.communicate()
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.communicate()  # its runs have the same standard error, or end with the pipe to them
+    time.sleep(2)
+
+    (journal,) = (results / "arms").glob(f".running-*/*/{JOURNAL}")
+    whole, _, _ = journal.read_text(encoding="utf-8").rpartition("\n")
+    stored = {json.loads(line)["query_id"] for line in whole.split("\n")}
+    before = [asked.body["query"] for asked in server.asked if asked.body]
+    in_flight = server.most_at_once
+    assert len(before) - in_flight <= len(stored) < questions
+    server.reply = reply
+    (name,) = sweep(grid, out=results).finished
+    again = [asked.body["query"] for asked in server.asked if asked.body][len(before) :]
+    data = rb.load_dataset(str(tmp_path / "small"))
+    assert not {data.queries[one] for one in stored} & set(again), "what was stored is not asked for again"
+    assert set(before) | set(again) == set(data.queries.values())
+    assert len(before) + len(again) <= questions + in_flight, "only what was on its way may be asked for again"
+    answers = rb.load_result(results / "arms" / name).answers
+    assert [answer.query_id for answer in answers if answer.text] == list(data.queries)
+    assert not list((results / "arms").glob(".journal-*"))
     server.shutdown()
     server.server_close()
 

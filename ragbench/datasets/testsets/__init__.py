@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,7 @@ from ragbench.datasets.records import warn
 from ragbench.datasets.testsets.problems import Problem, refuse
 from ragbench.datasets.testsets.sections import Heading, locate
 from ragbench.errors import ConfigError, DataError, unknown
-from ragbench.files import staged
-from ragbench.types import Dataset, Document
+from ragbench.types import Case, Dataset, Document
 
 if TYPE_CHECKING:
     from ragbench.datasets.testsets.validation import Reading
@@ -35,19 +35,14 @@ __all__ = ["FORMS", "Problem", "form_of", "load_testset", "losses", "save_testse
 
 FORMS = ("yaml", "json", "json-cases", "perspectives", "beir", "jsonl")
 
-_LABELS = (
-    "category", "query_type", "reference_answer", "evidence", "gold_facts", "required_keywords", "expected_claims",
-    "forbidden_claims", "expected_citations", "expected_outcome", "expected_sections", "expected_chunks",
-    "relevant_chunks", "required_flags", "forbidden_flags", "min_citations", "latency_budget_ms", "user_roles",
-)  # fmt: skip
-_HELD: Mapping[str, frozenset[str]] = {
-    "yaml": frozenset(_LABELS),
-    "json": frozenset({"category", "reference_answer", "required_keywords"}),
-    "json-cases": frozenset({"category", "reference_answer"}),
-    "perspectives": frozenset(_LABELS) - {"evidence"},
-    "jsonl": frozenset(_LABELS),
-    "beir": frozenset(_LABELS),
+_LABELS = tuple(each.name for each in fields(Case) if each.name not in ("query_id", "text", "metadata"))
+_HELD: Mapping[str, Collection[str]] = {
+    "json": ("category", "reference_answer", "required_keywords"),
+    "json-cases": ("category", "reference_answer"),
+    "perspectives": {*_LABELS} - {"evidence"},
 }
+"""The labels that a form can hold, where it cannot hold all of them."""
+
 _LISTS = ("json", "json-cases")
 
 PERSPECTIVE_FILES = (
@@ -110,12 +105,12 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         ConfigError: there is no such form.
         DataError: something is there already, or the content cannot be written in this form.
     """
+    from ragbench.datasets.writer import save_dataset, write_texts
+
     target = Path(path).expanduser()
     lost = losses(dataset, form)
     _check_place(target, form, force)
     if form == "beir":
-        from ragbench.datasets.writer import save_dataset
-
         if not dataset.corpus:
             raise DataError(
                 f"{dataset.name} has no documents, which a BEIR folder needs; give them (corpus=, --corpus)"
@@ -126,26 +121,12 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         return save_dataset(dataset, target, force=force, extra=extra)
     for what, ids in lost.items():
         warn(f"saving {dataset.name} as {form}", what, ids)
-    texts = _texts(dataset, form, target.name)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with staged(target) as new:
-            if form == "perspectives":
-                new.mkdir()
-            for name, text in texts.items():
-                file = new / name if form == "perspectives" else new
-                file.write_text(text, encoding="utf-8", newline="\n")
-            if wrong := _read(new, None, form)[1].problems:
-                refuse(f"{dataset.name} as {form}", wrong)
-    except UnicodeEncodeError as exc:
-        raise DataError(
-            f"{dataset.name} holds half of a surrogate pair, which cannot be written to a file: {exc}"
-        ) from exc
-    except OSError as exc:
-        from ragbench.datasets.writer import unwritable
 
-        raise unwritable(target, exc) from exc
-    return target
+    def check(new: Path) -> None:
+        if wrong := _read(new, None, form)[1].problems:
+            refuse(f"{dataset.name} as {form}", wrong)
+
+    return write_texts(target, _texts(dataset, form), check)
 
 
 def form_of(path: str | Path) -> str:
@@ -204,7 +185,7 @@ def losses(dataset: Dataset, form: str) -> dict[str, list[str]]:
     if form not in FORMS:
         raise ConfigError(unknown("form", form, FORMS))
     found: dict[str, list[str]] = {}
-    for label in (label for label in _LABELS if label not in _HELD[form]):
+    for label in (label for label in _LABELS if label not in _HELD.get(form, _LABELS)):
         if label == "evidence":
             ids = _without_sections(dataset)
         else:
@@ -258,20 +239,20 @@ def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "
     return place, reading
 
 
-def _texts(dataset: Dataset, form: str, name: str) -> dict[str, str]:
-    """File name -> content; one file for the forms that are one."""
+def _texts(dataset: Dataset, form: str) -> dict[str, str]:
+    """File name -> content; "" -> content for the forms that are one file."""
     from ragbench.datasets.testsets import case_lists, perspectives, single_file, yaml_form
 
     try:
         if form == "perspectives":
             return perspectives.perspective_texts(dataset)
         if form == "jsonl":
-            return {name: single_file.single_text(dataset)}
+            return {"": single_file.single_text(dataset)}
         if form == "yaml":
-            return {name: yaml_form.yaml_text(dataset)}
+            return {"": yaml_form.yaml_text(dataset)}
         own = case_lists.JSON_FORMS[form]
         records = [own.record(case, dataset.qrels.get(case.query_id, {}), {}, {}) for case in dataset.cases]
-        return {name: case_lists.json_text(case_lists.head_and_list(dataset.name, own, records)) + "\n"}
+        return {"": case_lists.json_text(case_lists.head_and_list(dataset.name, own, records)) + "\n"}
     except (TypeError, ValueError) as exc:
         raise DataError(f"{dataset.name} holds metadata that cannot be written as plain data: {exc}") from exc
 

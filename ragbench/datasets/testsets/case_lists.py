@@ -33,7 +33,7 @@ from ragbench.datasets.testsets.validation import (
     entry_of,
     fields_of,
     once,
-)  # fmt: skip
+)
 from ragbench.types import Case, Document, Span
 
 _HEAD = ("version", "name")

@@ -38,7 +38,7 @@ from ragbench.datasets.testsets.validation import (
     check,
     entry_of,
     once,
-)  # fmt: skip
+)
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 

@@ -1,30 +1,10 @@
-"""Chunks -> questions with answers and gold evidence, each checked: a test set for documents that have none."""
+"""Chunks -> questions with answers and gold evidence, each checked: a test set for documents that have none.
+
+The names are in `__init__.pyi`; each is loaded when it is first used.
+"""
 
 from __future__ import annotations
 
-from ragbench.generation.testsets.drafts import (
-    STATES,
-    Draft,
-    as_dataset,
-    drafts_table,
-    generate_drafts,
-    identity,
-    save_testset,
-)
-from ragbench.generation.testsets.known_items import KNOWN_ITEM, draft_known_items
-from ragbench.generation.testsets.sampling import SAMPLINGS, sample_chunks, spread
+import lazy_loader
 
-__all__ = [
-    "KNOWN_ITEM",
-    "SAMPLINGS",
-    "STATES",
-    "Draft",
-    "as_dataset",
-    "draft_known_items",
-    "drafts_table",
-    "generate_drafts",
-    "identity",
-    "sample_chunks",
-    "save_testset",
-    "spread",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

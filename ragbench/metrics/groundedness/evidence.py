@@ -150,7 +150,7 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     lexical = {
         "words_in_window": share,
         "words_on_page": float(weight[hits.any(axis=1)].sum() / weight.sum()),
-        **_lexical(sentence, own_words, page, hits, window),
+        **_lexical(sentence, own_words, weight, page, hits, window),
         **_copying([word.stem for word in own_words], weight, page, hits, window),
     }
     return Reading(
@@ -198,13 +198,12 @@ def _looked_at(weight: Floats, hits: npt.NDArray[np.bool_], window: range) -> li
 
 
 def _lexical(
-    sentence: str, own_words: Sequence[Word], page: Page, hits: npt.NDArray[np.bool_], window: range
+    sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: npt.NDArray[np.bool_], window: range
 ) -> dict[str, float]:
     anywhere = [bool(row.any()) for row in hits]
     near = [bool(row.any()) for row in hits[:, list(window)]]
     side_by_side = [(a.stem, b.stem) in page.pairs for a, b in itertools.pairwise(own_words)]
     heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(own_words)]
-    weight = np.array([word.weight for word in own_words])
     words_on_page = float(np.dot(weight, anywhere) / weight.sum())
     telling = [i for i, word in enumerate(own_words) if word.weight > _TELLING]
     together = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]

@@ -390,9 +390,9 @@ def _compounds(amounts: Sequence[tuple[re.Match[str], Number]], line: str, text:
         if joined:
             value, kind, bare = joined
             first = found.pop()
-            whole = {"text": text[first.start : number.end].strip(), "end": number.end, "value": value, "kind": kind}
-            checked = first.checked or number.checked
-            found.append(replace(first, **whole, bare=bare, years=(0, 0), parts=(first, number), checked=checked))
+            whole, checked = text[first.start : number.end].strip(), first.checked or number.checked
+            own = replace(first, text=whole, end=number.end, value=value, kind=kind, bare=bare, years=(0, 0))
+            found.append(replace(own, parts=(first, number), checked=checked))
         else:
             found.append(number)
         last = None if joined else match

@@ -199,7 +199,7 @@ def test_without_documents_there_is_no_beir_folder(tmp_path: Path) -> None:
         (Dataset("d", "test", {}, (Case("q1", "  "),), {}), "yaml", r"cases\[0\].query is '  '; expected a text"),
         (Dataset("d", "test", {}, (Case("q1", "a"), Case("q1", "b")), {}), "jsonl", "query_id 'q1'; expected an id of"),
         (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": {1}}),), {}), "jsonl", "cannot be written as plain"),
-        (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": object()}),), {}), "yaml", "written as YAML"),
+        (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": object()}),), {}), "yaml", "data: not YAML"),
         (Dataset("d", "test", {}, (Case("q1", "a", metadata={"x": float("nan")}),), {}), "json", "plain data"),
         (Dataset("d", "test", {}, (Case("q1", "a\ud800"),), {}), "jsonl", "half of a surrogate pair"),
     ],

@@ -154,12 +154,12 @@ def test_nothing_to_read_scores_nothing(text: str) -> None:
 def test_a_very_long_text_takes_bounded_time() -> None:
     rng = random.Random(0)
     words = ["the", "of", "rule", "your", "system", "ignore", "answer", "bridge", "water", "print"]
-    text = " ".join(rng.choice(words) + rng.choice(["", "", "", ".", ",", "\n"]) for _ in range(40_000))
+    text = " ".join(rng.choice(words) + rng.choice(["", "", "", ".", ",", "\n"]) for _ in range(8_000))
     start = time.process_time()
     assert 0 <= injection_score(text) <= 1
-    assert 0 <= injection_score("a" * 300_000) <= 1
-    assert 0 <= injection_score("a " * 150_000) <= 1
-    assert time.process_time() - start < 120  # a bound on the order of growth, not on a busy machine's speed
+    assert 0 <= injection_score("a" * 60_000) <= 1
+    assert 0 <= injection_score("a " * 30_000) <= 1
+    assert time.process_time() - start < 40  # a bound on the order of growth, not on a machine's speed
 
 
 @settings(max_examples=30, deadline=None)
