@@ -197,8 +197,8 @@ def test_a_module_is_imported_when_it_is_named_and_not_before() -> None:
 
 
 def test_the_example_of_the_readme_runs() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    example = text[text.index("## Your own parts") :].split("```python\n")[1].split("```")[0]
+    text = (ROOT / "ragbench/README.md").read_text(encoding="utf-8")
+    example = text[text.index("### Your own parts") :].split("```python\n")[1].split("```")[0]
     mine = {
         name: imported(f"my_rag:{name}", "object") for name in ("Overlap", "letters", "parrot", "verdict", "answer")
     }

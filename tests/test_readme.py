@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
 import ragbench
+from ragbench.cli import app
+from tests import readme_picture
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+REFERENCE = (ROOT / "ragbench/README.md").read_text(encoding="utf-8")
 
 
 def blocks(language: str) -> list[str]:
@@ -34,18 +41,64 @@ def test_ci_runs_the_readmes_own_command() -> None:
     assert found == [blocks("bash")[1].strip()]
 
 
-def test_the_example_is_ten_lines_and_runs() -> None:
-    example = blocks("python")[0]
-    assert len([line for line in example.splitlines() if line.strip()]) <= 10
-    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True)
+def test_the_readme_is_short() -> None:
+    assert len(README.split()) <= 900
+
+
+def test_the_example_prints_what_the_readme_shows() -> None:
+    done = subprocess.run([sys.executable, "-c", blocks("python")[0]], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    header, *rows = done.stdout.splitlines()
-    assert header.split()[:4] == ["measure", "baseline", "contender", "difference"]
-    assert [row.split()[1] for row in rows] == ["nDCG@10", "R@5"]
+    assert done.stdout == blocks("text")[0]
+
+
+def test_the_picture_is_drawn_from_the_committed_results() -> None:
+    picture = readme_picture.PICTURE.read_text(encoding="utf-8")
+    assert picture == readme_picture.drawn(), "run: python -m tests.readme_picture"
+    assert f"]({readme_picture.PICTURE.relative_to(ROOT).as_posix()})" in README
+
+
+def test_own_documents_take_three_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    init, draft, sweep = [line for line in blocks("sh")[0].splitlines() if line]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(
+        "# Kettle\n\nA kettle is a vessel for boiling water on the stove at home.\n"
+    )
+    (tmp_path / "docs" / "b.html").write_text("<h1>Toaster</h1><p>A toaster is a device that browns slices of bread.")
+    command, _, folder = init.partition(" && cd ")
+    for line, place in ((command, "."), (draft, folder), (f"{sweep} --dry-run", ".")):
+        monkeypatch.chdir(place)
+        words = shlex.split(line)
+        assert words[0] == "ragbench"
+        done = CliRunner().invoke(app, words[1:])
+        assert done.exit_code == 0, done.output
+
+
+def test_every_command_exists() -> None:
+    text = README + REFERENCE
+    named = set(re.findall(r"(?:`|\n|run: |bin/)ragbench ([a-z]+)((?: [a-z]+)?)", text))
+    assert len(named) > 12
+    for command, second in named:
+        words = [command, second.strip()] if command in ("testset", "cache", "history") and second else [command]
+        done = CliRunner().invoke(app, [*words, "--help"])
+        assert done.exit_code == 0, f"ragbench {' '.join(words)}: {done.output}"
+
+
+def test_links_lead_somewhere() -> None:
+    for place, text in ((ROOT, README), (ROOT / "ragbench", REFERENCE)):
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            file, _, anchor = target.partition("#")
+            assert not file or (place / file).exists(), target
+            page = (place / file).read_text(encoding="utf-8") if file else text
+            slugs = {
+                re.sub(r"[^\w -]", "", line.lower()).strip().replace(" ", "-")
+                for line in re.findall(r"\n#+ (.*)", page)
+            }
+            assert not anchor or anchor in slugs, target
 
 
 def test_every_call_in_the_stage_table_is_public() -> None:
-    table = README[README.index("| stage | call |") : README.index("## Data")]
+    table = REFERENCE[REFERENCE.index("| stage | call |") : REFERENCE.index("### Data")]
     calls = set(re.findall(r"((?:\w+\.)?[A-Za-z_]\w+)\(", table))
     public = {*ragbench.__all__, *(f"retrievers.{name}" for name in ragbench.retrievers.__all__)}
     public |= {*(f"scoring.{name}" for name in ragbench.scoring.__all__), *ragbench.scoring.__all__}
@@ -54,11 +107,10 @@ def test_every_call_in_the_stage_table_is_public() -> None:
 
 
 def test_the_number_of_built_in_questions_is_right() -> None:
-    count = re.search(r"(\d+) questions of ours", README)
-    assert count is not None
-    assert len(ragbench.load_dataset("pydoc").cases) == int(count.group(1))
+    counts = re.findall(r"(\d+) questions (?:of ours|about the Python)", README + REFERENCE)
+    assert [int(count) for count in counts] == [len(ragbench.load_dataset("pydoc").cases)] * 2
 
 
 def test_files_that_are_named_are_there() -> None:
-    for name in re.findall(r"\b(?:notebooks|tests)/[\w./]+\.(?:ipynb|toml|py)", README):
+    for name in re.findall(r"\b(?:notebooks|tests)/[\w./]+\.(?:ipynb|toml|py)", README + REFERENCE):
         assert (ROOT / name).is_file(), name
