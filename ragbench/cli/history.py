@@ -11,7 +11,8 @@ from ragbench.cli.console import clean_errors
 from ragbench.cli.help import Command, Group
 
 history_app = typer.Typer(
-    help="Runs over time: the newest with what changed, trends, comparisons. Place: RAGBENCH_DATABASE.",
+    help="Runs over time, as `sweep` and `eval` record them: the newest with what changed, trends, comparisons. "
+    "RAGBENCH_DATABASE names another database, RAGBENCH_HISTORY=off ends the recording.",
     epilog="Example: ragbench history trend nDCG@10 --series nightly",
     cls=Group,
     invoke_without_command=True,

@@ -99,7 +99,8 @@ def import_file(
 def run_due_jobs(database: Database = "") -> None:
     """Run what is due now, and what dead workers left; may be called at any time and from several machines.
 
-    A time that was missed is run once. EVALUATION_ENABLED=false turns it off. Exit status: that of the worst job, as of
+    A time that was missed is run once. EVALUATION_ENABLED=false turns it off, EVALUATION_DEFAULT_K gives
+    evaluations their --k. Exit status: that of the worst job, as of
     `ragbench eval`; 0 where nothing was due.
     """
     with clean_errors():
