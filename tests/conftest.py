@@ -40,13 +40,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # processes side by side: one thread of
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Processes that share the tests (`-n auto`, the default): one per core, and none for what must run alone.
 
-    These are tests of one file, output that is shown (`-s`), and measurements (`-m benchmark`, `-m simulation`).
+    These are tests of a few files, output that is shown (`-s`), and measurements (`-m benchmark`, `-m simulation`).
     """
     if named := os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return int(named)
     chosen = config.option.markexpr.replace("not benchmark", "").replace("not simulation", "")
-    one_file = len(config.args) == 1 and ("::" in config.args[0] or Path(config.args[0]).is_file())
-    if one_file or config.option.capture == "no" or "benchmark" in chosen or "simulation" in chosen:
+    few_files = len(config.args) <= 3 and all("::" in name or Path(name).is_file() for name in config.args)
+    if few_files or config.option.capture == "no" or "benchmark" in chosen or "simulation" in chosen:
         return 0
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 

@@ -1,6 +1,5 @@
 from .configuration import (
     MAIN,
-    answer_table,
     budget_curve,
     busiest_document,
     category_table,
@@ -59,7 +58,6 @@ __all__ = [
     "agreement_table",
     "answer_measure",
     "answer_scores",
-    "answer_table",
     "arm_table",
     "as_markdown",
     "budget_curve",

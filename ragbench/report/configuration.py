@@ -16,7 +16,7 @@ from ragbench.generation.testsets import KNOWN_ITEM
 from ragbench.registry import PERSPECTIVES, higher_is_better, meaning_of, perspective_of
 from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
-from ragbench.types import Answer, Chunk, Dataset
+from ragbench.types import Chunk, Dataset
 
 MAIN = (
     "pass_rate", "nDCG@10", "R@10", "span_recall_auc", "span_recall@500tok", "claim_support", "answered",
@@ -73,32 +73,6 @@ def category_table(dataset: Dataset, scores: pd.DataFrame, measure: str) -> pd.D
             rows.append(summarise(part).drop(columns="measure").assign(category=category))
     columns = ["category", "mean", "ci_low", "ci_high", "n_scored", "n"]
     return pd.concat(rows, ignore_index=True)[columns] if rows else pd.DataFrame(columns=columns)
-
-
-def answer_table(dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame, *, rows: int = 8) -> pd.DataFrame:
-    """Answers next to their references, the least similar first; what could not be scored is left out.
-
-    Returns:
-        query_id, question, answer, reference, outcome, semantic_similarity; at most `rows` of them.
-    """
-    case_of = {case.query_id: case for case in dataset.cases}
-    value_of = only(scores, "semantic_similarity").set_index("query_id")["value"]
-    table = pd.DataFrame(
-        [
-            {
-                "query_id": answer.query_id,
-                "question": case_of[answer.query_id].text,
-                "answer": answer.text,
-                "reference": case_of[answer.query_id].reference_answer or "",
-                "outcome": answer.outcome or "",
-                "semantic_similarity": value_of.get(answer.query_id),
-            }
-            for answer in answers
-        ],
-        columns=["query_id", "question", "answer", "reference", "outcome", "semantic_similarity"],
-    )
-    scored = table.dropna(subset="semantic_similarity").sort_values("semantic_similarity", kind="stable")
-    return scored.head(rows).reset_index(drop=True)
 
 
 def busiest_document(dataset: Dataset, chunks: Sequence[Chunk]) -> str | None:

@@ -76,17 +76,6 @@ def test_main_measure_prefers_equal_budgets() -> None:
     assert results.main_measure(SCORES.assign(measure="span_recall_auc")) == "span_recall_auc"
 
 
-def test_answer_table_puts_the_least_similar_first() -> None:
-    answers = [Answer("q1", "One."), Answer("q2", "Two.", outcome="success"), Answer("q3", "", outcome="no_results")]
-    scores = pd.DataFrame(
-        [("q1", "semantic_similarity", 0.9), ("q2", "semantic_similarity", 0.2), ("q3", "semantic_similarity", None)],
-        columns=["query_id", "measure", "value"],
-    )
-    table = report.answer_table(DATASET, answers, scores)
-    assert table["query_id"].tolist() == ["q2", "q1"]
-    assert table["reference"].tolist() == ["", "One."]
-
-
 def test_findings_begin_with_the_verdict_and_end_with_what_to_do() -> None:
     answers = [Answer("q1", "One.", ("d1",)), Answer("q2", "Two.", ("d2",)), Answer("q3", "No.", ("d1",))]
     result = rb.evaluate(DATASET, answers)

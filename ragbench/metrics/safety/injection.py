@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ragbench.embedders import load_embedder
-from ragbench.embedders.models import Transformer, WordLlama
+from ragbench.embedders.models import MiniLM, WordLlama
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.safety.normalising import Window, plain, windows
 from ragbench.metrics.safety.patterns import FEATURE_NAMES, features, signs
@@ -169,8 +169,8 @@ def _head() -> _Head:
 
 
 @lru_cache(maxsize=1)
-def _models() -> tuple[Transformer, WordLlama]:
-    return Transformer("minilm"), WordLlama()
+def _models() -> tuple[MiniLM, WordLlama]:
+    return MiniLM(), WordLlama()
 
 
 def _read(text: str) -> _Read:
