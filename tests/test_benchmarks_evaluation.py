@@ -34,7 +34,7 @@ SCORE = """
 import hashlib, json, sys, time
 import pandas  # as any evaluation does before
 import ragbench as rb
-from ragbench.metrics.groundedness import alignment, support
+from ragbench.metrics.groundedness import evidence, support
 
 data = rb.load_dataset("pydoc")
 chunks = rb.chunk(data, "fixed", chunk_size=512)
@@ -62,7 +62,7 @@ if "torch" in sys.argv:  # as it was: by transformers, each answer by itself, an
     from functools import cache
     from ragbench import embedders
     embedders.load_model = cache(embedders.load_model)
-    alignment.token_states, support._BLOCK = token_states, 1
+    evidence.token_states, support._BLOCK = token_states, 1
     support._kept = lambda pairs: support._built_in(pairs, "minilm")
 start = time.process_time()
 scores = rb.scoring.score_groundedness(data, answers, chunks)

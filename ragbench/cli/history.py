@@ -11,7 +11,8 @@ from ragbench.cli.console import clean_errors
 from ragbench.cli.help import Command, Group
 
 history_app = typer.Typer(
-    help="Runs over time: the newest with what changed, trends, comparisons. Place: RAGBENCH_DATABASE.",
+    help="Runs over time, as `sweep` and `eval` record them: the newest with what changed, trends, comparisons. "
+    "RAGBENCH_DATABASE names another database, RAGBENCH_HISTORY=off ends the recording.",
     epilog="Example: ragbench history trend nDCG@10 --series nightly",
     cls=Group,
     invoke_without_command=True,
@@ -50,7 +51,7 @@ def _newest(
         ]
         for row in runs.to_dict("records")
     ]  # fmt: skip
-    _table(["run", "made (UTC)", "series", "configuration", "passed", "changed"], rows)
+    table(["run", "made (UTC)", "series", "configuration", "passed", "changed"], rows)
 
 
 @history_app.command("show", cls=Command, epilog="Example: ragbench history show 8d463f58c3")
@@ -70,7 +71,7 @@ def show(run: Annotated[str, _RUN], database: Database = "") -> None:
         [one["measure"], _number(one["mean"]), _interval(one), f"{one['n_scored']}/{one['n']}"]
         for one in scores.to_dict("records")
     ]
-    _table(["measure", "mean", "95 % interval", "scored"], rows)
+    table(["measure", "mean", "95 % interval", "scored"], rows)
 
 
 @history_app.command("compare", cls=Command, epilog="Example: ragbench history compare 8d463f58c3 c51fa5c6db")
@@ -114,7 +115,7 @@ def trend(
             ]
             for row in part.to_dict("records")
         ]  # fmt: skip
-        _table(["made (UTC)", "mean", "95 % interval", "scored", "state", "changed"], rows)
+        table(["made (UTC)", "mean", "95 % interval", "scored", "state", "changed"], rows)
         for change in (one for run in part["run"] if run in found for one in found[run].changes):
             moved = ", ".join(f"{query_id} {difference:+.2f}" for query_id, difference in change.questions.items())
             typer.echo(f"Noticed {change.noticed}: {change.text}; the questions that moved most: {moved}")
@@ -174,7 +175,7 @@ def _interval(row: Any) -> str:
     return f"[{low}, {high}]" if low and high else ""
 
 
-def _table(header: list[str], rows: list[list[str]]) -> None:
+def table(header: list[str], rows: list[list[str]]) -> None:
     """One line per row, columns as wide as what they hold; the last one is cut by no terminal."""
     widths = [max(len(str(row[i])) for row in [header, *rows]) for i in range(len(header))]
     for row in [header, *rows]:

@@ -21,7 +21,6 @@ from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import DataError, RagbenchError
 from ragbench.evaluation import load_result, result_folders
-from ragbench.evaluation.formats import scores_to_csv
 from ragbench.history import tables
 from ragbench.history.database import canonical, connected, content_id, now, timestamp
 
@@ -44,35 +43,53 @@ class Imported(NamedTuple):
     failed: Mapping[str, str]
 
 
-def record(results: Iterable[tuple[Result, Path | None]], *, client: str = "", database: str = "") -> list[str]:
+class Rows(NamedTuple):
+    """The row of a run, its questions as JSON, and the rows of its scores."""
+
+    run: dict[str, Any]
+    cases: str
+    scores: list[dict[str, Any]]
+
+
+def record(
+    results: Iterable[tuple[Result, Path | None]], *, client: str = "", series: str = "", database: str = ""
+) -> list[str]:
     """Add results with the places that they were saved in; the ids of those that were not known yet.
+
+    `series` is what they are called over time; "" = the name of their sweep or evaluation.
 
     Raises:
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.
     """
-    made = [_rows(result, place, client) for result, place in results]
     added = []
-    for run, cases, scores in made:
+    for rows in [rows_of(result, place, client, series) for result, place in results]:
         try:
             with connected(database, write=True) as connection:
-                if connection.execute(select(tables.run.c.id).where(tables.run.c.id == run["id"])).first():
-                    continue
-                _add(connection, tables.case_set, {"id": run["case_set"], "cases": cases})
-                data = {name: run[name] for name in ("client_id", "split", "fingerprint")}
-                data |= {"name": run["dataset"], "made_at": run["made_at"], "recipe": "{}"}
-                _add(connection, tables.dataset, {"id": _dataset_id(data), **data})
-                connection.execute(insert(tables.run), run)
-                if scores:
-                    connection.execute(insert(tables.score), scores)
+                new = store(connection, rows)
         except DataError as exc:
-            if isinstance(exc.__cause__, IntegrityError):  # another process records the same run
-                continue
-            raise
-        added.append(run["id"])
+            if not isinstance(exc.__cause__, IntegrityError):  # else another process records the same run
+                raise
+            continue
+        added += [rows.run["id"]] if new else []
     return added
 
 
-def import_results(folder: str | Path, *, client: str = "", database: str = "") -> Imported:
+def store(connection: Connection, rows: Rows) -> bool:
+    """Add a run in a transaction, unless it is known."""
+    run = rows.run
+    if connection.execute(select(tables.run.c.id).where(tables.run.c.id == run["id"])).first():
+        return False
+    _add(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
+    data = {name: run[name] for name in ("client_id", "split", "fingerprint")}
+    data |= {"name": run["dataset"], "made_at": run["made_at"], "recipe": "{}"}
+    _add(connection, tables.dataset, {"id": _dataset_id(data), **data})
+    connection.execute(insert(tables.run), run)
+    if rows.scores:
+        connection.execute(insert(tables.score), rows.scores)
+    return True
+
+
+def import_results(folder: str | Path, *, client: str = "", series: str = "", database: str = "") -> Imported:
     """Add every result in a folder: of a result, of a sweep, of evaluations, or one that holds such folders.
 
     Raises:
@@ -94,7 +111,7 @@ def import_results(folder: str | Path, *, client: str = "", database: str = "") 
         except RagbenchError as exc:
             failed[str(path)] = str(exc)
             continue
-        new = len(record([(result, path)], client=client, database=database))
+        new = len(record([(result, path)], client=client, series=series, database=database))
         added, known = added + new, known + 1 - new
     return Imported(added, known, failed)
 
@@ -108,19 +125,21 @@ def _dataset_id(row: Mapping[str, Any]) -> str:
     return content_id("dataset", *(row[name] for name in ("client_id", "name", "split", "fingerprint")))
 
 
-def _rows(result: Result, place: Path | None, client: str) -> tuple[dict[str, Any], str, list[dict[str, Any]]]:
-    """The row of the run, the questions, and the rows of its scores."""
+def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows:
+    """What the tables hold of a result."""
     report, config = result.report, result.config
     source = config.get("source", {})
     kind = "sweep" if source else "eval"
     parent = place.absolute().parent.name if place is not None else ""
     series, configuration = (parent, result.name) if source else (report.name, str(report.system.get("name", "")))
+    series = named or series
     settings = {name: report.settings[name] for name in _DECIDING if name in report.settings}
     parameters = {**result.parameters, "settings": settings}
     fingerprint = str(config["dataset"].get("fingerprint", ""))
     texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
     cases = canonical(texts)
-    made_at, content = _made_at(result, place), _content(result, place)
+    values = _values(result, sorted(texts))
+    made_at, content = _made_at(result, place), _content(place, values)
     names = {"series": series[:_NAME], "configuration": configuration[:_NAME]}
     targets = any(row.target is not None for row in report.measures) or report.comparison is not None
     counts, cost = report.counts, config.get("facts", {}).get("cost_usd")
@@ -147,17 +166,21 @@ def _rows(result: Result, place: Path | None, client: str) -> tuple[dict[str, An
         "categories": canonical({one.category: [one.pass_rate, one.n_scored] for one in report.categories}),
         "location": "" if place is None else place.absolute().as_posix(),
     }
-    return run, cases, _scores(run["id"], result, report, sorted(texts))
+    return Rows(run, cases, _scores(run["id"], report, values, len(texts)))
 
 
-def _scores(run_id: str, result: Result, report: Report, query_ids: list[str]) -> list[dict[str, Any]]:
+def _values(result: Result, query_ids: list[str]) -> dict[str, Any]:
+    """Measure -> its values in the order of the questions."""
     import pandas as pd
 
     codes, measures = pd.factorize(result.scores["measure"])
     at = pd.Index(query_ids).get_indexer(pd.Index(result.scores["query_id"].astype(str)))
     table = np.full((len(measures), len(query_ids)), np.nan, dtype="<f8")
     table[codes[at >= 0], at[at >= 0]] = result.scores["value"].to_numpy(dtype=float)[at >= 0]
-    values = dict(zip(map(str, measures), table, strict=True))
+    return dict(zip(map(str, measures), table, strict=True))
+
+
+def _scores(run_id: str, report: Report, values: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
     summary = {row.measure: row for row in report.measures}
     rows = []
     for measure in {**values, **summary}:
@@ -172,18 +195,19 @@ def _scores(run_id: str, result: Result, report: Report, query_ids: list[str]) -
                 "ci_low": None if row is None else row.ci_low,
                 "ci_high": None if row is None else row.ci_high,
                 "n_scored": len(scored) if own is not None or row is None else row.n_scored,
-                "n": len(query_ids) if own is not None or row is None else row.n,
+                "n": count if own is not None or row is None else row.n,
                 "case_values": None if own is None else own.tobytes(),
             }
         )
     return rows
 
 
-def _content(result: Result, place: Path | None) -> str:
+def _content(place: Path | None, values: Mapping[str, Any]) -> str:
+    """SHA-256 of scores.csv; of a result without files, of its scores."""
     file = None if place is None else place / "scores.csv"
     if file is not None and file.is_file():
         return sha256(file.read_bytes()).hexdigest()
-    return sha256(scores_to_csv(result.scores).encode()).hexdigest()
+    return sha256(b"".join(name.encode() + values[name].tobytes() for name in sorted(values))).hexdigest()
 
 
 def _made_at(result: Result, place: Path | None) -> str:

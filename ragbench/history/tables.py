@@ -21,6 +21,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
 )
 from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
 
@@ -94,5 +95,36 @@ score = Table(
     Column("n_scored", Integer, nullable=False),
     Column("n", Integer, nullable=False),
     Column("case_values", BYTES),  # float64 per question of the case_set, little-endian; NaN = unscored
+    **_MYSQL,
+)  # fmt: skip
+schedule = Table(
+    "schedule", metadata,
+    Column("id", ID, primary_key=True),
+    _client(),
+    Column("name", NAME, nullable=False),
+    Column("cron", NAME, nullable=False),
+    Column("zone", NAME, nullable=False),
+    Column("command", LONG, nullable=False),  # JSON: the arguments of ragbench
+    Column("folder", LONG, nullable=False),  # where it runs
+    Column("options", LONG, nullable=False),  # JSON; none yet
+    Column("enabled", Boolean, nullable=False),
+    Column("made_at", TIME, nullable=False),
+    UniqueConstraint("client_id", "name", name="schedule_name"),
+    **_MYSQL,
+)  # fmt: skip
+job = Table(
+    "job", metadata,
+    Column("id", ID, primary_key=True),
+    Column("schedule_id", ID, ForeignKey("schedule.id", ondelete="CASCADE"), nullable=False),
+    Column("due_at", TIME, nullable=False),
+    Column("state", String(16), nullable=False),  # waiting, running, done, failed
+    Column("holder", NAME, nullable=False, server_default=""),
+    Column("lease_until", TIME, nullable=False, server_default=""),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("exit_code", Integer),
+    Column("output", LONG),
+    Column("ended_at", TIME),
+    UniqueConstraint("schedule_id", "due_at", name="job_due"),
+    Index("job_state", "state", "due_at"),
     **_MYSQL,
 )  # fmt: skip

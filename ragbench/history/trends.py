@@ -102,15 +102,17 @@ def trend(
                 marks[at] = (*marks[at][:2], f"{_worse(measure, change.direction)}: {change.text}")
             if not marks[places[-1]][2]:
                 marks[places[-1]] = (*marks[places[-1]][:2], found.text)
-    columns = ("made_at", "series", "configuration", "id", "mean", "ci_low", "ci_high", "n_scored", "n", "epoch")
-    records = [
-        [*(row[name] for name in columns), *mark, row["passed"], row["cost_usd"]]
-        for row, mark in zip(rows, marks, strict=True)
-    ]
-    names = [*columns, "changed", "state", "note", "passed", "cost_usd"]
-    frame = pd.DataFrame(records, columns=names).rename(columns={"id": "run"})
-    numbers = dict.fromkeys(("mean", "ci_low", "ci_high", "cost_usd"), "float64")
-    return frame.assign(made_at=pd.to_datetime(frame["made_at"], utc=True)).astype({**numbers, "passed": "boolean"})
+    columns: dict[str, Any] = {
+        "made_at": pd.to_datetime([row["made_at"] for row in rows], utc=True, format="ISO8601"),
+        **{name: [row[name] for row in rows] for name in ("series", "configuration")},
+        "run": [row["id"] for row in rows],
+        **{name: np.array([row[name] for row in rows], dtype=float) for name in ("mean", "ci_low", "ci_high")},
+        **{name: [row[name] for row in rows] for name in ("n_scored", "n", "epoch")},
+        **dict(zip(("changed", "state", "note"), zip(*marks, strict=True), strict=True)),
+        "passed": pd.array([row["passed"] for row in rows], dtype="boolean"),
+        "cost_usd": np.array([row["cost_usd"] for row in rows], dtype=float),
+    }
+    return pd.DataFrame(columns)
 
 
 def categories(*, series: str = "", client: str | None = None, database: str = "") -> pd.DataFrame:
@@ -300,6 +302,8 @@ def _changed(before: _Row | None, row: _Row) -> str:
     if before["fingerprint"] != row["fingerprint"]:
         changed.append("dataset")
     for column in ("parameters", "versions"):
+        if before[column] == row[column]:
+            continue
         then, now = (_flat(json.loads(one[column])) for one in (before, row))
         different = sorted(name for name in {**then, **now} if then.get(name) != now.get(name) and name != "cores")
         changed += [f"{name} {then.get(name, 'none')} -> {now.get(name, 'none')}" for name in different[:3]]

@@ -1,0 +1,114 @@
+"""`ragbench schedule`: evaluations at set times."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragbench.cli.console import clean_errors
+from ragbench.cli.help import Command, Group
+from ragbench.cli.history import Database, table
+
+schedule_app = typer.Typer(
+    help="Evaluations at set times; `ragbench schedule run-due` runs them, from cron, systemd, CI or a server.",
+    epilog='Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval',
+    no_args_is_help=True,
+    cls=Group,
+)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="What the schedule is called; also its runs in the history.")]
+Client = Annotated[str, typer.Option(help="Whose it is.")]
+
+
+@schedule_app.command(
+    "add", cls=Command, epilog='Example: ragbench schedule add nightly "0 2 * * *" --zone Europe/Vienna -- eval'
+)
+def add(
+    name: Name,
+    cron: Annotated[str, typer.Argument(metavar="CRON", help='As in crontab; "" = EVALUATION_SCHEDULE_CRON.')],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="eval or sweep, with options.")],
+    zone: Annotated[str, typer.Option(help="Of the times, such as Europe/Vienna.")] = "UTC",
+    client: Client = "",
+    database: Database = "",
+) -> None:
+    """Add a schedule, or replace the one of this name. It runs in this folder."""
+    with clean_errors():
+        from datetime import UTC, datetime
+
+        from ragbench.history import add_schedule, next_due
+
+        add_schedule(name, cron, command, zone=zone, client=client, database=database)
+        typer.echo(f"{name}: next due {next_due(cron, zone, datetime.now(UTC))}" if cron else f"{name} added")
+
+
+@schedule_app.command("list", cls=Command, epilog="Example: ragbench schedule list")
+def list_schedules(database: Database = "") -> None:
+    """List the schedules: when each is due, and how its last job ended."""
+    with clean_errors():
+        from ragbench.history import schedules
+
+        found = schedules(database=database)
+    rows = [
+        [
+            row["name"], row["cron"], row["zone"], row["next_due"][:16] or "paused",
+            f"{row['last_due'][:16]} {row['last_state']}".strip(), row["command"],
+        ]
+        for row in found.to_dict("records")
+    ]  # fmt: skip
+    table(["name", "cron", "zone", "next (UTC)", "last (UTC)", "command"], rows)
+
+
+@schedule_app.command("pause", cls=Command, epilog="Example: ragbench schedule pause nightly")
+def pause(
+    name: Name,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume it.")] = False,
+    client: Client = "",
+    database: Database = "",
+) -> None:
+    """Pause a schedule, or resume it."""
+    with clean_errors():
+        from ragbench.history import pause_schedule
+
+        pause_schedule(name, paused=not resume, client=client, database=database)
+
+
+@schedule_app.command("remove", cls=Command, epilog="Example: ragbench schedule remove nightly")
+def remove(name: Name, client: Client = "", database: Database = "") -> None:
+    """Remove a schedule and its jobs; its runs stay in the history."""
+    with clean_errors():
+        from ragbench.history import remove_schedule
+
+        remove_schedule(name, client=client, database=database)
+
+
+@schedule_app.command("import", cls=Command, epilog="Example: ragbench schedule import cron.yaml")
+def import_file(
+    file: Annotated[Path, typer.Argument(help="YAML: cron: jobs: a list of id, schedule, handler, config.")],
+    client: Client = "",
+    database: Database = "",
+) -> None:
+    """Add the schedules of a file; one error, and nothing is added."""
+    with clean_errors():
+        from ragbench.history import import_schedules
+
+        typer.echo(f"added: {', '.join(import_schedules(file, client=client, database=database))}")
+
+
+@schedule_app.command("run-due", cls=Command, epilog="Example: ragbench schedule run-due")
+def run_due_jobs(database: Database = "") -> None:
+    """Run what is due now, and what dead workers left; may be called at any time and from several machines.
+
+    A time that was missed is run once. EVALUATION_ENABLED=false turns it off, EVALUATION_DEFAULT_K gives
+    evaluations their --k. Exit status: that of the worst job, as of
+    `ragbench eval`; 0 where nothing was due.
+    """
+    with clean_errors():
+        from ragbench.history import run_due
+
+        ended = run_due(database=database)
+    for one in ended:
+        typer.echo(f"{one.name}, due {one.due_at[:16]}: exit status {one.exit_code}")
+        if one.exit_code:
+            typer.echo(one.output, err=True)
+    raise typer.Exit(max((one.exit_code for one in ended), default=0))

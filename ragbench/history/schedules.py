@@ -1,0 +1,351 @@
+"""Evaluations at set times: schedules in the database, and jobs that exactly one worker completes.
+
+`run_due` is what cron, systemd, a CI job or a server call, as often as they like and on as many machines. A job is
+claimed for a minute; its worker renews that while it works, and its result is committed only while it still holds the
+job. When a worker dies, another one claims the job after that minute.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, and_, delete, insert, or_, select, update
+
+from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.evaluation import load_result
+from ragbench.history.database import connected, content_id, timestamp
+from ragbench.history.recording import rows_of, store
+from ragbench.history.tables import job, schedule
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COMMANDS = ("eval", "sweep")
+_HANDLERS = {"rag.evaluate": "eval"}
+_OPTIONS = {  # of a job's config in a file -> option of `ragbench eval`
+    "test_set": "--test-set", "corpus": "--corpus", "system": "--system", "judge": "--judge", "k": "--k",
+    "baseline": "--baseline", "alert_threshold": "--fail-under",
+}  # fmt: skip
+_LEASE_S = 60.0
+_ATTEMPTS = 5
+_OUTPUT = 4000  # characters of a job's output that are kept
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A job that this worker completed: the exit status of its command, and the end of what it printed."""
+
+    name: str
+    due_at: str
+    exit_code: int
+    output: str
+
+
+Work = Callable[[Mapping[str, Any], threading.Event], tuple[int, str, "Path | None"]]
+"""Does a job until the event is set: its exit status, output, and the folder of its result."""
+
+
+def add_schedule(
+    name: str, cron: str, command: Sequence[str], *, zone: str = "", client: str = "", database: str = "",
+    folder: str | Path = "", now: datetime | None = None,
+) -> None:  # fmt: skip
+    """Add a schedule, or replace the one of this name.
+
+    Args:
+        cron: five fields, as in crontab (0 = Sunday); "" = EVALUATION_SCHEDULE_CRON.
+        command: arguments of ragbench, such as ["eval", "--test-set", "t.yaml"].
+        zone: of the times, such as "Europe/Vienna"; "" = UTC.
+        folder: where it runs; "" = here.
+
+    Raises:
+        ConfigError: a cron line, zone or command that cannot be used.
+        DataError: the database cannot be used.
+    """
+    cron, zone = cron or os.environ.get("EVALUATION_SCHEDULE_CRON", ""), zone or "UTC"
+    made = now or datetime.now(UTC)
+    due_before(cron, zone, made)
+    if not command or command[0] not in COMMANDS:
+        raise ConfigError(f"a schedule runs {' or '.join(COMMANDS)}; got {shlex.join(command) or 'no command'}")
+    if not name.strip():
+        raise ConfigError("a schedule needs a name")
+    row = {
+        "id": content_id("schedule", client, name), "client_id": client, "name": name, "cron": cron, "zone": zone,
+        "command": json.dumps(list(command)), "folder": str(Path(folder).absolute()), "options": "{}",
+        "enabled": True, "made_at": timestamp(made),
+    }  # fmt: skip
+    with connected(database, write=True) as connection:
+        changed = connection.execute(update(schedule).where(schedule.c.id == row["id"]).values(row))
+        if not changed.rowcount:
+            connection.execute(insert(schedule), row)
+
+
+def import_schedules(file: str | Path, *, client: str = "", database: str = "") -> list[str]:
+    """Add the schedules of a YAML file: `cron: jobs: [{id, schedule, handler: rag.evaluate, config: {...}}]`.
+
+    `config` holds test_set, corpus, system, judge, k, baseline, and alert_threshold: the lowest pass rate. Relative
+    paths are meant from the file's folder. One error, and nothing is added. Returns the names.
+
+    Raises:
+        ConfigError: an entry is not what it should be.
+        DataError: the file or the database cannot be read.
+    """
+    import yaml
+
+    file = Path(file)
+    try:
+        jobs = yaml.safe_load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
+        entries = [
+            (str(one["id"]), str(one["schedule"]), one["handler"], dict(one.get("config") or {})) for one in jobs
+        ]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as exc:
+        raise DataError(f"{file}: expected cron: jobs: a list of id, schedule, handler, config ({exc!r})") from exc
+    commands = []
+    for name, cron, handler, config in entries:
+        if handler not in _HANDLERS:
+            raise ConfigError(f"{file}, job {name}: {unknown('handler', handler, _HANDLERS)}")
+        if foreign := [key for key in config if key not in (*_OPTIONS, "zone")]:
+            raise ConfigError(f"{file}, job {name}: {unknown('option', foreign[0], _OPTIONS)}")
+        due_before(cron, str(config.get("zone", "UTC")), datetime.now(UTC))
+        command = [_HANDLERS[handler]]
+        for key, option in _OPTIONS.items():
+            if key in config:
+                command += [option, f"pass_rate={config[key]}" if key == "alert_threshold" else str(config[key])]
+        commands.append(command)
+    for (name, cron, _, config), command in zip(entries, commands, strict=True):
+        zone, folder = str(config.get("zone", "UTC")), file.absolute().parent
+        add_schedule(name, cron, command, zone=zone, client=client, database=database, folder=folder)
+    return [name for name, *_ in entries]
+
+
+def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
+    """The schedules: name, client_id, cron, zone, enabled, command, next_due, last_due, last_state, last_exit_code.
+
+    Raises:
+        DataError: the database cannot be used.
+    """
+    import pandas as pd
+
+    wanted = select(schedule).order_by(schedule.c.client_id, schedule.c.name)
+    with connected(database) as connection:
+        rows = connection.execute(wanted if client is None else wanted.where(schedule.c.client_id == client)).mappings()
+        records = []
+        for row in rows.all():
+            newest = select(job).where(job.c.schedule_id == row["id"]).order_by(job.c.due_at.desc()).limit(1)
+            last: dict[str, Any] = dict(connection.execute(newest).mappings().first() or {})
+            records.append(
+                {
+                    **{name: row[name] for name in ("name", "client_id", "cron", "zone", "enabled")},
+                    "command": shlex.join(json.loads(row["command"])),
+                    "next_due": next_due(row["cron"], row["zone"], datetime.now(UTC)) if row["enabled"] else "",
+                    "last_due": last.get("due_at", ""),
+                    "last_state": last.get("state", ""),
+                    "last_exit_code": last.get("exit_code"),
+                }
+            )
+    columns = ["name", "client_id", "cron", "zone", "enabled", "command", "next_due", "last_due", "last_state"]
+    return pd.DataFrame(records, columns=[*columns, "last_exit_code"]).astype({"last_exit_code": "Int64"})
+
+
+def pause_schedule(name: str, *, paused: bool = True, client: str = "", database: str = "") -> None:
+    """Pause a schedule, or resume it.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    _changed(name, client, database, update(schedule).values(enabled=not paused))
+
+
+def remove_schedule(name: str, *, client: str = "", database: str = "") -> None:
+    """Remove a schedule and its jobs; the runs that it made stay.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    _changed(name, client, database, delete(schedule))
+
+
+def _changed(name: str, client: str, database: str, statement: Any) -> None:
+    with connected(database, write=True) as connection:
+        if not connection.execute(statement.where(schedule.c.id == content_id("schedule", client, name))).rowcount:
+            known = connection.execute(select(schedule.c.name).where(schedule.c.client_id == client)).scalars().all()
+            raise ConfigError(unknown("schedule", name, known) if known else "there is no schedule yet")
+
+
+def due_before(cron: str, zone: str, at: datetime) -> str:
+    """The last time at or before `at` at which a schedule was due.
+
+    >>> due_before("0 0 * * 0", "UTC", datetime(2026, 11, 25, tzinfo=UTC))  # the Sunday before
+    '2026-11-22T00:00:00.000Z'
+    >>> due_before("30 2 * * *", "Europe/Vienna", datetime(2026, 3, 29, 12, tzinfo=UTC))  # 02:30 did not exist that day
+    '2026-03-29T01:00:00.000Z'
+
+    Raises:
+        ConfigError: the cron line or the zone is not one.
+    """
+    upto = at.replace(second=0, microsecond=0) + timedelta(minutes=1)  # the minute itself counts
+    return timestamp(next(_times(cron, zone, upto, reverse=True)))
+
+
+def next_due(cron: str, zone: str, at: datetime) -> str:
+    """The first time after `at`; as `due_before`."""
+    return timestamp(next(_times(cron, zone, at)))
+
+
+def _times(cron: str, zone: str, at: datetime, *, reverse: bool = False) -> Any:
+    from zoneinfo import ZoneInfo
+
+    from cronsim import CronSim, CronSimError
+
+    try:
+        return CronSim(cron, at.astimezone(ZoneInfo(zone)), reverse=reverse)
+    except CronSimError as exc:
+        raise ConfigError(f"{cron!r} is not a cron line ({exc}); expected five fields such as '0 2 * * *'") from exc
+    except (KeyError, ValueError, OSError) as exc:
+        raise ConfigError(f"{zone!r} is not a time zone; expected such as 'Europe/Vienna' or 'UTC'") from exc
+
+
+def run_due(
+    *, database: str = "", now: datetime | None = None, work: Work | None = None, lease_s: float = _LEASE_S
+) -> list[Ended]:
+    """Run what is due and what dead workers left; what another worker is at is left to it.
+
+    Of several times that were missed the last one is run, once. Nothing is done where EVALUATION_ENABLED is "false".
+
+    Args:
+        now: the time, for tests.
+        work: does a job; None = runs its command in a process of its own.
+        lease_s: seconds after which a silent worker is taken for dead.
+
+    Raises:
+        DataError: the database cannot be used.
+    """
+    if os.environ.get("EVALUATION_ENABLED", "").lower() in ("false", "0", "no", "off"):
+        return []
+    _plan(database, now or datetime.now(UTC))
+    holder = f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+    ended = []
+    while (claimed := _claim(database, holder, lease_s)) is not None:
+        if (one := _worked(claimed, holder, database, work or run_command, lease_s)) is not None:
+            ended.append(one)
+    return ended
+
+
+def _plan(database: str, now: datetime) -> None:
+    with connected(database, write=True) as connection:
+        for row in connection.execute(select(schedule).where(schedule.c.enabled)).mappings().all():
+            due = due_before(row["cron"], row["zone"], now)
+            known = select(job.c.id).where(job.c.schedule_id == row["id"], job.c.due_at >= due).limit(1)
+            if due <= row["made_at"] or connection.execute(known).first():
+                continue
+            older = and_(job.c.schedule_id == row["id"], job.c.state == "waiting")
+            connection.execute(delete(job).where(older))
+            _insert_job(connection, row["id"], due)
+
+
+def _insert_job(connection: Connection, schedule_id: str, due: str) -> None:
+    from sqlalchemy.exc import IntegrityError
+
+    values = {"id": content_id("job", schedule_id, due), "schedule_id": schedule_id, "due_at": due, "state": "waiting"}
+    try:
+        with connection.begin_nested():
+            connection.execute(insert(job), values)
+    except IntegrityError:  # another worker was faster
+        pass
+
+
+def _claim(database: str, holder: str, lease_s: float) -> dict[str, Any] | None:
+    """A job that no living worker holds, now held by this one."""
+    now = datetime.now(UTC)
+    free = or_(job.c.state == "waiting", and_(job.c.state == "running", job.c.lease_until < timestamp(now)))
+    with connected(database, write=True) as connection:
+        spent = update(job).where(free, job.c.attempts >= _ATTEMPTS)
+        gave_up = f"gave up: {_ATTEMPTS} workers died at it"
+        connection.execute(spent.values(state="failed", exit_code=2, output=gave_up, ended_at=timestamp(now)))
+        found = select(job.c.id).where(free).order_by(job.c.due_at).limit(20)
+        for job_id in connection.execute(found).scalars().all():
+            taken = update(job).where(job.c.id == job_id, free).values(
+                state="running", holder=holder, attempts=job.c.attempts + 1,
+                lease_until=timestamp(now + timedelta(seconds=lease_s)),
+            )  # fmt: skip
+            if connection.execute(taken).rowcount:
+                wanted = select(job.c.due_at, job.c.attempts, job.c.id.label("job_id"), schedule)
+                row = connection.execute(wanted.join(schedule).where(job.c.id == job_id)).mappings().one()
+                return dict(row)
+    return None
+
+
+def _worked(claimed: Mapping[str, Any], holder: str, database: str, work: Work, lease_s: float) -> Ended | None:
+    own = and_(job.c.id == claimed["job_id"], job.c.holder == holder, job.c.state == "running")
+    lost, over = threading.Event(), threading.Event()
+
+    def renew() -> None:
+        while not over.wait(lease_s / 3):
+            until = timestamp(datetime.now(UTC) + timedelta(seconds=lease_s))
+            try:
+                with connected(database, write=True) as connection:
+                    held = connection.execute(update(job).where(own).values(lease_until=until)).rowcount
+            except DataError:  # a busy server; the lease runs on
+                continue
+            if not held:
+                lost.set()
+                return
+
+    renewing = threading.Thread(target=renew, daemon=True)
+    renewing.start()
+    try:
+        exit_code, output, place = work(claimed, lost)
+    finally:
+        over.set()
+        renewing.join()
+    made = place is not None and (place / "config.json").is_file()
+    rows = rows_of(load_result(place), place, claimed["client_id"], claimed["name"]) if place and made else None
+    values = {"state": "failed" if exit_code not in (0, 1) else "done", "exit_code": exit_code,
+              "output": output[-_OUTPUT:], "ended_at": timestamp(datetime.now(UTC))}  # fmt: skip
+    with connected(database, write=True) as connection:
+        if not connection.execute(update(job).where(own).values(values)).rowcount:
+            return None  # another worker took it over: what this one made is not the result
+        if rows is not None:
+            store(connection, rows)
+    return Ended(claimed["name"], claimed["due_at"], exit_code, output[-_OUTPUT:])
+
+
+def run_command(claimed: Mapping[str, Any], lost: threading.Event) -> tuple[int, str, Path | None]:
+    """Run the command of a job in its folder; an evaluation into a folder of its own, which is then recorded."""
+    command = json.loads(claimed["command"])
+    environment, place = dict(os.environ), None
+    if command[0] == "eval":
+        if (k := os.environ.get("EVALUATION_DEFAULT_K")) and "--k" not in command:
+            command += ["--k", k]
+        if "--output" not in command:
+            due = claimed["due_at"][:16].replace(":", "").replace("-", "")
+            place = Path(claimed["folder"], "results", "eval", claimed["name"], f"{due}-{claimed['attempts']}")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            command += ["--output", str(place), "--force"]
+            environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
+    child = subprocess.Popen(
+        [sys.executable, "-m", "ragbench", *command], cwd=claimed["folder"], env=environment,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+    )  # fmt: skip
+    while True:
+        try:
+            output, _ = child.communicate(timeout=1)
+            return child.returncode, output, place
+        except subprocess.TimeoutExpired:
+            if lost.is_set():
+                child.kill()
+        except BaseException:
+            child.kill()
+            child.communicate()
+            raise

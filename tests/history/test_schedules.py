@@ -1,0 +1,222 @@
+"""Schedules: when jobs are due, and that each is completed exactly once, also where workers die."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sqlalchemy import func, select, update
+from typer.testing import CliRunner
+
+from ragbench.cli import app
+from ragbench.errors import ConfigError, DataError
+from ragbench.history import (
+    add_schedule,
+    due_before,
+    history,
+    import_schedules,
+    next_due,
+    pause_schedule,
+    remove_schedule,
+    run_due,
+    schedules,
+)
+from ragbench.history.database import connected, timestamp
+from ragbench.history.tables import job
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def done(claimed: object, lost: object) -> tuple[int, str, None]:
+    return 0, "fine", None
+
+
+def test_times_follow_the_zone_and_sunday_is_0() -> None:
+    sunday = datetime(2026, 11, 22, tzinfo=UTC)
+    assert next_due("0 0 * * 0", "UTC", sunday - timedelta(days=3)) == timestamp(sunday)
+    before = datetime(2026, 3, 28, 12, tzinfo=UTC)
+    assert next_due("30 2 * * *", "Europe/Vienna", before) == "2026-03-29T01:00:00.000Z", "02:30 does not exist"
+    autumn = datetime(2026, 10, 24, 12, tzinfo=UTC)
+    once = next_due("30 2 * * *", "Europe/Vienna", autumn)
+    assert once == "2026-10-25T00:30:00.000Z"
+    later = next_due("30 2 * * *", "Europe/Vienna", datetime(2026, 10, 25, 0, 31, tzinfo=UTC))
+    assert later == "2026-10-26T01:30:00.000Z", "02:30 comes twice and is run once"
+    at = datetime(2026, 3, 2, 2, 0, tzinfo=UTC)
+    assert due_before("0 2 * * *", "UTC", at) == timestamp(at)
+    assert due_before("0 2 * * *", "UTC", at - timedelta(seconds=1)) == timestamp(at - timedelta(days=1))
+
+
+def test_what_was_missed_is_run_once_and_a_second_call_runs_nothing(database: str) -> None:
+    add_schedule("nightly", "0 2 * * *", ["eval"], database=database, now=START)
+    late = START + timedelta(days=5)
+    [ended] = run_due(database=database, now=late, work=done)
+    assert (ended.name, ended.due_at, ended.exit_code) == ("nightly", "2026-03-05T02:00:00.000Z", 0)
+    assert run_due(database=database, now=late, work=done) == []
+    assert run_due(database=database, now=START, work=done) == []
+    pause_schedule("nightly", database=database)
+    assert run_due(database=database, now=late + timedelta(days=1), work=done) == []
+    pause_schedule("nightly", paused=False, database=database)
+    assert len(run_due(database=database, now=late + timedelta(days=1), work=done)) == 1
+    [row] = schedules(database=database).to_dict("records")
+    assert (row["last_state"], row["last_exit_code"]) == ("done", 0)
+    remove_schedule("nightly", database=database)
+    assert schedules(database=database).empty
+    with pytest.raises(ConfigError, match="there is no schedule yet"):
+        remove_schedule("nightly", database=database)
+
+
+def test_nothing_runs_where_evaluation_is_disabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVALUATION_ENABLED", "false")
+    assert run_due(database=str(tmp_path / "runs.sqlite")) == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_worker_that_lost_its_job_commits_nothing(database: str) -> None:
+    add_schedule("nightly", "0 2 * * *", ["eval"], database=database, now=START)
+
+    def robbed(claimed: object, lost: object) -> tuple[int, str, None]:
+        with connected(database, write=True) as connection:
+            connection.execute(update(job).values(holder="another"))
+        return 0, "late", None
+
+    assert run_due(database=database, now=START + timedelta(days=1), work=robbed) == []
+    with connected(database) as connection:
+        assert connection.execute(select(job.c.state, job.c.output)).one() == ("running", None)
+
+
+WORKER = """
+import sys, time
+from ragbench.history import run_due
+def work(claimed, lost):
+    time.sleep(0.02)
+    return 0, "done", None
+while True:
+    run_due(database=sys.argv[1], work=work, lease_s=1.0)
+    time.sleep(0.05)
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_jobs_are_completed_exactly_once_though_workers_are_killed(
+    kind: str, new_database: Callable[[str], str]
+) -> None:
+    """4 workers, 60 jobs, 6 kills (12 and 150 with `-m simulation`)."""
+    kill_workers(new_database(kind), jobs=60, kills=6)
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_12_kills_among_150_jobs(kind: str, new_database: Callable[[str], str]) -> None:
+    kill_workers(new_database(kind), jobs=150, kills=12)
+
+
+def kill_workers(database: str, *, jobs: int, kills: int) -> None:
+    rng = np.random.default_rng(0)
+    start = datetime.now(UTC) - timedelta(days=1)
+    for i in range(jobs):
+        add_schedule(f"s{i}", "* * * * *", ["eval"], database=database, now=start)
+        pause_schedule(f"s{i}", database=database)
+    from ragbench.history.schedules import _insert_job
+    from ragbench.history.tables import schedule
+
+    with connected(database, write=True) as connection:
+        for one in connection.execute(select(schedule.c.id)).scalars().all():
+            _insert_job(connection, one, timestamp(start))
+
+    def worker() -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", WORKER, database])
+
+    def count(state: str) -> int:
+        with connected(database) as connection:
+            return connection.execute(select(func.count()).where(job.c.state == state)).scalar() or 0
+
+    workers = [worker() for _ in range(4)]
+    try:
+        killed, limit = 0, time.monotonic() + 300
+        while count("done") < jobs:
+            assert time.monotonic() < limit, f"{count('done')} done, {count('running')} running"
+            if killed < kills and count("done") >= killed * jobs / kills / 2 and count("running"):
+                victim = int(rng.integers(4))
+                os.kill(workers[victim].pid, signal.SIGKILL)
+                workers[victim].wait()
+                workers[victim] = worker()
+                killed += 1
+            time.sleep(0.05)
+    finally:
+        for one in workers:
+            one.kill()
+            one.wait()
+    assert killed == kills
+    with connected(database) as connection:
+        rows = connection.execute(select(job)).mappings().all()
+    assert len(rows) == jobs
+    assert all(row["state"] == "done" and row["output"] == "done" for row in rows)
+
+
+def test_a_job_runs_its_evaluation_and_its_run_is_in_the_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_DATABASE", str(tmp_path / "runs.sqlite"))
+    monkeypatch.setenv("EVALUATION_DEFAULT_K", "5")
+    monkeypatch.chdir(tmp_path)
+
+    def printed(*arguments: str, status: int = 0) -> str:
+        ended = CliRunner().invoke(app, list(arguments))
+        assert ended.exit_code == status, ended.output
+        return ended.output
+
+    evaluation = ["--", "eval", "--suite", "smoke", "--perspective", "retrieval", "--fail-under", "R@5=0.99"]
+    assert "next due" in printed("schedule", "add", "nightly", "* * * * *", "--zone", "Europe/Vienna", *evaluation)
+    assert "nothing" not in printed("schedule", "list")
+    with connected(write=True) as connection:
+        from ragbench.history.tables import schedule
+
+        connection.execute(update(schedule).values(made_at="2026-01-01T00:00:00.000Z"))
+    assert "exit status 1" in printed("schedule", "run-due", status=1)
+    [run] = history().to_dict("records")
+    assert (run["series"], run["kind"], run["passed"]) == ("nightly", "eval", False)
+    assert Path(run["location"]).is_relative_to(tmp_path / "results" / "eval" / "nightly")
+    assert "done" in printed("schedule", "list")
+    printed("schedule", "pause", "nightly")
+    assert "paused" in printed("schedule", "list")
+    assert "unknown schedule 'nihgtly'" in printed("schedule", "remove", "nihgtly", status=2)
+    printed("schedule", "remove", "nightly")
+
+
+def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
+    database, file = str(tmp_path / "runs.sqlite"), tmp_path / "cron.yaml"
+    file.write_text(
+        "cron:\n  jobs:\n    - id: nightly-rag\n      schedule: '0 3 * * *'\n      handler: rag.evaluate\n"
+        "      config: {test_set: tests/set.yaml, alert_threshold: 0.8}\n"
+    )
+    assert import_schedules(file, database=database) == ["nightly-rag"]
+    [row] = schedules(database=database).to_dict("records")
+    assert row["command"] == "eval --test-set tests/set.yaml --fail-under pass_rate=0.8"
+    file.write_text(file.read_text().replace("rag.evaluate", "rag.evalaute"))
+    with pytest.raises(ConfigError, match=r"did you mean 'rag\.evaluate'"):
+        import_schedules(file, database=database)
+    file.write_text("jobs: []")
+    with pytest.raises(DataError, match="expected cron: jobs"):
+        import_schedules(file, database=database)
+
+
+@pytest.mark.parametrize(
+    ("cron", "zone", "command", "message"),
+    [
+        ("0 25 * * *", "UTC", ["eval"], "'0 25 \\* \\* \\*' is not a cron line"),
+        ("0 2 * * *", "Vienna", ["eval"], "'Vienna' is not a time zone"),
+        ("0 2 * * *", "UTC", ["cache", "clear"], "a schedule runs eval or sweep; got cache clear"),
+        ("0 2 * * *", "UTC", [], "got no command"),
+    ],
+)
+def test_wrong_schedules_are_refused(cron: str, zone: str, command: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        add_schedule("x", cron, command, zone=zone, database=str(tmp_path / "runs.sqlite"))
