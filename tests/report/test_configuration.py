@@ -85,4 +85,5 @@ def test_findings_begin_with_the_verdict_and_end_with_what_to_do() -> None:
     assert any(line.startswith("Retrieval: ") and "over 4 questions and 3 documents" in line for line in lines)
     assert any(line.startswith("Not measured: ") for line in lines)
     assert re.match(r"\*\*Causes\*\*: \d of 4 questions lack a right answer .*; where it was lost first: \d", lines[-2])
+    assert "not failed" not in lines[-2]
     assert lines[-1].startswith("**Next:** ")
