@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import ConfigError, RagbenchError, nearest, printable, unknown
@@ -185,7 +185,9 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
 def _broken(connection: Connection, rule: _Row, since: str) -> None:
     job, schedule = tables.job.c, tables.schedule.c
     wanted = select(job.id.label("job_id"), job.due_at, job.exit_code, job.output, schedule.name, schedule.folder)
-    wanted = wanted.join_from(tables.job, tables.schedule).where(job.state == "failed", job.ended_at > since)
+    wanted = wanted.join_from(tables.job, tables.schedule).where(job.ended_at > since)
+    broken = and_(schedule.command.like('["sweep"%'), job.exit_code > 0)  # 1 of an evaluation: its run tells
+    wanted = wanted.where(or_(job.state == "failed", broken))
     wanted = wanted.where(schedule.client_id == rule["client_id"])
     for row in connection.execute(wanted).mappings().all():
         if rule["series"] in ("", row["name"]):
