@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ragbench.cli.alert import alert_app
 from ragbench.cli.answers import answers_command
 from ragbench.cli.cache import cache_app
 from ragbench.cli.eval import EvalCommand, eval_command
@@ -68,4 +69,5 @@ app.command("notebooks", cls=Command, epilog="Example: ragbench notebooks my-not
 app.add_typer(testset_app, name="testset")
 app.add_typer(history_app, name="history")
 app.add_typer(schedule_app, name="schedule")
+app.add_typer(alert_app, name="alert")
 app.add_typer(cache_app, name="cache")

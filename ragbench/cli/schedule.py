@@ -97,7 +97,7 @@ def import_file(
 
 @schedule_app.command("run-due", cls=Command, epilog="Example: ragbench schedule run-due")
 def run_due_jobs(database: Database = "") -> None:
-    """Run what is due now, and what dead workers left; may be called at any time and from several machines.
+    """Run what is due now, and what dead workers left; then check alerts. May be called at any time, on many machines.
 
     A time that was missed is run once. EVALUATION_ENABLED=false turns it off, EVALUATION_DEFAULT_K gives
     evaluations their --k. Exit status: that of the worst job, as of

@@ -1,3 +1,4 @@
+from .alerting import add_alert, alerts, raised_alerts, remove_alert, send_test
 from .automatic import record_finished
 from .database import database_url, upgrade
 from .example import example_history
@@ -19,7 +20,9 @@ __all__ = [
     "WATCHED",
     "Ended",
     "Imported",
+    "add_alert",
     "add_schedule",
+    "alerts",
     "categories",
     "compare_runs",
     "database_url",
@@ -31,13 +34,16 @@ __all__ = [
     "import_schedules",
     "next_due",
     "pause_schedule",
+    "raised_alerts",
     "record",
     "record_finished",
+    "remove_alert",
     "remove_schedule",
     "run_due",
     "run_of",
     "schedules",
     "scores_of",
+    "send_test",
     "trend",
     "upgrade",
 ]

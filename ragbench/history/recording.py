@@ -52,11 +52,13 @@ class Rows(NamedTuple):
 
 
 def record(
-    results: Iterable[tuple[Result, Path | None]], *, client: str = "", series: str = "", database: str = ""
-) -> list[str]:
+    results: Iterable[tuple[Result, Path | None]], *, client: str = "", series: str = "", database: str = "",
+    alert: bool = True,
+) -> list[str]:  # fmt: skip
     """Add results with the places that they were saved in; the ids of those that were not known yet.
 
-    `series` is what they are called over time; "" = the name of their sweep or evaluation.
+    `series` is what they are called over time; "" = the name of their sweep or evaluation. `alert`: check the rules of
+    `add_alert`, and send what they raise.
 
     Raises:
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.
@@ -65,17 +67,21 @@ def record(
     for rows in [rows_of(result, place, client, series) for result, place in results]:
         try:
             with connected(database, write=True) as connection:
-                new = store(connection, rows)
+                new = store(connection, rows, alert=alert)
         except DataError as exc:
             if not isinstance(exc.__cause__, IntegrityError):  # else another process records the same run
                 raise
             continue
         added += [rows.run["id"]] if new else []
+    if added and alert:
+        from ragbench.history.alerting import send_or_warn
+
+        send_or_warn(database)
     return added
 
 
-def store(connection: Connection, rows: Rows) -> bool:
-    """Add a run in a transaction, unless it is known."""
+def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
+    """Add a run in a transaction, unless it is known; `alert`: with the alerts that it raises."""
     run = rows.run
     if connection.execute(select(tables.run.c.id).where(tables.run.c.id == run["id"])).first():
         return False
@@ -86,11 +92,17 @@ def store(connection: Connection, rows: Rows) -> bool:
     connection.execute(insert(tables.run), run)
     if rows.scores:
         connection.execute(insert(tables.score), rows.scores)
+    if alert and connection.execute(select(tables.alert_rule.c.id).limit(1)).first():
+        from ragbench.history.alerting import raise_alerts
+
+        raise_alerts(connection, run["id"])
     return True
 
 
 def import_results(folder: str | Path, *, client: str = "", series: str = "", database: str = "") -> Imported:
     """Add every result in a folder: of a result, of a sweep, of evaluations, or one that holds such folders.
+
+    Rules for alerts are not checked: these runs are of the past.
 
     Raises:
         ConfigError, DataError: the database cannot be used, or the folder holds no result.
@@ -111,7 +123,7 @@ def import_results(folder: str | Path, *, client: str = "", series: str = "", da
         except RagbenchError as exc:
             failed[str(path)] = str(exc)
             continue
-        new = len(record([(result, path)], client=client, series=series, database=database))
+        new = len(record([(result, path)], client=client, series=series, database=database, alert=False))
         added, known = added + new, known + 1 - new
     return Imported(added, known, failed)
 

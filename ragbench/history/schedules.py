@@ -221,7 +221,8 @@ def run_due(
 ) -> list[Ended]:
     """Run what is due and what dead workers left; what another worker is at is left to it.
 
-    Of several times that were missed the last one is run, once. Nothing is done where EVALUATION_ENABLED is "false".
+    Of several times that were missed the last one is run, once. Then alerts are checked and sent. Nothing is done where
+    EVALUATION_ENABLED is "false".
 
     Args:
         now: the time, for tests.
@@ -233,12 +234,15 @@ def run_due(
     """
     if os.environ.get("EVALUATION_ENABLED", "").lower() in ("false", "0", "no", "off"):
         return []
+    from ragbench.history.alerting import check_alerts
+
     _plan(database, now or datetime.now(UTC))
     holder = f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
     ended = []
     while (claimed := _claim(database, holder, lease_s)) is not None:
         if (one := _worked(claimed, holder, database, work or run_command, lease_s)) is not None:
             ended.append(one)
+    check_alerts(database, now)
     return ended
 
 
@@ -317,7 +321,7 @@ def _worked(claimed: Mapping[str, Any], holder: str, database: str, work: Work, 
         if not connection.execute(update(job).where(own).values(values)).rowcount:
             return None  # another worker took it over: what this one made is not the result
         if rows is not None:
-            store(connection, rows)
+            store(connection, rows, alert=True)
     return Ended(claimed["name"], claimed["due_at"], exit_code, output[-_OUTPUT:])
 
 

@@ -128,3 +128,28 @@ job = Table(
     Index("job_state", "state", "due_at"),
     **_MYSQL,
 )  # fmt: skip
+alert_rule = Table(
+    "alert_rule", metadata,
+    Column("id", ID, primary_key=True),
+    _client(),
+    Column("series", NAME, nullable=False),  # "" = every evaluation
+    Column("rule", NAME, nullable=False),
+    Column("point", Boolean, nullable=False),  # the mean decides, not the whole interval
+    Column("targets", LONG, nullable=False),  # JSON: references to environment variables, never addresses
+    Column("made_at", TIME, nullable=False),
+    **_MYSQL,
+)  # fmt: skip
+alert = Table(
+    "alert", metadata,
+    Column("id", ID, primary_key=True),
+    Column("rule_id", ID, nullable=False),  # stays when the rule is removed
+    Column("subject", ID, nullable=False),  # the run, the job, or the run since which there is silence
+    Column("made_at", TIME, nullable=False),
+    Column("text", LONG, nullable=False),
+    Column("state", String(16), nullable=False),  # waiting, sending, sent, logged, failed
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("targets", LONG, nullable=False),  # JSON: those that it was not sent to yet
+    Column("error", LONG, nullable=False),
+    UniqueConstraint("rule_id", "subject", name="alert_once"),
+    **_MYSQL,
+)  # fmt: skip

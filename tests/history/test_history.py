@@ -38,6 +38,7 @@ from ragbench.history import (
 )
 from ragbench.history.automatic import record_finished
 from ragbench.history.database import connected, database_url
+from tests.test_sweep import write_grid
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "results" / "quickstart"
@@ -285,6 +286,23 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "unchanged" in said("history", "trend", "ndcg@10", "--series", "mine (smoke)")
     assert "unknown series 'mine (smke)'" in said("history", "trend", "R@5", "--series", "mine (smke)", status=2)
     assert "is up to date, version" in said("history", "upgrade")
+
+
+def test_commands_record_what_they_finish(tmp_path: Path) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    write_grid(tmp_path, "[axes]\nquality = [0.5, 1.0]\n")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    environment |= {"RAGBENCH_DATABASE": database, "RAGBENCH_HISTORY": ""}
+    smoke = ["eval", "--suite", "smoke", "--perspective", "retrieval", "--output", "mine"]
+    for command in (["sweep", "tiny.toml"], smoke):
+        called = [sys.executable, "-m", "ragbench", *command]
+        done = subprocess.run(called, cwd=tmp_path, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert "not in the history" not in done.stderr
+    runs = history(database=database)
+    counted = runs.groupby(["kind", "series"])["configuration"].nunique().to_dict()
+    assert counted == {("eval", "mine (smoke)"): 1, ("sweep", "tiny"): 2}
+    assert import_results(tmp_path / "results" / "tiny", database=database)[:2] == (0, 2)
 
 
 @pytest.mark.benchmark
