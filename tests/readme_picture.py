@@ -35,7 +35,9 @@ def drawn() -> str:
     for tick in (-0.2, 0.0, 0.2, 0.4):
         at, colour = _at(tick), "#333" if tick == 0 else "#ddd"
         lines.append(f'<path d="M{at} {_TOP - 14}V{height - 30}" stroke="{colour}"/>')
-        lines.append(f'<text x="{at}" y="{height - 14}" text-anchor="middle" fill="#555">{f'{tick:+.1f}' if tick else 0}</text>')
+        lines.append(
+            f'<text x="{at}" y="{height - 14}" text-anchor="middle" fill="#555">{f"{tick:+.1f}" if tick else 0}</text>'
+        )
     for place, row in enumerate(table.to_dict("records")):
         y = _TOP + _ROW * place
         lines.append(

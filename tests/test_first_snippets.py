@@ -153,7 +153,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "an unknown measure": (lambda: rb.score_run(QRELS, run(), ["ndgc@10"]), "did you mean 'nDCG@10'"),
     "an unknown retriever": (lambda: rb.make_retriever("dens:minilm", chunks()), "did you mean 'dense'"),
     "qrels of unknown queries": (lambda: rb.Dataset.from_dicts(CORPUS, QUERIES, {"q9": {}}), "'q9' is not among"),
-    "a grade that is half": (lambda: rb.Dataset.from_dicts(CORPUS, QUERIES, {"q1": {"cats": 0.5}}), "grade is 0.5"),
+    "a grade that is half": (
+        lambda: rb.Dataset.from_dicts(CORPUS, QUERIES, {"q1": {"cats": 0.5}}),
+        "grade 0.5 is not a whole number",
+    ),
     "a frame without texts": (lambda: rb.chunk(pd.DataFrame({"doc_id": [1]})), "has no 'text'"),
     "an embedder of one row": (lambda: rb.retrievers.Dense(chunks(), lambda texts: [1.0]), "one row of numbers"),
 }

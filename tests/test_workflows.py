@@ -41,7 +41,8 @@ def gate() -> str:
 
 def test_our_workflow_runs_the_script_of_ci_on_every_supported_python() -> None:
     workflow = parsed((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))
-    [step] = runs(workflow)
+    databases, step = runs(workflow)
+    assert "postgresql mariadb-server" in databases["run"]
     script = ROOT / step["run"]
     assert os.access(script, os.X_OK)
     [job] = workflow["jobs"].values()

@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
@@ -181,7 +181,8 @@ def _engine(url: URL, process: int) -> Engine:  # a forked process must not use 
     def _configure(connection: sqlite3.Connection, record: object) -> None:
         connection.isolation_level = None  # so that transactions begin below, and hold changes of tables too
         connection.execute("PRAGMA foreign_keys=ON")
-        connection.execute("PRAGMA journal_mode=WAL")
+        with suppress(sqlite3.OperationalError):  # another process is switching it; it stays with the file
+            connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
 
     @event.listens_for(engine, "begin")
@@ -211,7 +212,7 @@ def content_id(*parts: Any) -> str:
     """SHA-256 of plain data.
 
     >>> content_id("a", {"b": 1})[:12]
-    '8303bafc2e98'
+    '3d6f51e1fd24'
     """
     return sha256(canonical(parts).encode()).hexdigest()
 

@@ -145,7 +145,9 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
         lines.append(f"Not measured: {', '.join(missing)}.")
     if result.diagnosis is not None and result.diagnosis["failed"].any():
         causes = count_causes(result.diagnosis)
-        causes = causes[(causes["questions"] > 0) & (causes["cause"] != "none")].sort_values("questions", ascending=False, kind="stable")
+        causes = causes[(causes["questions"] > 0) & (causes["cause"] != "none")].sort_values(
+            "questions", ascending=False, kind="stable"
+        )
         parts = ", ".join(f"{row['questions']} {row['meaning']}" for row in causes.head(3).to_dict("records"))
         lines.append(f"{_without_right_answer(result, result.diagnosis)}; where it was lost first: {parts}.")
     advice = next(iter(result.report.advice), None)
