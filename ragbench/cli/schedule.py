@@ -29,6 +29,10 @@ def add(
     cron: Annotated[str, typer.Argument(metavar="CRON", help='As in crontab; "" = EVALUATION_SCHEDULE_CRON.')],
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="eval or sweep, with options.")],
     zone: Annotated[str, typer.Option(help="Of the times, such as Europe/Vienna.")] = "UTC",
+    fresh: Annotated[
+        str, typer.Option(help="Such as 7d: draft the questions anew when they are older, or the documents changed.")
+    ] = "",
+    fresh_from: Annotated[str, typer.Option(help="With --fresh: the folder of the documents.")] = "",
     client: Client = "",
     database: Database = "",
 ) -> None:
@@ -38,7 +42,9 @@ def add(
 
         from ragbench.history import add_schedule, next_due
 
-        add_schedule(name, cron, command, zone=zone, client=client, database=database)
+        add_schedule(
+            name, cron, command, zone=zone, client=client, database=database, fresh=fresh, fresh_from=fresh_from
+        )
         typer.echo(f"{name}: next due {next_due(cron, zone, datetime.now(UTC))}" if cron else f"{name} added")
 
 
@@ -100,8 +106,8 @@ def run_due_jobs(database: Database = "") -> None:
     """Run what is due now, and what dead workers left; then check alerts. May be called at any time, on many machines.
 
     A time that was missed is run once. EVALUATION_ENABLED=false turns it off, EVALUATION_DEFAULT_K gives
-    evaluations their --k. Exit status: that of the worst job, as of
-    `ragbench eval`; 0 where nothing was due.
+    evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE the number of fresh questions.
+    Exit status: that of the worst job, as of `ragbench eval`; 0 where nothing was due.
     """
     with clean_errors():
         from ragbench.history import run_due

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
-from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.errors import ConfigError, DataError, RagbenchError, unknown
 from ragbench.evaluation import load_result
 from ragbench.history.database import connected, content_id, timestamp
+from ragbench.history.fresh import age, fresh_test_set
 from ragbench.history.recording import rows_of, store
 from ragbench.history.tables import job, schedule
 
@@ -59,7 +60,7 @@ Work = Callable[[Mapping[str, Any], threading.Event], tuple[int, str, "Path | No
 
 def add_schedule(
     name: str, cron: str, command: Sequence[str], *, zone: str = "", client: str = "", database: str = "",
-    folder: str | Path = "", now: datetime | None = None,
+    folder: str | Path = "", fresh: str = "", fresh_from: str = "", now: datetime | None = None,
 ) -> None:  # fmt: skip
     """Add a schedule, or replace the one of this name.
 
@@ -68,6 +69,8 @@ def add_schedule(
         command: arguments of ragbench, such as ["eval", "--test-set", "t.yaml"].
         zone: of the times, such as "Europe/Vienna"; "" = UTC.
         folder: where it runs; "" = here.
+        fresh, fresh_from: such as "7d" and "docs/": evaluate questions drafted from these documents, and draft them
+            anew when they are older or the documents changed; see `ragbench.history.fresh`.
 
     Raises:
         ConfigError: a cron line, zone or command that cannot be used.
@@ -80,9 +83,18 @@ def add_schedule(
         raise ConfigError(f"a schedule runs {' or '.join(COMMANDS)}; got {shlex.join(command) or 'no command'}")
     if not name.strip():
         raise ConfigError("a schedule needs a name")
+    if bool(fresh) != bool(fresh_from):
+        raise ConfigError("fresh and fresh_from belong together: an age such as 7d, and the folder of the documents")
+    options = {"fresh": fresh, "from": fresh_from} if fresh else {}
+    if fresh:
+        age(fresh)
+        if command[0] != "eval" or any(one.partition("=")[0] in ("--test-set", "--corpus") for one in command):
+            raise ConfigError("fresh makes the test set of an eval; leave --test-set and --corpus out")
+        if not Path(folder, fresh_from).expanduser().exists():
+            raise ConfigError(f"fresh_from is {fresh_from!r}, which is not there; expected a folder of documents")
     row = {
         "id": content_id("schedule", client, name), "client_id": client, "name": name, "cron": cron, "zone": zone,
-        "command": json.dumps(list(command)), "folder": str(Path(folder).absolute()), "options": "{}",
+        "command": json.dumps(list(command)), "folder": str(Path(folder).absolute()), "options": json.dumps(options),
         "enabled": True, "made_at": timestamp(made),
     }  # fmt: skip
     with connected(database, write=True) as connection:
@@ -327,7 +339,15 @@ def _worked(claimed: Mapping[str, Any], holder: str, database: str, work: Work, 
 
 def run_command(claimed: Mapping[str, Any], lost: threading.Event) -> tuple[int, str, Path | None]:
     """Run the command of a job in its folder; an evaluation into a folder of its own, which is then recorded."""
-    command = json.loads(claimed["command"])
+    command, options = json.loads(claimed["command"]), json.loads(claimed["options"])
+    if options:
+        folder = Path(claimed["folder"])
+        try:
+            versions = folder / "results" / "testsets" / claimed["name"]
+            documents = folder / Path(options["from"]).expanduser()
+            command += ["--test-set", str(fresh_test_set(versions, documents, options["fresh"]))]
+        except (RagbenchError, OSError) as exc:
+            return 2, f"no fresh test set: {exc}", None
     environment, place = dict(os.environ), None
     if command[0] == "eval":
         if (k := os.environ.get("EVALUATION_DEFAULT_K")) and "--k" not in command:

@@ -17,6 +17,7 @@ from sqlalchemy import func, select, update
 from typer.testing import CliRunner
 
 from ragbench.cli import app
+from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError
 from ragbench.history import (
     add_schedule,
@@ -28,8 +29,10 @@ from ragbench.history import (
     remove_schedule,
     run_due,
     schedules,
+    trend,
 )
 from ragbench.history.database import connected, timestamp
+from ragbench.history.fresh import fresh_test_set
 from ragbench.history.tables import job
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
@@ -220,3 +223,40 @@ def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
 def test_wrong_schedules_are_refused(cron: str, zone: str, command: list[str], message: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=message):
         add_schedule("x", cron, command, zone=zone, database=str(tmp_path / "runs.sqlite"))
+
+
+def test_fresh_questions_come_when_they_are_old_or_the_documents_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVALUATION_DEFAULT_SAMPLE_SIZE", "6")
+    database, docs = str(tmp_path / "runs.sqlite"), tmp_path / "docs"
+    docs.mkdir()
+    parts = [f"## Part {word} of the manual\n\nThe {word} valve is opened by the {word} lever in winter.\n\n"
+             for word in ("amber", "birch", "cobalt", "dahlia", "ember", "fjord", "garnet", "hazel")]  # fmt: skip
+    (docs / "a.md").write_text("# Manual\n\n" + "".join(parts[:6]))
+    versions, now = tmp_path / "versions", datetime.now(UTC)
+    first = fresh_test_set(versions, docs, "7d", now)
+    assert fresh_test_set(versions, docs, "7d", now + timedelta(days=6)) == first
+    aged = fresh_test_set(versions, docs, "7d", now + timedelta(days=8))
+    (docs / "a.md").write_text("# Manual\n\n" + "".join(parts))
+    changed = fresh_test_set(versions, docs, "7d", now + timedelta(days=9))
+    assert sorted(versions.iterdir()) == [first, aged, changed]
+    assert len(load_dataset(str(changed)).cases) == 6
+
+    command = ["eval", "--perspective", "retrieval"]
+    for wrong in ({"fresh": "7d"}, {"fresh": "soon", "fresh_from": "docs"}, {"fresh": "7d", "fresh_from": "dosc"}):
+        with pytest.raises(ConfigError, match="fresh"):
+            add_schedule("n", "* * * * *", command, database=database, folder=tmp_path, **wrong)  # type: ignore[arg-type]
+    start = datetime.now(UTC) - timedelta(days=1)
+    monkeypatch.setenv("RAGBENCH_DATABASE", database)
+    add_schedule("n", "* * * * *", command, folder=tmp_path, fresh="7d", fresh_from="docs", now=start)
+    [ended] = run_due(now=start + timedelta(minutes=5))
+    assert ended.exit_code == 0, ended.output
+    (docs / "a.md").write_text("# Manual\n\n" + "".join(parts) + "## The end\n\nNothing else follows here.\n")
+    time.sleep(1)  # versions are named by the second
+    [ended] = run_due(now=start + timedelta(minutes=9))
+    assert ended.exit_code == 0, ended.output
+    assert len(list((tmp_path / "results" / "testsets" / "n").iterdir())) == 2
+    rows = trend("R@5", series="n")
+    assert rows["epoch"].nunique() == 2
+    assert "questions shared" in rows["note"].iloc[-1]
