@@ -47,7 +47,8 @@ class Opened:
         self.page.wait_for_selector(".list li")
 
     def status(self) -> str:
-        return self.page.locator(".tools [role=status]").first.inner_text()
+        text: str = self.page.locator(".tools [role=status]").first.inner_text()
+        return text
 
 
 @pytest.fixture
