@@ -154,7 +154,7 @@ def in_place(source: str, cwd: Path, folder: Path) -> str:
     So that an executed notebook can be run again where it is. A path is a text that names something that exists in
     `cwd`, or `results_dir`; all other text stays.
 
-    >>> in_place('results_dir = "../results/mine/bm25"', Path("/work/notebooks"), Path("/work/results/mine"))
+    >>> in_place('results_dir = "../results/mine/bm25"', Path("/home/me/notebooks"), Path("/home/me/results/mine"))
     'results_dir = "bm25"'
     """
     lines = source.split("\n")
