@@ -14,6 +14,7 @@ from ragbench.cli.explore import explore_command
 from ragbench.cli.help import FIRST_STEPS, Command, Group
 from ragbench.cli.history import history_app
 from ragbench.cli.init import init_command, notebooks_command
+from ragbench.cli.key import key_app
 from ragbench.cli.label import EXAMPLE, label_command
 from ragbench.cli.listing import list_names
 from ragbench.cli.schedule import schedule_app
@@ -72,4 +73,5 @@ app.add_typer(testset_app, name="testset")
 app.add_typer(history_app, name="history")
 app.add_typer(schedule_app, name="schedule")
 app.add_typer(alert_app, name="alert")
+app.add_typer(key_app, name="key")
 app.add_typer(cache_app, name="cache")
