@@ -57,7 +57,7 @@ def margin_decisions(
     sentences = []
     for cost in costs:
         word, unit = COSTS[cost]
-        own = {plain(name): float(value) for name, value in rows[cost].astype("Float64").dropna().items()}
+        own = {plain(str(name)): float(value) for name, value in rows[cost].astype("Float64").dropna().items()}
         found = within_margin(
             scores,
             {name: own.get(name, float("nan")) for name in scores},

@@ -66,6 +66,7 @@ def leaderboard_html(table: pd.DataFrame, measure: str, comparison: pd.DataFrame
     are those of `leaderboard_markdown`.
     """
     header, rows, end = _cells(table, measure, comparison)
+    apart = 'class="tex2jax_ignore mathjax_ignore" style="overflow-x:auto"'
     style = "text-align:left;vertical-align:middle;white-space:nowrap;padding:4px 8px"
     heads = [f"<b>{escape(name)}</b>" if name.startswith(f"{measure} (") else escape(name) for name in header]
     head = "".join(f'<th style="{style};font-weight:normal">{name}</th>' for name in heads)
@@ -79,8 +80,8 @@ def leaderboard_html(table: pd.DataFrame, measure: str, comparison: pd.DataFrame
         )
     everything = _everything(table).to_html(index=False, border=0)
     return (
-        f'<div class="tex2jax_ignore mathjax_ignore" style="overflow-x:auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}'
-        f'<details><summary>Every measure</summary><div class="tex2jax_ignore mathjax_ignore" style="overflow-x:auto">{everything}</div></details>'
+        f"<div {apart}><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}"
+        f"<details><summary>Every measure</summary><div {apart}>{everything}</div></details>"
     )
 
 
