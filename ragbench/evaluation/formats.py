@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError
 from ragbench.metrics.retrieval import ranking
+from ragbench.text import shielded, unshielded
 from ragbench.types import Answer, Judgement, Run
 
 _Record = TypeVar("_Record", Answer, Judgement)
@@ -64,7 +65,8 @@ def _uncolumn(text: str) -> str:
 def scores_to_csv(scores: pd.DataFrame) -> str:
     """The scores as CSV, sorted by question and measure; an empty field = unscored.
 
-    Values have 12 significant digits: what lies beyond depends on the order of additions, not on a configuration.
+    Ids that a spreadsheet would take for a formula have an apostrophe before them, which reading removes. Values have
+    12 significant digits: what lies beyond depends on the order of additions, not on a configuration.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"query_id": ["q2", "q1"], "measure": "RR", "value": [0.5, float("nan")]})
@@ -89,7 +91,9 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
         if (query_id, measure) == last:
             raise ConfigError(f"{measure} of question {query_id!r} is in the scores twice; expected it once")
         last = (query_id, measure)
-        lines.append(f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else short(value)}")
+        lines.append(
+            f"{_field(shielded(query_id))},{_field(shielded(measure))},{'' if math.isnan(value) else short(value)}"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -118,6 +122,7 @@ def csv_to_scores(text: str) -> pd.DataFrame:
         raise ValueError(f"header {header}")
     frame = pd.DataFrame(rows, columns=header)
     values = [float(value) if value else math.nan for value in frame["value"]]
+    frame[header[:2]] = frame[header[:2]].map(unshielded)
     return frame.assign(value=pd.Series(values, dtype="float64"))
 
 

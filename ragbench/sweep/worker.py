@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError, FailureKind, SweepError
+from ragbench.errors import ConfigError, FailureKind, SweepError, printable
 from ragbench.files import write_durably
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, without_machine
@@ -43,7 +43,7 @@ def main(job_file: str) -> int:
             _check_requests(job.results, asked, allow_failed=job.allow_failed or recorded)
         _tidy(job)
     except Exception as exc:  # any exception is reported, and the other runs continue
-        error, failure = _explain(exc, job), getattr(exc, "failure", None)
+        error, failure = printable(_explain(exc, job)), getattr(exc, "failure", None)
         with suppress(OSError):  # a disk that is full keeps no notebook, but never a part of one
             _tidy(job, error)
     job.input.unlink(missing_ok=True)  # room for the outcome, where there is no other
