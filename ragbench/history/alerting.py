@@ -191,7 +191,7 @@ def _broken(connection: Connection, rule: _Row, since: str) -> None:
     broken = and_(schedule.command.like('["sweep"%'), job.exit_code > 0)  # 1 of an evaluation: its run tells
     wanted = wanted.where(or_(job.state == "failed", broken))
     wanted = wanted.where(schedule.client_id == rule["client_id"])
-    for row in connection.execute(wanted).mappings().all():
+    for row in map(dict, connection.execute(wanted).mappings().all()):
         series = series_of(row)
         if rule["series"] in ("", series):
             printed = (row["output"] or "").strip().splitlines()[-1:]

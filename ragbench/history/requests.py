@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,8 @@ def request_job(
 
 
 def jobs(*, client: str | None = None, job_id: str = "", limit: int = 50, database: str = "") -> list[dict[str, Any]]:
-    """The newest jobs, or one: id, client_id, series, command, state, due_at, ended_at, attempts, exit_code, output, run.
+    """The newest jobs, or one: id, client_id, series, command, state, due_at, ended_at, attempts, exit_code, output,
+    run.
 
     `state` is waiting, running, done, failed or cancelled; `run` is the id of the run that it recorded, or "".
 
@@ -93,19 +94,15 @@ def jobs(*, client: str | None = None, job_id: str = "", limit: int = 50, databa
     if client is not None:
         wanted = wanted.where(schedule.c.client_id == client)
     with connected(database) as connection:
-        found = connection.execute(wanted).mappings().all()
+        found = [dict(row) for row in connection.execute(wanted).mappings()]
         places = {row["job_id"]: place_of(row).as_posix() for row in found if row["state"] == "done"}
         run = tables.run.c
         made = select(run.location, run.id).where(run.location.in_(places.values()))
         runs = {row.location: row.id for row in connection.execute(made)}
     return [
-        {"id": row["job_id"], "client_id": row["client_id"], "series": series_of(row), **_shown(row, names),
+        {"id": row["job_id"], "client_id": row["client_id"], "series": series_of(row), **{name: row[name] for name in names},
          "command": json.loads(row["command"]), "run": runs.get(places.get(row["job_id"], ""), "")} for row in found
     ]  # fmt: skip
-
-
-def _shown(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: row[name] for name in names}
 
 
 def cancel_job(job_id: str, *, client: str | None = None, database: str = "") -> bool:
