@@ -100,9 +100,15 @@ def jobs(*, client: str | None = None, job_id: str = "", limit: int = 50, databa
         made = select(run.location, run.id).where(run.location.in_(places.values()))
         runs = {row.location: row.id for row in connection.execute(made)}
     return [
-        {"id": row["job_id"], "client_id": row["client_id"], "series": series_of(row),
-         **{name: row[name] for name in names}, "command": json.loads(row["command"]), "run": runs.get(places.get(row["job_id"], ""), "")} for row in found
-    ]  # fmt: skip
+        {
+            "id": row["job_id"],
+            **{name: row[name] for name in ("client_id", *names)},
+            "series": series_of(row),
+            "command": json.loads(row["command"]),
+            "run": runs.get(places.get(row["job_id"], ""), ""),
+        }
+        for row in found
+    ]
 
 
 def cancel_job(job_id: str, *, client: str | None = None, database: str = "") -> bool:
