@@ -14,7 +14,7 @@ PACKAGE = ROOT / "ragbench"
 FLOORS = {
     10: ["__init__", "__main__"],
     9: ["cli", "testing"],
-    8: ["sweep"],
+    8: ["sweep", "server"],
     7: ["report", "plots", "labelling", "experiment", "history"],
     6: ["evaluation"],
     5: ["statistics", "diagnosis", "systems", "testsets"],

@@ -79,7 +79,7 @@ def test_every_command_exists() -> None:
     named = set(re.findall(r"(?:`|\n|run: |bin/)ragbench ([a-z]+)((?: [a-z]+)?)", text))
     assert len(named) > 12
     for command, second in named:
-        grouped = command in ("testset", "cache", "history", "alert") and second
+        grouped = command in ("testset", "cache", "history", "alert", "key") and second
         words = [command, second.strip()] if grouped else [command]
         done = CliRunner().invoke(app, [*words, "--help"])
         assert done.exit_code == 0, f"ragbench {' '.join(words)}: {done.output}"

@@ -14,9 +14,11 @@ from ragbench.cli.explore import explore_command
 from ragbench.cli.help import FIRST_STEPS, Command, Group
 from ragbench.cli.history import history_app
 from ragbench.cli.init import init_command, notebooks_command
+from ragbench.cli.key import key_app
 from ragbench.cli.label import EXAMPLE, label_command
 from ragbench.cli.listing import list_names
 from ragbench.cli.schedule import schedule_app
+from ragbench.cli.serve import serve_command
 from ragbench.cli.sweep import sweep_command, verify_command
 from ragbench.cli.testsets import testset_app
 from ragbench.cli.viewer import open_command
@@ -66,8 +68,10 @@ app.command("open", cls=Command, epilog="Example: ragbench open results/quicksta
 app.command("list", cls=Command, epilog="Example: ragbench list retrievers")(list_names)
 app.command("label", cls=Command, epilog=EXAMPLE)(label_command)
 app.command("notebooks", cls=Command, epilog="Example: ragbench notebooks my-notebooks")(notebooks_command)
+app.command("serve", cls=Command, epilog="Example: ragbench serve --root my-evaluation")(serve_command)
 app.add_typer(testset_app, name="testset")
 app.add_typer(history_app, name="history")
 app.add_typer(schedule_app, name="schedule")
 app.add_typer(alert_app, name="alert")
+app.add_typer(key_app, name="key")
 app.add_typer(cache_app, name="cache")

@@ -2,6 +2,7 @@ from .alerting import add_alert, alerts, raised_alerts, remove_alert, send_test
 from .automatic import record_finished
 from .database import database_url, upgrade
 from .example import example_history
+from .keys import ROLES, ApiKey, add_key, api_keys, find_key, remove_key
 from .recording import Imported, import_results, record
 from .schedules import (
     Ended,
@@ -17,18 +18,23 @@ from .schedules import (
 from .trends import WATCHED, categories, compare_runs, drifts, history, run_of, scores_of, trend
 
 __all__ = [
+    "ROLES",
     "WATCHED",
+    "ApiKey",
     "Ended",
     "Imported",
     "add_alert",
+    "add_key",
     "add_schedule",
     "alerts",
+    "api_keys",
     "categories",
     "compare_runs",
     "database_url",
     "drifts",
     "due_before",
     "example_history",
+    "find_key",
     "history",
     "import_results",
     "import_schedules",
@@ -38,6 +44,7 @@ __all__ = [
     "record",
     "record_finished",
     "remove_alert",
+    "remove_key",
     "remove_schedule",
     "run_due",
     "run_of",

@@ -17,8 +17,8 @@ _TIME = "%Y%m%dT%H%M%SZ"
 _QUESTIONS = 40
 
 
-def age(text: str) -> timedelta:
-    """How old a version may get.
+def age(text: str, name: str = "fresh") -> timedelta:
+    """How old something may get; `name` is the option of the error.
 
     >>> age("7d"), age("12h")
     (datetime.timedelta(days=7), datetime.timedelta(seconds=43200))
@@ -27,7 +27,7 @@ def age(text: str) -> timedelta:
         ConfigError: it is something else.
     """
     if (found := _AGE.fullmatch(text)) is None:
-        raise ConfigError(f"fresh is {text!r}; expected days or hours such as 7d or 12h")
+        raise ConfigError(f"{name} is {text!r}; expected days or hours such as 7d or 12h")
     return timedelta(hours=int(found[1]) * (24 if found[2] == "d" else 1))
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Table, insert, select
+from sqlalchemy import Connection, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import DataError, RagbenchError
 from ragbench.evaluation import load_result, result_folders
 from ragbench.history import tables
-from ragbench.history.database import canonical, connected, content_id, now, timestamp
+from ragbench.history.database import add_once, canonical, connected, content_id, now, timestamp
 
 if TYPE_CHECKING:
     from ragbench.evaluation import Result
@@ -85,10 +85,10 @@ def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
     run = rows.run
     if connection.execute(select(tables.run.c.id).where(tables.run.c.id == run["id"])).first():
         return False
-    _add(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
+    add_once(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
     data = {name: run[name] for name in ("client_id", "split", "fingerprint")}
     data |= {"name": run["dataset"], "made_at": run["made_at"], "recipe": "{}"}
-    _add(connection, tables.dataset, {"id": _dataset_id(data), **data})
+    add_once(connection, tables.dataset, {"id": _dataset_id(data), **data})
     connection.execute(insert(tables.run), run)
     if rows.scores:
         connection.execute(insert(tables.score), rows.scores)
@@ -126,11 +126,6 @@ def import_results(folder: str | Path, *, client: str = "", series: str = "", da
         new = len(record([(result, path)], client=client, series=series, database=database, alert=False))
         added, known = added + new, known + 1 - new
     return Imported(added, known, failed)
-
-
-def _add(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:
-    if not connection.execute(select(table.c.id).where(table.c.id == row["id"])).first():
-        connection.execute(insert(table), row)
 
 
 def _dataset_id(row: Mapping[str, Any]) -> str:

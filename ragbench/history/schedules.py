@@ -25,7 +25,7 @@ from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, unknown
 from ragbench.evaluation import load_result
-from ragbench.history.database import connected, content_id, timestamp
+from ragbench.history.database import add_once, connected, content_id, timestamp
 from ragbench.history.fresh import age, fresh_test_set
 from ragbench.history.recording import rows_of, store
 from ragbench.history.tables import job, schedule
@@ -271,14 +271,8 @@ def _plan(database: str, now: datetime) -> None:
 
 
 def _insert_job(connection: Connection, schedule_id: str, due: str) -> None:
-    from sqlalchemy.exc import IntegrityError
-
     values = {"id": content_id("job", schedule_id, due), "schedule_id": schedule_id, "due_at": due, "state": "waiting"}
-    try:
-        with connection.begin_nested():
-            connection.execute(insert(job), values)
-    except IntegrityError:  # another worker was faster
-        pass
+    add_once(connection, job, values)
 
 
 def _claim(database: str, holder: str, lease_s: float) -> dict[str, Any] | None:

@@ -153,3 +153,16 @@ alert = Table(
     UniqueConstraint("rule_id", "subject", name="alert_once"),
     **_MYSQL,
 )  # fmt: skip
+api_key = Table(
+    "api_key", metadata,
+    Column("id", ID, primary_key=True),  # a part of the key itself, by which it is found
+    _client(),  # "*" = every client's
+    Column("name", NAME, nullable=False),
+    Column("role", String(16), nullable=False),  # reader, runner, admin
+    Column("sha256", ID, nullable=False),  # of the whole key, which is stored nowhere
+    Column("created_at", TIME, nullable=False),
+    Column("expires_at", TIME),  # NULL = never
+    Column("last_used_at", TIME),
+    UniqueConstraint("client_id", "name", name="api_key_name"),
+    **_MYSQL,
+)  # fmt: skip

@@ -37,7 +37,7 @@ from ragbench.systems.reply_paths import (
     json_events,
     mentions,
     question_values,
-    to_record,
+    read_reply,
 )
 from ragbench.types import Answer
 
@@ -209,10 +209,10 @@ class HttpSystem:
             raise unreadable(self.name, reply.text)
         return reply, found
 
-    def _record(self, reply: Response, found: Any) -> dict[str, Any]:
+    def _record(self, reply: Response, found: Any) -> Mapping[str, Any]:
         if found is not None:
             self._matches.see([found])
-            return to_record(found, self._spec.reply)
+            return read_reply(found, self._spec.reply)
         events = list(json_events(reply.text, _content_type(reply) == "text/event-stream"))
         self._matches.see(events)
         return join_events(events, self._spec.reply, self._spec.delta)

@@ -12,7 +12,7 @@ from ragbench.llms import load_llm
 from ragbench.systems.connections import REFUSED, McpSpec, Pool, Sampled, Sampler, ToolError, Unreached
 from ragbench.systems.credentials import checked
 from ragbench.systems.function import EventLoop, failed
-from ragbench.systems.reply_paths import PathMatches, ReplyPaths, filled, mentions, question_values, to_record
+from ragbench.systems.reply_paths import PathMatches, ReplyPaths, filled, mentions, question_values, read_reply
 from ragbench.types import Answer, LLMLike
 
 _LONGEST_CLOSE_S = 10.0
@@ -135,14 +135,9 @@ class McpSystem:
             answer = replace(answer, latency_ms={"total": 1000 * total, **answer.latency_ms})
         return self._with_usage(answer, sampled)
 
-    def _record(self, reply: Any) -> dict[str, Any]:
-        named = self._spec.reply != ReplyPaths()
-        if not named and isinstance(reply, str):
-            return {"answer": reply}
-        if not named and isinstance(reply, list):
-            return {"contexts": reply}
+    def _record(self, reply: Any) -> Mapping[str, Any]:
         self._matches.see([reply])
-        return to_record(reply, self._spec.reply)
+        return read_reply(reply, self._spec.reply)
 
     def _with_usage(self, answer: Answer, sampled: Sampled) -> Answer:
         usage = sampled.usage(self._pool.model)

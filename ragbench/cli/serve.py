@@ -1,0 +1,59 @@
+"""`ragbench serve`: the HTTP API and the dashboard."""
+
+from __future__ import annotations
+
+import secrets
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragbench.cli.console import clean_errors
+from ragbench.cli.history import Database
+from ragbench.errors import ConfigError, MissingExtraError
+
+
+def serve_command(
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Its port.")] = 8000,
+    root: Annotated[Path, typer.Option(help="The folder of the test sets, systems and results.")] = Path(),
+    rate: Annotated[int, typer.Option(min=1, help="Requests per minute and key.")] = 1200,
+    database: Database = "",
+) -> None:
+    """Serve the API (/api/v1) and the dashboard to everyone who has a key of `ragbench key add`.
+
+    Where there is no key yet, it listens on loopback only and prints an admin key that holds until it ends. Exit
+    status: 0 stopped, 2 it could not start.
+    """
+    with clean_errors():
+        try:
+            import uvicorn
+
+            from ragbench.server.app import create_app
+        except ModuleNotFoundError as exc:
+            raise MissingExtraError(f"the server needs {exc.name}; pip install 'ragbench-lab[server]'") from exc
+        from ragbench.history import api_keys
+
+        if not root.is_dir():
+            raise ConfigError(f"--root {root} is not a directory; name the one with your test sets")
+        admin_key = ""
+        if api_keys(database=database).empty:
+            if not _is_loopback(host):
+                raise ConfigError(
+                    f"there is no key yet, so nothing is served at {host}; make one: ragbench key add NAME --role admin"
+                )
+            admin_key = secrets.token_urlsafe(32)
+            typer.echo(f"No key yet. Admin key until this server ends: {admin_key}")
+        typer.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/ and /api/v1")
+        uvicorn.run(
+            create_app(root, database, admin_key=admin_key, rate=rate), host=host, port=port, log_level="warning",
+            server_header=False, proxy_headers=False, timeout_graceful_shutdown=5,
+        )  # fmt: skip
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
