@@ -1,4 +1,4 @@
-"""Commands that are to run once, now: jobs in the queue of the schedules, by whoever works at it next.
+"""Commands that are to run once, now: jobs in the queue of the schedules, for the next worker that is free.
 
 Each is a schedule without times, so that claims, leases and results are those of every other job.
 """
