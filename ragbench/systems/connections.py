@@ -20,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from ragbench.errors import ConfigError, FailureKind, unknown
 from ragbench.llms.failures import scrubbed
+from ragbench.network import Bounds, OutOfBoundsError
 from ragbench.systems.credentials import (
     HeaderVariables,
     LiteralHeaders,
@@ -328,7 +329,9 @@ class Pool:
         if isinstance(exc, FileNotFoundError) and isinstance(self._spec.server, list):
             return f"there is no command {self._spec.server[0]!r}; check server"
         code = getattr(exc, "code", None)
-        if code is not None and code != _CLOSED:
+        if isinstance(exc, OutOfBoundsError):
+            message = str(exc)
+        elif code is not None and code != _CLOSED:
             message = f"the server reports: {exc}"
         else:
             where = f" at {self._spec.server}" if isinstance(self._spec.server, str) else ""
@@ -413,7 +416,10 @@ class Connection:
         from mcp.client.streamable_http import streamable_http_client
 
         timeout = httpx2.Timeout(30.0, read=self._spec.timeout_s + 30.0)
-        http = await stack.enter_async_context(httpx2.AsyncClient(headers=dict(self._headers), timeout=timeout))
+        bounds = Bounds(self._spec.name or server.partition("?")[0], same_host=True)
+        headers = {**self._headers, "accept-encoding": "gzip"}
+        options_of_client = {**bounds.options(is_async=True), "headers": headers, "timeout": timeout}
+        http = await stack.enter_async_context(httpx2.AsyncClient(**options_of_client))
         return Client(streamable_http_client(server, http_client=http), **options)
 
     async def _sample(self, context: Any, params: Any) -> Any:

@@ -278,12 +278,6 @@ class Sender:
                 exc.tries = 1  # late once is late again
             raise
         reply = reply._replace(text=self._transport.clean(reply.text))
-        if 300 <= reply.status < 400 and "location" in reply.headers:
-            place = self._transport.clean(reply.headers["location"])
-            message = (
-                f"{self._name}: redirected to {place!r}; redirects are not followed, write that as url if it is right"
-            )
-            raise Failed(message, FailureKind.REFUSED, status=reply.status, stop=True)
         if not 200 <= reply.status < 300:
             raise refused(self._name, reply.status, reply.text, reply.headers, _HINTS)
         return reply
