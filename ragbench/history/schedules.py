@@ -2,13 +2,15 @@
 
 `run_due` is what cron, systemd, a CI job or a server call, as often as they like and on as many machines. A job is
 claimed for a minute; its worker renews that while it works, and its result is committed only while it still holds the
-job. When a worker dies, another one claims the job after that minute.
+job. When a worker dies, another one claims the job after that minute. Sweeps record what they finish by themselves; the
+configurations that a dead worker had finished are the same runs to the next one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -29,6 +31,7 @@ from ragbench.history.database import add_once, connected, content_id, timestamp
 from ragbench.history.fresh import age, fresh_test_set
 from ragbench.history.recording import rows_of, store
 from ragbench.history.tables import job, schedule
+from ragbench.llms import check_llm, current_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +44,7 @@ _OPTIONS = {  # of a job's config in a file -> option of `ragbench eval`
 }  # fmt: skip
 _LEASE_S = 60.0
 _ATTEMPTS = 5
+_NAMED = re.compile(r"\w[\w .+-]*")  # also a folder
 _OUTPUT = 4000  # characters of a job's output that are kept
 
 
@@ -60,7 +64,8 @@ Work = Callable[[Mapping[str, Any], threading.Event], tuple[int, str, "Path | No
 
 def add_schedule(
     name: str, cron: str, command: Sequence[str], *, zone: str = "", client: str = "", database: str = "",
-    folder: str | Path = "", fresh: str = "", fresh_from: str = "", now: datetime | None = None,
+    folder: str | Path = "", fresh: str = "", fresh_from: str = "", fresh_llm: str = "",
+    fresh_max_cost: float | None = None, now: datetime | None = None,
 ) -> None:  # fmt: skip
     """Add a schedule, or replace the one of this name.
 
@@ -71,6 +76,7 @@ def add_schedule(
         folder: where it runs; "" = here.
         fresh, fresh_from: such as "7d" and "docs/": evaluate questions drafted from these documents, and draft them
             anew when they are older or the documents changed; see `ragbench.history.fresh`.
+        fresh_llm, fresh_max_cost: a language model that drafts them, and US dollars that a version may cost.
 
     Raises:
         ConfigError: a cron line, zone or command that cannot be used.
@@ -81,14 +87,21 @@ def add_schedule(
     due_before(cron, zone, made)
     if not command or command[0] not in COMMANDS:
         raise ConfigError(f"a schedule runs {' or '.join(COMMANDS)}; got {shlex.join(command) or 'no command'}")
-    if not name.strip():
-        raise ConfigError("a schedule needs a name")
+    if not _NAMED.fullmatch(name) or not _NAMED.fullmatch(client or "x"):
+        raise ConfigError(f"{name!r} of {client!r}: a schedule and its client are named by letters, digits, '.', '-'")
     if bool(fresh) != bool(fresh_from):
         raise ConfigError("fresh and fresh_from belong together: an age such as 7d, and the folder of the documents")
-    options = {"fresh": fresh, "from": fresh_from} if fresh else {}
+    given = {one.partition("=")[0] for one in command}
+    if command[0] == "eval" and "--output" in given:
+        raise ConfigError(f"each run has a folder of its own, in results/eval/{name}; leave --output out")
+    options = {"fresh": fresh, "from": fresh_from, "llm": fresh_llm, "max_cost": fresh_max_cost} if fresh else {}
+    if fresh_llm and not fresh:
+        raise ConfigError("fresh_llm writes the questions of fresh; give both, or none")
+    if fresh_llm:
+        check_llm(fresh_llm, current_settings(max_cost=fresh_max_cost))
     if fresh:
         age(fresh)
-        if command[0] != "eval" or any(one.partition("=")[0] in ("--test-set", "--corpus") for one in command):
+        if command[0] != "eval" or given & {"--test-set", "--corpus"}:
             raise ConfigError("fresh makes the test set of an eval; leave --test-set and --corpus out")
         if not Path(folder, fresh_from).expanduser().exists():
             raise ConfigError(f"fresh_from is {fresh_from!r}, which is not there; expected a folder of documents")
@@ -334,24 +347,27 @@ def _worked(claimed: Mapping[str, Any], holder: str, database: str, work: Work, 
 def run_command(claimed: Mapping[str, Any], lost: threading.Event) -> tuple[int, str, Path | None]:
     """Run the command of a job in its folder; an evaluation into a folder of its own, which is then recorded."""
     command, options = json.loads(claimed["command"]), json.loads(claimed["options"])
+    own, folder = [*filter(None, [claimed["client_id"]]), claimed["name"]], Path(claimed["folder"])
+    given = {one.partition("=")[0] for one in command}
     if options:
-        folder = Path(claimed["folder"])
+        given.add("--sample")  # a version has as many
         try:
-            versions = folder / "results" / "testsets" / claimed["name"]
-            documents = folder / Path(options["from"]).expanduser()
-            command += ["--test-set", str(fresh_test_set(versions, documents, options["fresh"]))]
+            versions = folder.joinpath("results", "testsets", *own)
+            documents = folder / Path(options.pop("from")).expanduser()
+            command += ["--test-set", str(fresh_test_set(versions, documents, options.pop("fresh"), **options))]
         except (RagbenchError, OSError) as exc:
             return 2, f"no fresh test set: {exc}", None
     environment, place = dict(os.environ), None
+    environment |= {"RAGBENCH_SERIES": claimed["name"], "RAGBENCH_CLIENT": claimed["client_id"]}
     if command[0] == "eval":
-        if (k := os.environ.get("EVALUATION_DEFAULT_K")) and "--k" not in command:
-            command += ["--k", k]
-        if "--output" not in command:
-            due = claimed["due_at"][:16].replace(":", "").replace("-", "")
-            place = Path(claimed["folder"], "results", "eval", claimed["name"], f"{due}-{claimed['attempts']}")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            command += ["--output", str(place), "--force"]
-            environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
+        for option, name in (("--k", "EVALUATION_DEFAULT_K"), ("--sample", "EVALUATION_DEFAULT_SAMPLE_SIZE")):
+            if (value := os.environ.get(name)) and option not in given:
+                command += [option, value]
+        due = claimed["due_at"][:16].replace(":", "").replace("-", "")
+        place = folder.joinpath("results", "eval", *own, f"{due}-{claimed['attempts']}")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        command += ["--output", str(place), "--force"]
+        environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
     child = subprocess.Popen(
         [sys.executable, "-m", "ragbench", *command], cwd=claimed["folder"], env=environment,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
