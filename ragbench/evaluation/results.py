@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import pandas as pd
 
 from ragbench.datasets.beir import testset_record
-from ragbench.errors import ComparisonError, ConfigError, unknown
+from ragbench.errors import ComparisonError, ConfigError, printable, unknown
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.parameters import configuration
@@ -320,7 +320,7 @@ def configurations(results: Sequence[Result]) -> pd.DataFrame:
             overlap = f"/{own['chunk_overlap']}" if own.get("chunk_overlap") else ""
             chunking += f" {own.get('chunk_size', '')}{overlap}"
         others = [f"{key} {_short(own[key])}" for key in varying if key in own]  # other systems have other parameters
-        rows.append((name, ", ".join(filter(None, [retriever, chunking, *others])), retriever, chunking))
+        rows.append((name, printable(", ".join(filter(None, [retriever, chunking, *others]))), retriever, chunking))
     return pd.DataFrame(rows, columns=["name", "label", "retriever", "chunking"])
 
 
