@@ -68,7 +68,7 @@ def evaluate(
         dataset: from `load_dataset`, or what it takes; which labels its cases have decides what can be measured.
         system: a retriever's name for ragbench's own pipeline ("bm25", "hybrid:wordllama"), a TOML file that describes
             a pipeline or a service, a file of recorded answers, any `System`, a function from a question to its answer
-            (as `FunctionSystem` takes it), or the answers themselves.
+            or a retriever, chain or engine of a framework (as `FunctionSystem` takes them), or the answers themselves.
         perspectives: of "retrieval", "context", "groundedness", "answer", "pipeline", "safety"; () means all. One
             without labels is reported as not measured, never as 0.
         targets: from `load_targets`; None means the defaults.
@@ -111,7 +111,7 @@ def evaluate(
     dataset = load_dataset(dataset) if isinstance(dataset, str | Path) else dataset
     judge = judge if isinstance(judge, str) else load_llm(judge)
     embedder = embedder if isinstance(embedder, str) else load_embedder(embedder)
-    if callable(system) and not isinstance(system, System):
+    if not isinstance(system, str | Path | Sequence | System):
         system = FunctionSystem(system)
     chosen = check_perspectives(perspectives)
     aims = load_targets() if targets is None else targets

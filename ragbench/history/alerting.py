@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sqlalchemy import Connection, and_, delete, insert, or_, select, update
-from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import ConfigError, RagbenchError, nearest, printable, unknown
 from ragbench.history import tables, trends
-from ragbench.history.database import connected, content_id, now, timestamp
+from ragbench.history.database import add_once, connected, content_id, now, timestamp
+from ragbench.history.fresh import age
 from ragbench.history.tables import alert, alert_rule
 from ragbench.registry import bounds_of, find_measure, higher_is_better
 
@@ -174,8 +174,7 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
                 wanted = trends._of(select(tables.run), rule["series"], rule["client_id"])
                 newest = connection.execute(wanted.order_by(tables.run.c.made_at.desc()).limit(1)).mappings().first()
                 last = newest["made_at"] if newest else ""
-                span = timedelta(hours=int(found[1]) * (24 if found[2] == "d" else 1))
-                if max(last, rule["made_at"]) < timestamp(at - span):
+                if max(last, rule["made_at"]) < timestamp(at - age(found[1] + found[2])):
                     text = f"{rule['series'] or 'evaluations'}: no run since {last[:16] or 'ever'} ({rule['rule']})"
                     subject = newest["id"] if newest else "none"
                     _raise(connection, rule, subject, text, ["Look: ragbench schedule list"])
@@ -183,16 +182,19 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
 
 
 def _broken(connection: Connection, rule: _Row, since: str) -> None:
+    from ragbench.history.schedules import series_of
+
     job, schedule = tables.job.c, tables.schedule.c
-    wanted = select(job.id.label("job_id"), job.due_at, job.exit_code, job.output, schedule.name, schedule.folder)
+    wanted = select(job.id.label("job_id"), job.due_at, job.exit_code, job.output, tables.schedule)
     wanted = wanted.join_from(tables.job, tables.schedule).where(job.ended_at > since)
     broken = and_(schedule.command.like('["sweep"%'), job.exit_code > 0)  # 1 of an evaluation: its run tells
     wanted = wanted.where(or_(job.state == "failed", broken))
     wanted = wanted.where(schedule.client_id == rule["client_id"])
-    for row in connection.execute(wanted).mappings().all():
-        if rule["series"] in ("", row["name"]):
+    for row in map(dict, connection.execute(wanted).mappings().all()):
+        series = series_of(row)
+        if rule["series"] in ("", series):
             printed = (row["output"] or "").strip().splitlines()[-1:]
-            title = f"{row['name']}: the job due {row['due_at'][:16]} UTC failed, exit status {row['exit_code']}"
+            title = f"{series}: the job due {row['due_at'][:16]} UTC failed, exit status {row['exit_code']}"
             _raise(connection, rule, row["job_id"], title, [*printed, f"Look: {row['folder']}; ragbench schedule list"])
 
 
@@ -209,13 +211,7 @@ def _raise(connection: Connection, rule: _Row, subject: str, title: str, lines: 
         "text": "\n".join(printable(line)[:500] for line in (f"ragbench: {title}", *lines)),
         "state": "waiting", "targets": rule["targets"], "error": "",
     }  # fmt: skip
-    if connection.execute(select(alert.c.id).where(alert.c.id == row["id"])).first():
-        return
-    try:
-        with connection.begin_nested():
-            connection.execute(insert(alert), row)
-    except IntegrityError:  # another process was faster
-        pass
+    add_once(connection, alert, row)
 
 
 def _score(connection: Connection, run_id: str, measure: str) -> _Row | None:

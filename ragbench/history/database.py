@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -13,9 +13,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy import Connection, Engine, Table, create_engine, event, insert, inspect, select, text
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from ragbench.errors import ConfigError, DataError
@@ -106,7 +106,8 @@ def _upgrade(engine: Engine, shown: str, to: str = "head") -> tuple[str, str]:
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     logging.getLogger("alembic").setLevel(logging.WARNING)
     opened = engine.connect().execution_options(ragbench_write=True)
-    with opened as connection, connection.begin(), _migrating(connection):
+    with opened as connection, connection.begin():
+        _lock_migrations(connection)
         before = _version(connection)
         if before and before not in _versions():
             raise _newer(before, shown)
@@ -117,21 +118,18 @@ def _upgrade(engine: Engine, shown: str, to: str = "head") -> tuple[str, str]:
     return before, after
 
 
-@contextmanager
-def _migrating(connection: Connection) -> Iterator[None]:
-    """One at a time. On SQLite the transaction is the lock: it began with the right to write."""
+def _lock_migrations(connection: Connection) -> None:
+    """One at a time, until the connection is closed: MySQL would let go before the version is committed.
+
+    On SQLite the transaction is the lock: it began with the right to write.
+    """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
-        yield
-    elif connection.dialect.name == "sqlite":
-        yield
-    else:
-        if not connection.execute(text(f"SELECT GET_LOCK('ragbench-{_LOCK}', {_WAIT_S})")).scalar():
-            raise DataError("another process has been upgrading this database for a minute; try again later")
-        try:
-            yield
-        finally:
-            connection.execute(text(f"SELECT RELEASE_LOCK('ragbench-{_LOCK}')"))
+    elif (
+        connection.dialect.name != "sqlite"
+        and not connection.execute(text(f"SELECT GET_LOCK('ragbench-{_LOCK}', {_WAIT_S})")).scalar()
+    ):
+        raise DataError("another process has been upgrading this database for a minute; try again later")
 
 
 _current: dict[tuple[int, str], bool] = {}
@@ -144,6 +142,10 @@ def _check_version(engine: Engine, shown: str) -> None:
         return
     with engine.connect() as connection:
         version = _version(connection)
+    if version != _versions()[-1] and engine.dialect.name != "sqlite":
+        with engine.connect() as connection:  # another process may be making the tables, MySQL shows them one by one
+            _lock_migrations(connection)
+            version = _version(connection)
     if version and version not in _versions():
         raise _newer(version, shown)
     if version != _versions()[-1]:
@@ -192,6 +194,14 @@ def _engine(url: URL, process: int) -> Engine:  # a forked process must not use 
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
     return engine
+
+
+def add_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:
+    """Insert a row, unless one with its id is there or another process is faster."""
+    if connection.execute(select(table.c.id).where(table.c.id == row["id"])).first():
+        return
+    with suppress(IntegrityError), connection.begin_nested():
+        connection.execute(insert(table), row)
 
 
 def now() -> str:

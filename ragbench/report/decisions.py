@@ -10,6 +10,7 @@ from ragbench.errors import ComparisonError
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import check_comparable, configurations, only
 from ragbench.registry import higher_is_better
+from ragbench.report.failures import plain
 from ragbench.statistics import adjusted_p_values, anova, compare, within_margin
 
 # column of the leaderboard -> what least of it is called, its unit
@@ -49,13 +50,14 @@ def margin_decisions(
         columns = ["label", "mean", "difference", "p_adjusted", "proven", "n"]
         return pd.DataFrame(columns=columns), [_ALONE.format(measure=measure)]
     label = _labels(results)
-    scores = {label[result.name]: result.scores for result in scored}
+    shown = {plain(label[result.name]): label[result.name] for result in scored}
+    scores = {plain(label[result.name]): result.scores for result in scored}
     costs = known_costs(board)
     rows = board.assign(label=board["name"].map(label)).set_index("label")
     sentences = []
     for cost in costs:
         word, unit = COSTS[cost]
-        own = {name: float(value) for name, value in rows[cost].astype("Float64").dropna().items()}
+        own = {plain(str(name)): float(value) for name, value in rows[cost].astype("Float64").dropna().items()}
         found = within_margin(
             scores,
             {name: own.get(name, float("nan")) for name in scores},
@@ -66,6 +68,7 @@ def margin_decisions(
         )
         sentences.append(found.sentence.replace("cost ", f"{unit}: ", 1) if found.chosen else found.sentence)
     table = within_margin(scores, dict.fromkeys(scores, 0.0), margin, measure=measure, alpha=alpha).table
+    table["name"] = table["name"].map(shown)
     order = [not higher_is_better(measure), True]
     table = table.sort_values(["difference", "name"], ascending=order, ignore_index=True)
     table = table[["name", "mean", "difference", "p_adjusted", "proven", "n"]].rename(columns={"name": "label"})

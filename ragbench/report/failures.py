@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from ragbench.diagnosis import CAUSES, CORRECTNESS, by_severity
+from ragbench.errors import printable
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import configurations
 from ragbench.statistics import compare, summarise
@@ -168,13 +170,14 @@ def _tidy(values: pd.Series[float]) -> pd.DataFrame:
 def plain(text: str) -> str:
     """A text for Markdown that shows itself: no tags, links, tables or formulas come from it.
 
-    >>> plain("a|b <b>")
-    'a&#124;b &lt;b&gt;'
+    >>> plain("a|b <b> one_word")
+    'a&#124;b &lt;b&gt; one_word'
     """
     import html
 
-    escaped = html.escape(" ".join(text.split()), quote=False)
-    return "".join(f"&#{ord(sign)};" if sign in "\\`*_[]|$~" else sign for sign in escaped)
+    escaped = html.escape(printable(text), quote=False)
+    escaped = re.sub(r"[\\`*\[\]|~$]|(?<![^\W_])_|_(?![^\W_])", lambda sign: f"&#{ord(sign[0])};", escaped)
+    return re.sub("&#(36|92);", r"<span>\g<0></span>", escaped)  # MathJax finds no formula across elements
 
 
 def _cut(text: str, limit: int = 160) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ragbench.registry import higher_is_better
 from ragbench.report.evaluation import axis_end, forest_line
+from ragbench.report.failures import plain
 from ragbench.report.sweep import ALPHA
 from ragbench.statistics.frames import with_interval
 
@@ -46,7 +47,8 @@ def leaderboard_markdown(table: pd.DataFrame, measure: str, comparison: pd.DataF
     header, rows, end = _cells(table, measure, comparison)
     lines = ["| " + " | ".join(header).replace(measure, f"**{measure}**", 1) + " |", "|" + " --- |" * len(header)]
     for row in rows:
-        texts = ["<br>".join(own.lines).replace("|", "\\|") for own in row]
+        texts = ["<br>".join(own.lines) for own in row]
+        texts[1] = plain(texts[1])
         for place, (_, mark) in enumerate(row):
             if mark is not None:
                 dot = "○" if mark.better is None else "●"
@@ -64,6 +66,7 @@ def leaderboard_html(table: pd.DataFrame, measure: str, comparison: pd.DataFrame
     are those of `leaderboard_markdown`.
     """
     header, rows, end = _cells(table, measure, comparison)
+    apart = 'class="tex2jax_ignore mathjax_ignore" style="overflow-x:auto"'
     style = "text-align:left;vertical-align:middle;white-space:nowrap;padding:4px 8px"
     heads = [f"<b>{escape(name)}</b>" if name.startswith(f"{measure} (") else escape(name) for name in header]
     head = "".join(f'<th style="{style};font-weight:normal">{name}</th>' for name in heads)
@@ -77,8 +80,8 @@ def leaderboard_html(table: pd.DataFrame, measure: str, comparison: pd.DataFrame
         )
     everything = _everything(table).to_html(index=False, border=0)
     return (
-        f'<div style="overflow-x:auto"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}'
-        f'<details><summary>Every measure</summary><div style="overflow-x:auto">{everything}</div></details>'
+        f"<div {apart}><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>{note}"
+        f"<details><summary>Every measure</summary><div {apart}>{everything}</div></details>"
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Callable
 
 import pandas as pd
 
-from ragbench.evaluation import Results
+from ragbench.evaluation import Results, schema
 from ragbench.evaluation.results import baseline_name, configurations, ranking_measure
-from ragbench.evaluation.schema import plain
+from ragbench.report.failures import plain
 from ragbench.report.leaderboard import leaderboard_html, leaderboard_markdown
 from ragbench.report.sweep import conclusion
 from ragbench.statistics import p_text
@@ -37,7 +38,7 @@ def _page(results: Results, board: Callable[[pd.DataFrame, str, pd.DataFrame | N
     table = board(results.leaderboard(main), main, comparison)
     if comparison is None:
         return "\n".join([*parts, table]) + "\n"
-    label = configurations(results).set_index("name")["label"]
+    label = configurations(results).set_index("name")["label"].map(plain)
     parts += [f"- {line}" for line in conclusion(results, comparison, baseline, main)]
     parts += ["", "## Leaderboard", "", table, "", "## Differences", ""]
     parts += [f"{main}, each configuration against {label[baseline]}:", "", _differences(comparison, label)]
@@ -49,7 +50,7 @@ def _differences(comparison: pd.DataFrame, label: pd.Series[str]) -> str:
     for row in comparison.to_dict("records"):
         interval = "" if row["ci_low"] != row["ci_low"] else f"[{row['ci_low']:+.3f}, {row['ci_high']:+.3f}]"
         cells = [label[row["name"]], f"{row['difference']:+.3f}", interval, p_text(row["p_adjusted"]), str(row["n"])]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -64,7 +65,7 @@ def results_html(results: Results) -> str:
         boards.append(leaderboard_html(table, measure, comparison))
         return _BOARD
 
-    text = _page(results, keep)
+    text = re.sub("</?span>", "", _page(results, keep))  # they are against MathJax, which this page does not load
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
     body = body.replace(f"<p>{_BOARD}</p>", boards[0])
     title = html.escape(f"Comparison of {len(results)} configurations")
@@ -84,4 +85,4 @@ def results_json(results: Results) -> str:
     records = {
         name: table.astype(object).where(table.notna(), None).to_dict("records") for name, table in tables.items()
     }
-    return json.dumps(plain(records), indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    return json.dumps(schema.plain(records), indent=1, ensure_ascii=False, allow_nan=False, default=str) + "\n"

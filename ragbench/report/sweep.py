@@ -12,6 +12,7 @@ from ragbench.evaluation import Result
 from ragbench.evaluation.results import configurations, mean_of
 from ragbench.registry import higher_is_better
 from ragbench.report.configuration import budget_curve, known_item_note
+from ragbench.report.failures import plain
 from ragbench.statistics import compare, held_out, p_text
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def order_changes(results: Sequence[Result], *, k: int = 5, budget: int = 500) -
     if any(not {at_k, at_budget} <= set(result.scores["measure"]) for result in results):
         return "Without gold evidence spans, chunkings can be compared at document level only."
     table = configurations(results)[["name", "label"]]
+    table["label"] = table["label"].map(plain)
     table["k"] = [mean_of(result.scores, at_k) for result in results]
     table["budget"] = [mean_of(result.scores, at_budget) for result in results]
     pairs = list(combinations(zip(table["k"], table["budget"], strict=True), 2))
@@ -67,7 +69,7 @@ def conclusion(
     import pandas as pd
 
     by_name = {result.name: result for result in results}
-    label = configurations(results).set_index("name")["label"]
+    label = configurations(results).set_index("name")["label"].map(plain)
     means = {result.name: mean_of(result.scores, measure) for result in results}
     sign = -1 if higher_is_better(measure) else 1
     order = sorted((name for name in means if not math.isnan(means[name])), key=lambda name: (sign * means[name], name))

@@ -14,19 +14,13 @@ from ragbench.errors import DataError
 from ragbench.metrics.groundedness.citations import parse_citations
 from ragbench.prompts.replies import read_outcome, without_thoughts
 from ragbench.systems.credentials import problems
+from ragbench.systems.shapes import ANSWER_FIELDS, CONTEXT_FIELDS, as_context, as_record
 from ragbench.text import without_surrogates
 from ragbench.types import Answer, Completion, Passage
 
 RETRIEVAL_ONLY = "retrieval_only"
 """The flag of an answer without a text on purpose: the system finds passages and writes nothing."""
 
-ANSWER_FIELDS = ("answer", "text", "response", "generated_answer", "result")
-CONTEXT_FIELDS = (
-    "contexts", "context", "retrieved_contexts", "sources", "results", "source_documents", "source_nodes", "documents",
-    "hits",
-)  # fmt: skip
-"""Where an answer and its contexts are read from, the first that is there; the last three names may mean other things
-elsewhere, such as a number of hits, and count where they hold a list."""
 _RENAMED = re.compile(r"~~\d+\Z")  # what `match_passages` adds where one id has several texts
 
 
@@ -35,36 +29,13 @@ def _known(value: Any) -> Any:
     return {key: entry for key, entry in value.items() if entry is not None} if isinstance(value, Mapping) else value
 
 
-def _flat(value: Any) -> Any:
-    """One context as a flat table: LangChain's documents, LlamaIndex's nodes with scores, and hits of search engines.
-
-    >>> _flat({"_id": "a", "_score": 2.5, "_source": {"text": "It opened."}})
-    {'text': 'It opened.', '_id': 'a', '_score': 2.5}
-    """
-    if not isinstance(value, Mapping | str | int | float) and (
-        hasattr(value, "page_content") or hasattr(value, "node")
-    ):
-        names = ("id", "node_id", "page_content", "text", "metadata", "node", "score")
-        value = _whole({name: getattr(value, name) for name in names if hasattr(value, name)})
-    if not isinstance(value, Mapping):
-        return value
-    if (inner := value.get("node")) is not None:
-        parts = ("id_", "node_id", "text", "metadata")
-        node = inner if isinstance(inner, Mapping) else {name: getattr(inner, name, None) for name in parts}
-        return _flat({**node, "score": value.get("score")})
-    if isinstance(source := value.get("_source"), Mapping):
-        value = {**source, **{key: entry for key, entry in value.items() if key != "_source"}}
-    if isinstance(metadata := value.get("metadata"), Mapping):
-        named = next((metadata[key] for key in ("doc_id", "document_id", "source") if metadata.get(key)), None)
-        value = {"doc_id": named, **value}
-    return _known(value)
-
-
 class _Context(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
     id: str = Field(
         "",
-        validation_alias=AliasChoices("id", "_id", "chunk_id", "passage_id", "id_", "node_id", "doc_id", "document_id"),
+        validation_alias=AliasChoices(
+            "id", "_id", "chunk_id", "passage_id", "id_", "node_id", "docno", "doc_id", "document_id"
+        ),
     )
     doc_id: str = Field("", validation_alias=AliasChoices("doc_id", "document_id"))
     text: str = Field("", validation_alias=AliasChoices("text", "content", "page_content", "excerpt", "snippet"))
@@ -88,7 +59,7 @@ class _Usage(BaseModel):
 class _Record(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
     answer: str = Field("", validation_alias=AliasChoices(*ANSWER_FIELDS))
-    contexts: list[Annotated[_Context, BeforeValidator(_flat)]] = Field(
+    contexts: list[Annotated[_Context, BeforeValidator(as_context)]] = Field(
         [], validation_alias=AliasChoices(*CONTEXT_FIELDS)
     )
     citations: list[str | int] | None = None
@@ -107,8 +78,9 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
     `retrieved_contexts`, `sources`, `results`, `source_documents`, `source_nodes`, `documents`, `hits`; in rank order,
     each a text, a table with `id`, `text`, `score`, `doc_id`, or a document as LangChain, LlamaIndex and search engines
     give them), `citations`, `flags`, `outcome`, `confidence`, `usage` (`model`, `input_tokens`, `output_tokens`),
-    `latency_ms` (stage -> ms) and `error`; other fields are ignored. In a record with `text`, which is how ragbench
-    itself stores answers, contexts that are strings are ids.
+    `latency_ms` (stage -> ms) and `error`; other fields are ignored. A record with none of these is read by its shape:
+    a chat's reply, a graph's state, the results of a pipeline's components (`ragbench.systems.shapes`). In a record
+    with `text`, which is how ragbench itself stores answers, contexts that are strings are ids.
 
     A context without an id gets one made from its text; one whose id another has gets a number ("7~2"), also where it
     is the same once more, so that numbers in the text mean what the system meant. A citation is the id of a context, or
@@ -122,6 +94,7 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
     Raises:
         DataError: naming every field that is not what it should be.
     """
+    record = as_record(record) or record
     fields = {key: _whole(value) for key, value in record.items() if value is not None and not _unrelated(key, value)}
     for key in ("context", "hits"):
         if isinstance(fields.get(key), str):
@@ -188,7 +161,7 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
     text = without_thoughts(record.answer)
     outcome: str | None = "failed" if record.error is not None else record.outcome
     flags = tuple(dict.fromkeys(record.flags))
-    if not text and ids and outcome is None:
+    if not text and outcome is None and (ids or RETRIEVAL_ONLY in flags):
         flags = tuple(dict.fromkeys((*flags, RETRIEVAL_ONLY)))
     elif outcome is None:
         outcome = read_outcome(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.answer_parser import read_answer
+from ragbench.systems.shapes import as_record, to_callable
 from ragbench.text import without_surrogates
 from ragbench.types import Answer
 
@@ -29,7 +30,12 @@ _MAX_CLOSE_S = 10.0
 
 
 class FunctionSystem:
-    """A function from a question's text to an answer: a text, a dict (see `read_answer`) or an `Answer`.
+    """A function from a question's text to its answer.
+
+    It returns a text, a dict (see `read_answer`), an `Answer`, a list of contexts (a retriever's: texts, dicts,
+    documents), a text with such a list, or what LangChain, LlamaIndex, Haystack and vector stores return, which is read
+    by its shape (`ragbench.systems.shapes`): `FunctionSystem(retriever.invoke)`. An object with a method `invoke`,
+    `query` or `retrieve` may be given in place of that method.
 
     An asynchronous function runs on an event loop in a thread of its own, the same for all questions, so this also
     works where a loop is running already, as in Jupyter. A function with a parameter `user_roles` gets those of the
@@ -46,12 +52,13 @@ class FunctionSystem:
     'ZeroDivisionError: division by zero'
     """
 
-    def __init__(self, function: Callable[..., Any], *, name: str = "") -> None:
-        if not callable(function):
+    def __init__(self, function: object, *, name: str = "") -> None:
+        called = to_callable(function)
+        if called is None:
             raise ConfigError(f"FunctionSystem: {function!r} cannot be called; expected a function of the question")
-        self._function = function
+        self._function = called
         self.name = name or getattr(function, "__name__", type(function).__name__)
-        self._takes_roles = takes_roles(function)
+        self._takes_roles = takes_roles(called)
         self._lock = threading.Lock()
         self._loop: EventLoop | None = None
 
@@ -62,14 +69,18 @@ class FunctionSystem:
         """What the function answers; `latency_ms` has "total", next to what the function itself reports."""
         start = perf_counter()
         try:
-            found = self._function(query, user_roles=tuple(user_roles)) if self._takes_roles else self._function(query)
-            if inspect.iscoroutine(found):
-                found = self._event_loop().run(found)
+            found = self.returned(query, user_roles)
         except Exception as exc:  # any exception of a user's system is an outcome of that system
             answer = failed(query_id, f"{type(exc).__name__}: {exc}")
         else:
             answer = to_answer(query_id, found, self.name)
         return replace(answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms})
+
+    def returned(self, query: str, user_roles: Sequence[str] = ()) -> Any:
+        """What the function returns, as it is; raises what it raises."""
+        found = self._function(query, user_roles=tuple(user_roles)) if self._takes_roles else self._function(query)
+        is_asynchronous = inspect.isawaitable(found) or inspect.isasyncgen(found)
+        return self._event_loop().run(_awaited(found)) if is_asynchronous else found
 
     def close(self) -> None:
         """End the event loop, if there is one."""
@@ -81,6 +92,10 @@ class FunctionSystem:
             if self._loop is None:
                 self._loop = EventLoop(self.name)
             return self._loop
+
+
+async def _awaited(found: Any) -> Any:
+    return (piece for piece in [one async for one in found]) if inspect.isasyncgen(found) else await found
 
 
 def takes_roles(function: Callable[..., Any]) -> bool:
@@ -97,17 +112,16 @@ def takes_roles(function: Callable[..., Any]) -> bool:
 
 
 def to_answer(query_id: str, found: object, name: str) -> Answer:
-    """A text, a dict or an Answer as an Answer to this question; anything else as a failed one with the reason."""
+    """What a system returned as an Answer to this question; a failed one with the reason where it cannot be read."""
     if isinstance(found, Answer):
         return found if found.query_id == query_id else replace(found, query_id=query_id)
-    if isinstance(found, str):
-        found = {"answer": found}
-    if isinstance(found, Mapping):
-        try:
-            return read_answer(query_id, found, model=name)
-        except DataError as exc:
-            return failed(query_id, f"{name} returned a dict that is not an answer: {exc}", FailureKind.UNREADABLE)
     kind = type(found).__name__
+    record = as_record(found)
+    if record is not None:
+        try:
+            return read_answer(query_id, record, model=name)
+        except DataError as exc:
+            return failed(query_id, f"{name} returned a {kind} that is not an answer: {exc}", FailureKind.UNREADABLE)
     article = "an" if kind[0].lower() in "aeiou" else "a"
     shown = repr(found)
     what = "None" if found is None else f"{article} {kind}, {shown if len(shown) <= 60 else shown[:60] + '...'}"

@@ -22,11 +22,12 @@ from ragbench.systems.http import HttpSpec, HttpSystem
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.recorded import RecordedSystem
+from ragbench.systems.shapes import to_callable
 from ragbench.types import Dataset, System
 
 _FORMS = (
-    "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file with [pipeline], [http] "
-    "or [mcp], a .jsonl file of recorded answers, or a function or System as 'package.module:attribute'"
+    "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file with [pipeline], "
+    "[http], [mcp] or [python], a .jsonl of recorded answers, or a function or System as 'package.module:attribute'"
 )
 
 
@@ -48,7 +49,15 @@ class _PipelineSpec(BaseModel):
     temperature: float = Field(0.0, ge=0)
 
 
-_SPECS: dict[str, type[BaseModel]] = {"pipeline": _PipelineSpec, "http": HttpSpec, "mcp": McpSpec}
+class _PythonSpec(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: str = ""
+    object: str = Field(pattern=".:.")
+
+
+_SPECS: dict[str, type[BaseModel]] = {
+    "pipeline": _PipelineSpec, "http": HttpSpec, "mcp": McpSpec, "python": _PythonSpec,
+}  # fmt: skip
 
 
 def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = None) -> System:
@@ -56,11 +65,12 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
 
     - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's documents, with this
       retriever and the defaults of everything else.
-    - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`) or `[mcp]`
-      (`McpSystem`); `[ingest]` next to it is for `load_target`.
+    - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`), `[mcp]`
+      (`McpSystem`) or `[python]` (`object = "package.module:attribute"`, also looked for next to the file); `[ingest]`
+      next to it is for `load_target`.
     - a `.jsonl` file: `RecordedSystem`.
     - "package.module:attribute", from where Python finds the module or from the working directory: a `System`, a class
-      that makes one without arguments, or any function as `FunctionSystem` takes it.
+      that makes one without arguments, or any function or object as `FunctionSystem` takes it.
 
     The servers of the language models that it names must take connections. They are asked as `settings` say, by default
     as the environment states.
@@ -86,6 +96,8 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
         return RecordedSystem(path)
     if text.endswith(".toml"):
         kind, options = _described(path, settings)
+        if kind == "python":
+            return _imported(options["object"], path.parent, options["name"])
         if kind != "pipeline":
             check_servers(options.get("sampling") or "")
         return Pipeline(dataset, **options) if kind == "pipeline" else _service(kind, options)
@@ -121,7 +133,9 @@ named 'no_such_module'
         RecordedSystem(path)
     elif spec.endswith(".toml"):
         kind, options = _described(path, settings)
-        if kind != "pipeline":
+        if kind == "python":
+            _imported(options["object"], path.parent)
+        elif kind != "pipeline":
             _service(kind, options).close()
         address = options.get("url", options.get("server", ""))
         if reachable and isinstance(address, str) and address.startswith("http") and not listens(address):
@@ -154,14 +168,14 @@ def system_digest(spec: str, folder: str | Path = "") -> str:
     return hashlib.sha256(spec.encode() + b"\n" + content).hexdigest()
 
 
-def _imported(spec: str, folder: str | Path = "") -> System:
+def _imported(spec: str, folder: str | Path = "", name: str = "") -> System:
     found = imported(spec, "system", folder)
     if inspect.isclass(found):
         found = found()
     if isinstance(found, System):
         return found
-    if callable(found):
-        return FunctionSystem(found)
+    if to_callable(found) is not None:
+        return FunctionSystem(found, name=name)
     raise ConfigError(f"system {spec!r} is {found!r}; expected a function of the question, or a System")
 
 

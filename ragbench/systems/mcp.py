@@ -12,7 +12,7 @@ from ragbench.llms import load_llm
 from ragbench.systems.connections import REFUSED, McpSpec, Pool, Sampled, Sampler, ToolError, Unreached
 from ragbench.systems.credentials import checked
 from ragbench.systems.function import EventLoop, failed
-from ragbench.systems.reply_paths import PathMatches, ReplyPaths, filled, mentions, question_values, to_record
+from ragbench.systems.reply_paths import PathMatches, ReplyPaths, filled, mentions, question_values, read_reply
 from ragbench.types import Answer, LLMLike
 
 _LONGEST_CLOSE_S = 10.0
@@ -106,6 +106,10 @@ class McpSystem:
 
     def tools(self) -> list[str]:
         """The names of the server's tools; ConfigError where it cannot be reached."""
+        return list(self.schemas())
+
+    def schemas(self) -> dict[str, Any]:
+        """The JSON schema of the arguments of each tool, by its name; ConfigError where it cannot be reached."""
         try:
             return self._loop.run(self._pool.tools())
         except Unreached as exc:
@@ -114,6 +118,10 @@ class McpSystem:
     def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
         """Call any tool of the server once: its result as JSON, or its text. Raises ToolError."""
         return self._loop.run(self._pool.call(tool, dict(arguments), Sampled()))[0]
+
+    def reply(self, query: str) -> tuple[list[Any], bool]:
+        """The tool's result for one question, before any path is applied, in a list; and False. Raises ToolError."""
+        return [self.call(self._spec.tool, filled(self._pool.arguments, question_values("probe", query, ())))], False
 
     def check_replies(self, *, ended: bool) -> None:
         """Raise ConfigError where a path of `reply` has matched in no reply so far; see `PathMatches`."""
@@ -135,14 +143,9 @@ class McpSystem:
             answer = replace(answer, latency_ms={"total": 1000 * total, **answer.latency_ms})
         return self._with_usage(answer, sampled)
 
-    def _record(self, reply: Any) -> dict[str, Any]:
-        named = self._spec.reply != ReplyPaths()
-        if not named and isinstance(reply, str):
-            return {"answer": reply}
-        if not named and isinstance(reply, list):
-            return {"contexts": reply}
+    def _record(self, reply: Any) -> Mapping[str, Any]:
         self._matches.see([reply])
-        return to_record(reply, self._spec.reply)
+        return read_reply(reply, self._spec.reply)
 
     def _with_usage(self, answer: Answer, sampled: Sampled) -> Answer:
         usage = sampled.usage(self._pool.model)

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from ragbench.errors import ConfigError, DataError, FailureKind
 from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
+from ragbench.systems.shapes import as_record
 from ragbench.text import without_surrogates
 from ragbench.types import Answer
 
@@ -109,6 +110,16 @@ def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
     if usage := {name: record.pop(name) for name in _USAGE if name in record}:
         record["usage"] = usage
     return record
+
+
+def read_reply(reply: Any, paths: ReplyPaths) -> Mapping[str, Any]:
+    """`to_record` of a whole reply, which without any path may also be a text (the answer) or a list (contexts).
+
+    >>> read_reply(["It opened in 1881."], ReplyPaths())["contexts"], read_reply("In 1881.", ReplyPaths())
+    (['It opened in 1881.'], {'answer': 'In 1881.'})
+    """
+    shaped = as_record(reply) if isinstance(reply, str | list) and paths == ReplyPaths() else None
+    return to_record(reply, paths) if shaped is None else shaped
 
 
 def sse_data(text: str) -> Iterator[tuple[str, str]]:

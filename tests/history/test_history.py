@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import event, select, text
 from typer.testing import CliRunner
 
 import ragbench as rb
@@ -37,7 +38,7 @@ from ragbench.history import (
     upgrade,
 )
 from ragbench.history.automatic import record_finished
-from ragbench.history.database import connected, database_url
+from ragbench.history.database import _engine, _versions, connected, database_url
 from tests.test_sweep import write_grid
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +82,7 @@ def test_an_import_twice_adds_nothing_and_a_rebuilt_database_is_equal(
     assert import_results(ROOT / "results", database=database)[:2] == (12, 0)
     assert import_results(QUICKSTART, database=database)[:2] == (0, 12)
     again = new_database("sqlite")
-    for folder in sorted(path for path in QUICKSTART.iterdir() if path.is_dir()):
+    for folder in sorted((path for path in QUICKSTART.iterdir() if path.is_dir()), reverse=True):
         assert import_results(folder, database=again).added == 1
     assert everything(database) == everything(again)
     runs = history(database=database)
@@ -205,6 +206,16 @@ def test_two_processes_may_migrate_at_once(database: str) -> None:
         _, error = process.communicate(timeout=120)
         assert process.returncode == 0, error.decode()
     assert history(database=database).empty
+
+
+def test_a_migration_is_committed_before_the_next_one_begins(new_database: Callable[[str], str]) -> None:
+    """MySQL commits each change of a table by itself, the version in alembic_version only at the end."""
+    database = new_database("mariadb")
+    engine = _engine(database_url(database), os.getpid())
+    event.listen(engine, "commit", lambda connection: time.sleep(1))
+    with ThreadPoolExecutor(2) as both:
+        before = [one for one, _ in both.map(lambda _: upgrade(database), range(2))]
+    assert sorted(before) == ["", _versions()[-1]]
 
 
 def test_long_and_odd_texts_are_kept(database: str) -> None:

@@ -22,7 +22,6 @@ from ragbench.registry import HEADLINE, PERSPECTIVES, meaning_of
 from ragbench.report.evaluation import sentences
 from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_scale, plotted, shown_changes
 from ragbench.report.evaluation.questions import Details, leading_measures, question_details
-from ragbench.statistics import p_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -204,29 +203,13 @@ _HARMLESS = "\n\t\u00a0\u200c\u200d"
 
 @lru_cache(maxsize=1)
 def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("ragbench.report.evaluation", "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        finalize=_shown,
-    )
-    for name in ("at_a_time", "number", "aim", "interval", "sureness", "plural", "signed", "needed"):
-        environment.filters[name] = getattr(sentences, name)
-    environment.filters["p_text"] = p_text
+    environment = sentences.templates(autoescape=True, finalize=_shown)
     environment.filters["capitalize_first"] = lambda text: f"{text[:1].upper()}{text[1:]}"
     environment.globals.update(
         bar=interval_bar,
         category_bar=category_bar,
         meaning=meaning_of,
-        signs=sentences.SIGNS,
         wide=_WIDE,
         change_signs=CHANGE_SIGNS,
-        cost_heads=sentences.COST_HEADS,
-        needed_note=sentences.NEEDED,
     )
     return environment.get_template("report.html.j2")

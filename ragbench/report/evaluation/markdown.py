@@ -10,7 +10,6 @@ from ragbench.errors import printable
 from ragbench.evaluation.records import Report
 from ragbench.report.evaluation import sentences
 from ragbench.report.evaluation.forest import CHANGE_SIGNS, forest_lines, shown_changes
-from ragbench.statistics import p_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -65,24 +64,7 @@ def _text(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _template() -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("ragbench.report.evaluation", "."),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    names = ("aim", "at_a_time", "flip_counts", "interval", "needed", "number", "plural", "signed", "sureness")
-    environment.filters |= {name: getattr(sentences, name) for name in names}
-    environment.filters |= {"p_text": p_text, "text": _text}
-    environment.globals |= {
-        "signs": sentences.SIGNS,
-        "change_signs": CHANGE_SIGNS,
-        "needed_note": sentences.NEEDED,
-        "cost_heads": sentences.COST_HEADS,
-        "most": _MOST,
-        "most_flips": _FLIPS,
-    }
+    environment = sentences.templates()
+    environment.filters["text"] = _text
+    environment.globals |= {"change_signs": CHANGE_SIGNS, "most": _MOST, "most_flips": _FLIPS}
     return environment.get_template("report.md.j2")

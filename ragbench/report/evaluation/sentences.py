@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, PassFail, Report, total_cost
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.statistics import p_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?", "no target": "·"}
 """A sign for each verdict, so that colour is not the only difference."""
@@ -299,3 +303,21 @@ def listed(names: Sequence[str], max_names: int = 5) -> str:
     'a, b and 1 more'
     """
     return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
+
+
+def templates(**options: Any) -> Environment:
+    """The environment of the templates here, with what their texts share; options are those of jinja2."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("ragbench.report.evaluation", "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **options,
+    )
+    shared = (aim, at_a_time, flip_counts, interval, needed, number, p_text, plural, signed, sureness)
+    environment.filters |= {function.__name__: function for function in shared}
+    environment.globals |= {"signs": SIGNS, "needed_note": NEEDED, "cost_heads": COST_HEADS}
+    return environment

@@ -1,0 +1,109 @@
+"""Texts of prompts and systems in labels: shown as they are in Markdown, notebooks and pages, and never obeyed."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markdown_it import MarkdownIt
+
+from ragbench import report
+from ragbench.cli.viewer import _notebook_page
+from ragbench.evaluation import Results, save
+from ragbench.report.several import results_html, results_markdown
+from tests.report.test_sweep import constant, result
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+PROMPTS = [
+    "<documents> {context} </documents>",
+    "<img src=x onerror=alert(1)>",
+    "<script>alert(2)</script>",
+    "<!-- {question}",
+    "a | b `c` **d** [e](f)",
+    "two\nlines \x1b[31mred",
+    "$x$ and \\(y\\) and $$z$$",
+]
+SHOWN = [" ".join(prompt.replace("\x1b", "").split()) for prompt in PROMPTS]
+
+
+def hostile() -> Results:
+    own = {f"n{i}": constant(0.5 + i / 100, 0.4, 0.3) for i in range(len(PROMPTS))}
+    return Results(
+        result(name, scores, prompt=prompt, retriever=prompt if i < 4 else "bm25")
+        for i, ((name, scores), prompt) in enumerate(zip(own.items(), PROMPTS, strict=True))
+    )
+
+
+def test_markdown_shows_each_label_as_it_is() -> None:
+    results = hostile()
+    board = report.leaderboard_markdown(results.leaderboard("nDCG@10"), "nDCG@10")
+    assert len(board.splitlines()) == 2 + len(PROMPTS)
+    decided, sentences = report.margin_decisions(results, results.leaderboard("nDCG@10"), measure="nDCG@10")
+    assert any(SHOWN[0] in label for label in decided["label"]), "tables escape for themselves"
+    for text in (board, results_markdown(results), report.order_changes(results), *sentences):
+        html = MarkdownIt("commonmark", {"html": True}).enable("table").render(text)
+        for tag in ("<documents", "<img", "<script", "<!--", "<a ", "<code>c"):
+            assert tag not in html
+    assert "$" not in board
+
+
+def faults(browser: Browser, page: Path) -> tuple[list[str], Any]:
+    """What ran in a page, and the page."""
+    ran: list[str] = []
+    opened = browser.new_page()
+
+    def refuse(dialog: Any) -> None:
+        ran.append(dialog.message)
+        dialog.dismiss()
+
+    opened.on("dialog", refuse)
+    opened.goto(page.as_uri())
+    if opened.locator("img[src=x]").count():
+        ran.append("an image of a label")
+    return ran, opened
+
+
+# Where MathJax would look for the begin and the end of a formula.
+FORMULAS = r"""() => {
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+    while (walk.nextNode())
+        if (!walk.currentNode.parentElement.closest("pre,code,script,style,.tex2jax_ignore")
+            && /\$.+\$|\\\(.+\\\)/.test(walk.currentNode.data)) found.push(walk.currentNode.data);
+    return found;
+}"""
+
+
+def test_the_report_of_several_results_in_a_browser(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(results_html(hostile()), encoding="utf-8")
+    ran, opened = faults(browser, page)
+    assert ran == []
+    assert opened.locator("table").count() == 3
+    for text in SHOWN:
+        assert text[:39] in opened.inner_text("body")
+
+
+def test_the_comparison_notebook_in_a_browser(
+    browser: Browser, tmp_path: Path, execute_notebook: Callable[..., Any]
+) -> None:
+    for one in hostile():
+        save(one, tmp_path / "sweep" / one.name)
+    notebook = Path(__file__).resolve().parents[2] / "notebooks" / "compare.ipynb"
+    done = execute_notebook(notebook, tmp_path, sweep_dir=str(tmp_path / "sweep"), measure="nDCG@10")
+    assert not [out for cell in done.cells for out in cell.get("outputs", ()) if out.output_type == "error"]
+    page = tmp_path / "comparison.html"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of nbconvert
+        page.write_text(_notebook_page(tmp_path / "out.ipynb", 0), encoding="utf-8")
+    ran, opened = faults(browser, page)
+    assert ran == []
+    tables = sum("<table" in str(out) for cell in done.cells for out in cell.get("outputs", ()))
+    assert opened.locator("table").count() >= tables >= 5
+    findings = opened.inner_text("body")
+    for text in SHOWN:
+        assert text[:39] in findings
+    assert opened.evaluate(FORMULAS) == []

@@ -1,0 +1,123 @@
+"""What frameworks return is read by its shape: the classes below have the attributes of theirs, and no more."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace as Obj
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import ragbench as rb
+from ragbench.systems import FunctionSystem, load_system
+from ragbench.types import Case, Dataset, Document
+
+TEXT = "It opened in 1881."
+NODE = Obj(node_id="n7", id_="n7", text=TEXT, metadata={}, ref_doc_id="rail")
+TOOL = Obj(type="tool", content=TEXT, artifact=[Obj(page_content=TEXT, metadata={"source": "rail"}, id=None)])
+RETRIEVED = {
+    "texts": [TEXT],
+    "dicts": [{"text": TEXT, "doc_id": "rail"}],
+    "LangChain documents": [Obj(page_content=TEXT, metadata={"source": "rail"}, id=None, type="Document")],
+    "LangChain documents with scores": [(Obj(page_content=TEXT, metadata={"source": "rail"}), np.float32(0.5))],
+    "LlamaIndex nodes with scores": [Obj(node=NODE, score=0.5)],
+    "one LlamaIndex node": Obj(node=NODE, score=0.5),
+    "Haystack retriever": {"documents": [Obj(id="f00", content=TEXT, meta={"file_path": "rail"}, score=0.5)]},
+    "Qdrant points": [Obj(id=3, payload={"text": TEXT, "source": "rail"}, score=0.5)],
+    "Qdrant response": Obj(points=None, documents=[{"id": 3, "payload": {"text": TEXT, "source": "rail"}}]),
+    "Chroma": {"ids": [["rail"]], "documents": [[TEXT]], "metadatas": [[None]], "distances": [[-0.5]], "uris": None},
+    "PyTerrier frame": pd.DataFrame([{"qid": "1", "docno": "rail", "text": TEXT, "score": 0.5, "rank": 0}]),
+    "nothing found": [],
+}
+ANSWERED = {
+    "text and contexts": ("In 1881.", [TEXT]),
+    "retrieval chain": {"input": "?", "answer": "In 1881.", "context": RETRIEVED["LangChain documents"]},
+    "LangServe": {"output": {"answer": "In 1881.", "context": [{"page_content": TEXT, "metadata": {}}]}},
+    "Hayhooks": {"result": {"llm": {"replies": ["In 1881."]}, "retriever": {"documents": [{"content": TEXT}]}}},
+    "Haystack answer": {"answers": {"answers": [Obj(data="In 1881.", query="?", documents=[Obj(content=TEXT)])]}},
+    "LlamaIndex response": Obj(response="In 1881.", source_nodes=[Obj(node=NODE, score=0.5)], metadata={}),
+    "LlamaIndex chat": Obj(response="In 1881.", sources=[Obj(raw="x")], source_nodes=[Obj(node=NODE, score=0.5)]),
+    "LangGraph state": {"messages": [Obj(type="human", content="?"), TOOL, Obj(type="ai", content="In 1881.")]},
+    "chat messages": {"messages": [{"role": "tool", "content": TEXT}, {"role": "assistant", "content": "In 1881."}]},
+    "an object of one's own": Obj(answer="In 1881.", contexts=[TEXT], answer_many=lambda: None),
+}
+PLAIN = {
+    "text": "In 1881.",
+    "LangChain message": Obj(type="ai", content=[{"text": "In "}, "1881."], usage_metadata={"input_tokens": 9}),
+    "chat completion": Obj(choices=[Obj(message=Obj(content="In 1881.", role="assistant"))], usage=None),
+    "chat completion as JSON": {"id": "x", "choices": [{"message": {"content": "In 1881."}}]},
+    "agent": {"output": "In 1881."},
+}  # fmt: skip
+
+
+def answer_to(returned: Any) -> rb.Answer:
+    return FunctionSystem(lambda question: returned, name="ours").answer("q1", "When?")
+
+
+@pytest.mark.parametrize("kind", RETRIEVED)
+def test_what_a_retriever_returns_is_contexts(kind: str) -> None:
+    found = answer_to(RETRIEVED[kind])
+    assert (found.text, found.error, found.flags) == ("", None, ("retrieval_only",))
+    for passage in found.passages:
+        assert passage.text == TEXT
+        assert kind == "texts" or "rail" in (passage.passage_id, passage.doc_id)
+        assert passage.score in (None, 0.5)
+    assert len(found.contexts) == (kind != "nothing found")
+
+
+@pytest.mark.parametrize("kind", ANSWERED)
+def test_what_a_chain_returns_is_an_answer_with_contexts(kind: str) -> None:
+    found = answer_to(ANSWERED[kind])
+    assert (found.text, found.outcome, [p.text for p in found.passages]) == ("In 1881.", "success", [TEXT])
+
+
+@pytest.mark.parametrize("kind", PLAIN)
+def test_what_a_model_returns_is_an_answer(kind: str) -> None:
+    found = answer_to(PLAIN[kind])
+    assert (found.text, found.contexts) == ("In 1881.", ())
+    assert kind != "LangChain message" or (found.usage and found.usage.input_tokens == 9)
+
+
+def pieces(question: str) -> Iterator[str]:
+    yield from ("In ", "1881.")
+
+
+async def async_pieces(question: str) -> AsyncIterator[str]:
+    yield "In "
+    yield "1881."
+
+
+async def retrieved(question: str) -> list[str]:
+    return [TEXT]
+
+
+class Engine:
+    """As a query engine is: not callable, with a method."""
+
+    name = "engine"
+
+    async def query(self, question: str) -> Any:
+        return ANSWERED["LlamaIndex response"]
+
+
+@pytest.mark.parametrize(("given", "text"), [(pieces, "In 1881."), (async_pieces, "In 1881."), (retrieved, "")])
+def test_generators_and_coroutines_are_read_to_their_end(given: Callable[[str], Any], text: str) -> None:
+    system = FunctionSystem(given)
+    assert (found := system.answer("q1", "When?")).error is None
+    assert (found.text, len(found.contexts)) == (text, int(not text))
+    system.close()
+
+
+def test_an_object_with_a_query_method_is_a_system_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Dataset("demo", "test", {"rail": Document("rail", TEXT)}, [Case("q1", "When?")], {"q1": {"rail": 1}})
+    (tmp_path / "my_engine.py").write_text("from tests.systems.test_shapes import Engine\nengine = Engine()\n")
+    (tmp_path / "ours.toml").write_text('[python]\nobject = "my_engine:engine"\nname = "mine"\n')
+    named = load_system(tmp_path / "ours.toml", data)
+    assert (named.name, named.answer("q1", "When?").text) == ("mine", "In 1881.")
+    monkeypatch.chdir(tmp_path)
+    for system in (Engine(), Engine().query, "my_engine:engine", "ours.toml"):
+        result = rb.evaluate(data, system, perspectives=["retrieval"])  # type: ignore[arg-type]
+        assert result.summary.set_index("measure").loc["nDCG@5", "value"] == 1.0
