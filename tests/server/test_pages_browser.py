@@ -102,9 +102,7 @@ def test_hostile_texts_run_nowhere(visitor: tuple[Page, list[str]], database: st
     page.hover("svg.chart")
     assert complaints == ["Failed to load resource: the server responded with a status of 404 (Not Found)"]
     page.goto(f"/runs/{run}")
-    assert (
-        page.frames[1].evaluate("self.origin") == "null"
-    )  # it has no cookie and reaches no page
+    assert page.frames[1].evaluate("self.origin") == "null"  # it has no cookie and reaches no page
     assert fits(page)
 
 
