@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 STARTS_FORMULA = "=+-@\t\r\n|%'＝＋－＠"
-"""Formulas that spreadsheets run begin so (OWASP, "CSV Injection"), also as full-width characters; and our apostrophe."""
+"""Formulas that spreadsheets run begin so (OWASP, "CSV Injection"), full-width ones too; and our own apostrophe."""
 
 
 def without_surrogates(text: str) -> str:

@@ -22,7 +22,7 @@ FLOORS = {
     3: ["metrics", "chunkers"],
     2: ["datasets", "embedders", "llms", "prompts"],
     1: ["registry", "segments"],
-    0: ["types", "text", "progress", "cache", "extension"],
+    0: ["types", "text", "progress", "network", "cache", "extension"],
     -1: ["errors", "files"],
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}

@@ -19,6 +19,9 @@ def serve_command(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Its port.")] = 8000,
     root: Annotated[Path, typer.Option(help="The folder of the test sets, systems and results.")] = Path(),
     rate: Annotated[int, typer.Option(min=1, help="Requests per minute and key.")] = 1200,
+    jobs: Annotated[int, typer.Option(min=0, help="Evaluations at a time; 0 = only take requests.")] = 1,
+    job_minutes: Annotated[float, typer.Option(min=0, help="How long one may take; 0 = any time.")] = 60,
+    job_memory: Annotated[int, typer.Option(min=0, help="Megabytes that one may use, on Linux; 0 = any.")] = 8192,
     database: Database = "",
 ) -> None:
     """Serve the API (/api/v1) and the dashboard to everyone who has a key of `ragbench key add`.
@@ -31,6 +34,7 @@ def serve_command(
             import uvicorn
 
             from ragbench.server.app import create_app
+            from ragbench.server.jobs import Queue
         except ModuleNotFoundError as exc:
             raise MissingExtraError(f"the server needs {exc.name}; pip install 'ragbench-lab[server]'") from exc
         from ragbench.history import api_keys
@@ -46,9 +50,10 @@ def serve_command(
             admin_key = secrets.token_urlsafe(32)
             typer.echo(f"No key yet. Admin key until this server ends: {admin_key}")
         typer.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/ and /api/v1")
+        queue = Queue(database, workers=jobs, timeout_s=60 * job_minutes, memory_mb=job_memory)
         uvicorn.run(
-            create_app(root, database, admin_key=admin_key, rate=rate), host=host, port=port, log_level="warning",
-            server_header=False, proxy_headers=False, timeout_graceful_shutdown=5,
+            create_app(root, database, admin_key=admin_key, rate=rate, queue=queue), host=host, port=port,
+            log_level="warning", server_header=False, proxy_headers=False, timeout_graceful_shutdown=5,
         )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from ragbench import cache
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.files import clear_staging, locked, staged
+from ragbench.network import Bounds, OutOfBoundsError
 from ragbench.progress import progress_bar
 
 OFFICIAL_URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets"
@@ -45,6 +46,8 @@ MD5 = {
 # The public sets unpack to 2 to 6 times their size, the largest to some 20 GB.
 _MOST_TIMES, _SMALL, _MOST_BYTES = 50, 10_000_000, 100_000_000_000
 
+_MAX_ARCHIVE_MB = 50_000
+_MIN_RATE = 1000  # bytes per second; a slower server counts as one that is silent
 _WAY_OUT = (
     "check the connection, set RAGBENCH_BEIR_URL to a mirror that serves <name>.zip, or unpack the archive yourself "
     "and name its folder"
@@ -65,8 +68,9 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
     `RAGBENCH_BEIR_URL` is where `<name>.zip` is looked for; sets from different places are kept apart. The checksum
     in `MD5` is required of BEIR's own place only, as a mirror may have packed the same files again.
 
-    It gives up after `tries` attempts in a row without one more byte, `pause_s` (doubled each time) apart; a
-    connection that is silent for `stall_s` seconds counts as cut. Of several processes one downloads, the others wait.
+    It gives up after `tries` attempts in a row that bring no more than 1000 bytes, `pause_s` (doubled each time)
+    apart; a connection that is silent, or slower than 1000 bytes a second, for `stall_s` seconds counts as cut. No
+    redirect to another host is followed. Of several processes one downloads, the others wait.
     """
     base = (os.environ.get("RAGBENCH_BEIR_URL") or OFFICIAL_URL).rstrip("/")
     if not base.startswith(("http://", "https://")):
@@ -116,9 +120,9 @@ def _install(url: str, folder: Path, md5: str | None, *, tries: int, pause_s: fl
             damages += 1
             if damages == 2:
                 raise DownloadError(f"{url} is not a whole zip archive, twice over: {exc}; {_WAY_OUT}") from exc
-        except (_CutError, httpx.HTTPError, httpx.InvalidURL) as exc:
+        except (_CutError, OutOfBoundsError, httpx.HTTPError, httpx.InvalidURL) as exc:
             size = _size(partial)
-            failures = 1 if size > best else failures + 1
+            failures = 1 if size > best + _MIN_RATE else failures + 1
             best = max(best, size)
             if failures >= tries:
                 raise DownloadError(
@@ -135,7 +139,12 @@ def _fetch(url: str, partial: Path, stall_s: float) -> int | None:
 
     size = _size(partial)
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={size}-"} if size else {})
-    with httpx.stream("GET", url, headers=headers, timeout=stall_s, follow_redirects=True) as response:
+    bounds = Bounds(url, same_host=True)
+    timeout = httpx.Timeout(stall_s, pool=None)  # large archives take their time; the loop below wants progress
+    with (
+        bounds.apply(httpx.Client(timeout=timeout, **bounds.options())) as client,
+        client.stream("GET", url, headers=headers, extensions={"max_reply_mb": _MAX_ARCHIVE_MB}) as response,
+    ):
         code, place = response.status_code, response.headers.get("Content-Range", "")
         if code == 416:
             if place == f"bytes */{size}":
@@ -156,9 +165,15 @@ def _fetch(url: str, partial: Path, stall_s: float) -> int | None:
             partial.open("ab" if start else "wb") as file,
             progress_bar(total, partial.stem, "B", initial=start) as bar,
         ):
+            since, came = time.monotonic(), 0
             for block in response.iter_bytes():
                 file.write(block)
                 bar.update(len(block))
+                came += len(block)
+                if (waited := time.monotonic() - since) > stall_s:
+                    if came < _MIN_RATE * waited:
+                        raise _CutError(f"it sends less than {_MIN_RATE} bytes a second")
+                    since, came = time.monotonic(), 0
     return total
 
 

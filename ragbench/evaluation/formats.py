@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeVar
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import pandas as pd
 from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError
 from ragbench.metrics.retrieval import ranking
+from ragbench.scoring.trec import unquoted
 from ragbench.text import shielded, unshielded
 from ragbench.types import Answer, Judgement, Run
 
@@ -54,12 +55,8 @@ def trec_to_run(text: str) -> Run:
     run: Run = {}
     for line in text.splitlines():
         query_id, _, doc_id, _, score, _ = line.split(" ")
-        run.setdefault(_uncolumn(query_id), {})[_uncolumn(doc_id)] = float(score)
+        run.setdefault(unquoted(query_id), {})[unquoted(doc_id)] = float(score)
     return run
-
-
-def _uncolumn(text: str) -> str:
-    return unquote(text) if text != "%00" else ""
 
 
 def scores_to_csv(scores: pd.DataFrame) -> str:
@@ -91,9 +88,7 @@ def scores_to_csv(scores: pd.DataFrame) -> str:
         if (query_id, measure) == last:
             raise ConfigError(f"{measure} of question {query_id!r} is in the scores twice; expected it once")
         last = (query_id, measure)
-        lines.append(
-            f"{_field(shielded(query_id))},{_field(shielded(measure))},{'' if math.isnan(value) else short(value)}"
-        )
+        lines.append(f"{_field(query_id)},{_field(measure)},{'' if math.isnan(value) else short(value)}")
     return "\n".join(lines) + "\n"
 
 
@@ -112,6 +107,7 @@ def shortened(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _field(text: str) -> str:
+    text = shielded(text)
     # Not the csv module: which fields it puts in quotes differs between editions of Python.
     return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]', text) else text
 

@@ -4,6 +4,7 @@ from .database import database_url, upgrade
 from .example import example_history
 from .keys import ROLES, ApiKey, add_key, api_keys, find_key, remove_key
 from .recording import Imported, import_results, record
+from .requests import QueueFullError, cancel_job, jobs, request_job
 from .schedules import (
     Ended,
     add_schedule,
@@ -23,11 +24,13 @@ __all__ = [
     "ApiKey",
     "Ended",
     "Imported",
+    "QueueFullError",
     "add_alert",
     "add_key",
     "add_schedule",
     "alerts",
     "api_keys",
+    "cancel_job",
     "categories",
     "compare_runs",
     "database_url",
@@ -38,6 +41,7 @@ __all__ = [
     "history",
     "import_results",
     "import_schedules",
+    "jobs",
     "next_due",
     "pause_schedule",
     "raised_alerts",
@@ -46,6 +50,7 @@ __all__ = [
     "remove_alert",
     "remove_key",
     "remove_schedule",
+    "request_job",
     "run_due",
     "run_of",
     "schedules",

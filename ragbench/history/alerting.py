@@ -182,16 +182,19 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
 
 
 def _broken(connection: Connection, rule: _Row, since: str) -> None:
+    from ragbench.history.schedules import series_of
+
     job, schedule = tables.job.c, tables.schedule.c
-    wanted = select(job.id.label("job_id"), job.due_at, job.exit_code, job.output, schedule.name, schedule.folder)
+    wanted = select(job.id.label("job_id"), job.due_at, job.exit_code, job.output, tables.schedule)
     wanted = wanted.join_from(tables.job, tables.schedule).where(job.ended_at > since)
     broken = and_(schedule.command.like('["sweep"%'), job.exit_code > 0)  # 1 of an evaluation: its run tells
     wanted = wanted.where(or_(job.state == "failed", broken))
     wanted = wanted.where(schedule.client_id == rule["client_id"])
-    for row in connection.execute(wanted).mappings().all():
-        if rule["series"] in ("", row["name"]):
+    for row in map(dict, connection.execute(wanted).mappings().all()):
+        series = series_of(row)
+        if rule["series"] in ("", series):
             printed = (row["output"] or "").strip().splitlines()[-1:]
-            title = f"{row['name']}: the job due {row['due_at'][:16]} UTC failed, exit status {row['exit_code']}"
+            title = f"{series}: the job due {row['due_at'][:16]} UTC failed, exit status {row['exit_code']}"
             _raise(connection, rule, row["job_id"], title, [*printed, f"Look: {row['folder']}; ragbench schedule list"])
 
 

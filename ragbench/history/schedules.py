@@ -2,20 +2,25 @@
 
 `run_due` is what cron, systemd, a CI job or a server call, as often as they like and on as many machines. A job is
 claimed for a minute; its worker renews that while it works, and its result is committed only while it still holds the
-job. When a worker dies, another one claims the job after that minute.
+job. When a worker dies, another one claims the job after that minute. Sweeps record what they finish by themselves; the
+configurations that a dead worker had finished are the same runs to the next one.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +34,7 @@ from ragbench.history.database import add_once, connected, content_id, timestamp
 from ragbench.history.fresh import age, fresh_test_set
 from ragbench.history.recording import rows_of, store
 from ragbench.history.tables import job, schedule
+from ragbench.llms import check_llm, current_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +66,8 @@ Work = Callable[[Mapping[str, Any], threading.Event], tuple[int, str, "Path | No
 
 def add_schedule(
     name: str, cron: str, command: Sequence[str], *, zone: str = "", client: str = "", database: str = "",
-    folder: str | Path = "", fresh: str = "", fresh_from: str = "", now: datetime | None = None,
+    folder: str | Path = "", fresh: str = "", fresh_from: str = "", fresh_llm: str = "",
+    fresh_max_cost: float | None = None, now: datetime | None = None,
 ) -> None:  # fmt: skip
     """Add a schedule, or replace the one of this name.
 
@@ -71,6 +78,7 @@ def add_schedule(
         folder: where it runs; "" = here.
         fresh, fresh_from: such as "7d" and "docs/": evaluate questions drafted from these documents, and draft them
             anew when they are older or the documents changed; see `ragbench.history.fresh`.
+        fresh_llm, fresh_max_cost: a language model that drafts them, and US dollars that a version may cost.
 
     Raises:
         ConfigError: a cron line, zone or command that cannot be used.
@@ -85,10 +93,17 @@ def add_schedule(
         raise ConfigError("a schedule needs a name")
     if bool(fresh) != bool(fresh_from):
         raise ConfigError("fresh and fresh_from belong together: an age such as 7d, and the folder of the documents")
-    options = {"fresh": fresh, "from": fresh_from} if fresh else {}
+    given = {one.partition("=")[0] for one in command}
+    if command[0] == "eval" and "--output" in given:
+        raise ConfigError(f"each run has a folder of its own, in results/eval/{name}; leave --output out")
+    options = {"fresh": fresh, "from": fresh_from, "llm": fresh_llm, "max_cost": fresh_max_cost} if fresh else {}
+    if fresh_llm and not fresh:
+        raise ConfigError("fresh_llm writes the questions of fresh; give both, or none")
+    if fresh_llm:
+        check_llm(fresh_llm, current_settings(max_cost=fresh_max_cost))
     if fresh:
         age(fresh)
-        if command[0] != "eval" or any(one.partition("=")[0] in ("--test-set", "--corpus") for one in command):
+        if command[0] != "eval" or given & {"--test-set", "--corpus"}:
             raise ConfigError("fresh makes the test set of an eval; leave --test-set and --corpus out")
         if not Path(folder, fresh_from).expanduser().exists():
             raise ConfigError(f"fresh_from is {fresh_from!r}, which is not there; expected a folder of documents")
@@ -149,7 +164,7 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     """
     import pandas as pd
 
-    wanted = select(schedule).order_by(schedule.c.client_id, schedule.c.name)
+    wanted = select(schedule).where(schedule.c.cron != "").order_by(schedule.c.client_id, schedule.c.name)
     with connected(database) as connection:
         rows = connection.execute(wanted if client is None else wanted.where(schedule.c.client_id == client)).mappings()
         records = []
@@ -190,8 +205,9 @@ def remove_schedule(name: str, *, client: str = "", database: str = "") -> None:
 
 def _changed(name: str, client: str, database: str, statement: Any) -> None:
     with connected(database, write=True) as connection:
-        if not connection.execute(statement.where(schedule.c.id == content_id("schedule", client, name))).rowcount:
-            known = connection.execute(select(schedule.c.name).where(schedule.c.client_id == client)).scalars().all()
+        own = and_(schedule.c.client_id == client, schedule.c.cron != "")
+        if not connection.execute(statement.where(own, schedule.c.name == name)).rowcount:
+            known = connection.execute(select(schedule.c.name).where(own)).scalars().all()
             raise ConfigError(unknown("schedule", name, known) if known else "there is no schedule yet")
 
 
@@ -244,21 +260,33 @@ def run_due(
     Raises:
         DataError: the database cannot be used.
     """
-    if os.environ.get("EVALUATION_ENABLED", "").lower() in ("false", "0", "no", "off"):
+    if not evaluation_enabled():
         return []
     from ragbench.history.alerting import check_alerts
 
-    _plan(database, now or datetime.now(UTC))
-    holder = f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+    plan_due(database, now)
+    holder = new_holder()
     ended = []
-    while (claimed := _claim(database, holder, lease_s)) is not None:
-        if (one := _worked(claimed, holder, database, work or run_command, lease_s)) is not None:
+    while (claimed := claim_job(database, holder, lease_s)) is not None:
+        if (one := complete_job(claimed, holder, database, work or run_command, lease_s)) is not None:
             ended.append(one)
     check_alerts(database, now)
     return ended
 
 
-def _plan(database: str, now: datetime) -> None:
+def evaluation_enabled() -> bool:
+    """Whether schedules are followed: not where EVALUATION_ENABLED is "false"."""
+    return os.environ.get("EVALUATION_ENABLED", "").lower() not in ("false", "0", "no", "off")
+
+
+def new_holder() -> str:
+    """A name for one worker, used by no other."""
+    return f"{socket.gethostname()[:60]}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
+
+
+def plan_due(database: str = "", now: datetime | None = None) -> None:
+    """Put what is due now into the queue."""
+    now = now or datetime.now(UTC)
     with connected(database, write=True) as connection:
         for row in connection.execute(select(schedule).where(schedule.c.enabled)).mappings().all():
             due = due_before(row["cron"], row["zone"], now)
@@ -275,7 +303,7 @@ def _insert_job(connection: Connection, schedule_id: str, due: str) -> None:
     add_once(connection, job, values)
 
 
-def _claim(database: str, holder: str, lease_s: float) -> dict[str, Any] | None:
+def claim_job(database: str, holder: str, lease_s: float) -> dict[str, Any] | None:
     """A job that no living worker holds, now held by this one."""
     now = datetime.now(UTC)
     free = or_(job.c.state == "waiting", and_(job.c.state == "running", job.c.lease_until < timestamp(now)))
@@ -296,7 +324,11 @@ def _claim(database: str, holder: str, lease_s: float) -> dict[str, Any] | None:
     return None
 
 
-def _worked(claimed: Mapping[str, Any], holder: str, database: str, work: Work, lease_s: float) -> Ended | None:
+def complete_job(claimed: Mapping[str, Any], holder: str, database: str, work: Work, lease_s: float) -> Ended | None:
+    """Do a claimed job and commit its result; None where another worker, or nobody, is to complete it.
+
+    Where `work` raises InterruptedError the job goes back to the queue, as if it had never been claimed.
+    """
     own = and_(job.c.id == claimed["job_id"], job.c.holder == holder, job.c.state == "running")
     lost, over = threading.Event(), threading.Event()
 
@@ -316,12 +348,18 @@ def _worked(claimed: Mapping[str, Any], holder: str, database: str, work: Work, 
     renewing.start()
     try:
         exit_code, output, place = work(claimed, lost)
+    except InterruptedError:
+        back = {"state": "waiting", "holder": "", "lease_until": "", "attempts": job.c.attempts - 1}
+        with connected(database, write=True) as connection:
+            connection.execute(update(job).where(own).values(back))
+        return None
     finally:
         over.set()
         renewing.join()
     made = place is not None and (place / "config.json").is_file()
-    rows = rows_of(load_result(place), place, claimed["client_id"], claimed["name"]) if place and made else None
-    values = {"state": "failed" if exit_code not in (0, 1) else "done", "exit_code": exit_code,
+    rows = rows_of(load_result(place), place, claimed["client_id"], series_of(claimed)) if place and made else None
+    failed = exit_code not in (0, 1) or (place is not None and not made)
+    values = {"state": "failed" if failed else "done", "exit_code": exit_code,
               "output": output[-_OUTPUT:], "ended_at": timestamp(datetime.now(UTC))}  # fmt: skip
     with connected(database, write=True) as connection:
         if not connection.execute(update(job).where(own).values(values)).rowcount:
@@ -331,39 +369,90 @@ def _worked(claimed: Mapping[str, Any], holder: str, database: str, work: Work, 
     return Ended(claimed["name"], claimed["due_at"], exit_code, output[-_OUTPUT:])
 
 
-def run_command(claimed: Mapping[str, Any], lost: threading.Event) -> tuple[int, str, Path | None]:
-    """Run the command of a job in its folder; an evaluation into a folder of its own, which is then recorded."""
+def series_of(claimed: Mapping[str, Any]) -> str:
+    """What the runs of a job are called over time."""
+    return str(json.loads(claimed["options"]).get("series") or claimed["name"])
+
+
+def place_of(claimed: Mapping[str, Any]) -> Path:
+    """Where the result of an evaluation goes; every attempt has a folder of its own."""
+    due = claimed["due_at"][:16].replace(":", "").replace("-", "")
+    once = "" if claimed["cron"] else f"{claimed['job_id'][:12]}-"
+    return Path(claimed["folder"], "results", "eval", *_owner(claimed), f"{due}-{once}{claimed['attempts']}")
+
+
+def _owner(claimed: Mapping[str, Any]) -> list[str]:
+    """The folders of a client and a series: no part of a name leads out of them."""
+    names = filter(None, (claimed["client_id"], series_of(claimed)))
+    return [re.sub(r"^\.+|[^\w .+-]", "-", name) for name in names]
+
+
+def run_command(
+    claimed: Mapping[str, Any], lost: threading.Event, *, stop: threading.Event | None = None, timeout_s: float = 0,
+    program: Sequence[str] = (sys.executable, "-m", "ragbench"),
+) -> tuple[int, str, Path | None]:  # fmt: skip
+    """Run the command of a job in its folder; an evaluation into a folder of its own, which is then recorded.
+
+    Args:
+        stop: kills it and raises InterruptedError when it is set.
+        timeout_s: kills it after so long; 0 = never.
+        program: what takes the command. Its input ends when this process does.
+    """
     command, options = json.loads(claimed["command"]), json.loads(claimed["options"])
-    if options:
+    given = {one.partition("=")[0] for one in command}
+    if "fresh" in options:
+        given.add("--sample")  # a version has as many
         folder = Path(claimed["folder"])
         try:
-            versions = folder / "results" / "testsets" / claimed["name"]
-            documents = folder / Path(options["from"]).expanduser()
-            command += ["--test-set", str(fresh_test_set(versions, documents, options["fresh"]))]
+            versions = folder.joinpath("results", "testsets", *_owner(claimed))
+            documents = folder / Path(options.pop("from")).expanduser()
+            command += ["--test-set", str(fresh_test_set(versions, documents, options.pop("fresh"), **options))]
         except (RagbenchError, OSError) as exc:
             return 2, f"no fresh test set: {exc}", None
     environment, place = dict(os.environ), None
+    environment |= {"RAGBENCH_SERIES": series_of(claimed), "RAGBENCH_CLIENT": claimed["client_id"]}
     if command[0] == "eval":
-        if (k := os.environ.get("EVALUATION_DEFAULT_K")) and "--k" not in command:
-            command += ["--k", k]
-        if "--output" not in command:
-            due = claimed["due_at"][:16].replace(":", "").replace("-", "")
-            place = Path(claimed["folder"], "results", "eval", claimed["name"], f"{due}-{claimed['attempts']}")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            command += ["--output", str(place), "--force"]
-            environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
+        for option, name in (("--k", "EVALUATION_DEFAULT_K"), ("--sample", "EVALUATION_DEFAULT_SAMPLE_SIZE")):
+            if (value := os.environ.get(name)) and option not in given:
+                command += [option, value]
+        place = place_of(claimed)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        command += ["--output", str(place), "--force"]
+        environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
+    ours, theirs = os.pipe()
     child = subprocess.Popen(
-        [sys.executable, "-m", "ragbench", *command], cwd=claimed["folder"], env=environment,
+        [*program, *command], cwd=claimed["folder"], env=environment, stdin=ours, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
     )  # fmt: skip
-    while True:
-        try:
-            output, _ = child.communicate(timeout=1)
-            return child.returncode, output, place
-        except subprocess.TimeoutExpired:
-            if lost.is_set():
-                child.kill()
-        except BaseException:
+    os.close(ours)
+    start, killed = time.monotonic(), ""
+    try:
+        while True:
+            try:
+                output, _ = child.communicate(timeout=0.5)
+                break
+            except subprocess.TimeoutExpired:
+                if lost.is_set() or (stop is not None and stop.is_set()):
+                    killed = "stopped"
+                elif timeout_s and time.monotonic() - start > timeout_s:
+                    killed = f"stopped after the {timeout_s:g} s that a job may take"
+                if killed:
+                    _kill(child)
+    except BaseException:
+        _kill(child)
+        child.communicate()
+        raise
+    finally:
+        os.close(theirs)
+    if killed and stop is not None and stop.is_set():
+        raise InterruptedError("the worker stops")
+    return (2, f"{output}{killed}\n", place) if killed else (child.returncode, output, place)
+
+
+def _kill(child: subprocess.Popen[str]) -> None:
+    """End a child and what it started."""
+    with suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(child.pid, signal.SIGKILL)
+        else:
             child.kill()
-            child.communicate()
-            raise

@@ -11,10 +11,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from ragbench.cache.replies import Reply, Request
-from ragbench.llms.failures import Failed, cut, refused, scrubbed, timed_out, unreachable, unreadable
+from ragbench.llms.failures import Failed, cut, out_of_bounds, refused, scrubbed, timed_out, unreachable, unreadable
 from ragbench.llms.http import address
 from ragbench.llms.ollama import tokens
 from ragbench.llms.openai import warn_of_temperature
+from ragbench.network import Bounds, OutOfBoundsError
 
 _HINTS = {
     401: "the key was refused; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY to a valid one",
@@ -63,9 +64,11 @@ class Claude:
                 import anthropic  # takes seconds: only when a request leaves
 
                 key, password = self.secrets
+                bounds = Bounds(self._name)
                 self._client = anthropic.Anthropic(
-                    api_key=key, base_url=self._base_url, max_retries=0, default_headers=_basic(self._user, password)
-                )
+                    api_key=key, base_url=self._base_url, max_retries=0, default_headers=_basic(self._user, password),
+                    http_client=bounds.apply(anthropic.DefaultHttpxClient(**bounds.options())),
+                )  # fmt: skip
                 # The SDK closes it in __del__, which in a cycle may come after the end of its sockets.
                 weakref.finalize(self, self._client.close)
             return self._client
@@ -105,7 +108,9 @@ class Claude:
             failed = timed_out(self._name, timeout_s)
         except anthropic.APIConnectionError as exc:
             reason = self._clean(str(exc.__cause__ or exc))
-            if type(exc.__cause__).__name__ in ("ConnectError", "ConnectTimeout"):
+            if isinstance(exc.__cause__, OutOfBoundsError):
+                failed = out_of_bounds(exc.__cause__, reason)
+            elif type(exc.__cause__).__name__ in ("ConnectError", "ConnectTimeout"):
                 address = self._clean(str(client.base_url.copy_with(userinfo=b"", query=None))).rstrip("/")
                 way_out = "check the connection, or set RAG_EVAL_ANTHROPIC_BASE_URL"
                 failed = unreachable(self._name, address, reason, way_out)

@@ -14,6 +14,7 @@ from typing import TypeVar
 from urllib.parse import quote, quote_plus
 
 from ragbench.errors import FailureKind
+from ragbench.network import OutOfBoundsError
 
 T = TypeVar("T")
 
@@ -93,6 +94,12 @@ def timed_out(name: str, timeout_s: float) -> Failed:
     """No reply in time: the server may be doing the work."""
     message = f"{name}: no reply within {timeout_s:g} s; raise timeout_s or ask for less"
     return Failed(message, FailureKind.TIMEOUT, tries=2, paid=True)
+
+
+def out_of_bounds(exc: OutOfBoundsError, message: str) -> Failed:
+    """The failure that a reply out of its bounds is: late ones are asked for again, others would be the same."""
+    late, elsewhere = exc.failure is FailureKind.TIMEOUT, exc.failure is FailureKind.REFUSED
+    return Failed(message, exc.failure or FailureKind.ERROR, tries=2 if late else 1, stop=elsewhere, paid=not elsewhere)
 
 
 def unreadable(name: str, body: str) -> Failed:

@@ -13,8 +13,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from ragbench.errors import FailureKind
-from ragbench.llms.failures import Failed, cut, refused, scrubbed, timed_out, unreachable, unreadable
+from ragbench.llms.failures import Failed, cut, out_of_bounds, refused, scrubbed, timed_out, unreachable, unreadable
+from ragbench.network import MAX_REPLY_MB, Bounds, OutOfBoundsError
 
 
 class Limits(NamedTuple):
@@ -23,7 +23,7 @@ class Limits(NamedTuple):
     timeout_s: float = 120.0
     connect_s: float = 10.0
     idle_s: float | None = None
-    max_reply_mb: float = 50.0
+    max_reply_mb: float = MAX_REPLY_MB
 
 
 class Response(NamedTuple):
@@ -37,10 +37,7 @@ class Response(NamedTuple):
 
 
 class Transport:
-    """A client of one server; threads may share it. `close` ends its connections, as does the end of its use.
-
-    Redirects are not followed: headers must not go to another server.
-    """
+    """A client of one server; threads may share it. `close` ends its connections, as does the end of its use."""
 
     def __init__(
         self,
@@ -53,12 +50,10 @@ class Transport:
         import httpx
 
         self.name, self._secrets = name, secrets
-        self._client = httpx.Client(
-            headers=headers,
-            auth=auth,
-            # Callers bound the number of requests; waiting for a connection would count as the server's latency.
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=64),
-        )
+        bounds = Bounds(name)
+        # Callers bound the number of requests; waiting for a connection would count as the server's latency.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
+        self._client = bounds.apply(httpx.Client(headers=headers, auth=auth, limits=limits, **bounds.options()))
         self.close = weakref.finalize(self, self._client.close)
 
     def clean(self, text: str) -> str:
@@ -79,13 +74,16 @@ class Transport:
         import httpx
 
         failure: Failed | None = None
+        start = time.perf_counter()
         try:
             return self._send(method, url, limits, params, body)
+        except OutOfBoundsError as exc:
+            failure = out_of_bounds(exc, self.clean(str(exc)))
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
             failure = unreachable(self.name, self.clean(address(url)), self.clean(str(exc)), way_out)
         except httpx.TimeoutException:
             failure = timed_out(self.name, limits.timeout_s)
-            if limits.idle_s:
+            if limits.idle_s and time.perf_counter() - start < limits.timeout_s:
                 failure = failure.reworded(f"{self.name}: nothing came for {limits.idle_s:g} s; raise idle_timeout_s")
         except httpx.RequestError as exc:
             failure = cut(self.name, self.clean(str(exc) or type(exc).__name__))
@@ -95,22 +93,17 @@ class Transport:
         import httpx
 
         timeout_s = limits.timeout_s
-        timeout = httpx.Timeout(limits.idle_s or timeout_s, connect=min(limits.connect_s, timeout_s), pool=None)
+        timeout = httpx.Timeout(limits.idle_s or timeout_s, connect=min(limits.connect_s, timeout_s), pool=timeout_s)
         # build_request would drop the address' own query
         whole = httpx.URL(url).copy_merge_params(dict(params or {}))
-        request = self._client.build_request(method, whole, json=body, timeout=timeout)
-        start, size, first, parts = time.perf_counter(), 0, 0.0, []
+        extensions = {"max_reply_mb": limits.max_reply_mb}
+        request = self._client.build_request(method, whole, json=body, timeout=timeout, extensions=extensions)
+        start, first, parts = time.perf_counter(), 0.0, []
         response = self._client.send(request, stream=True)
         try:
-            for part in response.iter_bytes():  # httpx bounds each read, not their sum: some servers drip
+            for part in response.iter_bytes():
                 first = first or time.perf_counter()
-                size += len(part)
                 parts.append(part)
-                if size > limits.max_reply_mb * 1e6:
-                    message = f"{self.name}: the reply is longer than {limits.max_reply_mb:g} MB; raise max_reply_mb"
-                    raise Failed(message, FailureKind.UNREADABLE, paid=True)
-                if time.perf_counter() - start > timeout_s:
-                    raise timed_out(self.name, timeout_s)
         finally:
             response.close()
         ended = time.perf_counter()

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragbench.errors import RagbenchError
 from ragbench.evaluation import own_version
 from ragbench.server import api
 from ragbench.server.access import Buckets
+from ragbench.server.jobs import Queue
 
 _LOG = logging.getLogger("ragbench.server")
 _HEADERS = {
@@ -28,8 +32,9 @@ _HEADERS = {
 
 
 def create_app(
-    root: Path, database: str = "", *, admin_key: str = "", rate: int = 1200, max_body: int = 10_000_000
-) -> FastAPI:
+    root: Path, database: str = "", *, admin_key: str = "", rate: int = 1200, max_body: int = 10_000_000,
+    max_jobs: int = 100, queue: Queue | None = None,
+) -> FastAPI:  # fmt: skip
     """The server of a folder and a database.
 
     Args:
@@ -38,13 +43,25 @@ def create_app(
         admin_key: one that opens everything until this process ends; "" = only those of `ragbench key`.
         rate: requests per minute and key.
         max_body: bytes of a request.
+        max_jobs: that may wait, of each client.
+        queue: what works at jobs while the server runs; None = one job at a time.
     """
+    queue = queue or Queue(database)
+
+    @asynccontextmanager
+    async def working(app: FastAPI) -> AsyncIterator[None]:
+        queue.start()
+        yield
+        await run_in_threadpool(queue.stop)
+
     app = FastAPI(
-        title="ragbench", version=own_version(), openapi_url="/api/v1/openapi.json", docs_url=None, redoc_url=None
-    )
+        title="ragbench", version=own_version(), lifespan=working, openapi_url="/api/v1/openapi.json", docs_url=None,
+        redoc_url=None,
+    )  # fmt: skip
     app.state.root = root.resolve()
     app.state.database = database
     app.state.admin_key = admin_key
+    app.state.queue, app.state.max_jobs = queue, max_jobs
     app.state.buckets = Buckets(rate)
     app.add_middleware(_Guard, max_body=max_body)
     app.add_exception_handler(RagbenchError, _refused)

@@ -23,6 +23,7 @@ from ragbench.files import write_durably
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, without_machine
 from ragbench.sweep.processes import START_TIMEOUT
+from ragbench.systems.loader import RECORDED
 
 
 class _UnusableError(SweepError):
@@ -38,7 +39,7 @@ def main(job_file: str) -> int:
         if job.source is not None:
             _stamp(job)
             system = str(job.configuration.get("system", ""))
-            recorded = system.endswith(".jsonl")  # whose failures cannot be requested again
+            recorded = system.endswith(RECORDED)  # whose failures cannot be requested again
             asked = "system" if system else "language model"
             _check_requests(job.results, asked, allow_failed=job.allow_failed or recorded)
         _tidy(job)
@@ -64,6 +65,7 @@ def load_papermill() -> Any:
 def _execute(job: Job) -> None:
     papermill = load_papermill()
     from jupyter_client.manager import AsyncKernelManager
+    from papermill.iorw import LocalHandler, papermill_io
 
     managers: list[AsyncKernelManager] = []
 
@@ -72,7 +74,7 @@ def _execute(job: Job) -> None:
             super().__init__(*args, **kwargs)
             managers.append(self)
 
-    class WholeFile(papermill.iorw.LocalHandler):  # type: ignore[misc]
+    class WholeFile(LocalHandler):  # type: ignore[misc]
         """A disk that is full leaves the notebook as it was written last."""
 
         whole = ""
@@ -85,7 +87,7 @@ def _execute(job: Job) -> None:
                 raise
             self.whole = buf
 
-    papermill.iorw.papermill_io.register(str(job.output), WholeFile())  # for paths that begin like this
+    papermill_io.register(str(job.output), WholeFile())  # for paths that begin like this
     threading.Thread(target=_go_with_parent, args=(managers,), daemon=True).start()
     limit = job.run_timeout
     end = time.monotonic() + limit

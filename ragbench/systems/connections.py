@@ -20,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 
 from ragbench.errors import ConfigError, FailureKind, unknown
 from ragbench.llms.failures import scrubbed
+from ragbench.network import Bounds, OutOfBoundsError
 from ragbench.systems.credentials import (
     HeaderVariables,
     LiteralHeaders,
@@ -235,8 +236,8 @@ class Pool:
         self._open: set[Connection] = set()
         self._unreached: tuple[float, str] = (-_SAME_REASON_S, "")
 
-    async def tools(self) -> list[str]:
-        """The names of the server's tools."""
+    async def tools(self) -> dict[str, Any]:
+        """The server's tools, name -> the schema of its arguments."""
         return (await self._connection(for_itself=False)).tools
 
     async def call(self, tool: str, arguments: dict[str, Any], sampled: Sampled) -> tuple[Any, float]:
@@ -328,7 +329,9 @@ class Pool:
         if isinstance(exc, FileNotFoundError) and isinstance(self._spec.server, list):
             return f"there is no command {self._spec.server[0]!r}; check server"
         code = getattr(exc, "code", None)
-        if code is not None and code != _CLOSED:
+        if isinstance(exc, OutOfBoundsError):
+            message = str(exc)
+        elif code is not None and code != _CLOSED:
             message = f"the server reports: {exc}"
         else:
             where = f" at {self._spec.server}" if isinstance(self._spec.server, str) else ""
@@ -342,7 +345,7 @@ class Connection:
 
     def __init__(self, spec: McpSpec, protocol: str, sampler: Sampler | None, headers: Mapping[str, str]) -> None:
         self.client: Client
-        self.tools: list[str] = []
+        self.tools: dict[str, Any] = {}
         self.sampled: Sampled | None = None
         self.ended = False
         self._spec, self._protocol, self._sampler, self._headers = spec, protocol, sampler, headers
@@ -375,10 +378,10 @@ class Connection:
             async with AsyncExitStack() as stack:
                 client = await stack.enter_async_context(await self._prepared(stack))
                 listed = await client.list_tools()
-                self.tools = [tool.name for tool in listed.tools]
+                self.tools = {tool.name: tool.input_schema for tool in listed.tools}
                 while listed.next_cursor:
                     listed = await client.list_tools(cursor=listed.next_cursor)
-                    self.tools += [tool.name for tool in listed.tools]
+                    self.tools |= {tool.name: tool.input_schema for tool in listed.tools}
                 self.client = client
                 if not ready.done():
                     ready.set_result(None)
@@ -413,7 +416,10 @@ class Connection:
         from mcp.client.streamable_http import streamable_http_client
 
         timeout = httpx2.Timeout(30.0, read=self._spec.timeout_s + 30.0)
-        http = await stack.enter_async_context(httpx2.AsyncClient(headers=dict(self._headers), timeout=timeout))
+        bounds = Bounds(self._spec.name or server.partition("?")[0], same_host=True)
+        headers = {**self._headers, "accept-encoding": "gzip"}
+        options_of_client = {**bounds.options(is_async=True), "headers": headers, "timeout": timeout}
+        http = await stack.enter_async_context(httpx2.AsyncClient(**options_of_client))
         return Client(streamable_http_client(server, http_client=http), **options)
 
     async def _sample(self, context: Any, params: Any) -> Any:

@@ -35,8 +35,7 @@ def test_a_key_is_taken_from_either_header(client: TestClient, keys: dict[str, s
         assert client.get("/who", headers=headers).json() == "acme reader"
     assert client.get("/who", headers={"X-API-Key": "one-time"}).json() == "* admin"
     for wrong in ({}, {"X-API-Key": "x"}, {"X-API-Key": keys["*"][:-1] + "é"}, {"Authorization": "Basic abc"}):
-        headers = {name: value.encode() for name, value in wrong.items()}
-        answer = client.get("/who", headers=headers)
+        answer = client.get("/who", headers={name.encode(): value.encode() for name, value in wrong.items()})
         assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 

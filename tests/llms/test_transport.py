@@ -1,0 +1,232 @@
+"""Servers that never end, flood, or send the request elsewhere: every client is bounded by the same network."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import threading
+import time
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import pytest
+
+from ragbench import llms
+from ragbench.datasets.download import beir_folder
+from ragbench.errors import DownloadError, FailureKind
+from ragbench.llms.providers import stored_llm
+from ragbench.systems import HttpSystem, McpSystem
+
+NAMES = {"anthropic": "anthropic:claude-haiku-4-5", "ollama": "ollama:llama3.1:8b", "openai": "openai:gpt-4o-mini"}
+CLIENTS = [*NAMES, "system"]
+Ask = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def ask(llm_environment: pytest.MonkeyPatch) -> Ask:
+    """Ask one client of the server at an address, with a deadline; gives the error and its kind."""
+
+    def asked(client: str, url: str, timeout_s: float = 20.0) -> tuple[str, str]:
+        if client == "system":
+            with HttpSystem(url, body={"q": "{query}"}, timeout_s=timeout_s, tries=1, max_reply_mb=50.0) as system:
+                answer = system.answer("q1", "Hi?")
+            return answer.error or "", str(answer.failure or "")
+        llm_environment.setenv(f"RAG_EVAL_{client.upper()}_BASE_URL", url)
+        llm_environment.setenv(f"RAG_EVAL_{client.upper()}_API_KEY", "sk-none")
+        provider = stored_llm(NAMES[client])
+        with pytest.raises(llms.failures.Failed) as raised:
+            provider._client.send(provider.request("Hi?", None, 9, 0.0, None, 0), timeout_s)
+        return str(raised.value), str(raised.value.kind)
+
+    return asked
+
+
+@pytest.fixture
+def raw() -> Iterator[Callable[[Callable[[socket.socket], None]], str]]:
+    """Start a server that does anything with each connection; gives its address."""
+    listeners: list[socket.socket] = []
+
+    def start(serve: Callable[[socket.socket], None]) -> str:
+        listener = socket.create_server(("127.0.0.1", 0))
+        listeners.append(listener)
+
+        def one(connection: socket.socket) -> None:
+            with suppress(OSError), connection:
+                connection.recv(65536)
+                serve(connection)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+    yield start
+    for listener in listeners:
+        listener.close()
+
+
+def drip(head: bytes, piece: bytes, seconds: float = 6.0) -> Callable[[socket.socket], None]:
+    """Send `head`, then one piece every 0.05 s."""
+
+    def serve(connection: socket.socket) -> None:
+        connection.sendall(head)
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            connection.sendall(piece)
+            time.sleep(0.05)
+
+    return serve
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nx-drip: ",
+        b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n",
+    ],
+    ids=["headers", "body"],
+)
+def test_a_server_that_drips_does_not_hold_a_client(client: str, head: bytes, ask: Ask, raw: Any) -> None:
+    url = raw(drip(head, b" "))
+    begun = time.monotonic()
+    error, kind = ask(client, url, 0.6)
+    assert time.monotonic() - begun < (9.0 if client == "anthropic" else 3.0)  # the SDK's import
+    assert "no reply within 0.6 s" in error
+    assert kind == FailureKind.TIMEOUT
+
+
+def test_a_server_that_never_reads_does_not_hold_a_client(ask: Ask, raw: Any) -> None:
+    url = raw(lambda connection: time.sleep(6.0))
+    with HttpSystem(url, body={"q": "{query}"}, timeout_s=0.6, tries=1) as system:
+        begun = time.monotonic()
+        answer = system.answer("q1", "long " * 4_000_000)
+    assert time.monotonic() - begun < 3.0
+    assert answer.failure == FailureKind.TIMEOUT
+
+
+@cache
+def bomb(times: int) -> bytes:
+    """120 MB of zeros, compressed that many times."""
+    packer = zlib.compressobj(9, wbits=31)
+    data = b"".join([*(packer.compress(bytes(10**6)) for _ in range(120)), packer.flush()])
+    for _ in range(times - 1):
+        data = gzip.compress(data, 9)
+    return data
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("encoding", ["gzip, gzip, gzip", "deflate", "br"])
+def test_an_encoding_that_was_not_asked_for_is_refused(
+    client: str, encoding: str, ask: Ask, loopback: Any, wire: Any
+) -> None:
+    headers = {"content-encoding": encoding, "content-type": "application/json"}
+    server = loopback(lambda asked: wire.Answered(bomb(3) if "," in encoding else b"?", headers=headers))
+    tracemalloc.start()
+    error, kind = ask(client, server.url)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert f"encoded as {encoding!r}" in error
+    assert kind == FailureKind.UNREADABLE
+    assert most < 60e6
+    assert server.asked[-1].headers["accept-encoding"] == "gzip"
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
+def test_a_reply_is_read_up_to_50_mb_decompressed(
+    client: str, packed: bool, ask: Ask, loopback: Any, wire: Any
+) -> None:
+    body = bomb(1) if packed else bytes(120 * 10**6)
+    headers = {"content-encoding": "gzip"} if packed else {}
+    server = loopback(lambda asked: wire.Answered(body, headers={"content-type": "application/json", **headers}))
+    tracemalloc.start()
+    error, kind = ask(client, server.url)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "longer than 50 MB" in error
+    assert kind == FailureKind.UNREADABLE
+    assert most < 250e6
+
+
+@pytest.mark.parametrize("provider", list(NAMES))
+def test_one_gzip_is_read(provider: str, ask: Ask, loopback: Any, wire: Any, llm_environment: Any) -> None:
+    body = gzip.compress(json.dumps(getattr(wire, provider)("Hello.")).encode())
+    server = loopback(lambda asked: wire.Answered(body, headers={"content-encoding": "gzip"}))
+    llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_BASE_URL", server.url)
+    llm_environment.setenv(f"RAG_EVAL_{provider.upper()}_API_KEY", "sk-none")
+    assert stored_llm(NAMES[provider]).generate("Hi?").text == "Hello."
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("status", [302, 307])
+def test_no_request_goes_to_another_host(client: str, status: int, ask: Ask, loopback: Any, wire: Any) -> None:
+    other = loopback(lambda asked: wire.Answered(wire.openai("Stolen.")))
+    place = other.url.replace("127.0.0.1", "localhost") + "/there"
+    server = loopback(lambda asked: wire.Answered(b"", status, {"location": place}))
+    error, kind = ask(client, server.url)
+    assert f"redirected to {place!r}" in error
+    assert kind == FailureKind.REFUSED
+    assert other.asked == []
+
+
+def test_a_download_stays_at_its_host(loopback: Any, wire: Any, llm_environment: Any) -> None:
+    other = loopback(lambda asked: wire.Answered(b"zip"))
+    place = other.url.replace("127.0.0.1", "localhost") + "/there"
+    server = loopback(lambda asked: wire.Answered(b"", 302, {"location": place}))
+    llm_environment.setenv("RAGBENCH_BEIR_URL", server.url)
+    with pytest.raises(DownloadError, match="redirects to another host are not followed"):
+        beir_folder("scifact", tries=1, pause_s=0)
+    assert other.asked == []
+
+
+def test_a_download_follows_within_its_host(loopback: Any, wire: Any, llm_environment: Any) -> None:
+    def reply(asked: Any) -> Any:
+        moved = wire.Answered(b"", 302, {"location": "/moved/scifact.zip"})
+        return wire.Answered(b"no zip") if "moved" in asked.path else moved
+
+    server = loopback(reply)
+    llm_environment.setenv("RAGBENCH_BEIR_URL", server.url)
+    with pytest.raises(DownloadError, match="not a whole zip archive"):
+        beir_folder("scifact", tries=1, pause_s=0)
+
+
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.1 200 OK\r\nx-drip: ", b"HTTP/1.1 200 OK\r\ncontent-length: 999\r\n\r\n"], ids=["headers", "body"]
+)
+def test_a_download_that_drips_ends(head: bytes, raw: Any, llm_environment: Any) -> None:
+    llm_environment.setenv("RAGBENCH_BEIR_URL", raw(drip(head, b" ")))
+    begun = time.monotonic()
+    with pytest.raises(DownloadError, match="could not be downloaded"):
+        beir_folder("scifact", tries=2, pause_s=0, stall_s=0.4)
+    assert time.monotonic() - begun < 3.0
+
+
+@pytest.mark.parametrize("attack", ["redirect", "encodings", "flood", "drip"])
+def test_mcp_by_http_is_bounded(attack: str, loopback: Any, wire: Any, raw: Any) -> None:
+    pytest.importorskip("mcp", reason="needs the extra `mcp`")
+    other = loopback(lambda asked: wire.Answered(b"{}"))
+    answers = {
+        "redirect": lambda asked: wire.Answered(b"", 307, {"location": f"{other.url}/there"}),
+        "encodings": lambda asked: wire.Answered(bomb(3), headers={"content-encoding": "gzip, gzip, gzip"}),
+        "flood": lambda asked: wire.Answered(bomb(1), headers={"content-encoding": "gzip"}),
+    }
+    url = raw(drip(b"HTTP/1.1 200 OK\r\nx-drip: ", b" ")) if attack == "drip" else loopback(answers[attack]).url
+    begun = time.monotonic()
+    tracemalloc.start()
+    with McpSystem(f"{url}/mcp", tool="echo", timeout_s=3, start_timeout_s=3) as system:
+        answer = system.answer("q1", "Hi?")
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert answer.failed
+    assert time.monotonic() - begun < 12
+    assert most < 250e6
+    assert other.asked == []
