@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -365,8 +366,11 @@ def series_of(claimed: Mapping[str, Any]) -> str:
 def place_of(claimed: Mapping[str, Any]) -> Path:
     """Where the result of an evaluation goes; every attempt has a folder of its own."""
     due = claimed["due_at"][:16].replace(":", "").replace("-", "")
-    once = "" if claimed["cron"] else f"{claimed['job_id'][:12]}-"
-    return Path(claimed["folder"], "results", "eval", series_of(claimed), f"{due}-{once}{claimed['attempts']}")
+    name, once = claimed["name"], ""
+    if not claimed["cron"]:  # asked for: by any name, and several in a minute
+        name = re.sub(r"[^\w.-]+", "-", series_of(claimed))[:80].strip(".-") or "eval"
+        once = f"{claimed['job_id'][:12]}-"
+    return Path(claimed["folder"], "results", "eval", name, f"{due}-{once}{claimed['attempts']}")
 
 
 def run_command(
