@@ -17,6 +17,7 @@ from ragbench.cli.init import init_command, notebooks_command
 from ragbench.cli.key import key_app
 from ragbench.cli.label import EXAMPLE, label_command
 from ragbench.cli.listing import list_names
+from ragbench.cli.probe import probe_command
 from ragbench.cli.schedule import schedule_app
 from ragbench.cli.serve import serve_command
 from ragbench.cli.sweep import sweep_command, verify_command
@@ -61,6 +62,9 @@ app.command("answers", cls=Command, epilog="Example: ragbench answers my-dataset
 app.command("eval", cls=EvalCommand, epilog='Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.4"')(
     eval_command
 )
+app.command(
+    "probe", cls=Command, epilog='Example: ragbench probe --url http://localhost:8000/ask "Why?" --write my.toml'
+)(probe_command)
 app.command("explore", cls=Command, epilog="Example: ragbench explore results/quickstart -o explore.html")(
     explore_command
 )

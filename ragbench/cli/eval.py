@@ -35,7 +35,7 @@ _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md o
 
 
 _PANELS = {
-    "Questions": ("test_set", "corpus", "category", "suite", "query", "expected_doc"),
+    "Questions": ("test_set", "corpus", "category", "suite", "sample", "seed", "query", "expected_doc"),
     "System and measures": ("system", "perspective", "k", "measure", "support_model", "detector", "calibration"),
     "Judge": ("judge", "judge_provider", "judge_model", "criteria"),
     "Targets and baseline": ("fail_under", "targets", "baseline"),
@@ -68,6 +68,8 @@ def eval_command(
     category: Annotated[str, typer.Option(help="Only the questions of these categories: faq,how-to.")] = "",
     k: Annotated[str, typer.Option("--k", help="Depths at which rankings are measured.")] = "1,3,5,10",
     suite: Annotated[str, typer.Option(help="full, or smoke: a fixed sample, done in seconds.")] = "full",
+    sample: Annotated[int, typer.Option(min=0, help="Only N of the questions, evenly from all categories.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="With --sample: which ones.")] = 0,
     judge: Annotated[str, typer.Option(help=_JUDGE)] = "",
     judge_provider: Annotated[str, typer.Option(help="The judge's provider: anthropic, ollama, openai.")] = "",
     judge_model: Annotated[str, typer.Option(help="The judge's model; default: that of its provider.")] = "",
@@ -116,8 +118,8 @@ def eval_command(
     with shared.llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         if expected_doc and not query:
             raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
-        if query and (baseline or suite != "full"):
-            raise ConfigError("--query is one question: neither --baseline nor --suite goes with it")
+        if query and (baseline or suite != "full" or sample):
+            raise ConfigError("--query is one question: neither --baseline nor --suite nor --sample goes with it")
         place = _place(output) if output else None
         to_file = place is not None and is_report_file(place)
         if save_trace and to_file:
@@ -133,6 +135,7 @@ def eval_command(
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
         categories = _words(category)
         data = evaluation.select_suite(evaluation.select_categories(data, categories), suite)
+        data = evaluation.select_sample(data, sample, seed)
         options: dict[str, Any] = {"support_model": support_model, "judge": judging, "criteria": asked_for}
         options |= {"ks": ks, "calibration": calibration or ()}
         attacks = "safety" in chosen
@@ -161,10 +164,12 @@ def eval_command(
         name = f"{data.name}, {answered.system['name']}"
         if output and place is not None:
             name = place.stem if to_file else place.resolve().name
-        described = {"suite": suite, **({"categories": categories} if categories else {})}
+        described: dict[str, Any] = {"suite": suite, **({"categories": categories} if categories else {})}
+        described |= {"sample": sample, "seed": seed} if sample else {}
+        part = [suite] * (suite != "full") + [f"{sample} questions"] * (sample > 0)
         result = evaluation.result_of(
             answered, perspectives=chosen, targets=aims, baseline=earlier, detector=scorer, measures=own,
-            name=name if suite == "full" else f"{name} ({suite})", settings=described, seconds={"ask": asked},
+            name=f"{name} ({', '.join(part)})" if part else name, settings=described, seconds={"ask": asked},
             **options,
         )  # fmt: skip
         report = result.report

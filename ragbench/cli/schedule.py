@@ -10,6 +10,7 @@ import typer
 from ragbench.cli.console import clean_errors
 from ragbench.cli.help import Command, Group
 from ragbench.cli.history import Database, table
+from ragbench.cli.options import DryRun, print_plan
 
 schedule_app = typer.Typer(
     help="Evaluations at set times; `ragbench schedule run-due` runs them, from cron, systemd, CI or a server.",
@@ -33,6 +34,13 @@ def add(
         str, typer.Option(help="Such as 7d: draft the questions anew when they are older, or the documents changed.")
     ] = "",
     fresh_from: Annotated[str, typer.Option(help="With --fresh: the folder of the documents.")] = "",
+    fresh_llm: Annotated[
+        str, typer.Option(help="With --fresh: a model that writes the questions, as in `testset generate`.")
+    ] = "",
+    fresh_max_cost: Annotated[
+        float | None, typer.Option(min=0, help="US dollars that a version of the questions may cost.")
+    ] = None,
+    dry_run: DryRun = False,
     client: Client = "",
     database: Database = "",
 ) -> None:
@@ -40,11 +48,20 @@ def add(
     with clean_errors():
         from datetime import UTC, datetime
 
+        from ragbench import llms
         from ragbench.history import add_schedule, next_due
+        from ragbench.history.fresh import fresh_test_set
 
+        if dry_run:
+            with llms.dry_run() as plan:
+                if fresh_llm:
+                    fresh_test_set(Path("new"), fresh_from, fresh, llm=fresh_llm)
+            print_plan(plan)
+            raise typer.Exit(0)
         add_schedule(
-            name, cron, command, zone=zone, client=client, database=database, fresh=fresh, fresh_from=fresh_from
-        )
+            name, cron, command, zone=zone, client=client, database=database, fresh=fresh, fresh_from=fresh_from,
+            fresh_llm=fresh_llm, fresh_max_cost=fresh_max_cost,
+        )  # fmt: skip
         typer.echo(f"{name}: next due {next_due(cron, zone, datetime.now(UTC))}" if cron else f"{name} added")
 
 
@@ -106,7 +123,7 @@ def run_due_jobs(database: Database = "") -> None:
     """Run what is due now, and what dead workers left; then check alerts. May be called at any time, on many machines.
 
     A time that was missed is run once. EVALUATION_ENABLED=false turns it off, EVALUATION_DEFAULT_K gives
-    evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE the number of fresh questions.
+    evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE their --sample, or the number of fresh questions.
     Exit status: that of the worst job, as of `ragbench eval`; 0 where nothing was due.
     """
     with clean_errors():

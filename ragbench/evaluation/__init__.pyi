@@ -23,7 +23,7 @@ from .parameters import (
 from .provenance import Timings, environment, own_version
 from .results import Result, Results, leaderboard, new_result
 from .schema import read_report, report_schema
-from .suites import SUITES, select_categories, select_suite
+from .suites import SUITES, select_categories, select_sample, select_suite
 from .targets import Targets, check_gates_measured, load_targets, verdict
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "result_of",
     "save",
     "select_categories",
+    "select_sample",
     "select_suite",
     "system_of",
     "texts_of",

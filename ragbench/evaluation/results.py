@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import pandas as pd
 
+from ragbench.datasets.beir import testset_record
 from ragbench.errors import ComparisonError, ConfigError, printable, unknown
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.masking import masked, masked_id
@@ -32,8 +34,9 @@ class Result:
     """One system's results on one dataset: what `evaluate` returns, `save` writes and `load_result` reads.
 
     `config` holds plain data: "made_at" (the time, ISO 8601), "parameters" (of the configuration), "dataset" (name,
-    split, fingerprint), "questions" (query_id -> text), "facts" (such as "chunks", their number) and "environment".
-    `run` ranks documents. `scores` has the columns query_id, measure, value (NaN = unscored). `timings` holds
+    split, fingerprint; "recipe" where it was generated), "questions" (query_id -> text), "facts" (such as "chunks",
+    their number), "environment", and "series" and "client" where RAGBENCH_SERIES and RAGBENCH_CLIENT name them. `run`
+    ranks documents. `scores` has the columns query_id, measure, value (NaN = unscored). `timings` holds
     seconds per stage. `diagnosis` has a row per question with its first cause of failure (see `ragbench.diagnose`).
     `verdicts` is what the evaluation decided: targets, passed questions and why not, safety samples; None where
     only scores were computed. `answered` is what the system gave with what it was made from (such as its chunks);
@@ -124,7 +127,7 @@ def new_result(
 
     Args:
         parameters: every parameter of the configuration, plain data.
-        dataset: what it was measured on; its name, split, fingerprint and questions are kept.
+        dataset: what it was measured on; its name, split, fingerprint, questions and testset.json are kept.
         run: document-level ranking.
         scores: query_id, measure, value, one row per pair; NaN = unscored.
         name: of the configuration.
@@ -135,13 +138,18 @@ def new_result(
     Raises:
         ConfigError: a parameter is not plain data.
     """
+    record = {} if dataset.source is None else testset_record(Path(dataset.source.name))
+    recipe = {"recipe": record} if "parameters" in record else {}
+    series = {name: os.environ.get(f"RAGBENCH_{name.upper()}", "") for name in ("series", "client")}
     config = {
         "made_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        **{name: value for name, value in series.items() if value},
         "parameters": configuration(parameters),
         "dataset": {
             "name": name_of(dataset),
             "split": dataset.split,
             "fingerprint": dataset.fingerprint,
+            **recipe,
         },
         "facts": shortened(facts or {}),
         "environment": environment(),

@@ -37,11 +37,25 @@ def select_suite(dataset: Dataset, suite: str = "full") -> Dataset:
         raise ConfigError(unknown("suite", suite, SUITES))
     if suite == "full":
         return dataset
-    cases = _spread(
-        dataset.cases, SMOKE_QUESTIONS, lambda one: one.query_id, lambda one: (one.category, one.answerable)
-    )
-    chosen = dataset.select([case.query_id for case in cases])
+    chosen = select_sample(dataset, SMOKE_QUESTIONS)
     return replace(chosen, safety_inputs=_some(dataset.safety_inputs), safety_outputs=_some(dataset.safety_outputs))
+
+
+def select_sample(dataset: Dataset, size: int = 0, seed: int = 0) -> Dataset:
+    """Up to `size` questions, evenly from all categories as in the suite "smoke", in the order of the dataset; 0 = all.
+
+    Which ones depends on `seed` and their ids alone. The safety samples stay.
+
+    >>> data = Dataset("demo", "test", {}, [Case(f"q{i}", "?", category="ab"[i % 2]) for i in range(100)], {})
+    >>> [list(select_sample(data, 4, seed).queries) for seed in (0, 1, 1)]
+    [['q7', 'q19', 'q60', 'q86'], ['q5', 'q18', 'q60', 'q81'], ['q5', 'q18', 'q60', 'q81']]
+    """
+    if not size:
+        return dataset
+    chosen = _spread(
+        dataset.cases, size, lambda one: f"{seed or ''}{one.query_id}", lambda one: (one.category, one.answerable)
+    )
+    return dataset.select([case.query_id for case in chosen])
 
 
 def select_categories(dataset: Dataset, names: Sequence[str]) -> Dataset:

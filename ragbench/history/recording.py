@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import DataError, RagbenchError
-from ragbench.evaluation import load_result, result_folders
+from ragbench.evaluation import load_result
 from ragbench.history import tables
 from ragbench.history.database import add_once, canonical, connected, content_id, now, timestamp
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 _NAME = 190
 # Settings of an evaluation that change numbers, so that runs with others are not compared.
 _DECIDING = (
-    "embedder", "support_model", "judge", "cases", "weights", "detector", "suite", "categories", "calibration"
+    "embedder", "support_model", "judge", "cases", "weights", "detector", "suite", "sample", "seed", "categories",
+    "calibration",
 )  # fmt: skip
 
 
@@ -44,11 +45,12 @@ class Imported(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The row of a run, its questions as JSON, and the rows of its scores."""
+    """The row of a run, its questions as JSON, the rows of its scores, and how its dataset was generated, as JSON."""
 
     run: dict[str, Any]
     cases: str
     scores: list[dict[str, Any]]
+    recipe: str
 
 
 def record(
@@ -57,7 +59,8 @@ def record(
 ) -> list[str]:  # fmt: skip
     """Add results with the places that they were saved in; the ids of those that were not known yet.
 
-    `series` is what they are called over time; "" = the name of their sweep or evaluation. `alert`: check the rules of
+    `series` is what they are called over time; "" = what RAGBENCH_SERIES named when they were made, else the name of
+    their sweep or evaluation. `client` is whose they are; "" = what RAGBENCH_CLIENT named. `alert`: check the rules of
     `add_alert`, and send what they raise.
 
     Raises:
@@ -87,8 +90,12 @@ def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
         return False
     add_once(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
     data = {name: run[name] for name in ("client_id", "split", "fingerprint")}
-    data |= {"name": run["dataset"], "made_at": run["made_at"], "recipe": "{}"}
-    add_once(connection, tables.dataset, {"id": _dataset_id(data), **data})
+    data |= {"name": run["dataset"], "made_at": run["made_at"], "recipe": rows.recipe}
+    known = {"id": _dataset_id(data), **data}
+    add_once(connection, tables.dataset, known)
+    of = tables.dataset.c  # of an import in any order the earliest run decides
+    later = update(tables.dataset).where(of.id == known["id"], of.made_at > run["made_at"])
+    connection.execute(later.values(made_at=run["made_at"], recipe=rows.recipe))
     connection.execute(insert(tables.run), run)
     if rows.scores:
         connection.execute(insert(tables.score), rows.scores)
@@ -100,7 +107,7 @@ def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
 
 
 def import_results(folder: str | Path, *, client: str = "", series: str = "", database: str = "") -> Imported:
-    """Add every result in a folder: of a result, of a sweep, of evaluations, or one that holds such folders.
+    """Add every result in a folder, at any depth: of a result, of a sweep, of evaluations, of a schedule.
 
     Rules for alerts are not checked: these runs are of the past.
 
@@ -110,8 +117,8 @@ def import_results(folder: str | Path, *, client: str = "", series: str = "", da
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; expected one with results, such as results/")
-    found = [path for parent in (folder.parent, folder, *sorted(folder.iterdir())) if parent.is_dir()
-             for path in result_folders(parent) if parent != folder.parent or path == folder]  # fmt: skip
+    found = sorted({path.parent for name in ("scores.csv", "run.trec", "report.json") for path in folder.rglob(name)
+                    if not any(part.startswith(".") for part in path.relative_to(folder).parts)})  # fmt: skip
     if not found:
         raise DataError(f"{folder} holds no result; expected the folder of a sweep, of evaluations, or results/")
     added = known = 0
@@ -139,7 +146,7 @@ def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows
     kind = "sweep" if source else "eval"
     parent = place.absolute().parent.name if place is not None else ""
     series, configuration = (parent, result.name) if source else (report.name, str(report.system.get("name", "")))
-    series = named or series
+    series, client = named or config.get("series", "") or series, client or config.get("client", "")
     settings = {name: report.settings[name] for name in _DECIDING if name in report.settings}
     parameters = {**result.parameters, "settings": settings}
     fingerprint = str(config["dataset"].get("fingerprint", ""))
@@ -173,7 +180,8 @@ def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows
         "categories": canonical({one.category: [one.pass_rate, one.n_scored] for one in report.categories}),
         "location": "" if place is None else place.absolute().as_posix(),
     }
-    return Rows(run, cases, _scores(run["id"], report, values, len(texts)))
+    recipe = canonical(config["dataset"].get("recipe", {}))
+    return Rows(run, cases, _scores(run["id"], report, values, len(texts)), recipe)
 
 
 def _values(result: Result, query_ids: list[str]) -> dict[str, Any]:

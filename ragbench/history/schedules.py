@@ -2,7 +2,8 @@
 
 `run_due` is what cron, systemd, a CI job or a server call, as often as they like and on as many machines. A job is
 claimed for a minute; its worker renews that while it works, and its result is committed only while it still holds the
-job. When a worker dies, another one claims the job after that minute.
+job. When a worker dies, another one claims the job after that minute. Sweeps record what they finish by themselves; the
+configurations that a dead worker had finished are the same runs to the next one.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ragbench.history.database import add_once, connected, content_id, timestamp
 from ragbench.history.fresh import age, fresh_test_set
 from ragbench.history.recording import rows_of, store
 from ragbench.history.tables import job, schedule
+from ragbench.llms import check_llm, current_settings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +66,8 @@ Work = Callable[[Mapping[str, Any], threading.Event], tuple[int, str, "Path | No
 
 def add_schedule(
     name: str, cron: str, command: Sequence[str], *, zone: str = "", client: str = "", database: str = "",
-    folder: str | Path = "", fresh: str = "", fresh_from: str = "", now: datetime | None = None,
+    folder: str | Path = "", fresh: str = "", fresh_from: str = "", fresh_llm: str = "",
+    fresh_max_cost: float | None = None, now: datetime | None = None,
 ) -> None:  # fmt: skip
     """Add a schedule, or replace the one of this name.
 
@@ -75,6 +78,7 @@ def add_schedule(
         folder: where it runs; "" = here.
         fresh, fresh_from: such as "7d" and "docs/": evaluate questions drafted from these documents, and draft them
             anew when they are older or the documents changed; see `ragbench.history.fresh`.
+        fresh_llm, fresh_max_cost: a language model that drafts them, and US dollars that a version may cost.
 
     Raises:
         ConfigError: a cron line, zone or command that cannot be used.
@@ -89,10 +93,17 @@ def add_schedule(
         raise ConfigError("a schedule needs a name")
     if bool(fresh) != bool(fresh_from):
         raise ConfigError("fresh and fresh_from belong together: an age such as 7d, and the folder of the documents")
-    options = {"fresh": fresh, "from": fresh_from} if fresh else {}
+    given = {one.partition("=")[0] for one in command}
+    if command[0] == "eval" and "--output" in given:
+        raise ConfigError(f"each run has a folder of its own, in results/eval/{name}; leave --output out")
+    options = {"fresh": fresh, "from": fresh_from, "llm": fresh_llm, "max_cost": fresh_max_cost} if fresh else {}
+    if fresh_llm and not fresh:
+        raise ConfigError("fresh_llm writes the questions of fresh; give both, or none")
+    if fresh_llm:
+        check_llm(fresh_llm, current_settings(max_cost=fresh_max_cost))
     if fresh:
         age(fresh)
-        if command[0] != "eval" or any(one.partition("=")[0] in ("--test-set", "--corpus") for one in command):
+        if command[0] != "eval" or given & {"--test-set", "--corpus"}:
             raise ConfigError("fresh makes the test set of an eval; leave --test-set and --corpus out")
         if not Path(folder, fresh_from).expanduser().exists():
             raise ConfigError(f"fresh_from is {fresh_from!r}, which is not there; expected a folder of documents")
@@ -366,11 +377,14 @@ def series_of(claimed: Mapping[str, Any]) -> str:
 def place_of(claimed: Mapping[str, Any]) -> Path:
     """Where the result of an evaluation goes; every attempt has a folder of its own."""
     due = claimed["due_at"][:16].replace(":", "").replace("-", "")
-    name, once = claimed["name"], ""
-    if not claimed["cron"]:  # asked for: by any name, and several in a minute
-        name = re.sub(r"[^\w.-]+", "-", series_of(claimed))[:80].strip(".-") or "eval"
-        once = f"{claimed['job_id'][:12]}-"
-    return Path(claimed["folder"], "results", "eval", name, f"{due}-{once}{claimed['attempts']}")
+    once = "" if claimed["cron"] else f"{claimed['job_id'][:12]}-"
+    return Path(claimed["folder"], "results", "eval", *_owner(claimed), f"{due}-{once}{claimed['attempts']}")
+
+
+def _owner(claimed: Mapping[str, Any]) -> list[str]:
+    """The folders of a client and a series: no part of a name leads out of them."""
+    names = filter(None, (claimed["client_id"], series_of(claimed)))
+    return [re.sub(r"^\.+|[^\w .+-]", "-", name) for name in names]
 
 
 def run_command(
@@ -385,23 +399,26 @@ def run_command(
         program: what takes the command. Its input ends when this process does.
     """
     command, options = json.loads(claimed["command"]), json.loads(claimed["options"])
+    given = {one.partition("=")[0] for one in command}
     if "fresh" in options:
+        given.add("--sample")  # a version has as many
         folder = Path(claimed["folder"])
         try:
-            versions = folder / "results" / "testsets" / claimed["name"]
-            documents = folder / Path(options["from"]).expanduser()
-            command += ["--test-set", str(fresh_test_set(versions, documents, options["fresh"]))]
+            versions = folder.joinpath("results", "testsets", *_owner(claimed))
+            documents = folder / Path(options.pop("from")).expanduser()
+            command += ["--test-set", str(fresh_test_set(versions, documents, options.pop("fresh"), **options))]
         except (RagbenchError, OSError) as exc:
             return 2, f"no fresh test set: {exc}", None
     environment, place = dict(os.environ), None
+    environment |= {"RAGBENCH_SERIES": series_of(claimed), "RAGBENCH_CLIENT": claimed["client_id"]}
     if command[0] == "eval":
-        if (k := os.environ.get("EVALUATION_DEFAULT_K")) and "--k" not in command:
-            command += ["--k", k]
-        if "--output" not in command:
-            place = place_of(claimed)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            command += ["--output", str(place), "--force"]
-            environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
+        for option, name in (("--k", "EVALUATION_DEFAULT_K"), ("--sample", "EVALUATION_DEFAULT_SAMPLE_SIZE")):
+            if (value := os.environ.get(name)) and option not in given:
+                command += [option, value]
+        place = place_of(claimed)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        command += ["--output", str(place), "--force"]
+        environment["RAGBENCH_HISTORY"] = "off"  # recorded when the job is committed
     ours, theirs = os.pipe()
     child = subprocess.Popen(
         [*program, *command], cwd=claimed["folder"], env=environment, stdin=ours, start_new_session=True,

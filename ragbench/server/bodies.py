@@ -29,7 +29,7 @@ class RunBody(BaseModel):
     system: Annotated[str, Field(pattern=rf"^({NAME})?$", max_length=80)] = Field(
         "", description="A file systems/NAME.toml or .jsonl, or bm25; default: the file `default`, else bm25."
     )
-    series: Annotated[str, Field(pattern=r"^[^\x00-\x1f]*$", max_length=190)] = Field(
+    series: Annotated[str, Field(pattern=r"^[^\x00-\x1f]*$", max_length=60)] = Field(
         "", description="What the runs are called over time; default: the data set's name."
     )
     k: list[Annotated[int, Field(ge=1, le=1000)]] = Field([1, 3, 5, 10], min_length=1, max_length=10)

@@ -80,7 +80,7 @@ class ConfigBody(BaseModel):
 class EvaluationBody(BaseModel):
     """An evaluation of the cases of this interface."""
 
-    name: Text = "evaluation"
+    name: Annotated[Text, Field(max_length=60)] = "evaluation"
     category: Word | None = None
     config: ConfigBody = ConfigBody()
 

@@ -236,8 +236,8 @@ class Pool:
         self._open: set[Connection] = set()
         self._unreached: tuple[float, str] = (-_SAME_REASON_S, "")
 
-    async def tools(self) -> list[str]:
-        """The names of the server's tools."""
+    async def tools(self) -> dict[str, Any]:
+        """The server's tools, name -> the schema of its arguments."""
         return (await self._connection(for_itself=False)).tools
 
     async def call(self, tool: str, arguments: dict[str, Any], sampled: Sampled) -> tuple[Any, float]:
@@ -345,7 +345,7 @@ class Connection:
 
     def __init__(self, spec: McpSpec, protocol: str, sampler: Sampler | None, headers: Mapping[str, str]) -> None:
         self.client: Client
-        self.tools: list[str] = []
+        self.tools: dict[str, Any] = {}
         self.sampled: Sampled | None = None
         self.ended = False
         self._spec, self._protocol, self._sampler, self._headers = spec, protocol, sampler, headers
@@ -378,10 +378,10 @@ class Connection:
             async with AsyncExitStack() as stack:
                 client = await stack.enter_async_context(await self._prepared(stack))
                 listed = await client.list_tools()
-                self.tools = [tool.name for tool in listed.tools]
+                self.tools = {tool.name: tool.input_schema for tool in listed.tools}
                 while listed.next_cursor:
                     listed = await client.list_tools(cursor=listed.next_cursor)
-                    self.tools += [tool.name for tool in listed.tools]
+                    self.tools |= {tool.name: tool.input_schema for tool in listed.tools}
                 self.client = client
                 if not ready.done():
                     ready.set_result(None)

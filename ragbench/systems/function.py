@@ -69,14 +69,18 @@ class FunctionSystem:
         """What the function answers; `latency_ms` has "total", next to what the function itself reports."""
         start = perf_counter()
         try:
-            found = self._function(query, user_roles=tuple(user_roles)) if self._takes_roles else self._function(query)
-            if inspect.isawaitable(found) or inspect.isasyncgen(found):
-                found = self._event_loop().run(_awaited(found))
+            found = self.returned(query, user_roles)
         except Exception as exc:  # any exception of a user's system is an outcome of that system
             answer = failed(query_id, f"{type(exc).__name__}: {exc}")
         else:
             answer = to_answer(query_id, found, self.name)
         return replace(answer, latency_ms={"total": 1000 * (perf_counter() - start), **answer.latency_ms})
+
+    def returned(self, query: str, user_roles: Sequence[str] = ()) -> Any:
+        """What the function returns, as it is; raises what it raises."""
+        found = self._function(query, user_roles=tuple(user_roles)) if self._takes_roles else self._function(query)
+        is_asynchronous = inspect.isawaitable(found) or inspect.isasyncgen(found)
+        return self._event_loop().run(_awaited(found)) if is_asynchronous else found
 
     def close(self) -> None:
         """End the event loop, if there is one."""

@@ -193,6 +193,18 @@ class HttpSystem:
         times = {"first_byte": reply.first_byte_ms, "total": reply.total_ms}
         return replace(answer, latency_ms={**times, **answer.latency_ms})
 
+    def reply(self, query: str) -> tuple[list[Any], bool]:
+        """What the server replies to one question, before any path is applied: its JSON, or the events of a stream.
+
+        Returns:
+            A list of one reply and False, or of all events and True.
+
+        Raises:
+            Failed: there is no reply, or it is not JSON.
+        """
+        reply, found = self._send(question_values("probe", query, ()))
+        return ([found], False) if found is not None else (self._events(reply), True)
+
     def _send(self, values: Mapping[str, Any]) -> tuple[Response, Any]:
         """One try: the reply, and its JSON where it is not a stream; raises Failed."""
         with self._places:
@@ -213,9 +225,13 @@ class HttpSystem:
         if found is not None:
             self._matches.see([found])
             return read_reply(found, self._spec.reply)
-        events = list(json_events(reply.text, _content_type(reply) == "text/event-stream"))
+        events = self._events(reply)
         self._matches.see(events)
         return join_events(events, self._spec.reply, self._spec.delta)
+
+    @staticmethod
+    def _events(reply: Response) -> list[Any]:
+        return list(json_events(reply.text, _content_type(reply) == "text/event-stream"))
 
 
 def _content_type(reply: Response) -> str:

@@ -106,6 +106,10 @@ class McpSystem:
 
     def tools(self) -> list[str]:
         """The names of the server's tools; ConfigError where it cannot be reached."""
+        return list(self.schemas())
+
+    def schemas(self) -> dict[str, Any]:
+        """The JSON schema of the arguments of each tool, by its name; ConfigError where it cannot be reached."""
         try:
             return self._loop.run(self._pool.tools())
         except Unreached as exc:
@@ -114,6 +118,10 @@ class McpSystem:
     def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
         """Call any tool of the server once: its result as JSON, or its text. Raises ToolError."""
         return self._loop.run(self._pool.call(tool, dict(arguments), Sampled()))[0]
+
+    def reply(self, query: str) -> tuple[list[Any], bool]:
+        """The tool's result for one question, before any path is applied, in a list; and False. Raises ToolError."""
+        return [self.call(self._spec.tool, filled(self._pool.arguments, question_values("probe", query, ())))], False
 
     def check_replies(self, *, ended: bool) -> None:
         """Raise ConfigError where a path of `reply` has matched in no reply so far; see `PathMatches`."""

@@ -82,7 +82,7 @@ def test_an_import_twice_adds_nothing_and_a_rebuilt_database_is_equal(
     assert import_results(ROOT / "results", database=database)[:2] == (12, 0)
     assert import_results(QUICKSTART, database=database)[:2] == (0, 12)
     again = new_database("sqlite")
-    for folder in sorted(path for path in QUICKSTART.iterdir() if path.is_dir()):
+    for folder in sorted((path for path in QUICKSTART.iterdir() if path.is_dir()), reverse=True):
         assert import_results(folder, database=again).added == 1
     assert everything(database) == everything(again)
     runs = history(database=database)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sqlalchemy import func, select, update
 from typer.testing import CliRunner
@@ -23,11 +25,13 @@ from ragbench.history import (
     add_schedule,
     due_before,
     history,
+    import_results,
     import_schedules,
     next_due,
     pause_schedule,
     remove_schedule,
     run_due,
+    run_of,
     schedules,
     trend,
 )
@@ -169,6 +173,7 @@ def test_a_job_runs_its_evaluation_and_its_run_is_in_the_history(
 ) -> None:
     monkeypatch.setenv("RAGBENCH_DATABASE", str(tmp_path / "runs.sqlite"))
     monkeypatch.setenv("EVALUATION_DEFAULT_K", "5")
+    monkeypatch.setenv("EVALUATION_DEFAULT_SAMPLE_SIZE", "12")
     monkeypatch.chdir(tmp_path)
 
     def printed(*arguments: str, status: int = 0) -> str:
@@ -177,7 +182,9 @@ def test_a_job_runs_its_evaluation_and_its_run_is_in_the_history(
         return ended.output
 
     evaluation = ["--", "eval", "--suite", "smoke", "--perspective", "retrieval", "--fail-under", "R@5=0.99"]
-    assert "next due" in printed("schedule", "add", "nightly", "* * * * *", "--zone", "Europe/Vienna", *evaluation)
+    assert "next due" in printed(
+        "schedule", "add", "nightly", "* * * * *", "--zone", "Europe/Vienna", "--client", "acme", *evaluation
+    )
     assert "nothing" not in printed("schedule", "list")
     with connected(write=True) as connection:
         from ragbench.history.tables import schedule
@@ -186,12 +193,19 @@ def test_a_job_runs_its_evaluation_and_its_run_is_in_the_history(
     assert "exit status 1" in printed("schedule", "run-due", status=1)
     [run] = history().to_dict("records")
     assert (run["series"], run["kind"], run["passed"]) == ("nightly", "eval", False)
-    assert Path(run["location"]).is_relative_to(tmp_path / "results" / "eval" / "nightly")
+    assert Path(run["location"]).is_relative_to(tmp_path / "results" / "eval" / "acme" / "nightly")
+    row, _, cases = run_of(run["run"])
+    settings = json.loads(row["parameters"])["settings"]
+    assert (run["client_id"], len(cases), settings["sample"], settings["seed"]) == ("acme", 12, 12, 0)
+    again = str(tmp_path / "again.sqlite")
+    assert import_results("results", database=again)[:2] == (1, 0)
+    pd.testing.assert_frame_equal(history(), history(database=again))
     assert "done" in printed("schedule", "list")
-    printed("schedule", "pause", "nightly")
+    mine = ("--client", "acme")
+    printed("schedule", "pause", "nightly", *mine)
     assert "paused" in printed("schedule", "list")
-    assert "unknown schedule 'nihgtly'" in printed("schedule", "remove", "nihgtly", status=2)
-    printed("schedule", "remove", "nightly")
+    assert "unknown schedule 'nihgtly'" in printed("schedule", "remove", "nihgtly", *mine, status=2)
+    printed("schedule", "remove", "nightly", *mine)
 
 
 def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
@@ -218,6 +232,7 @@ def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
         ("0 2 * * *", "Vienna", ["eval"], "'Vienna' is not a time zone"),
         ("0 2 * * *", "UTC", ["cache", "clear"], "a schedule runs eval or sweep; got cache clear"),
         ("0 2 * * *", "UTC", [], "got no command"),
+        ("0 2 * * *", "UTC", ["eval", "--output=x"], "leave --output out"),
     ],
 )
 def test_wrong_schedules_are_refused(cron: str, zone: str, command: list[str], message: str, tmp_path: Path) -> None:
