@@ -8,11 +8,14 @@ al. 2019; sizes: Wang et al. 2020); its states are those of transformers within 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from ragbench.embedders.weights import minilm_parameters
 from ragbench.segments import load_tokenizer
@@ -36,6 +39,7 @@ _MIN_ROWS = 32  # products of fewer rows may be computed in another way, with ot
 _GELU_ROWS = 32  # whose arrays stay in a processor's cache
 _ERF = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)  # Abramowitz and Stegun, 7.1.26
 _ERF_SCALE = 0.3275911
+_BUSY = Lock()  # the number of threads is the process's
 
 
 def token_states(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
@@ -44,10 +48,16 @@ def token_states(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
     The bits of a text's states do not depend on the other texts: their rows share matrix products, whose rows are
     independent, and nothing is padded to a common length.
     """
-    states: list[FloatArray] = []
-    for block in _blocks(texts):
-        states += _forward(block)
-    return states
+    blas = _blas()
+    with _BUSY:
+        pool = ThreadPoolExecutor(max((library["num_threads"] for library in blas.info()), default=1))
+        try:
+            # One block per thread: threads that share one product wait in loops, and on a busy machine these
+            # take seven times the CPU seconds of the work.
+            with blas.limit(limits=1):
+                return [states for block in pool.map(partial(_forward, _network()), _blocks(texts)) for states in block]
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def tokenised(texts: Sequence[str]) -> list[Encoding]:
@@ -58,6 +68,12 @@ def tokenised(texts: Sequence[str]) -> list[Encoding]:
 def cut_to_fit(tokens: Sequence[T]) -> list[T]:
     """Of the tokens of a text the ones that the model reads: at most 256, the mark of the end among them."""
     return [*tokens[: min(len(tokens), MAX_TOKENS) - 1], tokens[-1]]
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    """The libraries that multiply matrices in this process."""
+    return ThreadpoolController().select(user_api="blas")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +138,7 @@ def _blocks(texts: Sequence[Sequence[int]]) -> Iterator[list[Sequence[int]]]:
         yield block
 
 
-def _forward(texts: Sequence[Sequence[int]]) -> list[FloatArray]:
-    network = _network()
+def _forward(network: _Network, texts: Sequence[Sequence[int]]) -> list[FloatArray]:
     ends = np.cumsum([len(text) for text in texts]).tolist()
     spans = list(zip([0, *ends[:-1]], ends, strict=True))
     states: FloatArray = np.zeros((max(_MIN_ROWS, ends[-1]), _WIDTH), dtype=np.float32)

@@ -104,7 +104,7 @@ def refuse_duplicates(columns: Columns, what: str, key: Ints | None = None) -> N
         queries, _ = pd.factorize(columns.query_id)
         documents, names = pd.factorize(columns.doc_id)
         key = queries.astype(np.int64) * len(names) + documents
-    ordered = np.sort(key)  # sorting numbers is faster than hashing them
+    ordered = np.sort(key, kind="stable")  # faster than hashing; most runs are sorted almost, and timsort uses that
     if np.any(ordered[1:] == ordered[:-1]):
         row = int(np.flatnonzero(pd.Index(key).duplicated())[0])
         raise DataError(
@@ -124,7 +124,7 @@ def _place(query: Ints, score: Floats) -> Ints:
 
 def _ranks(place: Ints, document: Ints, documents: pd.Index[str], row: Ints) -> Ints:
     """The rank of these rows among all rows of their query, from 0."""
-    ordered = np.sort(place)
+    ordered = np.sort(place, kind="stable")
     first = np.searchsorted(ordered, place[row], "left")
     size = np.searchsorted(ordered, place[row], "right") - first
     rank = first - np.searchsorted(ordered, (place[row] >> 32) << 32, "left")
@@ -138,7 +138,7 @@ def _behind_in_ties(place: Ints, document: Ints, documents: pd.Index[str], start
     """For the rows of these groups of equal query and score: how many come before, by id descending; else 0."""
     ends = np.cumsum(sizes)
     group = np.repeat(np.arange(len(starts)), sizes)
-    members = np.argsort(place)[np.arange(ends[-1]) - (ends - sizes)[group] + starts[group]]
+    members = np.argsort(place, kind="stable")[np.arange(ends[-1]) - (ends - sizes)[group] + starts[group]]
     tied = np.unique(document[members])
     by_id = np.empty(len(documents), dtype=np.int64)
     by_id[tied[documents[tied].argsort()]] = np.arange(len(tied))  # code points order as trec_eval's bytes do
@@ -149,7 +149,7 @@ def _behind_in_ties(place: Ints, document: Ints, documents: pd.Index[str], start
 
 
 def _values(measure: RankingMeasure, hits: Hits, ideal: Hits, n_relevant: Floats) -> Floats:
-    name, k = measure
+    name, k = measure.name, measure.cutoff
     n = len(n_relevant)
     seen, ideal = (part if k is None else Hits(*(column[part.rank < k] for column in part)) for part in (hits, ideal))
     if name == "nDCG":
