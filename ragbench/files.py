@@ -11,6 +11,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -121,14 +122,14 @@ class LineFile:
 
 @contextmanager
 def locked(
-    file: Path, *, timeout_s: float = -1, stop: threading.Event | None = None, remove: bool = False
+    file: Path, *, timeout_s: float = 3600.0, stop: threading.Event | None = None, remove: bool = False
 ) -> Iterator[None]:
     """Hold the lock that is the file `file`; its folder is created. The system releases it when its holder dies.
 
     On a file system without locks the block runs without one.
 
     Args:
-        timeout_s: how long to wait for another holder; below 0 without a limit.
+        timeout_s: how long to wait for another holder.
         stop: ends the wait when it is set.
         remove: delete the file at the end, so that files of many locks do not pile up.
 
@@ -140,15 +141,19 @@ def locked(
     from filelock import FileLock, Timeout
 
     file.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(file)
+    lock, ends = FileLock(file), time.monotonic() + timeout_s
     while True:
         try:
-            lock.acquire(timeout=timeout_s if stop is None else _POLL_S, poll_interval=0.02)
+            left = max(0.0, ends - time.monotonic())
+            lock.acquire(timeout=left if stop is None else min(left, _POLL_S), poll_interval=0.02)
         except Timeout:
-            if stop is None:
-                raise
-            if stop.is_set():
+            if stop is not None and stop.is_set():
                 raise InterruptedError(f"stopped while another process held {file.name}") from None
+            if time.monotonic() >= ends:
+                raise TimeoutError(
+                    f"{file} was held for {timeout_s:g} s; if no other process uses it, delete it (the locks of a "
+                    "network file system may outlive their holders)"
+                ) from None
             continue
         except NotImplementedError:
             pass

@@ -64,7 +64,7 @@ def cache_folder() -> Path:
     True
     """
     folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # prompts, documents and answers are nobody else's
     return folder
 
 

@@ -32,6 +32,7 @@ from ragbench.files import locked, staged
 
 _AT_ONCE = 500  # keys per query: well below SQLite's bound on parameters
 _LONGEST_LINE = 64 * 2**20  # bytes of one line of a file to import; no honest request is larger
+_LONGEST_CLAIM_S = 1800.0  # the other process may have to wait for a busy server again and again
 _FINISHES = ("stop", "length", "refusal")
 _REQUEST = "provider, model, origin, system, prompt, max_tokens, temperature, schema, sample"
 _REPLY = "text, served, input_tokens, output_tokens, latency_s, finish"
@@ -151,11 +152,11 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     file = cache_folder() / "locks" / f"reply-{key}.lock"
     with ExitStack() as stack:
         try:  # without locks on this file system the same request is, at worst, sent twice at the same moment
-            stack.enter_context(locked(file, stop=stop or threading.Event(), remove=True))
+            stack.enter_context(locked(file, timeout_s=_LONGEST_CLAIM_S, stop=stop or threading.Event(), remove=True))
         except InterruptedError:
             raise
         except OSError as exc:
-            raise database.StoreError(f"the lock {file} cannot be had ({exc}); see RAGBENCH_CACHE_DIR") from exc
+            raise database.StoreError(f"the lock {file} cannot be had ({exc}): {database.advice(exc)}") from exc
         yield
 
 
@@ -268,12 +269,7 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
                 found.setdefault(row[0], []).append(reply)
             else:
                 damaged += 1
-    if damaged:
-        warnings.warn(
-            f"{damaged} replies in {database.path()} do not match their checksums, so they count as missing",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+    _warn_of_damage(damaged)
     return found
 
 
@@ -294,14 +290,31 @@ def _all_rows() -> Iterator[dict[str, Any]]:
     if not database.path().exists():
         return
     columns = [name.strip() for name in f"{_REQUEST}, {_REPLY}, created, proof".split(",")]
-    query = f"SELECT key, {', '.join(columns)} FROM reply WHERE key > ? ORDER BY key LIMIT {_AT_ONCE}"
-    after = ""
-    while found := database.rows(query, [after]):
-        for row in found:
-            named = dict(zip(columns, row[1:], strict=True))
-            named["schema"] = None if named["schema"] is None else json.loads(named["schema"])
+    query = f"SELECT rowid, {', '.join(columns)} FROM reply WHERE rowid IN ({{}})"
+    order = [row for (row,) in database.rows("SELECT rowid FROM reply ORDER BY key")]
+    damaged = 0
+    for start in range(0, len(order), _AT_ONCE):
+        some = order[start : start + _AT_ONCE]
+        found = {row[0]: row[1:] for row in database.rows(query.format(",".join("?" * len(some))), some)}
+        for values in [found[row] for row in some if row in found]:
+            named = dict(zip(columns, values, strict=True))
+            try:
+                named["schema"] = None if named["schema"] is None else json.loads(named["schema"])
+                _checked(named, "a stored reply")
+            except (ValueError, TypeError, RecursionError):
+                damaged += 1
+                continue
             yield named
-        after = found[-1][0]
+    _warn_of_damage(damaged)
+
+
+def _warn_of_damage(damaged: int) -> None:
+    if damaged:
+        warnings.warn(
+            f"{damaged} replies in {database.path()} do not match their checksums, so they count as missing",
+            RuntimeWarning,
+            stacklevel=3,
+        )
 
 
 def _text_file(path: Path, mode: str, *, compressed: bool) -> IO[str]:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 RESULTS = Path("results", "eval")
 
-_SYSTEM = "A retriever (bm25, hybrid:wordllama, package.module:attribute), a .toml file, or recorded answers (.jsonl)."
+_SYSTEM = (
+    "A retriever (bm25, hybrid:wordllama, package.module:attribute), a .toml file, recorded answers (.jsonl, .run)."
+)
 _JUDGE = "A model that judges the answers: anthropic:<model>, package.module:attribute, ...; alone, that of RAG_EVAL_*."
 _CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
 _DETECTOR = "What scores the safety samples: hf:<classifier>, package.module:attribute; default: the built-in detector."

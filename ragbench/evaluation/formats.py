@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, TypeVar
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 import pandas as pd
 from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError
 from ragbench.metrics.retrieval import ranking
+from ragbench.scoring.trec import unquoted
 from ragbench.types import Answer, Judgement, Run
 
 _Record = TypeVar("_Record", Answer, Judgement)
@@ -53,12 +54,8 @@ def trec_to_run(text: str) -> Run:
     run: Run = {}
     for line in text.splitlines():
         query_id, _, doc_id, _, score, _ = line.split(" ")
-        run.setdefault(_uncolumn(query_id), {})[_uncolumn(doc_id)] = float(score)
+        run.setdefault(unquoted(query_id), {})[unquoted(doc_id)] = float(score)
     return run
-
-
-def _uncolumn(text: str) -> str:
-    return unquote(text) if text != "%00" else ""
 
 
 def scores_to_csv(scores: pd.DataFrame) -> str:

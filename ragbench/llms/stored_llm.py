@@ -178,29 +178,31 @@ class StoredLLM:
         if settings.max_cost is None or price is None or price == Price(0.0, 0.0):
             return self._client.send(request, timeout_s)
         bound = price.cost(_most_input_tokens(request), request.max_tokens)
-        reservation = self._reserved(bound, settings, settings.max_cost, timeout_s, stop)
-        cost = bound  # assumed paid until the outcome is known
+        reservation = self._reserved(request, bound, settings, timeout_s, stop)
+        cost, answered = bound, False  # assumed paid until the outcome is known
         try:
             reply = self._client.send(request, timeout_s)
             cost = price.cost(reply.input_tokens, reply.output_tokens) if reply.input_tokens else bound
+            answered = True
             return reply
         except Failed as exc:
             cost = bound if exc.paid else 0.0
             raise
         finally:
             with suppress(StoreError):  # unsettled is spent at its bound: on the safe side, and the reply is not lost
-                budgets.settle(reservation, cost)
+                budgets.settle(reservation, cost, answered=answered)
 
     def _reserved(
-        self, bound: float, settings: Settings, maximum: float, timeout_s: float, stop: threading.Event
+        self, request: Request, bound: float, settings: Settings, timeout_s: float, stop: threading.Event
     ) -> int:
+        maximum = settings.max_cost or 0.0
         while not stop.is_set():
-            reservation = budgets.reserve(settings.budget, bound, maximum, timeout_s + 60.0)
+            reservation = budgets.reserve(settings.budget, bound, maximum, timeout_s + 60.0, request.key)
             if reservation is None:
-                gone = budgets.spent(settings.budget).settled
+                gone = budgets.spent(settings.budget)
                 raise Failed(
-                    f"budget: {self.name} may cost {bound:.4f} dollars for this request, and {gone:.4f} of "
-                    f"{maximum:.2f} are spent; {settings.kept} with a higher maximum",
+                    f"budget: {self.name} may cost {bound:.4f} dollars for this request, and {gone.settled:.4f} of "
+                    f"{maximum:.2f} are spent{gone.lost_in_words}; {settings.kept} with a higher maximum",
                     FailureKind.BUDGET,
                     stop=True,
                 )

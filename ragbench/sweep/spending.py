@@ -20,7 +20,8 @@ def on_account(settings: Settings, folder: Path) -> Settings:
 
 def spent(settings: Settings) -> float:
     """US dollars that the account has spent so far; requests that were sent without a maximum are not on it."""
-    return sum(budgets.spent(settings.budget))
+    now = budgets.spent(settings.budget)
+    return now.settled + now.open
 
 
 def stopped(settings: Settings, unfinished: int) -> str:
@@ -33,6 +34,7 @@ def stopped(settings: Settings, unfinished: int) -> str:
         )
         kept += "nothing twice"
     return (
-        f"the maximum cost of {settings.max_cost or 0:.2f} dollars is reached: {spent(settings):.4f} are spent, and "
-        f"the next request might pass it. {unfinished} configurations are not finished. {kept}"
+        f"the maximum cost of {settings.max_cost or 0:.2f} dollars is reached: {spent(settings):.4f} are spent"
+        f"{budgets.spent(settings.budget).lost_in_words}, and the next request might pass it. {unfinished} "
+        f"configurations are not finished. {kept}"
     )

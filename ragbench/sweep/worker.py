@@ -21,6 +21,7 @@ from ragbench.files import write_durably
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, without_machine
 from ragbench.sweep.processes import START_TIMEOUT
+from ragbench.systems.loader import RECORDED
 
 
 class _UnusableError(SweepError):
@@ -36,7 +37,7 @@ def main(job_file: str) -> int:
         if job.source is not None:
             _stamp(job)
             system = str(job.configuration.get("system", ""))
-            recorded = system.endswith(".jsonl")  # whose failures cannot be requested again
+            recorded = system.endswith(RECORDED)  # whose failures cannot be requested again
             asked = "system" if system else "language model"
             _check_requests(job.results, asked, allow_failed=job.allow_failed or recorded)
     except Exception as exc:  # any exception is reported, and the other runs continue

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
 import os
+import random
 import sqlite3
 import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from hypothesis import strategies as st
 
 from ragbench.cache import budgets, database, replies
 from ragbench.cache.replies import Reply, Request
+from ragbench.files import locked
 
 
 @pytest.fixture
@@ -101,7 +105,7 @@ def test_a_lookup_creates_no_file(folder: Path) -> None:
     assert replies.lookup(request()) is None
     assert replies.info()["replies"] == 0
     assert replies.clear() == 0
-    assert budgets.spent("b") == (0.0, 0.0)
+    assert budgets.spent("b") == (0.0, 0.0, 0.0)
     assert not (folder / "replies.sqlite").exists()
 
 
@@ -227,7 +231,8 @@ def test_a_store_that_was_deleted_meanwhile_is_begun_anew(folder: Path) -> None:
     for file in folder.glob("replies.sqlite*"):
         file.unlink()
     assert replies.lookup(request(0)) is None
-    replies.store(request(1), reply(1))
+    with pytest.warns(RuntimeWarning, match="was deleted: .* what budgets had spent is forgotten"):
+        replies.store(request(1), reply(1))
     assert writer(1, 2).communicate(timeout=30) == ("1\n", "")
     assert replies.info()["replies"] == 1
 
@@ -237,7 +242,7 @@ def test_a_store_of_a_newer_ragbench_is_left_alone(folder: Path) -> None:
     with sqlite3.connect(folder / "replies.sqlite") as connection:
         connection.execute("PRAGMA user_version=7")
     connection.close()
-    with pytest.raises(database.StoreError, match="has format 7, this ragbench knows 1: update ragbench"):
+    with pytest.raises(database.StoreError, match="has format 7, this ragbench knows 2: update ragbench"):
         replies.lookup(request())
 
 
@@ -389,7 +394,7 @@ def test_reservations_settle_to_what_was_spent(folder: Path) -> None:
     assert second
     assert budgets.reserve("b", 0.4, 1.0, 60) == 0  # 0.8 are on their way: wait and see
     budgets.settle(first, 0.1)
-    assert budgets.spent("b") == (0.1, 0.4)
+    assert budgets.spent("b") == (0.1, 0.4, 0.0)
     third = budgets.reserve("b", 0.4, 1.0, 60)
     assert third
     for number in (second, third):
@@ -399,7 +404,154 @@ def test_reservations_settle_to_what_was_spent(folder: Path) -> None:
     assert budgets.reserve("another", 0.4, 1.0, 60)
 
 
-def test_what_a_killed_process_had_reserved_is_spent_once_its_time_is_over(folder: Path) -> None:
-    assert budgets.reserve("b", 0.4, 1.0, lasts_s=-1.0)
-    assert budgets.spent("b") == (0.4, 0.0)
+def test_what_a_killed_process_had_reserved_is_apart_until_the_same_request_is_answered(folder: Path) -> None:
+    assert budgets.reserve("b", 0.4, 1.0, lasts_s=-1.0, request="k")
+    assert budgets.spent("b") == (0.0, 0.0, 0.4)
+    assert "0.4000 reserved by requests whose process was killed" in budgets.spent("b").lost_in_words
     assert budgets.reserve("b", 0.7, 1.0, 60) is None
+    for number, answered in ((0.0, False), (0.1, True)):  # refused, then answered
+        reservation = budgets.reserve("b", 0.4, 1.0, 60, "k")
+        assert reservation
+        budgets.settle(reservation, number, answered=answered)
+        assert budgets.spent("b") == (number, 0.0, 0.0 if answered else 0.4)
+    assert budgets.spent("b").lost_in_words == ""
+
+
+# --- damage, errors and permissions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", ["text", "prompt", "key", "schema", "proof", "portable"])
+def test_a_flipped_bit_damages_its_row_alone(folder: Path, tmp_path: Path, column: str) -> None:
+    fill(3)
+    found = f"SELECT {column} FROM reply WHERE prompt = 'prompt 1'"
+    value = database.rows(found)[0][0] or "{}"
+    flipped = bytes([value.encode()[0] ^ 0x80]) + value.encode()[1:]  # no UTF-8 any more
+    database.write(
+        lambda c: c.execute(f"UPDATE reply SET {column} = CAST(? AS TEXT) WHERE prompt = 'prompt 1'", [flipped])
+    )
+    asked = [request(number) for number in range(3)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        got = replies.lookup_many(asked)
+        assert replies.export_file(tmp_path / "out.jsonl") == (3 if column in ("portable", "key") else 2)
+        assert replies.info()["replies"] == 3
+    assert any("do not match their checksums" in str(one.message) for one in caught) == (
+        column not in ("portable", "key")  # what is in the index alone is not looked at, or not found
+    )
+    assert [got[0], got[2]] == [reply(0), reply(2)]
+    assert replies.store(asked[1], reply(1)) == reply(1)
+    assert replies.lookup_many(asked) == [reply(number) for number in range(3)]
+
+
+def test_paid_replies_are_on_the_disk(folder: Path) -> None:
+    fill(1)
+    assert database.rows("PRAGMA synchronous") == [(2,)]
+
+
+def test_the_loss_of_the_account_is_reported(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "replies.sqlite").write_bytes(b"somebody's notes" * 100)
+    with pytest.warns(RuntimeWarning, match="the account of budgets is not whole"):
+        fill(1)
+
+
+def test_a_store_of_the_first_format_is_taken_over(folder: Path) -> None:
+    fill(2)
+    budgets.reserve("b", 0.5, 1.0, 60)
+    database.write(lambda c: c.execute("ALTER TABLE spending DROP COLUMN request"))
+    database.write(lambda c: c.execute("PRAGMA user_version=1"))
+    database._open()._close()
+    assert replies.lookup(request(1)) == reply(1)
+    assert budgets.spent("b").open == 0.5
+
+
+@pytest.mark.skipif(os.name == "nt", reason="permissions of Unix")
+def test_nobody_else_may_read_it(folder: Path) -> None:
+    old = os.umask(0)
+    try:
+        fill(1)
+    finally:
+        os.umask(old)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {file.stat().st_mode & 0o777 for file in folder.glob("replies.sqlite*")} == {0o600}
+
+
+def test_a_lock_that_is_never_released_is_not_waited_for_for_ever(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_BUSY_S", 0.2)
+    with locked(folder / "replies.lock"), pytest.raises(database.StoreError, match=r"held for 0.2 s.*local disk"):
+        fill(1)
+    fill(1)
+    monkeypatch.setattr(replies, "_LONGEST_CLAIM_S", 0.2)
+    lock = folder / "locks" / f"reply-{request().key}.lock"
+    with (
+        locked(lock),
+        pytest.raises(database.StoreError, match=r"held for 0.2 s.*local disk"),
+        replies.claim(request().key),
+    ):
+        pass
+
+
+def test_a_store_that_another_process_writes_for_ever_has_its_own_advice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "_BUSY_S", 0.2)
+    fill(1)
+    with sqlite3.connect(folder / "replies.sqlite", isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(database.StoreError, match=r"is locked.*another process holds it: wait"):
+            fill(2)
+        other.execute("ROLLBACK")
+    other.close()
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO, errno.ENOSPC, errno.ENOSYS], ids=errno.errorcode.get)
+def test_each_error_of_the_system_has_its_own_advice(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def fails(*args: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(database, "_connect", fails)
+    advice = {errno.EMFILE: "ulimit -n", errno.EIO: "check it", errno.ENOSPC: "free some", errno.ENOSYS: "local disk"}
+    with pytest.raises(database.StoreError, match=advice[number]):
+        fill(1)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="limits of Unix")
+def test_too_many_open_files_have_their_own_advice(folder: Path) -> None:
+    code = (
+        "import os, resource, filelock; from ragbench.cache import replies;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40)); held = []\n"
+        "try:\n  while True: held.append(os.open(os.devnull, os.O_RDONLY))\n"
+        "except OSError: [os.close(one) for one in held[:{free}]]\n"
+        "try: replies.database.rows('SELECT 1')\n"
+        "except OSError as exc: print(exc)"
+    )
+    for free in (0, 2):  # the lock, the database
+        run = subprocess.run([sys.executable, "-c", code.format(free=free)], capture_output=True, text=True, timeout=60)
+        assert "too many files are open" in run.stdout, (free, run.stdout, run.stderr[-500:])
+
+
+@pytest.mark.parametrize("flips", [20, pytest.param(600, marks=pytest.mark.simulation)])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_one_flipped_bit_anywhere_never_ends_the_store(folder: Path, tmp_path: Path, flips: int) -> None:
+    fill(12)
+    asked, right = [request(number) for number in range(12)], [reply(number) for number in range(12)]
+    overwritten(folder, 0, 0)  # all of it in the file
+    file, chance = folder / "replies.sqlite", random.Random(17)
+    whole, lost = file.read_bytes(), []
+    for _ in range(flips):
+        database._open()._close()
+        for old in folder.glob("replies.*sqlite*"):
+            old.unlink()
+        place = chance.choice([*range(56), *range(64, len(whole))])  # but the number of the format
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << chance.randrange(8)]) + whole[place + 1 :])
+        got = replies.lookup_many(asked)
+        lost.append(got.count(None))
+        assert all(found in (None, expected) for found, expected in zip(got, right, strict=True)), place
+        replies.export_file(tmp_path / "out.jsonl")
+        again = [replies.store(one, expected) for one, expected in zip(asked, right, strict=True)]
+        assert again == replies.lookup_many(asked) == right, place
+    assert sum(lost) <= 2 * flips

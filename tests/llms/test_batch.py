@@ -461,7 +461,7 @@ def test_a_request_that_was_refused_costs_nothing_and_one_that_was_cut_all_it_ma
     llm = llms.load_llm("openai:m")
     with pytest.raises(ModelError):
         llm.generate("prompt 1", max_tokens=10)
-    assert budgets.spent("sweep 1") == (0.0, 0.0)
+    assert budgets.spent("sweep 1") == (0.0, 0.0, 0.0)
     left = [wire.Answered(b"{", cut_after=0)]
     echo.reply = lambda asked: left.pop() if left else answer(asked)
     llm.generate("prompt 1", max_tokens=10)

@@ -1,0 +1,248 @@
+"""What the pages of runs show: each series and configuration with its newest values, and whether it moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from ragbench.errors import DataError
+from ragbench.evaluation.records import Change
+from ragbench.history import WATCHED, compare_runs, drifts, schedules, scores_of, trend
+from ragbench.history.database import connected
+from ragbench.history.tables import run, score
+from ragbench.registry import LEADERBOARD, higher_is_better, meaning_of
+from ragbench.report.evaluation import signed
+from ragbench.report.evaluation.html import forest_marks
+from ragbench.server.pages.charts import PANEL, SPARKLINE, line_chart
+from ragbench.statistics import Drift
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAIN = tuple(dict.fromkeys((*LEADERBOARD, *WATCHED)))
+"""The measures of the first page: of each configuration the first that it has."""
+PANELS = (
+    ("P@5", "P@10", "chunk:P@5"), ("R@5", "R@10", "chunk:R@5"), ("RR", "chunk:RR"), ("pass_rate",),
+    ("latency_total_ms",), ("overall_hallucination", "overall_llm_hallucination", "claim_support"),
+)  # fmt: skip
+"""What the page of a series shows after its main measure and before its cost: of each group the first there is."""
+TITLES = {
+    "RR": "MRR", "chunk:RR": "MRR of chunks", "pass_rate": "Pass rate", "latency_total_ms": "Response time, ms",
+    "overall_hallucination": "Hallucination", "overall_llm_hallucination": "Hallucination", "cost_usd": "Cost, USD",
+}  # fmt: skip
+_RECENT = 30  # runs of a sparkline
+_LINES = 200  # of the first page
+_RUNS = 400  # of a chart
+Line = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class State:
+    """Whether a measure moved: a word for its kind (worse, steady, better, few), a short text, and the evidence."""
+
+    kind: str
+    text: str
+    detail: str
+
+
+def state_of(found: Drift | None, measure: str) -> State:
+    """The state of the newest epoch of a configuration.
+
+    >>> state_of(None, "RR").text
+    'too few runs'
+    """
+    if found is None:
+        return State("few", "too few runs", "nothing shown; no scores per question are stored")
+    if found.changes:
+        last = found.changes[-1]
+        fell = last.direction == "fall"
+        kind = "worse" if fell == higher_is_better(measure) else "better"
+        return State(kind, f"{'fell' if fell else 'rose'} on {str(last.since)[:10]}", last.text)
+    if found.notice is None:
+        return State("few", "too few runs", found.text)
+    return State("steady", f"steady since {str(found.path.index[0])[:10]}", found.text)
+
+
+def overview(client: str | None, database: str, measure: str = "") -> tuple[list[dict[str, Any]], int]:
+    """A row per client, series and configuration, and how many there are; what got worse first, too few runs last.
+
+    `measure` is shown where a configuration has it, else its first one of `MAIN`.
+    """
+    columns = [run.c[name] for name in ("id", "client_id", "series", "configuration", "made_at", "passed", "questions",
+                                        "questions_passed", "cost_usd", "dataset", "fingerprint")]  # fmt: skip
+    wanted = select(*columns).order_by(run.c.made_at.desc(), run.c.id)
+    with connected(database) as connection:
+        found = connection.execute(wanted if client is None else wanted.where(run.c.client_id == client)).mappings()
+        rows = [dict(row) for row in found]
+        lines: dict[Line, list[dict[str, Any]]] = {}
+        for row in rows:
+            lines.setdefault((row["client_id"], row["series"], row["configuration"]), []).append(row)
+        newest = {line: own[0] for line, own in list(lines.items())[:_LINES]}
+        scored = select(score).where(score.c.run_id.in_([row["id"] for row in newest.values()]))
+        scores: dict[str, dict[str, Any]] = {}
+        for one in connection.execute(scored.where(score.c.measure.in_({*MAIN, measure}))).mappings():
+            scores.setdefault(one["run_id"], {})[one["measure"]] = dict(one)
+    chosen = {line: next((one for one in (measure, *MAIN) if one in scores.get(row["id"], {})), "")
+              for line, row in newest.items()}  # fmt: skip
+    needed = {one for one in chosen.values() if one}
+    tested = {one: drifts(one, client=client, database=database) for one in needed}
+    drawn = {one: trend(one, client=client, database=database, tested=False).set_index("run") for one in needed}
+    due = _next_runs(client, database)
+    shown = []
+    for line, row in newest.items():
+        main, own = chosen[line], scores.get(row["id"], {})
+        ids = [one["id"] for one in lines[line]]
+        shown.append(
+            {
+                **row, "measure": main, "value": own.get(main), "pass_rate": own.get("pass_rate"), "runs": len(ids),
+                "state": state_of(tested[main].get(row["id"]) if main else None, main),
+                "earlier": _earlier([tested[main][one] for one in ids[1:] if one in tested[main]], main),
+                "chart": _sparkline(drawn[main], ids, main) if main else None, "next": due.get(line[:2], ""),
+            }
+        )  # fmt: skip
+    shown.sort(key=lambda one: {"worse": 0, "few": 2}.get(one["state"].kind, 1))
+    return shown, len(lines)
+
+
+def _earlier(found: list[Drift], measure: str) -> str:
+    """That the epoch before, on other data or parameters, had got worse: a new epoch must not hide it."""
+    state = state_of(found[0], measure) if found else None
+    return f"before, on other data or settings: {state.text}" if state and state.kind == "worse" else ""
+
+
+def _sparkline(runs: pd.DataFrame, ids: list[str], measure: str) -> dict[str, Any]:
+    recent = [one for one in ids if one in runs.index][:_RECENT][::-1]
+    return line_chart(runs.loc[recent].reset_index(), measure, SPARKLINE)
+
+
+def _next_runs(client: str | None, database: str) -> dict[tuple[str, str], str]:
+    """(client, series) -> when its schedule runs next; a schedule gives its name to the series."""
+    table = records(schedules(client=client, database=database))
+    return {(one["client_id"], one["name"]): one["next_due"] for one in table}
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame, with None where it has no value."""
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
+
+
+def run_before(row: Any, database: str) -> str:
+    """The id of the run before of the same configuration, "" where there is none."""
+    same = [run.c[name] == row[name] for name in ("client_id", "series", "configuration")]
+    wanted = select(run.c.id).where(*same, run.c.made_at < row["made_at"]).order_by(run.c.made_at.desc()).limit(1)
+    with connected(database) as connection:
+        return str(connection.execute(wanted).scalar() or "")
+
+
+def measures_of(ids: list[str], database: str) -> list[str]:
+    """The measures that any of these runs has, those of `MAIN` first."""
+    with connected(database) as connection:
+        names = connection.execute(select(score.c.measure).where(score.c.run_id.in_(ids)).distinct()).scalars().all()
+    return [*(one for one in MAIN if one in names), *sorted({*names} - {*MAIN})]
+
+
+def lines_of(client: str, series: str, database: str) -> dict[str, str]:
+    """Configuration -> its newest run, the newest first."""
+    wanted = select(run.c.configuration, run.c.id).where(run.c.client_id == client, run.c.series == series)
+    with connected(database) as connection:
+        rows = connection.execute(wanted.order_by(run.c.made_at.desc(), run.c.id)).all()
+    return {row.configuration: row.id for row in reversed(rows)}
+
+
+def panels(
+    client: str, series: str, configuration: str, database: str, measure: str = ""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The charts of a configuration, the main measure first, and what changed between its runs, numbered."""
+    newest = lines_of(client, series, database)[configuration]
+    names = measures_of([newest], database)
+    shown = [measure] if measure in names else []
+    shown += names[:1]
+    shown += [next((one for one in group if one in names), "") for group in PANELS]
+    shown = list(dict.fromkeys(filter(None, shown)))
+    charts, marks = [], []
+    for place, name in enumerate(shown):
+        runs = trend(name, series=series, client=client, database=database, tested=place == 0)
+        runs = runs[runs["configuration"] == configuration].tail(_RUNS).reset_index(drop=True)
+        found = drifts(name, series=series, client=client, database=database)
+        if place == 0:
+            marks = _marks(runs)
+            costs = runs
+        charts.append(_panel(name, runs, found, marks))
+    if len(shown) and costs["cost_usd"].notna().any():
+        spent = costs.assign(mean=costs["cost_usd"], ci_low=float("nan"), ci_high=float("nan"))
+        charts.append(_panel("cost_usd", spent, {}, marks) | {"state": None, "meaning": "of all questions of a run"})
+    return charts, marks
+
+
+def _marks(runs: pd.DataFrame) -> list[dict[str, Any]]:
+    changed = [one for one in records(runs) if one["changed"] not in ("", "first run", "unchanged scores")]
+    return [{"number": i, **one} for i, one in enumerate(changed, start=1)]
+
+
+def _panel(measure: str, runs: pd.DataFrame, found: dict[str, Drift], marks: list[dict[str, Any]]) -> dict[str, Any]:
+    chart = line_chart(runs, measure, PANEL)
+    places = {point["run"]["run"]: point["x"] for point in chart["points"]}
+    known = [one for one in runs["run"] if one in found]
+    return {
+        "measure": measure, "title": TITLES.get(measure, measure), "meaning": meaning_of(measure), "chart": chart,
+        "marks": [(places[one["run"]], one["number"]) for one in marks if one["run"] in places],
+        "state": state_of(found[known[-1]] if known else None, measure), "newest": runs.iloc[-1].to_dict(),
+        "earlier": _earlier([found[one] for one in known[-2::-1]], measure),
+        "changes": [change for one in known for change in found[one].changes],
+    }  # fmt: skip
+
+
+def differences(before: str, after: str, database: str) -> dict[str, Any]:
+    """Two runs: the conclusion, a row per measure that both have, questions newly failing and fixed.
+
+    Runs without a question in common have their means side by side and no test.
+    """
+    import pandas as pd
+
+    (first, one, texts), (second, two, _) = scores_of(before, database), scores_of(after, database)
+    same = {"before": first, "after": second}
+    try:
+        table = compare_runs(before, after, database=database)
+    except DataError:  # no question in common
+        sides = {"baseline": one, "contender": two}
+        means = {name: side.groupby("measure")["value"].mean() for name, side in sides.items()}
+        rows = records(pd.DataFrame(means).dropna().reset_index().assign(kind=""))
+        return {**same, "rows": rows, "tested": False, "failing": [], "fixed": [],
+                "sentence": "These runs have no question in common: means side by side, and no test."}  # fmt: skip
+    rows = records(table)
+    for row in rows:
+        row["kind"] = {"better": "improvement", "worse": "regression"}.get(row["decision"], "")
+    columns = ("measure", "baseline", "contender", "difference", "ci_low", "ci_high", "p_adjusted", "mde", "n")
+    own = [{name: row[name] for name in columns} for row in rows]
+    changes = [Change(**one, perspective="", better=0, worse=0, verdict="") for one in own]
+    failing, fixed = flips(one, two, texts)
+    return {**same, "rows": sorted(rows, key=lambda row: not row["kind"]), "tested": True, "failing": failing,
+            "fixed": fixed, "sentence": conclusion(rows), "forest": forest_marks(changes)}  # fmt: skip
+
+
+def flips(before: pd.DataFrame, after: pd.DataFrame, texts: dict[str, str]) -> tuple[list[Any], list[Any]]:
+    """Questions that passed before and fail now, and the reverse: (query_id, question)."""
+    sides = [side[side["measure"] == "pass_rate"].set_index("query_id")["value"] for side in (before, after)]
+    change = (sides[1] - sides[0]).dropna()  # only what both decided
+    return tuple([(name, texts[name]) for name in change[change == sign].index] for sign in (-1, 1))  # type: ignore[return-value]
+
+
+def conclusion(rows: list[dict[str, Any]]) -> str:
+    """What is shown, in a sentence.
+
+    >>> conclusion([{"measure": "RR", "decision": "worse", "difference": -0.1, "n": 60, "mde": 0.05}])
+    'Worse: RR -0.100, on the 60 questions that both have.'
+    """
+    parts = []
+    for word in ("worse", "better"):
+        moved = [f"{row['measure']} {signed(row['difference'])}" for row in rows if row["decision"] == word]
+        parts += [f"{word.capitalize()}: {', '.join(moved)}"] if moved else []
+    count = max((row["n"] for row in rows), default=0)
+    if not parts:
+        smallest = min((row["mde"] for row in rows if row["mde"]), default=0.0)
+        more = f"; a difference below {smallest:.2f} would probably not be seen" if smallest else ""
+        return f"No difference is shown on the {count} questions that both have{more}."
+    return f"{'; '.join(parts)}, on the {count} questions that both have."
