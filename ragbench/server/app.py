@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragbench.errors import RagbenchError
 from ragbench.evaluation import own_version
-from ragbench.server import api
+from ragbench.server import api, evaluation_api, guide_api
 from ragbench.server.access import Buckets
 from ragbench.server.jobs import Queue
 
@@ -65,7 +65,8 @@ def create_app(
     app.state.buckets = Buckets(rate)
     app.add_middleware(_Guard, max_body=max_body)
     app.add_exception_handler(RagbenchError, _refused)
-    app.include_router(api.router)
+    for one in (api, evaluation_api, guide_api):
+        app.include_router(one.router)
     if find_spec("ragbench.server.pages"):
         from ragbench.server import pages  # type: ignore[attr-defined,unused-ignore]
 
