@@ -119,6 +119,8 @@ def _read(table: str) -> Iterator[Measure]:
 
 _TABLE = tuple(_read(Path(__file__).with_name("measures.toml").read_text(encoding="utf-8")))
 _RANKING = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
+_OF_DOCUMENTS = ("SetP", "SetR", "SetF", "RBP", "Judged")
+_OPTIONS = re.compile(r"\(([^()]*)\)")
 _DOCUMENTS = tuple(one for one in _TABLE if one.name.partition("@")[0] in _RANKING)
 
 _LEVELS = {  # level -> the label that defines relevance, and what is ranked
@@ -252,6 +254,15 @@ def find_measure(name: str) -> Measure | None:
     if name.casefold().startswith(CALIBRATED) and (base := find_measure(name[len(CALIBRATED) :])) is not None:
         meaning = f"probability that a person answers yes, estimated from {base.name} by a calibration"
         return replace(base, name=f"{CALIBRATED}{base.name}", meaning=meaning, bounds=(0.0, 1.0), headline=True)
+    if options := _OPTIONS.search(name):
+        base = find_measure(_OPTIONS.sub("", name))
+        if base is None or not is_ranking_measure(base.name):
+            return None
+        kept = [part for part in options[1].replace(" ", "").split(",") if part not in ("rel=1", "p=0.8", "beta=1")]
+        if not kept:
+            return base
+        head, at, depth = base.name.partition("@")
+        return replace(base, name=f"{head}({','.join(kept)}){at}{depth}", meaning=f"{base.meaning}; {', '.join(kept)}")
     level, colon, rest = name.rpartition(":")
     head, at, depth = rest.partition("@")
     text = f"{level}{colon}{_ALIASES.get(head.casefold(), head)}{at}{depth}"
@@ -335,7 +346,8 @@ def is_ranking_measure(name: str) -> bool:
     [True, True, True, False]
     """
     found = find_measure(name) if isinstance(name, str) else None
-    return found is not None and found.name.rpartition(":")[2].partition("@")[0] in _RANKING
+    name = "" if found is None else _OPTIONS.sub("", found.name.rpartition(":")[2]).partition("@")[0]
+    return name in (*_RANKING, *_OF_DOCUMENTS)
 
 
 def bounds_of(name: str) -> tuple[float | None, float | None]:

@@ -67,13 +67,14 @@ def emitted() -> set[str]:
     answers = [rb.Answer(case.query_id, paid.text, found, citations=found, usage=paid) for case in DATA.cases]
     run = rb.retrieve(rb.make_retriever("bm25", chunks), DATA.queries, chunks)
     ranking = ["nDCG@5", "R@5", "RR", "Success@5", "P@5", "F1@5", "AP", "AP@5", "RR@5", "nDCG"]
+    of_documents = ["SetP", "SetR", "SetF", "RBP", "RBP@5", "Judged", "Judged@5"]
     levels = [f"{level}{name}" for level in ("", "span:", "chunk:") for name in ranking]
     criteria = list(VERDICTS)
     judged = rb.judge(answers, criteria, judge, dataset=DATA, chunks=chunks)
     ablations = dict.fromkeys(ABLATIONS, answers)
     s = rb.scoring
     frames = {
-        "score_run": s.score_run(DATA.qrels, rb.to_documents(run, chunks), ranking),
+        "score_run": s.score_run(DATA.qrels, rb.to_documents(run, chunks), [*ranking, *of_documents]),
         "score_retrieval": s.score_retrieval(
             DATA, rb.to_documents(run, chunks), chunk_run=run, chunks=chunks, measures=levels
         ),

@@ -19,6 +19,7 @@ from ragbench.cli.label import EXAMPLE, label_command
 from ragbench.cli.listing import list_names
 from ragbench.cli.probe import probe_command
 from ragbench.cli.schedule import schedule_app
+from ragbench.cli.score import score_command
 from ragbench.cli.serve import serve_command
 from ragbench.cli.sweep import sweep_command, verify_command
 from ragbench.cli.testsets import testset_app
@@ -65,6 +66,9 @@ app.command("eval", cls=EvalCommand, epilog='Example: ragbench eval --suite smok
 app.command(
     "probe", cls=Command, epilog='Example: ragbench probe --url http://localhost:8000/ask "Why?" --write my.toml'
 )(probe_command)
+app.command("score", cls=Command, epilog="Example: ragbench score qrels.txt bm25.run dense.run --measures nDCG@10,AP")(
+    score_command
+)
 app.command("explore", cls=Command, epilog="Example: ragbench explore results/quickstart -o explore.html")(
     explore_command
 )

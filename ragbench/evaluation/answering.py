@@ -269,7 +269,8 @@ def answer_all(
         system={**plain, "matched_passages": matched.counts},
         has_contexts=any(one.contexts or one.passages for one in answers) or all(one.failed for one in answers),
         has_texts=any(passage.text.strip() for answer in found for passage in answer.passages),
-        has_answers=not found or any(RETRIEVAL_ONLY not in answer.flags for answer in found),
+        has_answers=all(one.failed for one in found)
+        or any(RETRIEVAL_ONLY not in one.flags and not one.failed for one in found),
         concurrency=(1 if alone else concurrency) if asked_now else None,
         seconds={"ask": asked_s},
     )

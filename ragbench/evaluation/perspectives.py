@@ -88,7 +88,11 @@ def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame
     frames = []
     if measures := ranking_measures(levels_of(answered), named):
         chunks, run = answered.chunks, _judged(dataset, answered.documents)
-        frames.append(score_retrieval(dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures))
+        if any(0 in grades.values() for grades in dataset.qrels.values()):  # pooled: holes are worth knowing of
+            measures = [one for name in measures for one in (name, *_judged_at(name))]
+        found = score_retrieval(dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures)
+        complete = {name for name, part in found.groupby("measure") if part["value"].min() == 1} - set(named)
+        frames.append(found[~(found["measure"].isin(complete) & found["measure"].str.startswith("Judged"))])
     context = score_context(dataset, answers, texts_of(answered))
     frames.append(context[context["measure"].isin(_REACHED)])
     if answered.chunks and any(case.evidence for case in dataset.cases):
@@ -106,6 +110,10 @@ def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame
             )
             frames.append(extra[extra["measure"].isin(more)])
     return pd.concat(frames, ignore_index=True)
+
+
+def _judged_at(name: str) -> list[str]:
+    return [name.replace("nDCG", "Judged")] if name.startswith("nDCG") else []
 
 
 def ranking_measures(levels: Sequence[str], named: Sequence[str] = ()) -> list[str]:

@@ -82,7 +82,7 @@ run = Table(
     Column("categories", LONG, nullable=False),  # JSON: category -> [passed, questions]
     Column("location", LONG, nullable=False),
     Index("run_made", "client_id", "made_at"),
-    Index("run_series", "client_id", "series", "made_at"),
+    Index("run_named", "series", "made_at"),
     **_MYSQL,
 )  # fmt: skip
 score = Table(

@@ -149,7 +149,7 @@ def _behind_in_ties(place: Ints, document: Ints, documents: pd.Index[str], start
 
 
 def _values(measure: RankingMeasure, hits: Hits, ideal: Hits, n_relevant: Floats) -> Floats:
-    name, k = measure
+    name, k = measure.name, measure.cutoff
     n = len(n_relevant)
     seen, ideal = (part if k is None else Hits(*(column[part.rank < k] for column in part)) for part in (hits, ideal))
     if name == "nDCG":

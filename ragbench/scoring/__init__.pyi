@@ -15,6 +15,7 @@ from .pipeline import latency_table, outcome_table, score_pipeline
 from .retrieval import ceilings, retrieval_levels, score_retrieval, score_run
 from .safety import score_safety_inputs, score_safety_outputs
 from .spans import score_spans, split_evidence
+from .trec import read_qrels, read_run
 
 __all__ = [
     "abstention_table",
@@ -29,6 +30,8 @@ __all__ = [
     "latency_table",
     "outcome_table",
     "overall_parts",
+    "read_qrels",
+    "read_run",
     "retrieval_levels",
     "score_ablations",
     "score_answers",

@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -15,6 +16,7 @@ from ragbench.metrics.chunks import check_spans, overlaps, places, ranges
 from ragbench.metrics.columns import Columns, evaluate_columns, refuse_duplicates
 from ragbench.metrics.retrieval import (
     DEFAULT_MEASURES,
+    FAMILIES,
     ceiling,
     checked_qrels,
     checked_run,
@@ -24,6 +26,7 @@ from ragbench.metrics.retrieval import (
 )
 from ragbench.registry import is_ranking_measure, measure_of
 from ragbench.scoring.tidy import tidy
+from ragbench.scoring.trec import read_qrels, read_run, renamed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -38,7 +41,9 @@ _SHARED = 0.5
 
 
 def score_run(
-    qrels: Qrels | pd.DataFrame, run: Run | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEASURES
+    qrels: Qrels | pd.DataFrame | str | Path,
+    run: Run | pd.DataFrame | str | Path,
+    measures: Sequence[str] = DEFAULT_MEASURES,
 ) -> pd.DataFrame:
     """Score a ranking of documents: columns query_id, measure, value; by measure, then by query in the order of qrels.
 
@@ -48,10 +53,11 @@ def score_run(
     are judged, there is a DataWarning.
 
     Args:
-        qrels: {query_id: {doc_id: relevance}}, or a DataFrame with the columns query_id, doc_id, relevance.
-        run: {query_id: {doc_id: score}}, or a DataFrame with the columns query_id, doc_id, score.
-        measures: names as in ir_measures, e.g. ["nDCG@10", "R@5", "RR"]. Default: nDCG, P, R, F1, RR, AP and Success
-            at 1, 3, 5 and 10, and RR and AP of the whole ranking.
+        qrels: {query_id: {doc_id: relevance}}, or a DataFrame with the columns query_id, doc_id, relevance; also
+            what `read_qrels` takes: a file of TREC, a frame of PyTerrier (qid, docno, label), an object of ranx.
+        run: {query_id: {doc_id: score}}, or a DataFrame with the columns query_id, doc_id, score; or as `read_run`.
+        measures: names as in ir_measures, e.g. ["nDCG@10", "P(rel=2)@5", "Judged@10"]. Default: nDCG, P, R, F1, RR,
+            AP and Success at 1, 3, 5 and 10, and RR and AP of the whole ranking.
 
     >>> score_run({"q1": {"a": 1, "b": 1}}, {"q1": {"x": 3.0, "a": 2.0}}, ["P@2", "RR"])
       query_id measure  value
@@ -63,6 +69,9 @@ def score_run(
         DataError: wrong columns, ids that are not text, a score or grade that is not a number, a repeated row.
     """
     parsed = parse_measures(measures)
+    qrels, run = _ours(qrels, "relevance"), _ours(run, "score")
+    if any(measure.rel != 1 or measure.name not in FAMILIES for measure in parsed):
+        qrels, run = _nested(qrels, "qrels", "relevance"), _nested(run, "run", "score")
     if _is_frame(qrels) or _is_frame(run):
         if _is_frame(qrels):
             judgements = _columns(cast("pd.DataFrame", qrels), "qrels", "relevance")
@@ -118,18 +127,32 @@ def ceilings(qrels: Qrels | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEAS
     3       q2     P@5    0.2
     """
     parsed = parse_measures(measures)
-    if _is_frame(qrels):
-        columns = _columns(cast("pd.DataFrame", qrels), "qrels", "relevance")
-        refuse_duplicates(columns, "qrels")
-        nested: Qrels = {}
-        for query_id, doc_id, grade in zip(columns.query_id, columns.doc_id, columns.value.tolist(), strict=True):
-            nested.setdefault(query_id, {})[doc_id] = int(grade)
-    else:
-        nested = cast("Qrels", qrels)
-    nested = checked_qrels(nested)
-    counts = [sum(grade > 0 for grade in grades.values()) if grades else None for grades in nested.values()]
-    table = [[np.nan if n is None else ceiling(measure, n) for n in counts] for measure in parsed]
+    nested = checked_qrels(_nested(_ours(qrels, "relevance"), "qrels", "relevance"))
+    table = [
+        [ceiling(m, sum(g >= m.rel for g in grades.values())) if grades else np.nan for grades in nested.values()]
+        for m in parsed
+    ]
     return tidy(list(nested), [str(measure) for measure in parsed], table)
+
+
+def _ours(given: Any, value: str) -> Any:
+    """A frame with our names of columns, nested dictionaries as they are, and what other tools have as the latter."""
+    if _is_frame(given):
+        return given.rename(columns=renamed(given.columns, value))
+    if isinstance(given, Mapping) or not (hasattr(given, "to_dict") or isinstance(given, str | Path)):
+        return given
+    return read_run(given) if value == "score" else read_qrels(given)
+
+
+def _nested(given: Any, what: str, value: str) -> Any:
+    if not _is_frame(given):
+        return given
+    columns = _columns(given, what, value)
+    refuse_duplicates(columns, what)
+    nested: dict[str, dict[str, Any]] = {}
+    for query_id, doc_id, number in zip(columns.query_id, columns.doc_id, columns.value.tolist(), strict=True):
+        nested.setdefault(query_id, {})[doc_id] = int(number) if value == "relevance" else number
+    return nested
 
 
 def _is_frame(records: object) -> bool:
@@ -192,7 +215,7 @@ def _flat(nested: Mapping[str, Mapping[str, float]]) -> Columns:
     return Columns(pd.Series(query_ids, dtype=object), pd.Series(documents, dtype=object), values)
 
 
-def _document_ids(records: Qrels | Run | pd.DataFrame) -> set[str]:
+def _document_ids(records: Any) -> set[str]:
     if isinstance(records, Mapping):
         return {doc_id for documents in records.values() for doc_id in documents}
     return set(records["doc_id"])

@@ -82,7 +82,7 @@ class EvaluationBody(BaseModel):
 
     name: Annotated[Text, Field(max_length=60)] = "evaluation"
     category: Word | None = None
-    config: ConfigBody = ConfigBody()
+    config: ConfigBody = Field(default_factory=lambda: ConfigBody.model_validate({}))
 
     def run(self) -> RunBody:
         """The same as a body of /api/v1/runs."""
@@ -93,10 +93,8 @@ class EvaluationBody(BaseModel):
             "citation": own.minCitationAccuracy,
             "llm_hallucination" if own.useLlmAsJudge else "hallucination": own.maxHallucinationRate,
         }
-        categories = [self.category] if self.category else []
-        return RunBody(
-            dataset=CASES, series=self.name, categories=categories, thresholds=thresholds, judge=own.useLlmAsJudge
-        )
+        run = {"dataset": CASES, "series": self.name, "thresholds": thresholds, "judge": own.useLlmAsJudge}
+        return RunBody.model_validate({**run, "categories": [self.category] if self.category else []})
 
 
 class DocumentBody(BaseModel):
@@ -197,7 +195,7 @@ def list_runs(
     """The newest runs."""
     found = history(limit=limit, client=caller.reads(tenant), database=request.app.state.database)
     rows = found.rename(columns={"run": "id"}).to_dict("records")
-    return [_summary({name: known(value) for name, value in row.items()}) for row in rows]
+    return [_summary({str(name): known(value) for name, value in row.items()}) for row in rows]
 
 
 @router.get("/evaluation/runs/{run_id}", description=f"A run, by its id or that of its job. {_MEANING}")

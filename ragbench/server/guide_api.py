@@ -74,7 +74,7 @@ async def create_run(
     claim support by wording, a heuristic. null = not measured.
     """
     client = caller.writes(client_id)
-    started = RunBody(dataset=body.dataset_id, k=[body.k])
+    started = RunBody.model_validate({"dataset": body.dataset_id, "k": [body.k]})
     job = await run_in_threadpool(start_run, request, caller, started, "", client_id)
     job = await waited(request, job["id"], client, wait)
     _check_done(job)
@@ -109,7 +109,7 @@ def _run(request: Request, run_id: str, client: str | None) -> dict[str, Any]:
     row, scores = run_row(request, run_id, client)
     means = dict(zip(scores["measure"], map(known, scores["mean"]), strict=True))
     depths = sorted(int(name[2:]) for name in means if re.fullmatch(r"P@\d+", name))
-    k = 5 if 5 in depths and len(depths) > 1 else max(depths, default=0)
+    k = 5 if len(depths) > 2 else max(depths, default=0)  # 5 is measured in any case
     faithfulness = means.get("llm_faithfulness")
     return {
         "run_id": run_id, "dataset_id": row["dataset"], "precision_at_k": means.get(f"P@{k}"),

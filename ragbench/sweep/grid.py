@@ -16,7 +16,7 @@ from ragbench.extension import searched
 from ragbench.llms import Settings
 from ragbench.sweep.job import relative
 from ragbench.sweep.notebooks import Notebook, is_installed, packaged, read_notebook
-from ragbench.systems.loader import system_digest
+from ragbench.systems.loader import RECORDED, system_digest
 from ragbench.types import Dataset
 
 _SECTIONS = ("sweep", "fixed", "axes", "exclude", "run")
@@ -286,7 +286,7 @@ def sources_of(grid: Grid) -> dict[str, dict[str, str]]:
 
 def system_path(system: str, folder: Path) -> str:
     """A system's name as this process finds it: the path of its file, or the name as it is."""
-    return located(system, folder) if system.endswith((".toml", ".jsonl")) else system
+    return located(system, folder) if system.endswith((".toml", *RECORDED)) else system
 
 
 def _fingerprint(grid: Grid) -> str:

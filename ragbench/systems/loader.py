@@ -15,6 +15,7 @@ from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.extension import imported
 from ragbench.llms import Settings, check_llm, check_servers, listens
 from ragbench.retrievers import RETRIEVERS, check_retriever
+from ragbench.scoring.trec import SUFFIXES
 from ragbench.systems.connections import McpSpec
 from ragbench.systems.credentials import checked
 from ragbench.systems.function import FunctionSystem
@@ -27,8 +28,12 @@ from ragbench.types import Dataset, System
 
 _FORMS = (
     "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file with [pipeline], "
-    "[http], [mcp] or [python], a .jsonl of recorded answers, or a function or System as 'package.module:attribute'"
+    "[http], [mcp] or [python], recorded answers (.jsonl, .trec, .run), or a function or System as "
+    "'package.module:attribute'"
 )
+
+RECORDED = (".jsonl", *SUFFIXES)
+"""How the name of a file with recorded answers, or a recorded run, ends."""
 
 
 class _PipelineSpec(BaseModel):
@@ -68,7 +73,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`), `[mcp]`
       (`McpSystem`) or `[python]` (`object = "package.module:attribute"`, also looked for next to the file); `[ingest]`
       next to it is for `load_target`.
-    - a `.jsonl` file: `RecordedSystem`.
+    - a `.jsonl` file, or a run of TREC (`.trec`, `.run`): `RecordedSystem`.
     - "package.module:attribute", from where Python finds the module or from the working directory: a `System`, a class
       that makes one without arguments, or any function or object as `FunctionSystem` takes it.
 
@@ -92,7 +97,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     """
     text = str(spec)
     path = Path(text).expanduser()
-    if text.endswith(".jsonl"):
+    if text.endswith(RECORDED):
         return RecordedSystem(path)
     if text.endswith(".toml"):
         kind, options = _described(path, settings)
@@ -129,7 +134,7 @@ named 'no_such_module'
         ModelError: no server takes connections at the address of the service.
     """
     path = Path(folder) / Path(spec).expanduser()
-    if spec.endswith(".jsonl"):
+    if spec.endswith(RECORDED):
         RecordedSystem(path)
     elif spec.endswith(".toml"):
         kind, options = _described(path, settings)
@@ -155,7 +160,7 @@ def is_object_name(spec: str) -> bool:
     >>> [is_object_name(one) for one in ("my_rag:answer", "dense:minilm", "a.toml")]
     [True, False, False]
     """
-    return ":" in spec and spec.partition(":")[0] not in RETRIEVERS and not spec.endswith((".toml", ".jsonl"))
+    return ":" in spec and spec.partition(":")[0] not in RETRIEVERS and not spec.endswith((".toml", *RECORDED))
 
 
 def system_digest(spec: str, folder: str | Path = "") -> str:

@@ -9,7 +9,9 @@ from typing import Any
 
 from ragbench.datasets.jsonl import parsed
 from ragbench.errors import DataError
-from ragbench.systems.answer_parser import read_answer
+from ragbench.metrics.retrieval import ranking
+from ragbench.scoring.trec import SUFFIXES, read_run
+from ragbench.systems.answer_parser import RETRIEVAL_ONLY, read_answer
 from ragbench.systems.function import failed
 from ragbench.types import Answer
 
@@ -22,7 +24,8 @@ class RecordedSystem:
 
     A line is a JSON object as `read_answer` reads it, with `query_id` (or `_id`, `id`, `question_id`) or, where the log
     has no ids, the question itself in `query` (or `question`, `user_input`), which is then found by its text. A
-    question without an answer gets a failed one. `name` is the file's without its ending unless given.
+    question without an answer gets a failed one. A run in TREC's six columns (.trec, .run) is a
+    system that retrieves and writes nothing. `name` is the file's without its ending unless given.
 
     >>> system = RecordedSystem([Answer("q1", "In 1881.")])
     >>> system.answer("q1", "When?").text, system.answer("q2", "Where?").error
@@ -35,6 +38,7 @@ class RecordedSystem:
     def __init__(self, source: str | Path | Sequence[Answer], *, name: str = "") -> None:
         self._by_id: dict[str, Answer] = {}
         self._by_text: dict[str, Answer] = {}
+        self._is_run = False
         if isinstance(source, str | Path):
             self.name = name or Path(source).stem
             self._read(Path(source).expanduser())
@@ -49,6 +53,8 @@ class RecordedSystem:
     def answer(self, query_id: str, query: str) -> Answer:
         """The recorded answer to this question."""
         found = self._by_id.get(query_id) or self._by_text.get(_folded(query))
+        if found is None and self._is_run:  # nothing was retrieved
+            return read_answer(query_id, {"contexts": [], "flags": [RETRIEVAL_ONLY]})
         if found is None:
             return failed(query_id, f"{self.name} has no answer to {query_id!r}")
         return found if found.query_id == query_id else replace(found, query_id=query_id)
@@ -67,6 +73,12 @@ class RecordedSystem:
         return [one for one in self._by_id if one not in queries] + [one for one in self._by_text if one not in texts]
 
     def _read(self, path: Path) -> None:
+        if path.suffix in SUFFIXES:
+            self._is_run = True
+            for query_id, found in read_run(path).items():
+                ranked = [{"id": doc_id, "doc_id": doc_id, "score": found[doc_id]} for doc_id in ranking(found)]
+                self._by_id[query_id] = read_answer(query_id, {"contexts": ranked})
+            return
         for _ in parsed(path, self._take):
             pass
         if not self._by_id and not self._by_text:

@@ -356,15 +356,28 @@ def test_recording_and_trends_are_quick(database: str) -> None:
 def test_a_database_of_the_first_version_is_upgraded_with_its_data(database: str) -> None:
     from ragbench.history.database import _engine, _upgrade
 
-    url = database_url(database)
-    assert _upgrade(_engine(url, os.getpid()), "x", "0001") == ("", "0001")
-    with _engine(url, os.getpid()).connect() as connection, connection.begin():
-        [(one, _)] = nights(1)
-        assert recording.store(connection, recording.rows_of(one, None, "", ""))
-    if database.startswith("sqlite"):
-        assert len(history(database=database)) == 1  # a file is upgraded when it is opened
-    else:
+    engine = _engine(database_url(database), os.getpid())
+    first = [tables.case_set, tables.dataset, tables.run, tables.score]
+
+    def content() -> list[Any]:
+        with engine.connect() as connection:
+            return [sorted(map(repr, connection.execute(select(table)))) for table in first]
+
+    assert _upgrade(engine, "x", "0001") == ("", "0001")
+    with engine.connect() as connection, connection.begin():
+        runs = [*nights(4), (result(np.full(70, 0.5), "2026-02-01T00:00:00+00:00", name="other"), None)]
+        for one, client in zip(runs, ["", "", "ü", "ü", ""], strict=True):
+            assert recording.store(connection, recording.rows_of(one[0], None, client, ""))
+    before = content()
+    assert [len(rows) for rows in before] == [2, 3, 5, 5]
+    if not database.startswith("sqlite"):  # a file is upgraded when it is opened
         with pytest.raises(ConfigError, match="are of version 0001; run `ragbench history upgrade`"):
             history(database=database)
-        assert upgrade(database)[0] == "0001"
-        assert len(history(database=database)) == 1
+        assert upgrade(database) == ("0001", _versions()[-1])
+    assert len(history(database=database)) == 5
+    assert content() == before
+    assert len(trend("nDCG@10", client="ü", database=database)) == 2
+    assert record(runs[:2], database=database) == []
+    with connected(database) as connection:
+        for table in tables.metadata.sorted_tables:
+            assert connection.execute(select(table).limit(1)).all() == [] or table in first

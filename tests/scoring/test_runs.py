@@ -198,7 +198,7 @@ def bad(frame: pd.DataFrame, column: str, row: int, value: object) -> pd.DataFra
         (pd.concat([qrels_frame(QRELS)] * 2), RUN, r"qrels: document 'a' is repeated for query 'q2' \(row 3\)"),
         (QRELS, pd.concat([run_frame(RUN)] * 2), r"run: document 'c' is repeated for query 'q1' \(row 3\)"),
         (QRELS, [1], "run must be .* not list"),
-        ("qrels.tsv", RUN, "qrels must be .* not str"),
+        ("qrels.tsv", RUN, "qrels.tsv could not be read"),
     ],
 )
 def test_bad_input_is_named(qrels: Any, run: Any, message: str) -> None:

@@ -1,0 +1,73 @@
+"""`ragbench score`: runs of other tools, and a run as a system."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import ragbench as rb
+from ragbench.cli import app
+from ragbench.types import Case, Dataset, Document
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(1)
+    lines, good, bad = [], [], []
+    for q in range(30):
+        lines += [f"q{q} 0 d{d} {int(d < 2) + 1 if d < 2 else 0}" for d in range(6)]
+        good += [f"q{q} Q0 d{d} 0 {9 - d + rng.random()} good" for d in range(6)]
+        bad += [f"q{q} Q0 d{d + 3} 0 {rng.random()} bad" for d in range(6)]
+    (tmp_path / "qrels.txt").write_text("\n".join(lines))
+    (tmp_path / "good.run").write_text("\n".join(good))
+    (tmp_path / "bad.run").write_text("\n".join(bad))
+    return tmp_path
+
+
+def score(*args: object, code: int = 0) -> str:
+    done = CliRunner().invoke(app, ["score", *map(str, args)], env={"COLUMNS": "200"})
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_runs_have_means_intervals_and_a_comparison(folder: Path) -> None:
+    shown = score(folder / "qrels.txt", folder / "good.run", folder / "bad.run", "--csv", folder / "each.csv")
+    assert "Judged@10 is below 1" in shown
+    assert "Differences from good" in shown
+    asked = ("--measures", "nDCG@3,P(rel=2)@1,RBP(rel=2, p=0.5)", "--baseline", "bad", "--json")
+    found = json.loads(score(folder / "qrels.txt", folder / "good.run", folder / "bad.run", *asked))
+    means = pd.DataFrame(found["means"]).set_index(["run", "measure"])["mean"]
+    judged = rb.scoring.read_qrels(folder / "qrels.txt")
+    expected = rb.score_run(judged, rb.scoring.read_run(folder / "good.run"), ["nDCG@3"])["value"].mean()
+    assert means["good", "nDCG@3"] == pytest.approx(expected)
+    assert means["bad", "Judged@3"] < means["good", "Judged@3"] == 1
+    assert {row["name"] for row in found["comparison"]} == {"good"}
+    assert all(row["ci_low"] <= row["difference"] <= row["ci_high"] for row in found["comparison"])
+    assert len(pd.read_csv(folder / "each.csv")) == 2 * 30 * 6
+
+
+def test_complete_judgements_are_not_mentioned_and_errors_are_one_line(folder: Path) -> None:
+    assert "Judged" not in score(folder / "qrels.txt", folder / "good.run", "--measures", "nDCG@6")
+    assert "did you mean 'good'" in score(folder / "qrels.txt", folder / "good.run", "--baseline", "god", code=2)
+    assert "unknown measure" in score(folder / "qrels.txt", folder / "good.run", "--measures", "nDGC@6", code=2)
+    assert "could not be read" in score(folder / "qrels.txt", folder / "gone.run", code=2)
+
+
+def test_a_run_is_a_recorded_system_that_retrieves_only(folder: Path) -> None:
+    corpus = {f"d{d}": Document(f"d{d}", f"text {d}") for d in range(9)}
+    cases = [Case(f"q{q}", f"question {q}?") for q in range(31)]
+    judged = {**rb.scoring.read_qrels(folder / "qrels.txt"), "q30": {"d0": 1}}
+    data = Dataset("demo", "test", corpus, cases, judged)
+    result = rb.evaluate(data, folder / "good.run", perspectives=["retrieval", "answer"])
+    values = result.scores.pivot_table(index="query_id", columns="measure", values="value")
+    assert (values.loc["q0", "RR"], values.loc["q30", "RR"]) == (1.0, 0.0)  # q30 is not in the run
+    assert "answered" not in values
+    assert "Judged@10" in values  # the judgements are pooled, and q30 has no complete ranking
+    full = replace(data, cases=data.cases[:30], qrels={q: judged[q] for q in data.queries if q != "q30"})
+    assert "Judged@5" not in rb.evaluate(full, folder / "good.run").scores["measure"].tolist()
