@@ -79,10 +79,9 @@ def overview(client: str | None, database: str, measure: str = "") -> tuple[list
                                         "questions_passed", "cost_usd", "dataset", "fingerprint")]  # fmt: skip
     wanted = select(*columns).order_by(run.c.made_at.desc(), run.c.id)
     with connected(database) as connection:
-        found = connection.execute(wanted if client is None else wanted.where(run.c.client_id == client)).mappings()
-        rows = [dict(row) for row in found]
         lines: dict[Line, list[dict[str, Any]]] = {}
-        for row in rows:
+        own_runs = wanted if client is None else wanted.where(run.c.client_id == client)
+        for row in map(dict, connection.execute(own_runs).mappings()):
             lines.setdefault((row["client_id"], row["series"], row["configuration"]), []).append(row)
         newest = {line: own[0] for line, own in list(lines.items())[:_LINES]}
         scored = select(score).where(score.c.run_id.in_([row["id"] for row in newest.values()]))
@@ -93,19 +92,20 @@ def overview(client: str | None, database: str, measure: str = "") -> tuple[list
               for line, row in newest.items()}  # fmt: skip
     needed = {one for one in chosen.values() if one}
     tested = {one: drifts(one, client=client, database=database) for one in needed}
-    drawn = {one: trend(one, client=client, database=database, tested=False).set_index("run") for one in needed}
+    drawn = {one: trend(one, client=client, database=database, tested=False) for one in needed}
     planned = records(schedules(client=client, database=database))
     due = {(one["client_id"], one["name"]): one["next_due"] for one in planned}
     shown = []
     for line, row in newest.items():
         main, own = chosen[line], scores.get(row["id"], {})
-        ids = [one["id"] for one in lines[line]]
+        ids, found = [one["id"] for one in lines[line]], tested.get(main, {})
+        runs = drawn[main][drawn[main]["run"].isin(ids)].tail(_RECENT) if main else None
         shown.append(
             {
                 **row, "measure": main, "value": own.get(main), "pass_rate": own.get("pass_rate"), "runs": len(ids),
-                "state": state_of(tested[main].get(row["id"]) if main else None, main),
-                "earlier": _earlier([tested[main][one] for one in ids[1:] if one in tested[main]], main),
-                "chart": _sparkline(drawn[main], ids, main) if main else None, "next": due.get(line[:2], ""),
+                "state": state_of(found.get(row["id"]), main), "next": due.get(line[:2], ""),
+                "earlier": _earlier([found[one] for one in ids[1:] if one in found], main),
+                "chart": None if runs is None else line_chart(runs, main, SPARKLINE),
             }
         )  # fmt: skip
     shown.sort(key=lambda one: {"worse": 0, "few": 2}.get(one["state"].kind, 1))
@@ -116,11 +116,6 @@ def _earlier(found: list[Drift], measure: str) -> str:
     """That the epoch before, on other data or parameters, had got worse: a new epoch must not hide it."""
     state = state_of(found[0], measure) if found else None
     return f"before, on other data or settings: {state.text}" if state and state.kind == "worse" else ""
-
-
-def _sparkline(runs: pd.DataFrame, ids: list[str], measure: str) -> dict[str, Any]:
-    recent = [one for one in ids if one in runs.index][:_RECENT][::-1]
-    return line_chart(runs.loc[recent].reset_index(), measure, SPARKLINE)
 
 
 def run_before(row: Any, database: str) -> str:
@@ -147,11 +142,9 @@ def lines_of(client: str, series: str, database: str) -> dict[str, str]:
 
 
 def panels(
-    client: str, series: str, configuration: str, database: str, measure: str = ""
+    client: str, series: str, configuration: str, database: str, measure: str, names: list[str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The charts of a configuration, the main measure first, and what changed between its runs, numbered."""
-    newest = lines_of(client, series, database)[configuration]
-    names = measures_of([newest], database)
+    """The charts of those of the measures `names` that matter most, and what changed between the runs, numbered."""
     groups = [(measure,), MAIN, *PANELS]
     first = (next((one for one in group if one in names), "") for group in groups)
     shown = list(dict.fromkeys(filter(None, [*first, *names[:1]])))
