@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 from fastapi import FastAPI, Request
@@ -16,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragbench.errors import RagbenchError
 from ragbench.evaluation import own_version
-from ragbench.server import api, evaluation_api, guide_api
+from ragbench.server import api, evaluation_api, guide_api, pages
 from ragbench.server.access import Buckets
 from ragbench.server.jobs import Queue
 
@@ -65,12 +64,8 @@ def create_app(
     app.state.buckets = Buckets(rate)
     app.add_middleware(_Guard, max_body=max_body)
     app.add_exception_handler(RagbenchError, _refused)
-    for one in (api, evaluation_api, guide_api):
+    for one in (api, evaluation_api, guide_api, pages):
         app.include_router(one.router)
-    if find_spec("ragbench.server.pages"):
-        from ragbench.server import pages  # type: ignore[attr-defined,unused-ignore]
-
-        app.include_router(pages.router)
     return app
 
 
