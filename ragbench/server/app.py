@@ -6,9 +6,11 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -28,6 +30,24 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+
+
+class Problem(BaseModel):
+    """What every answer but a success has."""
+
+    detail: str | list[dict[str, Any]]
+
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "model": Problem}
+    for status, text in {
+        400: "The body cannot be parsed.", 401: "No key, or one that opens nothing.",
+        403: "The key's role does not allow it.", 404: "There is none, or it is another client's.",
+        409: "It is there already, or has ended.", 413: "The body is too long.",
+        422: "What was sent cannot be used.", 429: "Too many requests or waiting jobs; see Retry-After.",
+        503: "The storage cannot be used at the moment.",
+    }.items()
+}  # fmt: skip
 
 
 def create_app(
@@ -64,8 +84,9 @@ def create_app(
     app.state.buckets = Buckets(rate)
     app.add_middleware(_Guard, max_body=max_body)
     app.add_exception_handler(RagbenchError, _refused)
-    for one in (api, evaluation_api, guide_api, pages):
-        app.include_router(one.router)
+    for one in (api, evaluation_api, guide_api):
+        app.include_router(one.router, responses=_RESPONSES)
+    app.include_router(pages.router)
     return app
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -22,7 +23,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ragbench.history import add_key, jobs, request_job
-from tests.history.conftest import _postgresql, new_database  # noqa: F401  # fixtures
+from tests.history.conftest import _postgresql, new_database  # noqa: F401
 from tests.server.conftest import CASES, DOCUMENTS, Call
 
 _WAIT = 60
@@ -56,17 +57,14 @@ def fuzz_tenants(client: TestClient, filled: Call, keys: dict[str, str], number:
     before = [filled("GET", path, key="acme admin") for path in ("/api/v1/datasets/support", "/api/v1/keys")]
     for _ in range(number):
         method, path = draw.choice(requests)
-        other = draw.choice(
-            [path, path.upper() if "upper" in path else path, f"{path}%00", f"{path}/../{own['dataset']}"]
-        )
+        other = draw.choice([path, f"{path}%00", f"{path}/../{own['dataset']}"])
         query, headers = draw.choice(queries), {"X-API-Key": keys["other"]}
         if draw.random() < 0.3:
             headers["X-Tenant-Id"] = "acme"
         sent: Any = {} if method in ("POST", "PUT") else None
         answer = client.request(method, other + query, json=sent, headers=headers)
-        assert answer.status_code == 404 or (other != path and answer.status_code in (404, 405)), (
-            f"{method} {other}{query}: {answer.text}"
-        )
+        allowed = (404,) if other == path else (404, 405)
+        assert answer.status_code in allowed, f"{method} {other}{query}: {answer.text}"
         assert "password" not in answer.text
     assert before == [filled("GET", path, key="acme admin") for path in ("/api/v1/datasets/support", "/api/v1/keys")]
 
@@ -133,9 +131,11 @@ def filled_root(root: Path) -> Path:
     """The folder of client acme with one data set that has its documents."""
     folder = root / "clients" / "acme" / "testsets"
     folder.mkdir(parents=True)
-    lines = [f'{{"query_id": "{case["id"]}", "text": "{case["question"]}", "relevant": {{"{case["expectedDocumentId"]}": 1}}}}'
-             for case in CASES]  # fmt: skip
-    lines += [f'{{"doc_id": "{doc_id}", "text": "{text}"}}' for doc_id, text in DOCUMENTS.items()]
+    labels = [
+        {"query_id": one["id"], "text": one["question"], "relevant": {one["expectedDocumentId"]: 1}} for one in CASES
+    ]
+    documents = [{"doc_id": doc_id, "text": text} for doc_id, text in DOCUMENTS.items()]
+    lines = [json.dumps(line) for line in [*labels, *documents]]
     (folder / "support.jsonl").write_text("\n".join(lines) + "\n")
     return folder / "support.jsonl"
 
