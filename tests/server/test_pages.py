@@ -202,7 +202,7 @@ def test_no_page_has_a_script_or_an_inline_handler(visit: TestClient, database: 
 
 @pytest.fixture
 def token(visit: TestClient) -> str:
-    return re.findall(r'name="csrf_token" value="(\w+)"', visit.get("/compare").text)[0]
+    return str(re.findall(r'name="csrf_token" value="(\w+)"', visit.get("/compare").text)[0])
 
 
 def add_set(root: Path, client: str = "acme") -> Path:
