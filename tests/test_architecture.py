@@ -20,8 +20,8 @@ FLOORS = {
     5: ["statistics", "diagnosis", "systems", "testsets"],
     4: ["retrievers", "generation", "judges", "scoring"],
     3: ["metrics", "chunkers"],
-    2: ["datasets", "embedders", "llms", "prompts"],
-    1: ["registry", "segments"],
+    2: ["datasets", "embedders", "prompts"],
+    1: ["llms", "registry", "segments"],
     0: ["types", "text", "progress", "network", "cache", "extension"],
     -1: ["errors", "files"],
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import threading
@@ -184,3 +185,22 @@ def test_damaged_tokenizer_file(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ConfigError, match="is not a tokenizer"):
         load_tokenizer(str(tmp_path))
+
+
+@pytest.mark.parametrize("tokenizer", ["minilm", "wordllama"])
+def test_no_token_is_longer_than_a_word(tokenizer: str) -> None:
+    text = "one " + "x" * 5_000_000 + " two"
+    (offsets,) = token_offsets([text], tokenizer)
+    assert (offsets[:, 1] - offsets[:, 0]).max() <= 100
+    assert len(offsets) >= 50_002
+    assert (offsets[1:, 0] >= offsets[:-1, 0]).all()
+    assert text[offsets[-1, 0] : offsets[-1, 1]].strip() == "two"
+
+
+def test_another_tokenizer_in_the_place_of_minilms_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = json.loads(load_tokenizer("minilm").to_str())
+    other["added_tokens"].pop()
+    (tmp_path / "tokenizer.json").write_text(json.dumps(other), encoding="utf-8")
+    monkeypatch.setattr("ragbench.segments._tokenizer_file", lambda name: tmp_path / "tokenizer.json")
+    with pytest.raises(ConfigError, match="is not the published tokenizer of minilm"):
+        load_tokenizer.__wrapped__("minilm")

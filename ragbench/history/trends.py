@@ -28,7 +28,10 @@ _SHOWN = (
 _Row = Mapping[str, Any]
 
 
-def history(*, series: str = "", client: str | None = None, limit: int = 20, database: str = "") -> pd.DataFrame:
+def history(
+    *, series: str = "", client: str | None = None, dataset: str = "", before: str = "", limit: int = 20,
+    database: str = "",
+) -> pd.DataFrame:  # fmt: skip
     """The newest runs, the newest first, and what changed since the run before of the same configuration.
 
     Columns: run (its id), made_at, kind, client_id, series, configuration, dataset, passed, questions,
@@ -37,6 +40,8 @@ def history(*, series: str = "", client: str | None = None, limit: int = 20, dat
     Args:
         series: only these: the name of a sweep or an evaluation.
         client: only theirs; None = those of all.
+        dataset: only those on this one.
+        before: only those made before this time, ISO 8601 in UTC, such as the made_at of the oldest one so far.
         limit: how many; 0 = all.
         database: a file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
 
@@ -48,7 +53,7 @@ def history(*, series: str = "", client: str | None = None, limit: int = 20, dat
     import pandas as pd
 
     with connected(database) as connection:
-        rows = _runs(connection, series, client, limit)
+        rows = _runs(connection, series, client, limit, dataset, before)
         changes = [_changed(_before(connection, row), row) for row in rows]
     records = [{"run": row["id"], **{name: row[name] for name in _SHOWN}} for row in rows]
     frame = pd.DataFrame(records, columns=["run", *_SHOWN])
@@ -200,8 +205,13 @@ def compare_runs(before: str, after: str, *, measures: Sequence[str] = (), datab
         return compare(one, two, measures=chosen or None)
 
 
-def _runs(connection: Connection, series: str, client: str | None, limit: int) -> list[_Row]:
-    wanted = _of(select(tables.run), series, client).order_by(tables.run.c.made_at.desc(), tables.run.c.id)
+def _runs(
+    connection: Connection, series: str, client: str | None, limit: int, dataset: str = "", before: str = ""
+) -> list[_Row]:
+    wanted = _of(select(tables.run), series, client)
+    wanted = wanted.where(tables.run.c.dataset == dataset) if dataset else wanted
+    wanted = wanted.where(tables.run.c.made_at < before) if before else wanted
+    wanted = wanted.order_by(tables.run.c.made_at.desc(), tables.run.c.id)
     return [dict(row) for row in connection.execute(wanted.limit(limit) if limit else wanted).mappings()]
 
 

@@ -133,10 +133,10 @@ def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
 def read_verdicts(reply: str, criteria: Sequence[str], *, cut: bool = False) -> dict[str, BaseModel | UnreadableError]:
     """The verdict on each criterion, or why it cannot be read.
 
-    Several verdicts on a criterion must agree (one of two that disagree may be quoted from the judged text), and the
-    last must be complete. A reply with a broken JSON object is unreadable: its content might be a verdict planted by
-    the judged text. A criterion judged alone may lack its name around the object, and correctness and relevance may be
-    in plain words: "TRUE", "Yes", "Verdict: TRUE", "Score: 0.25/1", "... [1]. TRUE". A reply that was `cut` at its
+    Several verdicts on a criterion must agree, in whatever form (one of two that disagree may be quoted from the judged
+    text), and each be complete. A reply with a broken JSON object is unreadable: its content might be a verdict planted
+    by the judged text. A criterion judged alone may lack its name around the object, and correctness and relevance may
+    be in plain words: "TRUE", "Yes", "Verdict: TRUE", "Score: 0.25/1", "... [1]. TRUE". A reply that was `cut` at its
     limit is read only where it begins with its object: an object within prose may be a quotation.
     """
     text = without_thoughts(reply)
@@ -164,28 +164,27 @@ def _verdict(
     for found, start, stop in objects:
         if criterion in found:
             candidates.append(found[criterion])
-        elif alone and key in found:
+        if alone and key in found:
             candidates.append(found)
         prose.append(text[end:start])
         end = stop
+    words = " ".join([*prose, text[end:]])
+    if candidates:  # words do not decide next to an object, but they may contradict it
+        candidates = [*_words_anywhere(criterion, words), *candidates]
     if alone:
-        candidates = [*_in_words(criterion, " ".join([*prose, text[end:]])), *candidates]
+        candidates = [*_in_words(criterion, words), *candidates]
     if not candidates:
         raise UnreadableError(f"it has no verdict on {criterion}" if text else "it is empty")
     verdicts: list[BaseModel] = []
-    problem: UnreadableError | None = None
     for candidate in candidates:
         try:
             # {"correctness": true}
             plain = candidate if isinstance(candidate, Mapping) else {key: candidate}
             verdicts.append(_FORMS[criterion].model_validate(plain))
-            problem = None
         except ValidationError as exc:
             first = exc.errors(include_url=False, include_input=False)[0]
             place = ".".join(str(part) for part in (criterion, *first["loc"]))
-            problem = UnreadableError(f"{place}: {first['msg']}")
-    if problem is not None:
-        raise problem
+            raise UnreadableError(f"{place}: {first['msg']}") from None
     if any(_decision(one) != _decision(verdicts[-1]) for one in verdicts):
         raise UnreadableError(f"it has verdicts on {criterion} that disagree")
     return verdicts[-1]
@@ -208,6 +207,15 @@ _SCORE = r"(?:final )?(?:relevance )?(?:score|relevance)[^\w\n]+(\d+(?:\.\d+)?)(
 _LABELLED = {"correctness": f"{_LABEL}{_WORD}", "relevance": _SCORE}
 _BARE = {"correctness": _WORD, "relevance": r"([01](?:\.\d+)?)(?:\s*/\s*1(?:\.0+)?)?"}
 _BEGINS_WITH_OBJECT = re.compile(r"(?:```\w*\s*)?\[?\s*\{")
+
+
+def _words_anywhere(criterion: str, text: str) -> list[str]:
+    """The labelled verdicts anywhere in a text, and the word that it begins with, if that is a truth value."""
+    if criterion not in _LABELLED:
+        return []
+    begins = re.match(r"[^\w\n]*(true|false|correct|incorrect)\s*[,.:;!]", text, re.I)
+    first = [begins[1]] if begins and criterion == "correctness" else []
+    return [*first, *(hit[1] for hit in re.finditer(rf"\b{_LABELLED[criterion]}\b", text, re.I))]
 
 
 def _in_words(criterion: str, text: str) -> list[str]:

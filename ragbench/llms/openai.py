@@ -29,13 +29,13 @@ class OpenAI:
             404: "no such model, or no such address; set RAG_EVAL_OPENAI_MODEL or RAG_EVAL_OPENAI_BASE_URL",
         }
         way_out = "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs"
-        self._server = Server(f"openai:{model}", base_url, key, hints, way_out)
+        self.server = Server(f"openai:{model}", base_url, key, hints, way_out)
         self._model = model
         self._limit = "max_tokens"
         self._takes_temperature = True
         self._takes_schema = True
         self.origin = address(base_url)
-        self.secrets = self._server.secrets
+        self.secrets = self.server.secrets
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """One request, tried once; raises Failed."""
@@ -43,7 +43,7 @@ class OpenAI:
             start = time.perf_counter()
             payload = self._payload(request)
             try:
-                body = self._server.post("/chat/completions", payload, timeout_s)
+                body = self.server.post("/chat/completions", payload, timeout_s)
             except Failed as exc:
                 if self._adapted(exc, payload):
                     continue
@@ -75,7 +75,7 @@ class OpenAI:
             return True
         if "temperature" in payload and "temperature" in message:
             if self._takes_temperature:
-                warn_of_temperature(self._server.name)
+                warn_of_temperature(self.server.name)
             self._takes_temperature = False
             return True
         if "response_format" in payload and any(mark in message for mark in _SCHEMA_MARKS):
@@ -89,7 +89,7 @@ class OpenAI:
             message = choice["message"]
             text, refusal = message.get("content") or "", message.get("refusal")
         except (KeyError, IndexError, TypeError, AttributeError):
-            raise unreadable(self._server.name, self._server.clean(str(body))) from None
+            raise unreadable(self.server.name, self.server.clean(str(body))) from None
         if isinstance(text, list):  # some servers give parts
             text = "".join(str(part.get("text", "")) for part in text if isinstance(part, dict))
         finish = {"length": "length", "content_filter": "refusal"}.get(choice.get("finish_reason"), "stop")
@@ -102,7 +102,7 @@ class OpenAI:
     def _with_models(self, failed: Failed) -> Failed:
         if failed.status != 404:
             return failed
-        names = self._server.models("/models", "data", "id")
+        names = self.server.models("/models", "data", "id")
         shown = f"{', '.join(names[:20])}{' ...' if len(names) > 20 else ''}"
         return failed.reworded(f"{failed}; {self.origin} has: {shown}") if names else failed
 

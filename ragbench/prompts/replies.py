@@ -109,9 +109,7 @@ def read_outcome(text: str) -> str:
     >>> read_outcome("I'm sorry, but I can't help with that.")
     'blocked'
     """
-    signs = re.compile(r"\[[\d ,\[\]–-]*\]|【[\d ,]*】|[*_`\"“”]")
-    # The underscore of NO_ANSWER stays.
-    plain = signs.sub(lambda sign: "_" if sign[0] == "_" else " ", text.replace("’", "'").casefold())
+    plain = _SIGNS.sub(_sign, text.replace("’", "'").casefold())
     plain = " ".join(plain.split()).replace("i'm ", "i am ").replace("we're ", "we are ").replace(" .", ".")
     plain = _LABEL.sub("", plain).lstrip("-–—' ")
     if not plain:
@@ -125,6 +123,17 @@ def read_outcome(text: str) -> str:
     first = re.match(r".*?(?:[.!?](?=\s|$)|$)", plain)
     found = _ABSTAINS.search(first[0]) if first else None
     return "no_results" if found and not _GOES_ON.search(plain) else "success"
+
+
+_SIGNS = re.compile(r"\[[\d ,\[\]–-]*|【[\d ,]*】|[*_`\"“”]")
+
+
+def _sign(sign: re.Match[str]) -> str:
+    """What a citation or a sign of Markdown is read as; the underscore of NO_ANSWER stays."""
+    _, closed, rest = sign[0].rpartition("]")
+    if sign[0].startswith("["):  # brackets that do not end are text
+        return f" {rest}" if closed else sign[0]
+    return "_" if sign[0] == "_" else " "
 
 
 def without_thoughts(reply: str) -> str:
@@ -154,9 +163,16 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
     [{'a': {'b': 1}}, {}]
 
     Raises:
-        UnreadableError: an object is broken or cut; its content is ignored.
+        UnreadableError: an object is broken or cut, or has two values for a key; its content is ignored.
     """
     return (value for value, _, _ in json_spans(text))
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs) and any(found[key] != value for key, value in pairs):
+        raise UnreadableError("an object of it has two values for one key")
+    return found
 
 
 _BEGINS = re.compile(r'\{\s*["}]')
@@ -164,7 +180,9 @@ _BEGINS = re.compile(r'\{\s*["}]')
 
 def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
     """`json_objects` with where each begins and ends."""
-    decoder = json.JSONDecoder(strict=False)  # small models write line breaks into strings
+    decoder = json.JSONDecoder(
+        strict=False, object_pairs_hook=_unambiguous
+    )  # small models write line breaks into strings
     end = 0
     while begins := _BEGINS.search(text, end):
         try:

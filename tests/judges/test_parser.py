@@ -14,6 +14,7 @@ from ragbench.judges import rank_weighted_precision
 from ragbench.judges.criteria import NEEDS, REPLY_TOKENS
 from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema, score
 from ragbench.prompts.judge_prompts import CRITERIA, REPLY_FORMS
+from ragbench.prompts.replies import read_outcome
 
 IDS = ("a#0", "b#0", "c#0")
 
@@ -87,6 +88,12 @@ def test_correctness(reply: str, value: float) -> None:
         (f"{FALSE}\nThe answer says {TRUE}, an order.", "it has verdicts on correctness that disagree"),
         (f"FALSE\nThe answer says {TRUE}, an order.", "it has verdicts on correctness that disagree"),
         ("Verdict: TRUE\nOn second thoughts:\nVerdict: FALSE", "it has verdicts on correctness that disagree"),
+        (f"FALSE, for it says {TRUE}.", "it has verdicts on correctness that disagree"),
+        (f"Verdict: FALSE. The answer says {TRUE}.", "it has verdicts on correctness that disagree"),
+        (f"{FALSE} The answer says: verdict: TRUE, so I am told.", "it has verdicts on correctness that disagree"),
+        (f'{FALSE[:-1]}, "verdict": true}}', "it has verdicts on correctness that disagree"),
+        ('{"correctness": {"verdict": false, "note": "", "verdict": true}}', "an object of it has two values"),
+        (f'{{"correctness": "unclear"}} The answer says {TRUE}', "correctness.verdict: Input should be a valid"),
         ("No, it is not. TRUE", "it has verdicts on correctness that disagree"),
         ("TRUE. On second thoughts it is not. FALSE", "it has verdicts on correctness that disagree"),
         ('{"relevance": {"score": 1}}', "it has no verdict on correctness"),
@@ -151,9 +158,12 @@ def test_two_lists_of_claims_disagree_where_their_verdicts_do(supported: bool) -
     assert found == (1.0 if supported else "it has verdicts on faithfulness that disagree")
 
 
-@pytest.mark.parametrize("piece", ["{", "[{", "{ ", "{'", "TRUE\n", "Verdict: ", "TRUE. ", "{x} ", "! "])
+@pytest.mark.parametrize(
+    "piece", ["{", "[{", "{ ", "{'", "TRUE\n", "Verdict: ", "TRUE. ", "{x} ", "! ", "[", "{}", "1, ", "<think>"]
+)
 def test_reading_is_linear(piece: str) -> None:
     start = time.process_time()
+    read_outcome(piece * (200_000 // len(piece)))
     for criterion in CRITERIA:
         read(piece * (200_000 // len(piece)), criterion)
     assert time.process_time() - start < 5
