@@ -14,7 +14,6 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from ragbench.embedders.models import MiniLM, Model, Transformer, WordLlama
 from ragbench.embedders.weights import load_model, model_files, model_identity
 from ragbench.errors import ConfigError, DataWarning, ModelError
 from ragbench.extension import imported, is_import, object_name
+from ragbench.files import expanded
 from ragbench.progress import progress_bar
 from ragbench.text import without_surrogates
 from ragbench.types import Embedder, EmbedderLike
@@ -58,7 +58,7 @@ folder, or a name on the Hugging Face hub)
             f"embedder {name!r}: expected one of {', '.join(EMBEDDERS)}, the folder of a sentence-transformers model, "
             "or its name on the Hugging Face hub, such as 'sentence-transformers/all-mpnet-base-v2'"
         )
-    if name in EMBEDDERS or Path(name).expanduser().is_dir():
+    if name in EMBEDDERS or expanded(name).is_dir():
         return
     if is_import(name):
         imported(name, "embedder")
@@ -101,7 +101,7 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
     if not isinstance(name, str):
         return _own(name)
     check_embedder(name)
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     if name not in EMBEDDERS and not folder.is_dir() and is_import(name):
         return _own(imported(name, "embedder"))
     if name not in EMBEDDERS and folder.is_dir():
