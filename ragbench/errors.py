@@ -22,6 +22,7 @@ arrives; what is inside trusts its input.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 import warnings
 from collections.abc import Iterable
@@ -69,6 +70,9 @@ class RagbenchError(Exception):
     def __init__(self, message: object = "", failure: FailureKind | None = None) -> None:
         super().__init__(message)
         self.failure = failure
+
+    def __str__(self) -> str:
+        return without_ansi(super().__str__())  # texts of others are in messages, and drive no terminal
 
     def _render_traceback_(self) -> list[str]:
         """What IPython and Jupyter show: the message states what to do, so the stack of calls is left out."""
@@ -120,7 +124,7 @@ def _format_warning(
 ) -> str:
     """Our warnings as one line; others as Python formats them."""
     if issubclass(category, DataWarning | JudgeWarning):
-        return f"{category.__name__}: {message}\n"
+        return f"{category.__name__}: {without_ansi(str(message))}\n"
     return _python_format(message, category, filename, lineno, line)
 
 
@@ -195,6 +199,19 @@ def printable(text: str) -> str:
     The joiners that Persian, Hindi and emoji are written with stay.
 
     >>> printable("red: \x1b[31m!\nnext")
-    'red: [31m! next'
+    'red: ! next'
     """
-    return " ".join("".join(sign if sign.isprintable() or sign in _JOINERS else " " for sign in text).split())
+    shown = (sign if sign.isprintable() or sign in _JOINERS else " " for sign in without_ansi(text))
+    return " ".join("".join(shown).split())
+
+
+_ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b(?:[()][0-9AB])?")
+
+
+def without_ansi(text: str) -> str:
+    """The text without the codes that colour a terminal, move its cursor or set its title; lines stay.
+
+    >>> without_ansi("\x1b[31mred\x1b[0m, \x1b]0;title\x07done")
+    'red, done'
+    """
+    return _ANSI.sub("", text)

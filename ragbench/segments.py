@@ -41,6 +41,7 @@ _BATCH_CHARACTERS = 4_000_000
 _GROUP_CHARACTERS = 4_000_000
 _CACHE_BYTES = 128 * 2**20
 _WINDOW_CHARACTERS = 30_000
+_TOKEN_CHARACTERS = 100
 
 _Item = TypeVar("_Item")
 
@@ -100,7 +101,8 @@ def token_offsets(texts: Sequence[str], tokenizer: str = "minilm") -> list[Offse
     """For each text an int32 array (tokens, 2): first character of each token and the one after its last.
 
     No special tokens. Both columns never fall. Several tokens of one character (bytes of an emoji) share its
-    offsets; characters that the tokenizer drops (white space, control characters) belong to no token. Lone
+    offsets; characters that the tokenizer drops (white space, control characters) belong to no token, and a token of
+    more than 100 characters counts as several. Lone
     surrogates, which JSON can smuggle into a string, count as the replacement character. Recent results are kept
     (128 MiB per process), so that several chunkings of one corpus tokenise it once; the arrays are read-only.
 
@@ -282,10 +284,19 @@ def _pairs(pairs: list[tuple[int, int]]) -> Offsets:
 
 
 def _tidy(offsets: Offsets) -> Offsets:
-    """Normalisation may reorder the marks of one letter; afterwards both columns never fall and can be searched."""
+    """Normalisation may reorder the marks of one letter; afterwards both columns never fall and can be searched.
+
+    Megabytes without a space are one unknown token of WordPiece: no token is longer than its longest word.
+    """
     offsets[:, 0] = np.minimum.accumulate(offsets[::-1, 0])[::-1]
     offsets[:, 1] = np.maximum.accumulate(offsets[:, 1])
-    return offsets
+    many = np.maximum(-(-(offsets[:, 1] - offsets[:, 0]) // _TOKEN_CHARACTERS), 1)
+    if many.sum() == len(many):
+        return offsets
+    place = np.arange(many.sum()) - np.repeat(np.cumsum(many) - many, many)
+    starts = np.repeat(offsets[:, 0], many) + place * _TOKEN_CHARACTERS
+    ends = np.minimum(starts + _TOKEN_CHARACTERS, np.repeat(offsets[:, 1], many))
+    return np.stack([starts, ends], axis=1).astype(np.int32)
 
 
 _lock = Lock()

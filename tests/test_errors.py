@@ -72,3 +72,10 @@ def test_a_notebook_shows_our_warnings_without_lines_of_source() -> None:
     lines = done.stderr.splitlines()
     assert lines[0] == "DataWarning: 3 questions are empty"
     assert lines[1].startswith("<string>:5: UserWarning: of another library")
+
+
+def test_errors_and_warnings_drive_no_terminal() -> None:
+    hostile = "\x1b[31mred\x1b[0m \x1b]0;title\x07\x9b2Jname\x1b(B"
+    assert str(errors.DataError(f"a {hostile}:\n  line 2")) == "a red name:\n  line 2"
+    assert errors.printable(hostile) == "red name"
+    assert "\x1b" not in errors._format_warning(hostile, errors.DataWarning, "f", 1)

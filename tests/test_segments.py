@@ -184,3 +184,13 @@ def test_damaged_tokenizer_file(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ConfigError, match="is not a tokenizer"):
         load_tokenizer(str(tmp_path))
+
+
+@pytest.mark.parametrize("tokenizer", ["minilm", "wordllama"])
+def test_no_token_is_longer_than_a_word(tokenizer: str) -> None:
+    text = "one " + "x" * 5_000_000 + " two"
+    (offsets,) = token_offsets([text], tokenizer)
+    assert (offsets[:, 1] - offsets[:, 0]).max() <= 100
+    assert len(offsets) >= 50_002
+    assert (offsets[1:, 0] >= offsets[:-1, 0]).all()
+    assert text[offsets[-1, 0] : offsets[-1, 1]].strip() == "two"

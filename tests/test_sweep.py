@@ -571,6 +571,23 @@ def test_a_success_that_fails_when_done_again_is_compared_no_longer(
     assert result.comparison is None
 
 
+def test_a_full_disk_is_named_and_leaves_no_part_of_a_notebook(grid: Callable[[str], Path], tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource", reason="a limit of the size of files stands for a full disk")
+    path = grid("[fixed]\nquality = 1.0")
+    write_notebook(path.parent / "evaluate.ipynb", PARAMETERS, "print('before')", "print('x' * 600_000)", SAVE)
+    done = subprocess.run(
+        [sys.executable, "-m", "ragbench", "sweep", str(path), "--out", str(tmp_path / "out"), "--no-fork"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000)),
+        capture_output=True,
+        text=True,
+    )
+    assert "disk full" in done.stdout + done.stderr
+    (failed,) = (tmp_path / "out" / "tiny").glob("*.failed.ipynb")
+    notebook = json.loads(failed.read_text(encoding="utf-8"))
+    assert "disk full" in notebook["cells"][0]["source"]
+    assert any("before" in str(cell.get("outputs")) for cell in notebook["cells"]), "what was written before is kept"
+
+
 def test_a_hung_run_is_stopped_and_reported(grid: Callable[[str], Path], tmp_path: Path, fork: bool) -> None:
     path = grid("[sweep]\nrun_timeout = 6\n[fixed]\nbehaviour = 'hang'")
     began = time.monotonic()

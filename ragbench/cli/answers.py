@@ -10,6 +10,7 @@ import typer
 from ragbench import llms
 from ragbench.cli import options
 from ragbench.cli.console import shown
+from ragbench.errors import printable
 
 
 def answers_command(
@@ -69,6 +70,6 @@ def answers_command(
     if silent:
         typer.echo(f"{silent} not written: according to the model, the relevant documents do not hold the answer")
     if failed:
-        typer.echo(f"{len(failed)} failed, first {failed[0].query_id!r}: {failed[0].error}", err=True)
+        typer.echo(f"{len(failed)} failed, first {failed[0].query_id!r}: {printable(failed[0].error or '')}", err=True)
     typer.echo('Read them; what you change there, or mark with "reviewed": true, is never replaced.')
     raise typer.Exit(1 if failed else 0)

@@ -18,7 +18,7 @@ from ragbench import evaluation, llms
 from ragbench.cli import options as shared
 from ragbench.cli.console import shown
 from ragbench.cli.help import Command
-from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.errors import ConfigError, DataError, printable, unknown
 from ragbench.files import expanded
 
 if TYPE_CHECKING:
@@ -199,7 +199,10 @@ def eval_command(
             both = "" if to_file else "/report.html (also report.md, report.json)"
             typer.echo(f"Report: {shown(place)}{both}", err=as_json)
         if answered.answers and all(answer.failed for answer in answered.answers):
-            typer.echo(f"Failed: every answer failed, the first: {answered.answers[0].error or 'no reason'}", err=True)
+            typer.echo(
+                f"Failed: every answer failed, the first: {printable(answered.answers[0].error or 'no reason')}",
+                err=True,
+            )
             raise typer.Exit(1)
         evaluation.check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
     raise typer.Exit(0 if report.passed and found else 1)

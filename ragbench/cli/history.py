@@ -9,6 +9,7 @@ import typer
 
 from ragbench.cli.console import clean_errors
 from ragbench.cli.help import Command, Group
+from ragbench.errors import printable
 
 history_app = typer.Typer(
     help="Runs over time, as `sweep` and `eval` record them: the newest with what changed, trends, comparisons. "
@@ -136,7 +137,7 @@ def import_folder(
 
         done = import_results(folder, client=client, database=database)
     for place, error in done.failed.items():
-        typer.echo(f"Failed: {place}: {error}", err=True)
+        typer.echo(f"Failed: {place}: {printable(error)}", err=True)
     typer.echo(f"{done.added} runs added, {done.known} known already, {len(done.failed)} failed")
     raise typer.Exit(1 if done.failed else 0)
 

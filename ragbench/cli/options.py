@@ -11,6 +11,7 @@ import typer
 from ragbench import llms
 from ragbench.cli.console import listed_errors
 from ragbench.errors import ConfigError
+from ragbench.llms.settings import in_force
 
 if TYPE_CHECKING:
     from ragbench.sweep import SweepPlan
@@ -40,7 +41,9 @@ def llm_settings(
     """Errors in one line, and the settings that the options mean."""
     with listed_errors():
         try:
-            yield llms.current_settings(replies_mode(no_cache, offline), max_cost, allow_unpriced)
+            settings = llms.current_settings(replies_mode(no_cache, offline), max_cost, allow_unpriced)
+            with in_force(settings):  # embedders of a server are made far from here
+                yield settings
         except KeyboardInterrupt:
             kept = "--no-cache keeps no reply" if no_cache else "The replies received so far are stored"
             typer.echo(f"Interrupted. {kept}: run it again to {'start again' if no_cache else 'continue'}.", err=True)

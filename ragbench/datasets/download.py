@@ -43,6 +43,9 @@ MD5 = {
 }
 """The public sets and the checksums that BEIR's documentation gives for their archives."""
 
+# The public sets unpack to 2 to 6 times their size, the largest to some 20 GB.
+_MOST_TIMES, _SMALL, _MOST_BYTES = 50, 10_000_000, 100_000_000_000
+
 _MAX_ARCHIVE_MB = 50_000
 _MIN_RATE = 1000  # bytes per second; a slower server counts as one that is silent
 _WAY_OUT = (
@@ -202,9 +205,15 @@ def _unpack(archive: Path, folder: Path, source: str) -> None:
     try:
         with staged(folder) as new, zipfile.ZipFile(archive) as packed:
             members = packed.infolist()
+            seen: set[PurePosixPath] = set()
             for member in members:
-                _check_member(member, source)
+                _check_member(member, source, seen)
             needed, free = sum(member.file_size for member in members), shutil.disk_usage(folder.parent).free
+            if needed > min(_MOST_BYTES, max(_SMALL, _MOST_TIMES * archive.stat().st_size)):
+                raise DataError(
+                    f"{source} would unpack to {needed:,} bytes from {archive.stat().st_size:,}; expected at most "
+                    f"{_MOST_TIMES} times its size and {_MOST_BYTES:,} bytes, as texts do: is it a zip bomb?"
+                )
             if needed > free:
                 raise OSError(f"unpacked it needs {needed:,} bytes, {free:,} are free")
             unpacked = new.with_name(f"unpacked {new.name}")
@@ -219,7 +228,7 @@ def _unpack(archive: Path, folder: Path, source: str) -> None:
         raise _DamagedError(str(exc)) from exc
 
 
-def _check_member(member: zipfile.ZipInfo, source: str) -> None:
+def _check_member(member: zipfile.ZipInfo, source: str, seen: set[PurePosixPath]) -> None:
     name = member.filename.replace("\\", "/")
     path = PurePosixPath(name)
     kind = stat.S_IFMT(member.external_attr >> 16)
@@ -229,7 +238,10 @@ def _check_member(member: zipfile.ZipInfo, source: str) -> None:
         fault = "is a link or a special file"
     elif member.flag_bits & 1:
         fault = "is encrypted"
+    elif path in seen:
+        fault = "is there twice"
     else:
+        seen.add(path)
         return
     raise DataError(
         f"{source}: member {member.filename!r} {fault}; nothing was unpacked. Get the archive from a place you trust"

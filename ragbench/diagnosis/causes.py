@@ -385,7 +385,8 @@ def _is_whole(
     for chunk in sorted((by_id[i] for i in contexts if i in by_id), key=lambda chunk: chunk.start):
         if chunk.doc_id == document.doc_id and not full[place : chunk.start].strip():
             place = max(place, chunk.end)
-    return not full[place:].strip() or any(" ".join(full.split()) in " ".join(text.split()) for text in texts)
+    words = " ".join(full.split())
+    return not full[place:].strip() or any(words in " ".join(text.split()) for text in texts)
 
 
 def _right_by_labels(own: Mapping[str, float]) -> str:

@@ -13,6 +13,7 @@ import difflib
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,12 @@ import numpy as np
 
 from ragbench import cache
 from ragbench.embedders.models import MiniLM, Model, Transformer, WordLlama
+from ragbench.embedders.remote import Remote, is_remote
 from ragbench.embedders.weights import load_model, model_files, model_identity
 from ragbench.errors import ConfigError, DataWarning, ModelError
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
+from ragbench.llms.dry_run import active_dry_run
 from ragbench.progress import progress_bar
 from ragbench.text import without_surrogates
 from ragbench.types import Embedder, EmbedderLike
@@ -60,6 +63,9 @@ folder, or a name on the Hugging Face hub)
         )
     if name in EMBEDDERS or expanded(name).is_dir():
         return
+    if is_remote(name):
+        Remote(name).check()
+        return
     if is_import(name):
         imported(name, "embedder")
         return
@@ -84,6 +90,9 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
     - "wordllama": static word vectors (l2_supercat), 256 dimensions, from its wheel. Fast; reads whole texts,
       lower-cased.
     - a folder: any model that sentence-transformers can load. Its files are part of the cache key.
+    - "openai:<model>" (any OpenAI-compatible server; "openai:<model>@https://host/v1" names another one than the
+      environment) and "ollama:<model>": asked in batches; each vector is kept in the reply store, priced, bounded by
+      the maximum cost and counted by a dry run, as replies of language models are.
     - "package.module:attribute": one of your own, as below.
     - any other name: the model of that name on the Hugging Face hub, downloaded at its first use.
 
@@ -102,11 +111,13 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
         return _own(name)
     check_embedder(name)
     folder = expanded(name)
-    if name not in EMBEDDERS and not folder.is_dir() and is_import(name):
+    if name not in EMBEDDERS and not folder.is_dir() and not is_remote(name) and is_import(name):
         return _own(imported(name, "embedder"))
     if name not in EMBEDDERS and folder.is_dir():
         listed = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in model_files(folder)]
         return _load(name, repr(listed))
+    if is_remote(name) and not folder.is_dir():
+        return TextEmbedder(name, Remote(name))
     return _load(name, "")
 
 
@@ -159,21 +170,24 @@ class TextEmbedder:
         # so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
         key = cache.digest(self._model.identity, self._model.role(role), *unique)
-        entry = cache.arrays("embeddings", key, lambda: self._compute(unique, role))
+        is_stand_in = isinstance(self._model, Remote) and active_dry_run() is not None
+        with cache.bypassed() if is_stand_in else nullcontext():
+            entry = cache.arrays("embeddings", key, lambda: self._compute(unique, role))
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
         row_of = {text: row for row, text in enumerate(unique)}
         vectors: FloatArray = entry["vectors"][[row_of[text] for text in cleaned]]
         return vectors
 
     def _compute(self, texts: list[str], role: str) -> cache.Arrays:
-        vectors = np.zeros((len(texts), self._model.dimension), dtype=np.float32)
+        blocks: list[FloatArray] = []
         cut = np.zeros(len(texts), dtype=bool)
         with progress_bar(len(texts), f"embedding with {self.name}", "text") as bar:
             for start, end in _blocks(texts):
                 block = texts[start:end]
-                vectors[start:end] = _unit(self._model.embed(block, role), self.name)
+                blocks.append(_unit(self._model.embed(block, role), self.name))
                 cut[start:end] = self._model.cut(block)
                 bar.update(end - start)
+        vectors = np.concatenate(blocks) if blocks else np.zeros((0, self._model.dimension), dtype=np.float32)
         vectors[[not text.strip() for text in texts]] = 0.0
         # What is cut is kept with the vectors: the warning comes each time, also when the model need not be loaded.
         return {"vectors": vectors, "cut": cut, "max_tokens": np.array(self._model.max_tokens or 0)}

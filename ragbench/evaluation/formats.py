@@ -18,6 +18,7 @@ from pydantic import TypeAdapter
 from ragbench.errors import ConfigError
 from ragbench.metrics.retrieval import ranking
 from ragbench.scoring.trec import unquoted
+from ragbench.text import shielded, unshielded
 from ragbench.types import Answer, Judgement, Run
 
 _Record = TypeVar("_Record", Answer, Judgement)
@@ -61,7 +62,8 @@ def trec_to_run(text: str) -> Run:
 def scores_to_csv(scores: pd.DataFrame) -> str:
     """The scores as CSV, sorted by question and measure; an empty field = unscored.
 
-    Values have 12 significant digits: what lies beyond depends on the order of additions, not on a configuration.
+    Ids that a spreadsheet would take for a formula have an apostrophe before them, which reading removes. Values have
+    12 significant digits: what lies beyond depends on the order of additions, not on a configuration.
 
     >>> import pandas as pd
     >>> frame = pd.DataFrame({"query_id": ["q2", "q1"], "measure": "RR", "value": [0.5, float("nan")]})
@@ -105,6 +107,7 @@ def shortened(values: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def _field(text: str) -> str:
+    text = shielded(text)
     # Not the csv module: which fields it puts in quotes differs between editions of Python.
     return '"' + text.replace('"', '""') + '"' if re.search(r'[",\r\n]', text) else text
 
@@ -115,6 +118,7 @@ def csv_to_scores(text: str) -> pd.DataFrame:
         raise ValueError(f"header {header}")
     frame = pd.DataFrame(rows, columns=header)
     values = [float(value) if value else math.nan for value in frame["value"]]
+    frame[header[:2]] = frame[header[:2]].map(unshielded)
     return frame.assign(value=pd.Series(values, dtype="float64"))
 
 

@@ -28,6 +28,7 @@ from ragbench.files import locked, read_json, write_durably
 from ragbench.labelling.items import LABELLED, LabelItem, make_item
 from ragbench.metrics.score_calibration import MIN_LABELS, Calibration, calibrate_threshold, score_version
 from ragbench.registry import measure_of
+from ragbench.text import STARTS_FORMULA
 from ragbench.types import Answer, Case
 
 _WAIT_S = 30.0
@@ -42,8 +43,6 @@ MAX_CELL = 32_000
 
 _NEEDED = {"item", "verdict", "annotator", "criterion", "query_id", "picked", "source"}
 _IDS = ("query_id", "category", "annotator")
-# Formulas that spreadsheets run (OWASP, "CSV Injection"), also as full-width characters, and our own apostrophe.
-_STARTS_FORMULA = "=+-@\t\r\n|%'＝＋－＠"
 # Text that they convert to a number, a date or a truth value: 007, 1e5, 3-4, MAR1, true.
 _TURNED = re.compile(r"[\d.,:/#(]|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|true|false)", re.IGNORECASE)
 _WORDS = {
@@ -224,7 +223,7 @@ def escaped(text: str, *, is_id: bool = False) -> str:
     if len(text) > MAX_CELL:
         text = f"{text[:MAX_CELL]} … (cut)"
     firsts = {text.lstrip(" \xa0\u3000")[:1], text.lstrip()[:1]} - {""}  # some spreadsheets drop control characters
-    risky = any(first in _STARTS_FORMULA for first in firsts) or (is_id and _TURNED.match(text) is not None)
+    risky = any(first in STARTS_FORMULA for first in firsts) or (is_id and _TURNED.match(text) is not None)
     return f"'{text}" if risky or text[:1] == "'" else text
 
 

@@ -39,11 +39,11 @@ class Ollama:
 
     def __init__(self, model: str, base_url: str) -> None:
         way_out = "start it with `ollama serve`, or set RAG_EVAL_OLLAMA_BASE_URL to where it runs"
-        self._server = Server(f"ollama:{model}", base_url, None, {}, way_out)
+        self.server = Server(f"ollama:{model}", base_url, None, {}, way_out)
         self._model = model
         self._context = _SMALLEST_CONTEXT
         self._lock = threading.Lock()
-        self.secrets = self._server.secrets
+        self.secrets = self.server.secrets
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """One request, tried once; raises Failed."""
@@ -62,11 +62,11 @@ class Ollama:
             payload["format"] = request.schema
         start = time.perf_counter()
         try:
-            body = self._server.post("/api/chat", payload, timeout_s)
+            body = self.server.post("/api/chat", payload, timeout_s)
         except Failed as exc:
             raise self._with_models(exc) from None
         latency_s = time.perf_counter() - start
-        found = self._server.read(OllamaReply, body)
+        found = self.server.read(OllamaReply, body)
         finish = "length" if found.done_reason == "length" else "stop"
         read, written = found.prompt_eval_count, found.eval_count
         return Reply(found.message.content, found.model or self._model, read, written, latency_s, finish)
@@ -87,10 +87,10 @@ class Ollama:
     def _with_models(self, failed: Failed) -> Failed:
         if failed.status != 404:
             return failed
-        names = self._server.models("/api/tags", "models", "name")
+        names = self.server.models("/api/tags", "models", "name")
         there = f"there are: {', '.join(names)}" if names else "it lists no models"
         way_out = f"run `ollama pull {self._model}`, or set RAG_EVAL_OLLAMA_MODEL to one that is there"
-        where = f"{self._server.name}: the server at {self._server.address}"
+        where = f"{self.server.name}: the server at {self.server.address}"
         return failed.reworded(f"{where} has no such model (404); {there}; {way_out}")
 
 

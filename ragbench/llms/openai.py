@@ -56,13 +56,13 @@ class OpenAI:
             404: "no such model, or no such address; set RAG_EVAL_OPENAI_MODEL or RAG_EVAL_OPENAI_BASE_URL",
         }
         way_out = "start it, or set RAG_EVAL_OPENAI_BASE_URL to where it runs"
-        self._server = Server(f"openai:{model}", base_url, key, hints, way_out)
+        self.server = Server(f"openai:{model}", base_url, key, hints, way_out)
         self._model = model
         self._limit = "max_tokens"
         self._takes_temperature = True
         self._takes_schema = True
         self.origin = address(base_url)
-        self.secrets = self._server.secrets
+        self.secrets = self.server.secrets
 
     def send(self, request: Request, timeout_s: float) -> Reply:
         """One request, tried once; raises Failed."""
@@ -70,7 +70,7 @@ class OpenAI:
             start = time.perf_counter()
             payload = self._payload(request)
             try:
-                body = self._server.post("/chat/completions", payload, timeout_s)
+                body = self.server.post("/chat/completions", payload, timeout_s)
             except Failed as exc:
                 if self._adapted(exc, payload):
                     continue
@@ -102,7 +102,7 @@ class OpenAI:
             return True
         if "temperature" in payload and "temperature" in message:
             if self._takes_temperature:
-                warn_of_temperature(self._server.name)
+                warn_of_temperature(self.server.name)
             self._takes_temperature = False
             return True
         if "response_format" in payload and any(mark in message for mark in _SCHEMA_MARKS):
@@ -111,7 +111,7 @@ class OpenAI:
         return False
 
     def _reply(self, body: dict[str, Any], latency_s: float) -> Reply:
-        found = self._server.read(ChatReply, body)
+        found = self.server.read(ChatReply, body)
         choice, usage = found.choices[0], found.usage or ChatUsage()
         content, refusal = choice.message.content or "", choice.message.refusal
         text = content if isinstance(content, str) else "".join(part.text or "" for part in content)
@@ -124,7 +124,7 @@ class OpenAI:
     def _with_models(self, failed: Failed) -> Failed:
         if failed.status != 404:
             return failed
-        names = self._server.models("/models", "data", "id")
+        names = self.server.models("/models", "data", "id")
         shown = f"{', '.join(names[:20])}{' ...' if len(names) > 20 else ''}"
         return failed.reworded(f"{failed}; {self.origin} has: {shown}") if names else failed
 

@@ -22,6 +22,7 @@ from ragbench.files import expanded
 from ragbench.llms.anthropic import Claude
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.gguf import Gguf, check_file
+from ragbench.llms.http import Server
 from ragbench.llms.ollama import Ollama
 from ragbench.llms.openai import HOSTED, OpenAI
 from ragbench.llms.scripted import ScriptedLLM
@@ -85,20 +86,36 @@ def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
     elif provider == "ollama":
         client = Ollama(model, _base_url("OLLAMA", _OLLAMA))
     elif provider == "openai":
-        base_url = _base_url("OPENAI", HOSTED)
-        key = _key("OPENAI")
-        if key is None and base_url == HOSTED and not offline:
-            raise ConfigError(
-                f"openai:{model}: no key; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY, or for another server "
-                "RAG_EVAL_OPENAI_BASE_URL"
-            )
-        client = OpenAI(model, base_url, key)
+        client = _openai(model, "", offline)
     else:
         key = _key("ANTHROPIC")
         if key is None and not offline:
             raise ConfigError(f"anthropic:{model}: no key; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY")
         client = Claude(model, key or "", _base_url("ANTHROPIC", "") or None)
     return StoredLLM(provider, model, client, settings)
+
+
+def connection_of(provider: str, model: str, url: str = "") -> tuple[Server, str]:
+    """The server of "ollama" or "openai" as the environment or `url` names it, and its origin for the reply store.
+
+    Raises:
+        ConfigError: the hosted service without a key, or something that is not an address.
+    """
+    if provider == "ollama":
+        client: Ollama | OpenAI = Ollama(model, url or _base_url("OLLAMA", _OLLAMA))
+    else:
+        client = _openai(model, url, current_settings().replies == "offline")
+    return client.server, client.origin
+
+
+def _openai(model: str, url: str, offline: bool) -> OpenAI:
+    key, base_url = _key("OPENAI"), url or _base_url("OPENAI", HOSTED)
+    if key is None and base_url == HOSTED and not offline:
+        raise ConfigError(
+            f"openai:{model}: no key; set RAG_EVAL_OPENAI_API_KEY or OPENAI_API_KEY, or for another server "
+            "RAG_EVAL_OPENAI_BASE_URL"
+        )
+    return OpenAI(model, base_url, key)
 
 
 def check_llm(name: str | LLM | Callable[[str], Any], settings: Settings | None = None) -> LLM:

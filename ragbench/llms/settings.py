@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ragbench.errors import ConfigError
 
 MODES = ("on", "off", "offline")
 _OWN_BUDGET = f"process {uuid.uuid4().hex}"
+_in_force: Settings | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,17 @@ class Settings:
         return "what came back is stored, so run again"
 
 
+@contextmanager
+def in_force(settings: Settings) -> Iterator[None]:
+    """Inside, these are the settings of every model of this process that was given none; for a command."""
+    global _in_force
+    before, _in_force = _in_force, settings
+    try:
+        yield
+    finally:
+        _in_force = before
+
+
 def current_settings(
     replies: str | None = None,
     max_cost: float | None = None,
@@ -75,6 +88,8 @@ def current_settings(
     Raises:
         ConfigError: a value that is none.
     """
+    if _in_force is not None and (replies, max_cost, allow_unpriced) == (None, None, False):
+        return _in_force
     text = environment.get("RAGBENCH_MAX_COST", "").strip()
     if max_cost is None and text:
         try:

@@ -136,6 +136,10 @@ class StoredLLM:
         except StoreError as exc:
             raise Failed(f"{self.name}: {exc}", FailureKind.STORE, stop=True) from exc
 
+    def send(self, request: Request, *, timeout_s: float = 120.0) -> Reply:
+        """The reply of the provider, retried and within the budget, and not stored; raises Failed."""
+        return self._retried(request, timeout_s, threading.Event())
+
     def _claimed(self, request: Request, timeout_s: float, stop: threading.Event) -> Completion:
         with replies.claim(request.key, stop):
             stored = replies.lookup(request)  # another process may have had it while we waited

@@ -229,10 +229,17 @@ def _rows(contexts: Iterable[Sequence[str]]) -> dict[str, int]:
     return rows
 
 
+_MOST_TEXTS = 1000
+
+
 def _mean_over_pairs(own: list[int], alike: Callable[[list[int]], npt.NDArray[Any]]) -> float:
-    """The mean of a symmetric table over its pairs, rounded: sums of floats may differ in the last bits."""
+    """The mean of a symmetric table over its pairs, rounded: sums of floats may differ in the last bits.
+
+    Of more than 1,000 texts, an even sample of at most as many: the pairs of 200,000 would fill no memory.
+    """
     if len(own) < 2:
         return 0.0 if own else math.nan
+    own = own[:: -(-len(own) // _MOST_TEXTS)]
     table = alike(own)
     n_pairs = len(own) * (len(own) - 1)
     return round(min(max(float(table.sum() - table.trace()) / n_pairs, 0.0), 1.0), 9)

@@ -73,16 +73,7 @@ _FORMS = {
     "application/yaml": {"schema": {"type": "string"}},
     "application/jsonl": {"schema": {"type": "string"}},
 }  # fmt: skip
-_RESPONSES: dict[int | str, dict[str, Any]] = {
-    401: {"description": "No key, or one that opens nothing."},
-    403: {"description": "The key's role does not allow it."},
-    404: {"description": "There is none, or it is another client's."},
-    413: {"description": "The body is too long."},
-    429: {"description": "Too many requests or waiting jobs; Retry-After has the seconds."},
-    503: {"description": "The storage cannot be used at the moment."},
-}
-
-router = APIRouter(prefix="/api/v1", responses=_RESPONSES)
+router = APIRouter(prefix="/api/v1")
 
 
 @router.get("/health", tags=["health"])

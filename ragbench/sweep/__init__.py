@@ -29,6 +29,7 @@ from ragbench.sweep.planning import SweepPlan, plan
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.running import run_all
 from ragbench.sweep.verification import Verified, verify
+from ragbench.text import shielded
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -194,8 +195,9 @@ def _compare(
         note = "one finished configuration only, so there is nothing to compare it with"
     result = replace(result, notes=(*result.notes, note)) if note else result
     compared = results.compare(baseline, measures=[main]) if len(results) > 1 else None
+    shown = table.assign(**{name: table[name].map(shielded) for name in ("label", "retriever", "chunking")})
     texts = {
-        path: table.to_csv(index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))),
+        path: shown.to_csv(index=False, lineterminator="\n", float_format=lambda value: short(float(str(value)))),
         path.with_suffix(".md"): f"{leaderboard_markdown(table, main, compared)}\nEvery measure is in {path.name}.\n",
     }
     if grid.compare is None or len(results) < 2:

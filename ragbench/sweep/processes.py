@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from ragbench.errors import FailureKind
+from ragbench.errors import FailureKind, printable
 from ragbench.sweep import forks
 from ragbench.sweep.forks import ForkedProcess, ForkServer, LostError, RefusedError
 from ragbench.sweep.job import Job
@@ -235,7 +235,7 @@ def _how_it_died(run: Running) -> str:
             name = f"signal {-code}"
         return f"the process of the run was killed by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
     log = (run.staging / "worker.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return f"the process of the run ended with status {code}: {log[-1] if log else 'it printed nothing'}"
+    return f"the process of the run ended with status {code}: {printable(log[-1]) if log else 'it printed nothing'}"
 
 
 def stop(runs: Iterable[Running], *, wait_s: float = 10.0) -> None:

@@ -5,6 +5,7 @@ It is started by a sweep and ends with it: when its standard input closes, it ki
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -13,10 +14,11 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import ConfigError, FailureKind, SweepError
+from ragbench.errors import ConfigError, FailureKind, SweepError, printable
 from ragbench.files import write_durably
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import in_place, without_machine
@@ -40,10 +42,12 @@ def main(job_file: str) -> int:
             recorded = system.endswith(RECORDED)  # whose failures cannot be requested again
             asked = "system" if system else "language model"
             _check_requests(job.results, asked, allow_failed=job.allow_failed or recorded)
+        _tidy(job)
     except Exception as exc:  # any exception is reported, and the other runs continue
-        error, failure = _explain(exc, job), getattr(exc, "failure", None)
-        _mark(job, error)
-    _tidy(job)
+        error, failure = printable(_explain(exc, job)), getattr(exc, "failure", None)
+        with suppress(OSError):  # a disk that is full keeps no notebook, but never a part of one
+            _tidy(job, error)
+    job.input.unlink(missing_ok=True)  # room for the outcome, where there is no other
     write_durably(job.outcome, json.dumps({"error": error, "failure": failure}))
     return 1 if error else 0
 
@@ -61,6 +65,7 @@ def load_papermill() -> Any:
 def _execute(job: Job) -> None:
     papermill = load_papermill()
     from jupyter_client.manager import AsyncKernelManager
+    from papermill.iorw import LocalHandler, papermill_io
 
     managers: list[AsyncKernelManager] = []
 
@@ -69,6 +74,20 @@ def _execute(job: Job) -> None:
             super().__init__(*args, **kwargs)
             managers.append(self)
 
+    class WholeFile(LocalHandler):  # type: ignore[misc]
+        """A disk that is full leaves the notebook as it was written last."""
+
+        whole = ""
+
+        def write(self, buf: str, path: str) -> None:
+            try:
+                super().write(buf, path)
+            except OSError:
+                super().write(self.whole, path)
+                raise
+            self.whole = buf
+
+    papermill_io.register(str(job.output), WholeFile())  # for paths that begin like this
     threading.Thread(target=_go_with_parent, args=(managers,), daemon=True).start()
     limit = job.run_timeout
     end = time.monotonic() + limit
@@ -170,16 +189,22 @@ def _explain(exc: Exception, job: Job) -> str:
         return "the kernel died (out of memory, or the process was ended from outside or by its own code)"
     if isinstance(exc, CellTimeoutError):
         return f"the run did not end within {job.run_timeout:g} s (run_timeout under [sweep]) and was stopped"
+    if isinstance(exc, OSError) and exc.errno in _FULL:
+        return f"disk full, or a limit of the file system reached: {exc.strerror}; make room and run it again"
     if isinstance(exc, _UnusableError | ConfigError):
         return str(exc)
     return (f"{type(exc).__name__}: {exc}".strip().splitlines() or ["unknown error"])[0]
 
 
-def _mark(job: Job, error: str) -> None:
+_FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", None)}
+
+
+def _mark(notebook: dict[str, Any], error: str) -> None:
     """Show the error in the notebook, where papermill has not: on top, and at the cell that was running."""
     from papermill.execute import ERROR_MARKER_TAG
 
-    notebook = json.loads((job.output if job.output.is_file() else job.input).read_text(encoding="utf-8"))
+    from ragbench.report.failures import plain
+
     cells = notebook["cells"]
     if any(ERROR_MARKER_TAG in cell["metadata"].get("tags", []) for cell in cells):
         return
@@ -190,15 +215,23 @@ def _mark(job: Job, error: str) -> None:
     note = {
         "cell_type": "markdown",
         "metadata": {"tags": [ERROR_MARKER_TAG]},
-        "source": f"**This run failed:** {error}",
+        "source": f"**This run failed:** {plain(error)}",
     }
     # Cells have ids since format 4.5, and must not have any before.
     cells.insert(0, note | ({"id": "why-it-failed"} if any("id" in cell for cell in cells) else {}))
-    write_durably(job.output, json.dumps(notebook))
 
 
-def _tidy(job: Job) -> None:
-    notebook = without_machine(json.loads(job.output.read_text(encoding="utf-8")), job.renamed, job.folders)
+def _tidy(job: Job, error: str = "") -> None:
+    """Keep what belongs to one machine out of the executed notebook, or of its source where none was written."""
+    try:
+        notebook = json.loads(job.output.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        if not error:
+            raise
+        notebook = json.loads(job.input.read_text(encoding="utf-8"))
+    if error:
+        _mark(notebook, error)
+    notebook = without_machine(notebook, job.renamed, job.folders)
     for cell in notebook["cells"]:
         tags = cell["metadata"].get("tags", [])
         if "injected-parameters" in tags:
@@ -209,7 +242,16 @@ def _tidy(job: Job) -> None:
     notebook["metadata"].setdefault("papermill", {}).update(paths)
     if job.stamp:
         notebook["metadata"]["ragbench"] = job.stamp
-    write_durably(job.output, json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n")
+    text = json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    try:
+        write_durably(job.output, text)
+    except OSError:
+        job.output.unlink(missing_ok=True)  # the room of the old file is there for the new one
+        try:
+            job.output.write_bytes(text.encode())
+        except OSError:
+            job.output.unlink(missing_ok=True)
+            raise
 
 
 if __name__ == "__main__":

@@ -68,3 +68,11 @@ def test_what_two_chunkings_share_has_one_id_and_one_text() -> None:
     shared = [piece for piece in large if piece.chunk_id in texts]
     assert [piece.chunk_id for piece in shared] == ["cats#141-146", "tea#0-13"]
     assert all(texts[piece.chunk_id] == piece for piece in shared)
+
+
+@pytest.mark.parametrize("chunker", ["fixed", "sentence", "recursive", "markdown"])
+def test_megabytes_without_a_space_are_no_single_chunk(chunker: str) -> None:
+    text = "Before. " + "x" * 5_000_000 + " After."
+    chunks = chunk({"d": text}, chunker, chunk_size=64)
+    assert max(len(one.text) for one in chunks) <= 64 * 100
+    assert "".join(one.text for one in chunks).replace(" ", "") == text.replace(" ", "")

@@ -276,6 +276,7 @@ LINK.external_attr = (stat.S_IFLNK | 0o777) << 16
         ("..\\evil.txt", "points outside"),
         ("C:\\evil.txt", "points outside"),
         (LINK, "is a link"),
+        ("small//corpus.jsonl", "is there twice"),
     ],
 )
 def test_member_that_leaves_its_folder_is_refused(
@@ -291,6 +292,17 @@ def test_member_that_leaves_its_folder_is_refused(
         beir_folder("small")
     assert left_over() == []
     assert not list(tmp_path.rglob("evil*"))
+
+
+def test_an_archive_that_unpacks_to_far_more_than_texts_do_is_refused(server: Server) -> None:
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("small/corpus.jsonl", bytes(30_000_000))
+    server.files["small.zip"] = held.getvalue()
+    assert len(held.getvalue()) < 40_000
+    with pytest.raises(DataError, match=r"unpack to 30,000,000 bytes from \d+,\d+; expected at most 50 times"):
+        beir_folder("small")
+    assert left_over() == []
 
 
 @pytest.mark.parametrize("inside", ["", "small/", "other-name/"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
@@ -28,7 +30,7 @@ from ragbench.evaluation import (
     new_result,
     save,
 )
-from ragbench.evaluation.formats import run_to_trec, scores_to_csv
+from ragbench.evaluation.formats import csv_to_scores, run_to_trec, scores_to_csv
 from ragbench.evaluation.records import CaseResult, Report, TestSet
 from ragbench.evaluation.schema import report_json
 from ragbench.llms import dry_run
@@ -440,3 +442,15 @@ def test_a_report_of_an_earlier_version_is_kept_as_a_result(tmp_path: Path) -> N
     (tmp_path / "report.json").write_text(report_json(report))
     save(load_result(tmp_path / "report.json"), tmp_path / "new")
     assert load_result(tmp_path / "new").scores.values.tolist() == [["q1", "RR", 1.0]]
+
+
+IDS = ["=1+1", "+1", "-1", "@x", "\t=x", "'=x", "'x", "''", "|x", "x=1", '=HYPERLINK("http://127.0.0.1","a, b")']
+
+
+def test_ids_that_a_spreadsheet_would_run_are_shielded_and_read_back() -> None:
+    frame = pd.DataFrame({"query_id": IDS, "measure": "RR", "value": 1.0})
+    text = scores_to_csv(frame)
+    firsts = [row[0][:1] for row in list(csv.reader(io.StringIO(text, newline="")))[1:]]
+    assert set(firsts) == {"'", "x"}
+    assert list(csv_to_scores(text)["query_id"]) == sorted(IDS)
+    assert csv_to_scores("query_id,measure,value\n'x,RR,1\n")["query_id"][0] == "'x"  # as it was written before

@@ -222,3 +222,9 @@ def test_a_thousand_contexts_take_seconds() -> None:
     ngram_redundancies(contexts)
     tfidf_redundancies(contexts, background=chunks[:500])
     assert time.process_time() - start < 20
+
+
+def test_the_pairs_of_very_many_texts_are_sampled() -> None:
+    texts = [f"passage number {i} of an endless list" for i in range(20_000)]
+    assert ngram_redundancies([texts]) == ngram_redundancies([texts[::20]])
+    assert 0 < tfidf_redundancies([texts], background=texts)[0] < 1

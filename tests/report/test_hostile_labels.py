@@ -27,7 +27,7 @@ PROMPTS = [
     "two\nlines \x1b[31mred",
     "$x$ and \\(y\\) and $$z$$",
 ]
-SHOWN = [" ".join(prompt.replace("\x1b", "").split()) for prompt in PROMPTS]
+SHOWN = [" ".join(prompt.replace("\x1b[31m", "").split()) for prompt in PROMPTS]
 
 
 def hostile() -> Results:

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from ragbench.datasets.jsonl import shown
@@ -55,6 +56,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
     >>> nearest("expectedanswer", ["expected_answer", "query"]), nearest("difficulty", ["category", "query"])
     ('expected_answer', '')
     """
+    return _nearest(name, tuple(known))
+
+
+@lru_cache(maxsize=256)  # a field that is wrong in one case is wrong in all of a file
+def _nearest(name: str, known: tuple[str, ...]) -> str:
     plain = {_plain(candidate): candidate for candidate in known}
     near = difflib.get_close_matches(_plain(name), plain, n=1, cutoff=_NEAR)
     return plain[near[0]] if near else ""

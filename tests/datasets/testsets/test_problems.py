@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -313,3 +315,19 @@ def test_split_of_a_test_set(tmp_path: Path) -> None:
     assert load_dataset(path).name == "mine"
     with pytest.raises(DataError, match="has no split 'train'; a test set of this form has one, 'dev'"):
         load_dataset(path, "train")
+
+
+def test_a_field_that_is_wrong_in_every_case_is_looked_up_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[str] = []
+    search = difflib.get_close_matches
+
+    def counted(word: str, known: Any, **options: Any) -> list[str]:
+        searched.append(word)
+        return search(word, known, **options)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counted)
+    file = tmp_path / "cases.yaml"
+    file.write_text("cases:\n" + "- {id: q1, query: Why?, expected_answer: x}\n" * 300, encoding="utf-8")
+    with pytest.raises(DataError, match="300 problems"):
+        load_testset(file)
+    assert len(searched) < 10
