@@ -510,6 +510,7 @@ def save_testset(
         "prompts": prompts_name(),
         "questions": len(dataset.cases),
         "drafts": dict(zip(table["state"], table["drafts"].tolist(), strict=True)),
+        "documents": replace(dataset, cases=(), qrels={}).fingerprint,
         "fingerprint": dataset.fingerprint,
     }
     extra = {
