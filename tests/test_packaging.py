@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from typer.testing import CliRunner
 
 from ragbench.cli import app
@@ -67,3 +71,20 @@ def test_notebooks_are_copied_and_never_overwritten_unasked(tmp_path: Path) -> N
     done = CliRunner().invoke(app, ["notebooks", str(tmp_path / "nb"), "--force"])
     assert done.exit_code == 0, done.output
     assert copies[0].read_text() != "mine"
+
+
+def test_the_lock_file_holds_a_hashed_version_that_fits_of_every_requirement() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    text = (ROOT / ".ci" / "requirements.lock").read_text(encoding="utf-8")
+    assert "://" not in text, "hashes, and no place to fetch from"
+    locked: dict[str, list[str]] = {}
+    for block in re.split(r"\n(?! )", text.strip()):
+        found = re.match(r"([\w.-]+)==(\S+)", block)
+        assert found, block[:80]
+        assert "--hash=sha256:" in block, found[1]
+        locked.setdefault(canonicalize_name(found[1]), []).append(found[2])
+    for line in (*project["dependencies"], *project["optional-dependencies"]["test"]):
+        wanted = Requirement(line)
+        versions = locked.get(canonicalize_name(wanted.name))
+        assert versions, f"{wanted.name} is not locked: write the lock file again (ragbench/README.md)"
+        assert all(wanted.specifier.contains(version, prereleases=True) for version in versions), (line, versions)

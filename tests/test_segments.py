@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import threading
@@ -194,3 +195,12 @@ def test_no_token_is_longer_than_a_word(tokenizer: str) -> None:
     assert len(offsets) >= 50_002
     assert (offsets[1:, 0] >= offsets[:-1, 0]).all()
     assert text[offsets[-1, 0] : offsets[-1, 1]].strip() == "two"
+
+
+def test_another_tokenizer_in_the_place_of_minilms_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = json.loads(load_tokenizer("minilm").to_str())
+    other["added_tokens"].pop()
+    (tmp_path / "tokenizer.json").write_text(json.dumps(other), encoding="utf-8")
+    monkeypatch.setattr("ragbench.segments._tokenizer_file", lambda name: tmp_path / "tokenizer.json")
+    with pytest.raises(ConfigError, match="is not the published tokenizer of minilm"):
+        load_tokenizer.__wrapped__("minilm")

@@ -22,12 +22,14 @@ def serve_command(
     jobs: Annotated[int, typer.Option(min=0, help="Evaluations at a time; 0 = only take requests.")] = 1,
     job_minutes: Annotated[float, typer.Option(min=0, help="How long one may take; 0 = any time.")] = 60,
     job_memory: Annotated[int, typer.Option(min=0, help="Megabytes that one may use, on Linux; 0 = any.")] = 8192,
+    grace: Annotated[float, typer.Option(min=0, help="Seconds that jobs have to finish when it is stopped.")] = 5,
+    lease: Annotated[float, typer.Option(min=3, help="Seconds until the jobs of a dead server are taken over.")] = 30,
     database: Database = "",
 ) -> None:
     """Serve the API (/api/v1) and the dashboard to everyone who has a key of `ragbench key add`.
 
-    Where there is no key yet, it listens on loopback only and prints an admin key that holds until it ends. Exit
-    status: 0 stopped, 2 it could not start.
+    Where there is no key yet, it listens on loopback only and prints an admin key that holds until it ends. Stopped, it
+    puts jobs that do not finish in time back into the queue. Exit status: 0 stopped, 2 it could not start.
     """
     with clean_errors():
         try:
@@ -50,7 +52,9 @@ def serve_command(
             admin_key = secrets.token_urlsafe(32)
             typer.echo(f"No key yet. Admin key until this server ends: {admin_key}")
         typer.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/ and /api/v1")
-        queue = Queue(database, workers=jobs, timeout_s=60 * job_minutes, memory_mb=job_memory)
+        queue = Queue(
+            database, workers=jobs, timeout_s=60 * job_minutes, memory_mb=job_memory, lease_s=lease, grace_s=grace
+        )
         uvicorn.run(
             create_app(root, database, admin_key=admin_key, rate=rate, queue=queue), host=host, port=port,
             log_level="warning", server_header=False, proxy_headers=False, timeout_graceful_shutdown=5,

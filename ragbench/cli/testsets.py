@@ -18,6 +18,7 @@ from ragbench.cli.console import command, listed_errors, shown
 from ragbench.cli.help import Command, Group
 from ragbench.cli.init import DRAFT_EXAMPLE, draft_command
 from ragbench.errors import ConfigError, DataError, printable
+from ragbench.files import expanded
 
 if TYPE_CHECKING:
     from ragbench.types import Dataset
@@ -145,7 +146,7 @@ def convert_testset(
     from ragbench.datasets.testsets.other_tools import matched_contexts
 
     with listed_errors():
-        there = os.path.exists(Path(source).expanduser())
+        there = os.path.exists(expanded(source))
         wanted = form or suffix_form(target, form_of(source) if there else "")
         documents = load_corpus(corpus).corpus if corpus else None
         dataset = load_testset(source, corpus=documents) if there else load_dataset(source)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.files import expanded
 from ragbench.types import Dataset, DatasetSource
 
 __all__ = ["load_dataset"]
@@ -66,13 +67,13 @@ folder, a test set (.yaml, .json, .jsonl or a folder), 'beir/<name>', 'irds:<ir_
 
 def _place(name: str | Path) -> str:
     """A path as an absolute one, so that it can be found from any folder; any other name as it is."""
-    path = Path(name).expanduser()
+    path = expanded(name)
     return str(path.absolute()) if os.path.exists(path) else str(name)
 
 
 def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
     text = os.fspath(name)
-    path = Path(text).expanduser()
+    path = expanded(text)
     is_testset = (text and os.path.isdir(path) and _is_testset_folder(path)) or (
         os.path.isfile(path) and _is_testset_file(path)
     )

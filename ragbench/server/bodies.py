@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from ragbench.errors import ConfigError
 from ragbench.server.folders import NAME, Folder, load
@@ -37,7 +37,7 @@ class RunBody(BaseModel):
     suite: Literal["full", "smoke"] = "full"
     targets: dict[Measure, float] = Field({}, max_length=50, description="Least (or greatest) mean of measures.")
     thresholds: dict[Name, float] = Field({}, max_length=20, description="Of a single answer, as [cases] of --targets.")
-    judge: bool = Field(False, description="Ask the model that RAG_EVAL_* names for the server.")
+    judge: StrictBool = Field(False, description="Ask the model that RAG_EVAL_* names for the server.")
     max_cost: float | None = Field(None, ge=0, description="US dollars.")
     baseline: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = Field("", description="An earlier run's id.")
 
@@ -79,7 +79,7 @@ class GenerateBody(BaseModel):
     model_config = _STRICT
     sample_size: int = Field(40, ge=1, le=10_000, description="Questions, or chunks to ask about.")
     strategy: Literal["random", "diverse", "recent"] = Field("random", description="How chunks are chosen.")
-    model: bool = Field(
+    model: StrictBool = Field(
         False, description="Ask the model that RAG_EVAL_* names; else known-item questions, which need none."
     )
     seed: int = Field(0, ge=0, le=2**31)
@@ -124,7 +124,7 @@ class ScheduleBody(BaseModel):
     name: Name
     cron: Annotated[str, Field(min_length=9, max_length=100)]
     zone: Annotated[str, Field(max_length=60)] = "UTC"
-    paused: bool = False
+    paused: StrictBool = False
     run: RunBody
 
 
@@ -135,8 +135,8 @@ class AlertBody(BaseModel):
         extra="forbid", json_schema_extra={"examples": [{"rule": "claim_support<0.8", "series": "nightly"}]}
     )
     rule: Text
-    series: Annotated[str, Field(max_length=190)] = ""
-    point: bool = False
+    series: Annotated[str, Field(max_length=190, pattern=r"^[^\x00-\x1f]*$")] = ""
+    point: StrictBool = False
     to: list[Annotated[str, Field(pattern=r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$", max_length=100)]] = Field(
         [], max_length=10
     )

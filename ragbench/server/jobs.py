@@ -34,14 +34,15 @@ class Queue:
         timeout_s: a job is killed after so long.
         memory_mb: memory of a job's process; 0 = any amount.
         lease_s: seconds after which the jobs of a dead server are taken by another.
+        grace_s: seconds that jobs have to finish when it is stopped.
         work: does a job, for tests; None = its command in a process.
     """
 
     def __init__(
         self, database: str, *, workers: int = 1, timeout_s: float = 3600, memory_mb: int = 8192, lease_s: float = 30,
-        work: Work | None = None,
+        grace_s: float = 5, work: Work | None = None,
     ) -> None:  # fmt: skip
-        self._database, self._workers, self._lease_s = database, workers, lease_s
+        self._database, self._workers, self._lease_s, self._grace_s = database, workers, lease_s, grace_s
         program = (sys.executable, "-m", "ragbench.server.child", str(memory_mb))
         self._stopping, self._returning = threading.Event(), threading.Event()
         self._work = work or partial(run_command, stop=self._returning, timeout_s=timeout_s, program=program)
@@ -59,12 +60,12 @@ class Queue:
         """There is a new job."""
         self._wake.release()
 
-    def stop(self, grace_s: float = 5) -> None:
-        """Take no job any more; what is not finished after `grace_s` goes back to the queue."""
+    def stop(self) -> None:
+        """Take no job any more; what is not finished in time goes back to the queue."""
         self._stopping.set()
         for _ in range(self._workers):
             self._wake.release()
-        end = time.monotonic() + grace_s
+        end = time.monotonic() + self._grace_s
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
         self._returning.set()

@@ -10,6 +10,7 @@ from typing import Any
 from ragbench.datasets.jsonl import parsed
 from ragbench.datasets.testsets.other_tools import other_form, records
 from ragbench.errors import DataError
+from ragbench.files import expanded
 from ragbench.metrics.retrieval import ranking
 from ragbench.scoring.trec import SUFFIXES, read_run
 from ragbench.systems.answer_parser import RETRIEVAL_ONLY, read_answer
@@ -45,7 +46,7 @@ class RecordedSystem:
         self._is_run = False
         if isinstance(source, str | Path):
             self.name = name or Path(source).stem
-            self._read(Path(source).expanduser())
+            self._read(expanded(source))
         else:
             self.name = name or "recorded"
             for answer in source:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlencode
@@ -13,8 +14,9 @@ import pandas as pd
 import pytest
 from fastapi.testclient import TestClient
 
+from ragbench.datasets.testsets import load_testset, save_testset
 from ragbench.evaluation import new_result, save
-from ragbench.history import add_schedule, history, record
+from ragbench.history import add_alert, add_schedule, history, record
 from ragbench.server.access import COOKIE
 from ragbench.server.app import create_app
 from ragbench.types import Case, Dataset, Document
@@ -181,9 +183,13 @@ def test_the_report_is_shown_in_a_sandbox_if_it_is_below_the_root_and_the_same(
 
 def test_no_page_has_a_script_or_an_inline_handler(visit: TestClient, database: str, root: Path) -> None:
     run, other = hostile_run(root, database), runs_of(database)[1]
+    add_set(root)
     row = history(client="acme", limit=1, database=database).iloc[0]
     series = "/series?" + urlencode({"client": "acme", "series": row["series"], "configuration": row["configuration"]})
-    for path in ("/", series, f"/runs/{run}", f"/compare?a={other}&b={run}", f"/login?to={ATTACKS[1]}"):
+    found = "/data/support?" + urlencode({"text": ATTACKS[1], "category": ATTACKS[0]})
+    cases = ["/data/support/case?" + urlencode({"id": f"q{i} {one}"}) for i, one in enumerate(ATTACKS)]
+    paths = ["/", series, f"/runs/{run}", f"/compare?a={other}&b={run}", f"/login?to={ATTACKS[1]}", "/schedules"]
+    for path in [*paths, "/data", "/data/support", found, *cases]:
         answer = visit.get(path)
         assert answer.status_code == 200, path
         tags = Tags(answer.text).found
@@ -192,3 +198,121 @@ def test_no_page_has_a_script_or_an_inline_handler(visit: TestClient, database: 
         assert not [one for one in attributes if one[0].startswith("on") or one[1].startswith("javascript:")], path
         policy = answer.headers["content-security-policy"]
         assert re.search(r"script-src 'self'|default-src 'none'", policy)
+
+
+@pytest.fixture
+def token(visit: TestClient) -> str:
+    return str(re.findall(r'name="csrf_token" value="(\w+)"', visit.get("/compare").text)[0])
+
+
+def add_set(root: Path, client: str = "acme") -> Path:
+    """A data set of hostile texts."""
+    folder = root / "clients" / client / "testsets"
+    folder.mkdir(parents=True, exist_ok=True)
+    cases = tuple(
+        Case(f"q{i} {one}", one, one, reference_answer=one, required_keywords=(one,), metadata={"x": one})
+        for i, one in enumerate(ATTACKS)
+    )  # fmt: skip
+    documents = {"d": Document("d", "How to reset a password: open the settings.")}
+    return save_testset(Dataset("support", "test", documents, cases, {}), folder / "support.jsonl", "jsonl")
+
+
+def test_a_case_is_edited_unless_someone_else_was_faster(visit: TestClient, root: Path, token: str) -> None:
+    place = add_set(root)
+    query_id = f"q0 {ATTACKS[0]}"
+    at = "/data/support/case?" + urlencode({"id": query_id, "client": "acme"})
+    form = visit.get(at).text
+    tag = unescape(re.findall(r'name="tag" value="([^"]+)"', form)[0])
+    sent = {"csrf_token": token, "query_id": query_id, "tag": tag, "category": "account", "relevant": "d = 2"}
+    assert visit.post("/data/support/case", data={**sent, "text": "Mine?", "csrf_token": ""}).status_code == 403
+    assert visit.post("/data/support/case", data={**sent, "text": "First?"}).status_code == 303
+    late = visit.post("/data/support/case", data={**sent, "text": "Second?", "category": ""})
+    assert late.status_code == 412
+    shown = words(late.text)
+    assert "Not saved: someone else changed this case since you opened it." in shown
+    assert "Second?" in shown
+    assert "Now in the file: First?" in shown
+    assert "Now in the file: account" in shown
+    new_tag = unescape(re.findall(r'name="tag" value="([^"]+)"', late.text)[0])
+    again = visit.post("/data/support/case", data={**sent, "text": "Second?", "tag": new_tag})
+    assert again.headers["location"] == "/data/support?client=acme"
+    data = load_testset(place)
+    assert (data.cases[0].text, data.qrels[query_id]) == ("Second?", {"d": 2})
+    assert data.cases[0].metadata == {"x": ATTACKS[0]}
+    wrong = visit.post("/data/support/case", data={**sent, "text": "?", "tag": "*", "relevant": "d = high"})
+    assert (wrong.status_code, "id and grade: guide = 2" in wrong.text) == (422, True)
+
+
+def test_cases_are_added_removed_and_found(visit: TestClient, root: Path, token: str) -> None:
+    place = add_set(root)
+    assert "<b>6</b> questions" in visit.get("/data/support").text
+    visit.post("/data/support/case", data={"csrf_token": token, "new": "1", "query_id": "n", "text": "New and odd?"})
+    assert "n" in [case.query_id for case in load_testset(place).cases]
+    found = visit.get("/data/support?text=new+ODD").text
+    assert found.count('class="name"') == 1
+    form = visit.get("/data/support/case?id=n").text
+    tag = unescape(re.findall(r'name="tag" value="([^"]+)"', form)[0])
+    sent = {"csrf_token": token, "query_id": "n", "tag": tag, "remove": "1"}
+    assert visit.post("/data/support/case", data=sent).status_code == 303
+    assert len(load_testset(place).cases) == 6
+
+
+def test_readers_and_other_clients_change_nothing(
+    visit: TestClient, root: Path, token: str, keys: dict[str, str]
+) -> None:
+    add_set(root)
+    for path in ("/data/support?client=other", "/data/nothing", "/schedules?client=other", "/data?client=other"):
+        assert visit.get(path).status_code == 404
+    foreign = visit.post("/schedules/run", data={"csrf_token": token, "dataset": "support", "client": "other"})
+    assert foreign.status_code == 404
+    visit.cookies.set(COOKIE, keys["other"])
+    assert visit.get("/data/support").status_code == 404
+    visit.cookies.set(COOKIE, keys["acme reader"])
+    own = re.findall(r'name="csrf_token" value="(\w+)"', visit.get("/data/support").text)[0]
+    for path in ("/schedules/run", "/schedules/add", "/schedules/alerts", "/data/support/case"):
+        answer = visit.post(path, data={"csrf_token": own, "dataset": "support", "query_id": "q"})
+        assert answer.status_code == 403, path
+    shown = visit.get("/schedules").text + visit.get("/data/support").text
+    assert not re.search(r"<button[^>]*>(Start now|Add the|Pause)|New case", shown)
+
+
+def test_schedules_jobs_and_alerts_are_started_paused_and_removed(
+    visit: TestClient, root: Path, token: str, database: str
+) -> None:
+    add_set(root)
+
+    def send(path: str, **fields: str) -> str:
+        answer = visit.post(f"/schedules/{path}", data={"csrf_token": token, **fields})
+        assert answer.status_code == 303, words(answer.text)
+        return words(visit.get(answer.headers["location"]).text)
+
+    started = send("run", dataset="support", series="try")
+    assert "0 running, 1 waiting" in started
+    assert "Loaded again every 5 seconds" in started
+    assert "Start now" not in started
+    job = re.findall(r'name="job" value="(\w+)"', visit.get("/schedules").text)[0]
+    assert "cancelled" in send("cancel", job=job)
+    assert "Pause" in send("add", name="nightly", cron="0 2 * * *", zone="Europe/Vienna", dataset="support")
+    assert "paused" in send("change", name="nightly", do="pause")
+    assert "Pause" in send("change", name="nightly", do="resume")
+    assert "Europe/Vienna" not in send("change", name="nightly", do="remove")
+    assert "silent 2d" in send("alerts", rule="silent 2d", series="nightly")
+    rule = re.findall(r'name="remove" value="(\w+)"', visit.get("/schedules").text)[0]
+    assert "silent 2d nightly" not in send("alerts", remove=rule)
+    for path, fields, message in (
+        ("run", {"dataset": "../x"}, "the form cannot be used: dataset"),
+        ("add", {"name": "n", "cron": "0 2 * * * * * *", "dataset": "support"}, "is not a cron line"),
+        ("alerts", {"rule": "quality"}, "is not a rule"),
+        ("change", {"name": "none", "do": "pause"}, "there is no schedule yet"),
+    ):
+        answer = visit.post(f"/schedules/{path}", data={"csrf_token": token, **fields})
+        assert (answer.status_code, message in words(answer.text)) == (422, True), words(answer.text)
+
+
+def test_alerts_of_other_clients_are_not_shown(visit: TestClient, database: str) -> None:
+    for client in ("acme", "other"):
+        add_alert("pass_rate<0.9" if client == "acme" else "drift", series="nightly", client=client, database=database)
+    record(nights(14, 0.3, 8), client="other", database=database)
+    shown = visit.get("/schedules").text
+    assert "pass_rate&lt;0.9" in shown
+    assert "None was raised." in shown

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import pytest
 import uvicorn
@@ -14,7 +15,8 @@ import uvicorn
 from ragbench.history import record
 from ragbench.server.app import create_app
 from tests.history.test_history import nights
-from tests.server.test_pages import hostile_run, runs_of, series_page
+from tests.report.evaluation.test_html import ATTACKS
+from tests.server.test_pages import add_set, hostile_run, runs_of, series_page
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def address(root: Path, database: str) -> Iterator[str]:
-    app = create_app(root, database)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
+    server = uvicorn.Server(uvicorn.Config(create_app(root, database), port=0, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -89,13 +90,17 @@ def test_from_the_runs_to_a_series_a_run_and_a_comparison(
 def test_hostile_texts_run_nowhere(visitor: tuple[Page, list[str]], database: str, root: Path) -> None:
     page, complaints = visitor
     run = hostile_run(root, database)
+    add_set(root)
     other = runs_of(database)[1]
-    for path in ("/", f"/runs/{run}", f"/runs/{run}/report.html", f"/compare?a={other}&b={run}", series_page()):
+    cases = ["/data/support/case?" + urlencode({"id": f"q{i} {one}"}) for i, one in enumerate(ATTACKS)]
+    paths = ["/", f"/runs/{run}", f"/runs/{run}/report.html", f"/compare?a={other}&b={run}", series_page()]
+    for path in [*paths, "/data", "/data/support", *cases, "/schedules"]:
         page.goto(path)
         page.wait_for_load_state()
         for frame in page.frames:
             assert frame.locator("img, iframe:not([title])").count() == 0
             assert frame.locator("[onmouseover], [onerror], a[href^=javascript]").count() == 0
+        assert fits(page), path
         assert page.context.cookies()[0]["httpOnly"]
     page.goto("/")
     page.click("td.name a")
@@ -119,3 +124,41 @@ def test_by_keyboard_a_visitor_skips_to_the_content_and_follows_a_row(
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.wait_for_url("**/series?**")
+
+
+def test_a_case_is_edited_while_someone_else_edits_it(visitor: tuple[Page, list[str]], root: Path) -> None:
+    page, complaints = visitor
+    add_set(root)
+    page.goto("/data")
+    page.click("text=support")
+    page.click("td.name a >> nth=0")
+    other = page.context.new_page()
+    other.goto(page.url)
+    for one, text in ((other, "Theirs?"), (page, "Mine </textarea><script>alert(1)</script>?")):
+        one.fill("textarea[name=text]", text)
+        one.click("button:text-is('Save')")
+    assert page.locator("[role=alert]").inner_text().startswith("Not saved: someone else changed this case")
+    assert "Theirs?" in page.locator(".error").inner_text()
+    assert fits(page)
+    page.click("button:text-is('Save')")
+    assert page.locator("tbody tr >> nth=0").inner_text().count("Mine </textarea><script>") == 1
+    assert [one for one in complaints if "412" not in one] == []
+
+
+def test_an_evaluation_is_started_and_followed_to_its_report(
+    visitor: tuple[Page, list[str]], root: Path, database: str
+) -> None:
+    page, complaints = visitor
+    add_set(root)
+    page.goto("/schedules")
+    assert fits(page)
+    page.fill("form[action='/schedules/run'] input[name=series]", "tried here")
+    page.click("text=Start now")
+    assert "Loaded again every 5 seconds" in page.locator(".conclusion").inner_text()
+    page.wait_for_selector(".chip.done, .chip.failed", timeout=120_000)
+    assert page.locator(".chip.failed").count() == 0, page.locator("table").first.inner_text()
+    page.click("table a[href^='/runs/']")
+    assert page.frame_locator("iframe").locator("h1").is_visible()
+    page.click("text=tried here")
+    assert page.locator("h1").inner_text().startswith("tried here")
+    assert complaints == []

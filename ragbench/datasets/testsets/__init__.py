@@ -27,6 +27,7 @@ from ragbench.datasets.records import warn
 from ragbench.datasets.testsets.problems import Problem, refuse
 from ragbench.datasets.testsets.sections import Heading, locate
 from ragbench.errors import ConfigError, DataError, unknown
+from ragbench.files import expanded
 from ragbench.types import Case, Dataset, Document
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ def validate_testset(path: str | Path) -> list[Problem]:
     if form_of(path) == "beir":
         from ragbench.datasets.testsets.beir_form import beir_problems
 
-        return beir_problems(Path(path).expanduser())
+        return beir_problems(expanded(path))
     return _read(path, None)[1].problems
 
 
@@ -123,7 +124,7 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
     """
     from ragbench.datasets.writer import save_dataset, write_texts
 
-    target = Path(path).expanduser()
+    target = expanded(path)
     lost = losses(dataset, form)
     _check_place(target, form, force)
     if form == "beir":
@@ -151,7 +152,7 @@ def form_of(path: str | Path) -> str:
     Raises:
         DataError: nothing is there, or no test set.
     """
-    place = Path(path).expanduser()
+    place = expanded(path)
     if os.path.isdir(place):
         if (place / "queries.jsonl").is_file():
             return "beir"
@@ -247,7 +248,7 @@ def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "
     from ragbench.datasets.testsets.assembly import check_evidence
     from ragbench.datasets.testsets.validation import Reading
 
-    place = Path(path).expanduser()
+    place = expanded(path)
     form = form or form_of(place)
     if form == "beir":
         return place, beir_form.read_beir(place)

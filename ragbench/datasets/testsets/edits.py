@@ -21,7 +21,7 @@ from ragbench.datasets.testsets import OTHER_FORMS, form_of, load_testset, losse
 from ragbench.datasets.testsets.problems import nearest, refuse
 from ragbench.datasets.writer import unwritable
 from ragbench.errors import DataError, DataWarning
-from ragbench.files import locked, staged
+from ragbench.files import expanded, locked, staged
 from ragbench.types import Case, Dataset, Document
 
 _WAIT_S = 60.0
@@ -198,7 +198,7 @@ def _load(place: Path, corpus: Mapping[str, Document] | None = None) -> Dataset:
 
 @contextmanager
 def _locked(path: str | Path) -> Iterator[Path]:
-    place = Path(path).expanduser().resolve()
+    place = expanded(path).resolve()
     lock_file = place.with_name(f".{place.name}.lock")
     if not lock_file.exists():  # where it does, a writer may be between its two renames
         form_of(place)

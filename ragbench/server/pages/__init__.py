@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
-from ragbench.server.pages.routes import router
+from fastapi import APIRouter
 
-__all__ = ["router"]
+from ragbench.server.pages import data, routes, schedules
+
+router = APIRouter()
+for part in (routes, data, schedules):
+    router.include_router(part.router)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragbench.registry import bounds_of
+from ragbench.server.results import records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +53,6 @@ def line_chart(runs: pd.DataFrame, measure: str, frame: Frame) -> dict[str, Any]
         return round(frame.height - frame.bottom - part * (frame.height - frame.top - frame.bottom), 1)
 
     lines: list[dict[str, str]] = []
-    points = []
     known = runs.assign(x=[x(at) for at in times]).dropna(subset=["mean"])
     for _, part in known.groupby((known["epoch"] != known["epoch"].shift()).cumsum()):
         band = part.dropna(subset=["ci_low", "ci_high"])
@@ -60,8 +60,7 @@ def line_chart(runs: pd.DataFrame, measure: str, frame: Frame) -> dict[str, Any]
         lower = [f"{at},{y(value)}" for at, value in zip(band["x"], band["ci_low"], strict=True)]
         own = [f"{at},{y(value)}" for at, value in zip(part["x"], part["mean"], strict=True)]
         lines.append({"line": " ".join(own), "band": " ".join([*upper, *lower[::-1]])})
-    for row in known.to_dict("records"):
-        points.append({"x": row["x"], "y": y(row["mean"]), "run": row})
+    points = [{"x": row["x"], "y": y(row["mean"]), "run": row} for row in records(known)]
     ticks = [(y(value), _label(value)) for value in (low, (low + high) / 2, high)]
     days = [(x(at), f"{runs['made_at'].iloc[place]:%d %b %Y}") for place, at in enumerate(times)]
     return {"frame": frame, "lines": lines, "points": points, "ticks": ticks, "days": days[:1] + days[1:][-1:]}
@@ -82,12 +81,9 @@ def axis(runs: pd.DataFrame, measure: str) -> tuple[float, float]:
         top = max([*values, 0.0])
         step = 10.0 ** math.floor(math.log10(top)) if top > 0 else 1.0
         return min([*values, 0.0]), math.ceil(top / step) * step or 1.0
-    low = math.floor(min([*values, 1.0]) * 10 - 1e-9) / 10
-    high = math.ceil(max([*values, 0.0]) * 10 + 1e-9) / 10
-    low, high = max(0.0, low), min(1.0, high)
-    if high - low < 0.2:
-        low, high = (low, low + 0.2) if low <= 0.8 else (0.8, 1.0)
-    return round(low, 1), round(high, 1)
+    low = min(max(0, math.floor(min([*values, 1.0]) * 10 + 1e-9)), 8)
+    high = max(min(10, math.ceil(max([*values, 0.0]) * 10 - 1e-9)), low + 2)
+    return low / 10, high / 10
 
 
 def _label(value: float) -> str:

@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 
 from ragbench.errors import RagbenchError
 from ragbench.report.evaluation import interval, number, plural, signed
-from ragbench.server.access import Caller, caller, csrf_token
+from ragbench.server.access import Caller, caller, csrf_token, needs
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -29,27 +29,17 @@ def _template(name: str) -> Template:
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters.update(
-        number=_number, interval=lambda row: interval(_known(row["ci_low"]), _known(row["ci_high"])), signed=signed,
-        plural=plural, query=urlencode, day=lambda at: str(at or "")[:10], minute=lambda at: _minute(at),
+        number=number, interval=lambda row: interval(row["ci_low"], row["ci_high"]), signed=signed, plural=plural,
+        query=urlencode, minute=lambda at: str(at or "")[:16].replace("T", " "),
     )  # fmt: skip
     return environment.get_template(f"{name}.html.j2")
 
 
-def _known(value: Any) -> float | None:
-    return None if value is None or value != value else float(value)
-
-
-def _number(value: Any) -> str:
-    return number(_known(value))
-
-
-def _minute(at: Any) -> str:
-    return str(at or "")[:16].replace("T", " ")
-
-
-def page(request: Request, name: str, visitor: Caller | None, *, status: int = 200, **shown: Any) -> HTMLResponse:
+def page(
+    request: Request, template: str, visitor: Caller | None, /, *, status: int = 200, **shown: Any
+) -> HTMLResponse:
     """A page with what its template shows."""
-    text = _template(name).render(visitor=visitor, csrf=csrf_token(request), path=request.url.path, **shown)
+    text = _template(template).render(visitor=visitor, csrf=csrf_token(request), path=request.url.path, **shown)
     return HTMLResponse(text, status)
 
 
@@ -71,7 +61,15 @@ async def visitor(request: Request) -> Caller:
     return found
 
 
+async def form(request: Request) -> dict[str, str]:
+    """The fields of the form that was sent."""
+    return {name: value for name, value in (await request.form()).items() if isinstance(value, str)}
+
+
 Visitor = Annotated[Caller, Depends(visitor)]
+Runner = Annotated[Caller, Depends(needs("runner"))]
+Admin = Annotated[Caller, Depends(needs("admin"))]
+Form = Annotated[dict[str, str], Depends(form)]
 
 
 class PageRoute(APIRoute):

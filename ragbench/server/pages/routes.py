@@ -5,21 +5,20 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.concurrency import run_in_threadpool
 
-from ragbench.errors import ConfigError
 from ragbench.evaluation import load_result
-from ragbench.history import history, run_of
+from ragbench.history import history
 from ragbench.report.evaluation import report_html
 from ragbench.report.evaluation.html import script_hash
-from ragbench.server.access import COOKIE, Caller, caller_of, too_many
+from ragbench.server.access import COOKIE, caller_of, too_many
 from ragbench.server.pages import series as views
 from ragbench.server.pages.rendering import PageRoute, Visitor, page, redirect
+from ragbench.server.results import place_of_run, records, run_row
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 _NEWEST = 20  # runs that the page of a series lists
@@ -95,10 +94,10 @@ def one_series(
     newest = views.lines_of(of, series, database)
     if configuration not in newest:
         raise HTTPException(404, "there is no such series")
-    charts, marks = views.panels(of, series, configuration, database, measure)
-    recent = history(series=series, client=of, limit=_NEWEST * len(newest), database=database)
-    own = views.records(recent[recent["configuration"] == configuration].head(_NEWEST))
     names = views.measures_of([newest[configuration]], database)
+    charts, marks = views.panels(of, series, configuration, database, measure, names)
+    recent = history(series=series, client=of, limit=_NEWEST * len(newest), database=database)
+    own = records(recent[recent["configuration"] == configuration].head(_NEWEST))
     return page(
         request, "series", who, client=of, series=series, configuration=configuration, charts=charts, marks=marks,
         others=[*newest], measure=measure, measures=names, recent=own,
@@ -108,22 +107,20 @@ def one_series(
 @router.get("/runs/{run_id}")
 def one_run(request: Request, who: Visitor, run_id: str) -> HTMLResponse:
     """A run: its report, or what the database has of it."""
-    row, scores, _ = own_run(request, who, run_id)
+    row, scores = run_row(request, run_id, who.reads())
     order = {name: place for place, name in enumerate(views.MAIN)}
-    rows = sorted(scores.to_dict("records"), key=lambda one: (order.get(one["measure"], len(order)), one["measure"]))
-    before = views.run_before(row, request.app.state.database)
-    shown = page(request, "run", who, run=row, scores=rows, before=before, missing=_missing(request, row))
-    shown.headers["Content-Security-Policy"] = (
-        "default-src 'none'; style-src 'self'; img-src data:; frame-src 'self'; form-action 'self'; base-uri 'none'; "
-        "frame-ancestors 'none'"
+    rows = sorted(
+        records(scores.drop(columns="case_values")),
+        key=lambda one: (order.get(one["measure"], len(order)), one["measure"]),
     )
-    return shown
+    before = views.run_before(row, request.app.state.database)
+    return page(request, "run", who, run=row, scores=rows, before=before, missing=_missing(request, row))
 
 
 @router.get("/runs/{run_id}/report.html")
 def report(request: Request, who: Visitor, run_id: str) -> HTMLResponse:
     """The report of a run as `report_html` writes it, in a sandbox: it shares nothing with the other pages."""
-    row, _, _ = own_run(request, who, run_id)
+    row, _ = run_row(request, run_id, who.reads())
     if missing := _missing(request, row):
         raise HTTPException(404, missing)
     text = _report(row["location"], row["content"])
@@ -139,8 +136,8 @@ def _report(location: str, content: str) -> str:
 
 def _missing(request: Request, row: Any) -> str:
     """Why the report of a run cannot be shown, "" where it can: its files are read below the server's folder only."""
-    place = Path(row["location"] or "/nowhere")
-    if not place.resolve().is_relative_to(request.app.state.root):
+    place = place_of_run(request, row)
+    if place is None:
         return "The files of this run are not in the folder that this server reads."
     try:
         found = sha256((place / "scores.csv").read_bytes()).hexdigest()
@@ -149,33 +146,18 @@ def _missing(request: Request, row: Any) -> str:
     return "" if found == row["content"] else "The files of this run were replaced by those of a later one."
 
 
-def own_run(request: Request, who: Caller, run_id: str) -> Any:
-    """As `run_of`; 404 where there is no such run, or it is another client's."""
-    try:
-        found = run_of(run_id, request.app.state.database)
-    except ConfigError as exc:
-        raise HTTPException(404, "there is no such run") from exc
-    if who.reads(None) not in (None, found[0]["client_id"]):
-        raise HTTPException(404, "there is no such run")
-    return found
-
-
 @router.get("/compare")
 def compare(
     request: Request, who: Visitor, a: str = "", b: str = "", client_a: str | None = None, client_b: str | None = None
 ) -> HTMLResponse:
     """Two runs, or the newest runs of two clients."""
     database = request.app.state.database
-    recent = history(client=who.reads(None), limit=200, database=database).to_dict("records")
+    recent = records(history(client=who.reads(), limit=200, database=database))
     if client_a is not None and client_b is not None:
-        newest = [next((row["run"] for row in recent if row["client_id"] == who.reads(name)), "")
-                  for name in (client_a, client_b)]  # fmt: skip
-        a, b = newest
-        if not all(newest):
+        a, b = (next((row["run"] for row in recent if row["client_id"] == who.reads(name)), "")
+                for name in (client_a, client_b))  # fmt: skip
+        if not (a and b):
             raise HTTPException(404, "one of these clients has no run")
-    found = None
-    if a and b:
-        before, after = (own_run(request, who, one)[0]["id"] for one in (a, b))
-        found = views.differences(before, after, database)
+    found = views.differences(request, who, a, b) if a and b else None
     clients = sorted({row["client_id"] for row in recent})
     return page(request, "compare", who, recent=recent, a=a, b=b, found=found, clients=clients)

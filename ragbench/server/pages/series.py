@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fastapi import Request
 from sqlalchemy import select
 
 from ragbench.errors import DataError
 from ragbench.evaluation.records import Change
-from ragbench.history import WATCHED, compare_runs, drifts, schedules, scores_of, trend
+from ragbench.history import WATCHED, drifts, schedules, trend
 from ragbench.history.database import connected
 from ragbench.history.tables import run, score
 from ragbench.registry import LEADERBOARD, higher_is_better, meaning_of
 from ragbench.report.evaluation import signed
 from ragbench.report.evaluation.html import forest_marks
+from ragbench.server.access import Caller
+from ragbench.server.api import compare
 from ragbench.server.pages.charts import PANEL, SPARKLINE, line_chart
+from ragbench.server.results import records, run_row
 from ragbench.statistics import Drift
 
 if TYPE_CHECKING:
@@ -32,10 +36,10 @@ TITLES = {
     "RR": "MRR", "chunk:RR": "MRR of chunks", "pass_rate": "Pass rate", "latency_total_ms": "Response time, ms",
     "overall_hallucination": "Hallucination", "overall_llm_hallucination": "Hallucination", "cost_usd": "Cost, USD",
 }  # fmt: skip
+_SIDES = ("baseline", "contender")
 _RECENT = 30  # runs of a sparkline
 _LINES = 200  # of the first page
 _RUNS = 400  # of a chart
-Line = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,9 @@ def overview(client: str | None, database: str, measure: str = "") -> tuple[list
                                         "questions_passed", "cost_usd", "dataset", "fingerprint")]  # fmt: skip
     wanted = select(*columns).order_by(run.c.made_at.desc(), run.c.id)
     with connected(database) as connection:
-        found = connection.execute(wanted if client is None else wanted.where(run.c.client_id == client)).mappings()
-        rows = [dict(row) for row in found]
-        lines: dict[Line, list[dict[str, Any]]] = {}
-        for row in rows:
+        lines: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+        own_runs = wanted if client is None else wanted.where(run.c.client_id == client)
+        for row in map(dict, connection.execute(own_runs).mappings()):
             lines.setdefault((row["client_id"], row["series"], row["configuration"]), []).append(row)
         newest = {line: own[0] for line, own in list(lines.items())[:_LINES]}
         scored = select(score).where(score.c.run_id.in_([row["id"] for row in newest.values()]))
@@ -88,18 +91,20 @@ def overview(client: str | None, database: str, measure: str = "") -> tuple[list
               for line, row in newest.items()}  # fmt: skip
     needed = {one for one in chosen.values() if one}
     tested = {one: drifts(one, client=client, database=database) for one in needed}
-    drawn = {one: trend(one, client=client, database=database, tested=False).set_index("run") for one in needed}
-    due = _next_runs(client, database)
+    drawn = {one: trend(one, client=client, database=database, tested=False) for one in needed}
+    planned = records(schedules(client=client, database=database))
+    due = {(one["client_id"], one["name"]): one["next_due"] for one in planned}
     shown = []
     for line, row in newest.items():
         main, own = chosen[line], scores.get(row["id"], {})
-        ids = [one["id"] for one in lines[line]]
+        ids, found = [one["id"] for one in lines[line]], tested.get(main, {})
+        runs = drawn[main][drawn[main]["run"].isin(ids)].tail(_RECENT) if main else None
         shown.append(
             {
                 **row, "measure": main, "value": own.get(main), "pass_rate": own.get("pass_rate"), "runs": len(ids),
-                "state": state_of(tested[main].get(row["id"]) if main else None, main),
-                "earlier": _earlier([tested[main][one] for one in ids[1:] if one in tested[main]], main),
-                "chart": _sparkline(drawn[main], ids, main) if main else None, "next": due.get(line[:2], ""),
+                "state": state_of(found.get(row["id"]), main), "next": due.get(line[:2], ""),
+                "earlier": _earlier([found[one] for one in ids[1:] if one in found], main),
+                "chart": None if runs is None else line_chart(runs, main, SPARKLINE),
             }
         )  # fmt: skip
     shown.sort(key=lambda one: {"worse": 0, "few": 2}.get(one["state"].kind, 1))
@@ -109,24 +114,7 @@ def overview(client: str | None, database: str, measure: str = "") -> tuple[list
 def _earlier(found: list[Drift], measure: str) -> str:
     """That the epoch before, on other data or parameters, had got worse: a new epoch must not hide it."""
     state = state_of(found[0], measure) if found else None
-    return f"before, on other data or settings: {state.text}" if state and state.kind == "worse" else ""
-
-
-def _sparkline(runs: pd.DataFrame, ids: list[str], measure: str) -> dict[str, Any]:
-    recent = [one for one in ids if one in runs.index][:_RECENT][::-1]
-    return line_chart(runs.loc[recent].reset_index(), measure, SPARKLINE)
-
-
-def _next_runs(client: str | None, database: str) -> dict[tuple[str, str], str]:
-    """(client, series) -> when its schedule runs next; a schedule gives its name to the series."""
-    table = records(schedules(client=client, database=database))
-    return {(one["client_id"], one["name"]): one["next_due"] for one in table}
-
-
-def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a frame, with None where it has no value."""
-    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    return [{str(name): value for name, value in row.items()} for row in rows]
+    return state.text if state and state.kind == "worse" else ""
 
 
 def run_before(row: Any, database: str) -> str:
@@ -153,15 +141,12 @@ def lines_of(client: str, series: str, database: str) -> dict[str, str]:
 
 
 def panels(
-    client: str, series: str, configuration: str, database: str, measure: str = ""
+    client: str, series: str, configuration: str, database: str, measure: str, names: list[str]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The charts of a configuration, the main measure first, and what changed between its runs, numbered."""
-    newest = lines_of(client, series, database)[configuration]
-    names = measures_of([newest], database)
-    shown = [measure] if measure in names else []
-    shown += names[:1]
-    shown += [next((one for one in group if one in names), "") for group in PANELS]
-    shown = list(dict.fromkeys(filter(None, shown)))
+    """The charts of those of the measures `names` that matter most, and what changed between the runs, numbered."""
+    groups = [(measure,), MAIN, *PANELS]
+    first = (next((one for one in group if one in names), "") for group in groups)
+    shown = list(dict.fromkeys(filter(None, [*first, *names[:1]])))
     charts, marks = [], []
     for place, name in enumerate(shown):
         runs = trend(name, series=series, client=client, database=database, tested=place == 0)
@@ -189,45 +174,35 @@ def _panel(measure: str, runs: pd.DataFrame, found: dict[str, Drift], marks: lis
     return {
         "measure": measure, "title": TITLES.get(measure, measure), "meaning": meaning_of(measure), "chart": chart,
         "marks": [(places[one["run"]], one["number"]) for one in marks if one["run"] in places],
-        "state": state_of(found[known[-1]] if known else None, measure), "newest": runs.iloc[-1].to_dict(),
+        "state": state_of(found[known[-1]] if known else None, measure), "newest": records(runs.tail(1))[0],
         "earlier": _earlier([found[one] for one in known[-2::-1]], measure),
         "changes": [change for one in known for change in found[one].changes],
     }  # fmt: skip
 
 
-def differences(before: str, after: str, database: str) -> dict[str, Any]:
+def differences(request: Request, who: Caller, before: str, after: str) -> dict[str, Any]:
     """Two runs: the conclusion, a row per measure that both have, questions newly failing and fixed.
 
     Runs without a question in common have their means side by side and no test.
     """
     import pandas as pd
 
-    (first, one, texts), (second, two, _) = scores_of(before, database), scores_of(after, database)
-    same = {"before": first, "after": second}
+    rows = [run_row(request, one, who.reads()) for one in (before, after)]
+    sides = {"before": rows[0][0], "after": rows[1][0]}
     try:
-        table = compare_runs(before, after, database=database)
+        found = compare(request, who, before, after)
     except DataError:  # no question in common
-        sides = {"baseline": one, "contender": two}
-        means = {name: side.groupby("measure")["value"].mean() for name, side in sides.items()}
-        rows = records(pd.DataFrame(means).dropna().reset_index().assign(kind=""))
-        return {**same, "rows": rows, "tested": False, "failing": [], "fixed": [],
-                "sentence": "These runs have no question in common: means side by side, and no test."}  # fmt: skip
-    rows = records(table)
-    for row in rows:
+        means = {name: row[1].set_index("measure")["mean"] for name, row in zip(_SIDES, rows, strict=True)}
+        table = records(pd.DataFrame(means).dropna().reset_index().assign(kind=""))
+        sentence = "These runs have no question in common: means side by side, and no test."
+        return {**sides, "measures": table, "tested": False, "sentence": sentence, "newly_failing": [], "fixed": []}
+    for row in found["measures"]:
         row["kind"] = {"better": "improvement", "worse": "regression"}.get(row["decision"], "")
-    columns = ("measure", "baseline", "contender", "difference", "ci_low", "ci_high", "p_adjusted", "mde", "n")
-    own = [{name: row[name] for name in columns} for row in rows]
-    changes = [Change(**one, perspective="", better=0, worse=0, verdict="") for one in own]
-    failing, fixed = flips(one, two, texts)
-    return {**same, "rows": sorted(rows, key=lambda row: not row["kind"]), "tested": True, "failing": failing,
-            "fixed": fixed, "sentence": conclusion(rows), "forest": forest_marks(changes)}  # fmt: skip
-
-
-def flips(before: pd.DataFrame, after: pd.DataFrame, texts: dict[str, str]) -> tuple[list[Any], list[Any]]:
-    """Questions that passed before and fail now, and the reverse: (query_id, question)."""
-    sides = [side[side["measure"] == "pass_rate"].set_index("query_id")["value"] for side in (before, after)]
-    change = (sides[1] - sides[0]).dropna()  # only what both decided
-    return tuple([(name, texts[name]) for name in change[change == sign].index] for sign in (-1, 1))  # type: ignore[return-value]
+    columns = ("measure", *_SIDES, "difference", "ci_low", "ci_high", "p_adjusted", "mde", "n")
+    own = [{name: row[name] for name in columns} for row in found["measures"]]
+    marks = forest_marks([Change(**one, perspective="", better=0, worse=0, verdict="") for one in own])
+    found["measures"].sort(key=lambda row: not row["kind"])
+    return {**found, **sides, "tested": True, "forest": marks, "sentence": conclusion(found["measures"])}
 
 
 def conclusion(rows: list[dict[str, Any]]) -> str:
