@@ -19,6 +19,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.files import expanded
 
 _DRIVERS = {  # database -> driver, extra, query
     "postgresql": ("postgresql+psycopg", "postgres", {}),
@@ -45,7 +46,7 @@ def database_url(database: str = "") -> URL:
 
         return URL.create("sqlite", database=str(user_data_path("ragbench", appauthor=False) / "history.sqlite"))
     if "://" not in given:
-        return URL.create("sqlite", database=str(Path(given).expanduser()))
+        return URL.create("sqlite", database=str(expanded(given)))
     try:
         url = make_url(given)
     except (SQLAlchemyError, ValueError) as exc:

@@ -21,6 +21,7 @@ from ragbench.datasets.beir import testset_record
 from ragbench.datasets.writer import generated_label, save_dataset
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError
+from ragbench.files import expanded
 from ragbench.prompts.generation_prompts import (
     LABELLING_SYSTEM,
     QUESTIONS,
@@ -476,7 +477,7 @@ def identity(folder: str | Path, *, name: str = "", client: str = "") -> dict[st
     Raises:
         DataError: there is a testset.json that cannot be read.
     """
-    place = Path(folder).expanduser()
+    place = expanded(folder)
     there = testset_record(place)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {
