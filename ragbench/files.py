@@ -1,4 +1,4 @@
-"""Writing files: atomically, durably, under a lock. The only module that does.
+"""Writing files: atomically, durably, under a lock, which no other module does; and reading whole TOML and JSON files.
 
 A process may be killed and a machine may lose power at any moment. A file or folder written here is then the old one or
 the new one, never a part of it, and what was reported as written is on the disk.
@@ -7,19 +7,78 @@ the new one, never a part of it, and what was reported as written is on the disk
 from __future__ import annotations
 
 import glob
+import json
 import os
+import re
 import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
+
+from ragbench.errors import ConfigError, DataError, RagbenchError
 
 STAGING = ".running-"
 """The names of temporary files and folders begin with this; what has such a name is never taken for a result."""
 
 _POLL_S = 0.5
+_MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+_Errors = type[RagbenchError]
+
+
+def read_toml(path: Path, hint: str, *, error: _Errors = ConfigError, missing: str = "") -> dict[str, Any]:
+    """The tables of a TOML file, UTF-8 with or without a byte order mark; `error` with the reason and a hint, or with
+    `missing` where there is no file."""
+    return dict(_parsed(path, tomllib.loads, "TOML", hint, error, missing))
+
+
+def read_json(path: Path, hint: str, *, error: _Errors = DataError, missing: str = "", **options: Any) -> Any:
+    """The content of a JSON file, as `read_toml`; `options` are those of json.loads."""
+    return _parsed(path, lambda text: parse_json(text, **options), "JSON", hint, error, missing)
+
+
+def expanded(path: str | Path) -> Path:
+    """The path with a leading ~ or ~user as that home folder, and as it is where there is no such user.
+
+    >>> str(expanded("~no-such-user/docs"))
+    '~no-such-user/docs'
+    """
+    return Path(os.path.expanduser(path))
+
+
+def parse_json(text: str, **options: Any) -> Any:
+    """The value of a JSON text; ValueError where it is none, nests too deeply, or has half a character.
+
+    >>> parse_json('{"a": [1]}')
+    {'a': [1]}
+    """
+    try:
+        found = json.loads(text, **options)
+        if _MAYBE_SURROGATE.search(text):  # which no encoder takes later
+            json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeEncodeError as exc:
+        raise UnicodeError("a \\ud... escape is half of a surrogate pair; write the character itself") from exc
+    except RecursionError as exc:
+        raise ValueError("it nests too deeply") from exc
+    return found
+
+
+def _parsed(path: Path, parse: Callable[[str], Any], form: str, hint: str, error: _Errors, missing: str) -> Any:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError as exc:
+        raise error(missing or f"there is no file {path}; {hint}") from exc
+    except (OSError, ValueError) as exc:
+        reason = exc.strerror if isinstance(exc, OSError) else exc
+        raise error(f"{path} cannot be read as UTF-8 text: {reason}; {hint}") from exc
+    try:
+        return parse(text)
+    except (ValueError, RecursionError) as exc:
+        raise error(f"{path} is not valid {form}: {exc}; {hint}") from exc
 
 
 @contextmanager

@@ -23,7 +23,8 @@ FLOORS = {
     2: ["datasets", "embedders", "prompts"],
     1: ["llms", "registry", "segments"],
     0: ["types", "text", "progress", "network", "cache", "extension"],
-    -1: ["errors", "files"],
+    -1: ["files"],
+    -2: ["errors"],
 }
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
 

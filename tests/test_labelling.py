@@ -227,8 +227,8 @@ def test_a_schedule_asks_a_model_for_fresh_questions(
     with connected() as connection:
         recipe = json.loads(connection.execute(select(dataset.c.recipe)).scalar_one())
     made = recipe["parameters"]
-    assert (made["llm"], made["seed"], made["questions"]) == ("openai:m", 0, 6)
-    assert version.name.endswith(made["documents"][:12])
+    assert (made["generator"], made["llm"], made["seed"], made["chunks"]) == ("language model", "openai:m", 0, 6)
+    assert version.name.endswith(recipe["documents"][:12])
     monkeypatch.setenv("RAG_EVAL_OPENAI_BASE_URL", "http://127.0.0.1:9")
     with (tmp_path / "documents" / "corpus.jsonl").open("a") as file:
         file.write('{"_id": "x", "text": "Another text."}\n')

@@ -19,6 +19,7 @@ import sqlite3
 import threading
 import time
 import warnings
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from typing import IO, Any, NamedTuple
 
 from ragbench.cache import database
 from ragbench.cache.arrays import cache_folder, digest
-from ragbench.files import locked, staged
+from ragbench.files import locked, parse_json, staged
 
 _AT_ONCE = 500  # keys per query: well below SQLite's bound on parameters
 _LONGEST_LINE = 64 * 2**20  # bytes of one line of a file to import; no honest request is larger
@@ -335,7 +336,7 @@ def _checked_lines(path: Path) -> Iterator[tuple[Request, Reply, float]]:
                 number += 1
                 where = f"{path}: line {number}"
                 yield _checked(_json_object(line, where), where)
-    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError) as exc:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as exc:
         raise ValueError(f"after {where}: the file is damaged or cut short ({exc}); nothing was imported") from exc
 
 
@@ -343,8 +344,8 @@ def _json_object(line: str, where: str) -> dict[str, Any]:
     if not line.endswith("\n"):
         raise ValueError(f"{where} is cut short or too long; nothing was imported")
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as exc:
+        found = parse_json(line)
+    except ValueError as exc:
         raise ValueError(f"{where} is not JSON ({exc}); nothing was imported") from exc
     if not isinstance(found, dict):
         raise ValueError(f"{where} is {type(found).__name__}, expected an object; nothing was imported")

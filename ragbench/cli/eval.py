@@ -19,6 +19,7 @@ from ragbench.cli import options as shared
 from ragbench.cli.console import shown
 from ragbench.cli.help import Command
 from ragbench.errors import ConfigError, DataError, printable, unknown
+from ragbench.files import expanded
 
 if TYPE_CHECKING:
     from ragbench.evaluation import Result
@@ -263,7 +264,7 @@ def _place(output: str) -> Path:
     """Where the report goes: a bare name is that of a folder in results/eval, everything else a path."""
     from ragbench.report.evaluation import is_report_file
 
-    path = Path(output).expanduser()
+    path = expanded(output)
     bare = re.fullmatch(r"\w[\w.+-]*", output) is not None and not is_report_file(path)
     return RESULTS / output if bare else path
 

@@ -15,7 +15,7 @@ import typer
 
 from ragbench.cli.console import clean_errors, command, shown
 from ragbench.errors import ConfigError, DataError
-from ragbench.files import write_durably
+from ragbench.files import expanded, write_durably
 
 if TYPE_CHECKING:
     from ragbench.types import Dataset
@@ -41,7 +41,7 @@ def init_command(
     templates = resources.files("ragbench.cli") / "first_evaluation"
     texts = {name: (templates / name).read_text("utf-8") for name in ("tests.yaml", "grid.toml", "README.md")}
     with clean_errors(OSError):
-        inside = Path(docs).expanduser().resolve()
+        inside = expanded(docs).resolve()
         if inside.is_dir() and folder.resolve().is_relative_to(inside):
             raise ConfigError(
                 f"{folder} is in {docs}, so its README and its results would become documents; name a folder outside, "
@@ -119,7 +119,7 @@ def _examples(docs: str) -> Dataset:
 
 def _from_folder(docs: str, folder: Path) -> str:
     """The documents as a file in `folder` names them."""
-    place = Path(docs).expanduser()
+    place = expanded(docs)
     return Path(os.path.relpath(place.resolve(), folder.resolve())).as_posix() if place.exists() else docs
 
 

@@ -74,12 +74,12 @@ def list_schedules(database: Database = "") -> None:
         found = schedules(database=database)
     rows = [
         [
-            row["name"], row["cron"], row["zone"], row["next_due"][:16] or "paused",
+            row["name"], row["client_id"], row["cron"], row["zone"], row["next_due"][:16] or "paused",
             f"{row['last_due'][:16]} {row['last_state']}".strip(), row["command"],
         ]
         for row in found.to_dict("records")
     ]  # fmt: skip
-    table(["name", "cron", "zone", "next (UTC)", "last (UTC)", "command"], rows)
+    table(["name", "client", "cron", "zone", "next (UTC)", "last (UTC)", "command"], rows)
 
 
 @schedule_app.command("pause", cls=Command, epilog="Example: ragbench schedule pause nightly")

@@ -19,6 +19,7 @@ import typer
 
 from ragbench.cli.console import clean_errors, shown
 from ragbench.errors import ConfigError, DataError
+from ragbench.files import expanded
 
 HOST = "127.0.0.1"
 FIRST = ("report.html", "comparison.ipynb", "explore.html", "index.html")
@@ -63,7 +64,7 @@ def start_server(path: Path, port: int = 0) -> tuple[ThreadingHTTPServer, str]:
         DataError: there is no such file or folder.
         ConfigError: the port is taken.
     """
-    place = path.expanduser().resolve()
+    place = expanded(path).resolve()
     if not place.exists():
         raise DataError(f"there is no file or folder {str(path)!r}; name a report, a notebook or a results folder")
     root = place if place.is_dir() else place.parent

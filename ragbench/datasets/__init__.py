@@ -8,13 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.files import expanded
 from ragbench.types import Dataset, DatasetSource
 
 __all__ = ["load_dataset"]
 
 FORMS = {
     "a BEIR folder": "corpus.jsonl, queries.jsonl and qrels/<split>.tsv",
-    "a test set (.yaml, .json, .jsonl or a folder)": "with --corpus where it holds no documents",
+    "a test set (.yaml, .json, .jsonl or a folder)": "with --corpus where it holds no documents; also of other tools",
     "'beir/<name>'": "public BEIR set, downloaded at its first use",
     "'irds:<ir_datasets id>'": "any collection of the package ir_datasets",
     "'hf:<repository>' (or 'hf:<repository>:<config>')": "BEIR-style repository of the hub, or a local copy",
@@ -66,13 +67,13 @@ folder, a test set (.yaml, .json, .jsonl or a folder), 'beir/<name>', 'irds:<ir_
 
 def _place(name: str | Path) -> str:
     """A path as an absolute one, so that it can be found from any folder; any other name as it is."""
-    path = Path(name).expanduser()
+    path = expanded(name)
     return str(path.absolute()) if os.path.exists(path) else str(name)
 
 
 def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
     text = os.fspath(name)
-    path = Path(text).expanduser()
+    path = expanded(text)
     is_testset = (text and os.path.isdir(path) and _is_testset_folder(path)) or (
         os.path.isfile(path) and _is_testset_file(path)
     )
@@ -122,9 +123,9 @@ def _is_testset_folder(folder: Path) -> bool:
 
 
 def _is_testset_file(file: Path) -> bool:
-    from ragbench.datasets.testsets import SUFFIXES
+    from ragbench.datasets.testsets import SUFFIXES, TABLES
 
-    return file.suffix.lower() in SUFFIXES and file.name not in ("corpus.jsonl", "queries.jsonl")
+    return file.suffix.lower() in (*SUFFIXES, *TABLES) and file.name not in ("corpus.jsonl", "queries.jsonl")
 
 
 def _is_known(name: str) -> bool:

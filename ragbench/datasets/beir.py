@@ -11,7 +11,6 @@ warning, holds `None` where a text is missing, and fails with an error that name
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from ragbench.datasets import gold
 from ragbench.datasets.jsonl import lines, parsed, shown
 from ragbench.datasets.records import add_judgement, assemble, case, document, identifier, warn
 from ragbench.errors import DataError
+from ragbench.files import read_json
 from ragbench.types import Dataset, Qrels, grade
 
 T = TypeVar("T")
@@ -87,10 +87,7 @@ def testset_record(folder: Path) -> dict[str, Any]:
     path = folder / "testset.json"
     if not path.is_file():
         return {}
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as exc:
-        raise DataError(f"{path} cannot be read: {exc}; correct it or take it away") from exc
+    found = read_json(path, "correct it or take it away")
     if not isinstance(found, dict):
         raise DataError(f"{path} is {shown(found)}; expected an object {{...}}; correct it or take it away")
     return found

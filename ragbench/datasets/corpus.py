@@ -11,6 +11,7 @@ from ragbench.datasets.beir import unique_records
 from ragbench.datasets.html import text_of_html
 from ragbench.datasets.records import case, document
 from ragbench.errors import DataError
+from ragbench.files import expanded
 from ragbench.types import Dataset, Document
 
 SUFFIXES = (".md", ".rst", ".txt", ".html", ".htm")
@@ -26,7 +27,7 @@ def load_corpus(path: str | Path) -> Dataset:
     Raises:
         DataError: nothing is there, or it is not what it should be.
     """
-    place = Path(path).expanduser()
+    place = expanded(path)
     if not os.path.exists(place):
         return load_dataset(path)  # or its error, which knows the names
     if place.is_dir() and not (place / "corpus.jsonl").is_file():

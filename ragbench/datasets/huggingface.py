@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from ragbench.datasets.jsonl import located
 from ragbench.datasets.records import add_judgement, assemble, case, document, identifier
-from ragbench.errors import ConfigError, DataError, DownloadError, unknown
+from ragbench.errors import ConfigError, DataError, DownloadError, RagbenchError, unknown
+from ragbench.files import expanded
 from ragbench.types import Dataset, Qrels, grade
 
 _LAYOUT = (
@@ -144,7 +145,7 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
 
 
 def _place(repo: str) -> str:
-    folder = Path(repo).expanduser()
+    folder = expanded(repo)
     return str(folder) if os.path.isdir(folder) else repo
 
 
@@ -165,6 +166,8 @@ def _errors_of(repo: str) -> Iterator[None]:
     except (datasets.exceptions.DatasetGenerationError, ValueError, RuntimeError) as exc:
         cause = exc.__cause__ or exc
         raise DataError(f"hf:{repo} could not be read: {type(cause).__name__}: {str(cause)[:300]}; {_LAYOUT}") from exc
+    except RagbenchError:
+        raise
     except OSError as exc:  # ConnectionError, and FileNotFoundError for data files
         raise DownloadError(
             f"hf:{repo} could not be fetched: {str(exc)[:300]}; check the connection, or name a local folder"

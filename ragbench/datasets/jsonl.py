@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.errors import DataError
+from ragbench.files import parse_json
 from ragbench.progress import progress_bar
 
 T = TypeVar("T")
@@ -49,14 +50,10 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """The number and the JSON object of every line that is not blank."""
     for number, line in lines(path):
         try:
-            record = json.loads(line)
-            if _MAYBE_SURROGATE.search(line):  # JSON can name half a character, which no encoder takes later
-                json.dumps(record, ensure_ascii=False).encode()
-        except UnicodeEncodeError as exc:
-            raise DataError(
-                f"{path}, line {number}: a \\ud... escape is half of a surrogate pair; write the character itself"
-            ) from exc
-        except (ValueError, RecursionError) as exc:  # too many digits or too deep a nesting raises no JSONDecodeError
+            record = parse_json(line)
+        except UnicodeError as exc:
+            raise DataError(f"{path}, line {number}: {exc}") from exc
+        except ValueError as exc:  # too many digits or too deep a nesting raises no JSONDecodeError
             column = f" at column {exc.colno}" if isinstance(exc, json.JSONDecodeError) else ""
             raise DataError(
                 f"{path}, line {number}: not valid JSON{column}: {shown(line)}; each line must hold one whole object"

@@ -18,7 +18,7 @@ from ragbench.datasets import load_dataset
 from ragbench.datasets.jsonl import json_line, json_lines, lines, shown
 from ragbench.datasets.records import document_line
 from ragbench.errors import DataError
-from ragbench.files import STAGING, staged, write_durably
+from ragbench.files import STAGING, expanded, staged, write_durably
 from ragbench.types import Case, Dataset, Span
 
 CASE_FILES = ("queries.jsonl", "answers.jsonl", "questions.jsonl", "case_labels.jsonl")
@@ -146,7 +146,7 @@ def save_dataset(
     Raises:
         DataError: the folder is there, or must not be replaced, or an id cannot be written.
     """
-    target = Path(folder).expanduser()
+    target = expanded(folder)
     check_free(target, force)
     return write_texts(target, {**_texts(dataset), **(extra or {})})
 
@@ -188,12 +188,12 @@ def labelled_folder(name: str | Path, split: str = "test", out: str | Path = "",
         DataError: the dataset is not a folder and there is no `out`, or `out` holds other questions.
     """
     if not out:
-        if not os.path.isdir(Path(name).expanduser()):
+        if not os.path.isdir(expanded(name)):
             raise DataError(
                 f"{str(name)!r} is not a folder that answers can be written to; name one with --out (out_dir)"
             )
-        return Labelled(load_dataset(name, split), Path(name).expanduser())
-    target = Path(out).expanduser()
+        return Labelled(load_dataset(name, split), expanded(name))
+    target = expanded(out)
     if target.is_dir() and any(target.iterdir()):
         there, wanted = load_dataset(target, split), load_dataset(name, split)
         if other := [q for q, text in wanted.queries.items() if there.queries.get(q) != text]:

@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import cached_property, lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from ragbench.embedders.remote import Remote, is_remote
 from ragbench.embedders.weights import load_model, model_files, model_identity
 from ragbench.errors import ConfigError, DataWarning, ModelError
 from ragbench.extension import imported, is_import, object_name
+from ragbench.files import expanded
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.progress import progress_bar
 from ragbench.text import without_surrogates
@@ -61,7 +61,7 @@ folder, or a name on the Hugging Face hub)
             f"embedder {name!r}: expected one of {', '.join(EMBEDDERS)}, the folder of a sentence-transformers model, "
             "or its name on the Hugging Face hub, such as 'sentence-transformers/all-mpnet-base-v2'"
         )
-    if name in EMBEDDERS or Path(name).expanduser().is_dir():
+    if name in EMBEDDERS or expanded(name).is_dir():
         return
     if is_remote(name):
         Remote(name).check()
@@ -110,7 +110,7 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
     if not isinstance(name, str):
         return _own(name)
     check_embedder(name)
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     if name not in EMBEDDERS and not folder.is_dir() and not is_remote(name) and is_import(name):
         return _own(imported(name, "embedder"))
     if name not in EMBEDDERS and folder.is_dir():

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench import cache
 from ragbench.errors import ModelError
+from ragbench.files import expanded
 
 if TYPE_CHECKING:
     from ragbench.types import FloatArray
@@ -78,7 +79,7 @@ class Weights:
 
     @cached_property
     def folder(self) -> Path | None:
-        folder = Path(self.name).expanduser()
+        folder = expanded(self.name)
         return folder if folder.is_dir() else None
 
     @property

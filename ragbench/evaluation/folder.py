@@ -32,7 +32,7 @@ from ragbench.evaluation.formats import (
 from ragbench.evaluation.records import Report
 from ragbench.evaluation.results import Result, Results, case_of, check_comparable
 from ragbench.evaluation.schema import parse_report, plain, read_report
-from ragbench.files import STAGING, staged
+from ragbench.files import STAGING, parse_json, staged
 from ragbench.llms import active_dry_run
 from ragbench.types import Answer, Judgement
 
@@ -130,7 +130,7 @@ def _verdicts_json(report: Report) -> str:
 
 def _verdicts(text: str, result: Result) -> Report:
     """The report that `_verdicts_json` wrote, completed from the answers and scores of the result."""
-    fields = json.loads(text)
+    fields = parse_json(text)
     given = {answer.query_id: answer for answer in result.answers}
     names = dict.fromkeys(result.scores["measure"])
     scores: dict[str, dict[str, float | None]] = {query_id: dict.fromkeys(names) for query_id in result.queries}
@@ -195,7 +195,7 @@ def load_result(path: str | Path) -> Result:
         return _of_report(read_report(file), file.resolve().parent.name if file.stem == "report" else file.stem)
     if not path.is_dir():
         raise DataError(f"{path} is not a folder; expected the folder of a result, with {', '.join(FILES)}")
-    config: dict[str, Any] = _read(path / "config.json", json.loads)
+    config: dict[str, Any] = _read(path / "config.json", parse_json)
     if not isinstance(config, dict) or not {"parameters", "dataset", "counts", "questions"} <= config.keys():
         raise DataError(_damaged(path / "config.json", "it lacks parameters, dataset, counts or questions"))
     counts = config.pop("counts")
@@ -208,7 +208,7 @@ def load_result(path: str | Path) -> Result:
         scores=_read(path / "scores.csv", csv_to_scores),
         answers=_read(path / "answers.jsonl", lambda text: records_of(text, Answer)),
         judgements=_read(path / "judgements.jsonl", lambda text: records_of(text, Judgement)),
-        timings=_read(path / "timings.json", lambda text: dict(json.loads(text)["seconds"])),
+        timings=_read(path / "timings.json", lambda text: dict(parse_json(text)["seconds"])),
         diagnosis=_diagnosis(path / DIAGNOSIS, config, counts["diagnosis"]) if "diagnosis" in counts else None,
     )
     result.scores["measure"] = result.scores["measure"].replace(_OLD_NAMES)
@@ -276,7 +276,7 @@ def _read(path: Path, parse: Callable[[str], _Parsed]) -> _Parsed:
         return parse(path.read_bytes().decode("utf-8"))
     except FileNotFoundError as exc:
         raise DataError(_damaged(path, "it is missing")) from exc
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OSError) as exc:
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, OSError, RecursionError) as exc:
         raise DataError(_damaged(path, f"{type(exc).__name__}: {exc}")) from exc
 
 
@@ -287,7 +287,7 @@ def _damaged(path: Path, reason: str) -> str:
 def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
     """A row per question, as `diagnose` gives it but for the category: what did not fail is not in the file."""
     failed: dict[str, dict[str, Any]] = _read(
-        path, lambda text: {row["query_id"]: row for row in map(json.loads, text.splitlines())}
+        path, lambda text: {row["query_id"]: row for row in map(parse_json, text.splitlines())}
     )
     if len(failed) != count or not set(failed) <= set(config["questions"]):
         raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import DataError
 from ragbench.evaluation.records import SCHEMA, Report
+from ragbench.files import read_json
 from ragbench.registry import Measure, declare, find_measure, is_ranking_measure
 
 if TYPE_CHECKING:
@@ -36,12 +37,7 @@ def read_report(path: str | Path) -> Report:
     """
     file = Path(path)
     file = file / "report.json" if file.is_dir() else file
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except OSError as exc:
-        raise DataError(f"{file} could not be read: {exc.strerror}; expected the report.json of an evaluation") from exc
-    except (ValueError, RecursionError) as exc:
-        raise DataError(f"{file} is not JSON ({exc}); expected the report.json of an evaluation") from exc
+    data = read_json(file, "expected the report.json of an evaluation", parse_constant=_refuse_constant)
     return parse_report(data, str(file))
 
 

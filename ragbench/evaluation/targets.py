@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from ragbench.errors import ConfigError, unknown
+from ragbench.files import read_toml
 from ragbench.metrics.overall import THRESHOLDS, WEIGHTS, check_thresholds, check_weights
 from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.registry import higher_is_better, measure_of
@@ -72,7 +73,7 @@ def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, 
     found = _tables(tomllib.loads(text), "targets.toml")
     defaults = set(found["targets"])
     if path is not None:
-        own = _tables(_read(Path(path)), str(path))
+        own = _tables(read_toml(Path(path), "expected a TOML file of targets"), str(path))
         defaults -= set(own["targets"])
         found = {name: {**found[name], **own[name]} for name in _TABLES}
     gates = _parse_gates(fail_under) if isinstance(fail_under, str) else _check_gates(fail_under)
@@ -156,15 +157,6 @@ def check_gates_measured(targets: Targets, unscored: Iterable[str]) -> None:
             f"--fail-under names {', '.join(lacking)}, of which nothing could be measured here: the test set has no "
             "labels for it, or the system gave nothing to score; see the perspectives in the report"
         )
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
-    except OSError as exc:
-        raise ConfigError(f"targets {str(path)!r} could not be read: {exc.strerror}; expected a TOML file") from exc
-    except (ValueError, RecursionError) as exc:
-        raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
 
 
 def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | None]]:

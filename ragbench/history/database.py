@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.files import expanded
 
 _DRIVERS = {  # database -> driver, extra, query
     "postgresql": ("postgresql+psycopg", "postgres", {}),
@@ -45,7 +46,7 @@ def database_url(database: str = "") -> URL:
 
         return URL.create("sqlite", database=str(user_data_path("ragbench", appauthor=False) / "history.sqlite"))
     if "://" not in given:
-        return URL.create("sqlite", database=str(Path(given).expanduser()))
+        return URL.create("sqlite", database=str(expanded(given)))
     try:
         url = make_url(given)
     except (SQLAlchemyError, ValueError) as exc:
@@ -125,11 +126,10 @@ def _lock_migrations(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
-    elif (
-        connection.dialect.name != "sqlite"
-        and not connection.execute(text(f"SELECT GET_LOCK('ragbench-{_LOCK}', {_WAIT_S})")).scalar()
-    ):
-        raise DataError("another process has been upgrading this database for a minute; try again later")
+    elif connection.dialect.name != "sqlite":
+        connection.detach()  # from the pool, which would keep it open
+        if not connection.execute(text(f"SELECT GET_LOCK('ragbench-{_LOCK}', {_WAIT_S})")).scalar():
+            raise DataError("another process has been upgrading this database for a minute; try again later")
 
 
 _current: dict[tuple[int, str], bool] = {}
@@ -171,10 +171,11 @@ def _newer(version: str, shown: str) -> ConfigError:
     return ConfigError(f"the tables of {shown} are of version {version}, which this ragbench does not know: update it")
 
 
-@lru_cache(maxsize=16)
+@cache
 def _engine(url: URL, process: int) -> Engine:  # a forked process must not use its parent's connections
     if url.get_backend_name() != "sqlite":
-        return create_engine(url, poolclass=NullPool)
+        # PyMySQL loads the system's certificates for every new connection: 25 ms
+        return create_engine(url, pool_size=2, max_overflow=-1, pool_pre_ping=True)
     if url.database:
         Path(url.database).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _WAIT_S})

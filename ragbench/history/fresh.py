@@ -66,15 +66,17 @@ def fresh_test_set(
     versions = sorted(folder.glob("????????T??????Z-????????????*"))
     mark = corpus.fingerprint[:12]
     if versions:
-        made, _, of = versions[-1].stem.partition("-")
-        if of == mark and datetime.strptime(made, _TIME).replace(tzinfo=UTC) > now - age(older):
+        at, _, of = versions[-1].stem.partition("-")
+        if of == mark and datetime.strptime(at, _TIME).replace(tzinfo=UTC) > now - age(older):
             return versions[-1]
     count, seed, place = int(given), len(versions), folder / f"{now.strftime(_TIME)}-{mark}"
     about = {"name": folder.name, "created_at": now.isoformat(timespec="seconds")}
-    parameters = {"source": corpus.name, "documents": corpus.fingerprint, "seed": seed, "llm": llm, "questions": count}
+    parameters = {"generator": "language model" if llm else "known items", "llm": llm, "source": corpus.name,
+                  "seed": seed, "chunks" if llm else "questions": count}  # fmt: skip
     if not llm:
         data = replace(testsets.draft_known_items(corpus, count, seed=seed), name=folder.name)
-        record = json.dumps({**about, "parameters": parameters, "fingerprint": data.fingerprint}, indent=2)
+        made = {"parameters": parameters, "documents": corpus.fingerprint, "fingerprint": data.fingerprint}
+        record = json.dumps({**about, **made}, indent=2)
         return save_dataset(data, place, force=True, extra={"testset.json": record + "\n"})
     chunks = testsets.sample_chunks(corpus, chunk(corpus, "recursive", chunk_size=256), count, seed=seed)
     model = llms.load_llm(llm, llms.current_settings(max_cost=max_cost))

@@ -30,6 +30,7 @@ from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, unknown
 from ragbench.evaluation import load_result
+from ragbench.files import expanded
 from ragbench.history.database import add_once, connected, content_id, timestamp
 from ragbench.history.fresh import age, fresh_test_set
 from ragbench.history.recording import rows_of, store
@@ -105,7 +106,7 @@ def add_schedule(
         age(fresh)
         if command[0] != "eval" or given & {"--test-set", "--corpus"}:
             raise ConfigError("fresh makes the test set of an eval; leave --test-set and --corpus out")
-        if not Path(folder, fresh_from).expanduser().exists():
+        if not expanded(Path(folder, fresh_from)).exists():
             raise ConfigError(f"fresh_from is {fresh_from!r}, which is not there; expected a folder of documents")
     row = {
         "id": content_id("schedule", client, name), "client_id": client, "name": name, "cron": cron, "zone": zone,

@@ -18,7 +18,7 @@ from ragbench.datasets.jsonl import json_line
 from ragbench.datasets.testsets import form_of, load_testset
 from ragbench.datasets.testsets.edits import add_case, remove_case, replace_case
 from ragbench.errors import ConfigError, DataError, RagbenchError, unknown
-from ragbench.files import check_writable, write_durably
+from ragbench.files import check_writable, expanded, write_durably
 from ragbench.types import Case, Span
 
 _FOLDER = Path(__file__).parent
@@ -199,8 +199,8 @@ class QuestionWidget(anywidget.AnyWidget):
 
     def _head(self) -> dict[str, str]:
         """The first line of a new file: its documents are found from there, or by the name of their dataset."""
-        there = os.path.exists(Path(self._from).expanduser())
-        place = Path(os.path.relpath(Path(self._from).expanduser(), self._path.absolute().parent)).as_posix()
+        there = os.path.exists(expanded(self._from))
+        place = Path(os.path.relpath(expanded(self._from), self._path.absolute().parent)).as_posix()
         return {"testset": self._path.stem, "split": "test", "corpus": place if there else str(self._from)}
 
     def _hear(self, _: Any, content: Mapping[str, Any], __: Any) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
-from ragbench.files import locked, write_durably
+from ragbench.files import locked, read_json, write_durably
 from ragbench.labelling.items import LABELLED, LabelItem, make_item
 from ragbench.metrics.score_calibration import MIN_LABELS, Calibration, calibrate_threshold, score_version
 from ragbench.registry import measure_of
@@ -404,17 +404,14 @@ def calibrate_sheet(path: str | Path) -> Calibration:
     """
     sheet = read_sheet(path)
     file = scores_file(path)
+    there = f"{file.name} is not next to {Path(path).name}; it has the scores, and `ragbench label` wrote both: keep "
+    again = "make the sheet again with `ragbench label`"
+    about = read_json(file, again, missing=f"{there}them together")
     try:
-        about = json.loads(file.read_text(encoding="utf-8"))
         scores = {item: float(own["score"]) for item, own in about["items"].items()}
         measure, model, version = str(about["measure"]), str(about["model"]), str(about.get("version", ""))
-    except FileNotFoundError as exc:
-        raise DataError(
-            f"{file.name} is not next to {Path(path).name}; it has the scores, and `ragbench label` wrote both: keep "
-            "them together"
-        ) from exc
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise DataError(f"{file.name} is damaged ({exc!r}); make the sheet again with `ragbench label`") from exc
+        raise DataError(f"{file.name} is damaged ({exc!r}); {again}") from exc
     labelled = sheet[sheet["value"].notna()]
     if foreign := sorted(set(labelled["item"]) - set(scores)):
         raise DataError(

@@ -7,13 +7,16 @@ import json
 import threading
 import time
 import weakref
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from pydantic import BaseModel
+
 from ragbench.cache.replies import Reply, Request
 from ragbench.llms.failures import Failed, cut, out_of_bounds, refused, scrubbed, timed_out, unreachable, unreadable
-from ragbench.llms.http import address
-from ragbench.llms.ollama import tokens
+from ragbench.llms.http import address, in_form
+from ragbench.llms.ollama import Tokens
 from ragbench.llms.openai import warn_of_temperature
 from ragbench.network import Bounds, OutOfBoundsError
 
@@ -23,6 +26,27 @@ _HINTS = {
     404: "no such model; set RAG_EVAL_ANTHROPIC_MODEL, or name another one as 'anthropic:<model>'",
 }
 _TOOL = "give_reply"
+
+
+class ClaudeBlock(BaseModel):
+    type: str
+    text: str | None = None
+    name: str | None = None
+    input: Any = None
+
+
+class ClaudeUsage(BaseModel):
+    input_tokens: Tokens = 0
+    cache_creation_input_tokens: Tokens = 0
+    cache_read_input_tokens: Tokens = 0
+    output_tokens: Tokens = 0
+
+
+class ClaudeReply(BaseModel):
+    content: list[ClaudeBlock]
+    usage: ClaudeUsage
+    model: str | None = None
+    stop_reason: str | None = None
 
 
 class Claude:
@@ -92,15 +116,16 @@ class Claude:
         import anthropic
 
         failed: Failed | None = None
+        text, found = "", None
         try:
-            message = client.messages.create(
+            reply = client.messages.with_raw_response.create(
                 model=self._model,
                 max_tokens=request.max_tokens,
                 messages=[{"role": "user", "content": request.prompt}],
                 extra_body=extra,
                 timeout=timeout_s,
             )
-            found = message.model_dump(warnings=False)
+            text = reply.http_response.text
         except anthropic.APIStatusError as exc:
             body = self._clean(exc.response.text)
             failed = refused(self._name, exc.status_code, body, exc.response.headers, _HINTS)
@@ -116,12 +141,16 @@ class Claude:
                 failed = unreachable(self._name, address, reason, way_out)
             else:
                 failed = cut(self._name, reason)
-        except (anthropic.AnthropicError, ValueError, AttributeError, TypeError) as exc:
-            # A body that is not JSON comes out of the SDK as an error of the parser, or as a bare string.
+        except anthropic.AnthropicError as exc:
             failed = unreadable(self._name, self._clean(str(exc)))
+        # The parser's error holds the whole body, so it must not be this one's context.
+        with suppress(ValueError, RecursionError):
+            found = json.loads(text)
+        if not failed and not isinstance(found, dict):
+            failed = unreadable(self._name, self._clean(text))
         if failed is not None:
             raise failed  # out here, so that the SDK's error, which holds the request and its key, is not its context
-        return dict(found)
+        return dict(found or {})
 
     def _adapted(self, failed: Failed, extra: dict[str, Any]) -> bool:
         """Whether the request can be sent in another form after this refusal. Each step goes one way, so it ends."""
@@ -141,22 +170,19 @@ class Claude:
         return False
 
     def _reply(self, body: dict[str, Any], latency_s: float) -> Reply:
-        blocks, usage = body.get("content"), body.get("usage")
-        if not isinstance(blocks, list) or not isinstance(usage, dict):
-            raise unreadable(self._name, self._clean(str(body)))
-        parts = []
-        for block in blocks:
-            if block.get("type") == "text":
-                parts.append(str(block.get("text", "")))
-            elif block.get("type") == "tool_use" and block.get("name") == _TOOL:
-                parts.append(json.dumps(block.get("input"), ensure_ascii=False))
-        stopped = str(body.get("stop_reason"))
+        found = in_form(ClaudeReply, body, self._name, self._clean)
+        parts, usage = [], found.usage
+        for block in found.content:
+            if block.type == "text":
+                parts.append(block.text or "")
+            elif block.type == "tool_use" and block.name == _TOOL:
+                parts.append(json.dumps(block.input, ensure_ascii=False))
         finish = {"max_tokens": "length", "model_context_window_exceeded": "length", "refusal": "refusal"}
         # The three are disjoint parts of what was read; all of them are paid for.
-        read = sum(tokens(usage.get(f"{kind}input_tokens")) for kind in ("", "cache_creation_", "cache_read_"))
+        read = usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens
         return Reply(
-            "".join(parts), str(body.get("model") or self._model), read, tokens(usage.get("output_tokens")), latency_s,
-            finish.get(stopped, "stop"),
+            "".join(parts), found.model or self._model, read, usage.output_tokens, latency_s,
+            finish.get(found.stop_reason or "", "stop"),
         )  # fmt: skip
 
     def _clean(self, text: str) -> str:

@@ -105,7 +105,7 @@ def out_of_bounds(exc: OutOfBoundsError, message: str) -> Failed:
 def unreadable(name: str, body: str) -> Failed:
     """A reply that is not what the provider's interface promises: half a body, a proxy's error page."""
     message = f"{name}: the server's reply cannot be read: {_server_message(body)!r}"
-    return Failed(message, FailureKind.UNREADABLE, tries=3, paid=True)
+    return Failed(message, FailureKind.UNREADABLE, tries=3, paid=True, body=body)
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
@@ -148,7 +148,7 @@ def _retry_after(value: str | None) -> float | None:
     except ValueError:
         try:
             then = email.utils.parsedate_to_datetime(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
         if then.tzinfo is None:
             then = then.replace(tzinfo=datetime.UTC)

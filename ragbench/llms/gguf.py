@@ -11,8 +11,10 @@ from typing import Any
 
 from ragbench.cache.replies import Reply, Request
 from ragbench.errors import ConfigError, FailureKind, MissingExtraError, require
-from ragbench.llms.failures import Failed, refused, unreadable
-from ragbench.llms.ollama import messages, tokens
+from ragbench.llms.failures import Failed, refused
+from ragbench.llms.http import in_form
+from ragbench.llms.ollama import messages
+from ragbench.llms.openai import ChatReply, ChatUsage
 
 _BLOCK = 2**20
 _BLOCKS = 16
@@ -64,14 +66,11 @@ class Gguf:
             error = body["error"]
             hints = {400: "the request does not fit; shorten the prompt, or set RAG_EVAL_GGUF_CONTEXT to more tokens"}
             raise refused(self._name, int(error.get("code", 500)), str(error.get("message")), {}, hints)
-        try:
-            choice = body["choices"][0]
-            text, usage = choice["message"].get("content") or "", body["usage"]
-        except (KeyError, IndexError, TypeError):
-            raise unreadable(self._name, str(body)) from None
-        finish = "length" if choice.get("finish_reason") == "length" else "stop"
-        read, written = tokens(usage.get("prompt_tokens")), tokens(usage.get("completion_tokens"))
-        return Reply(text, self._file.name, read, written, latency_s, finish)
+        found = in_form(ChatReply, body, self._name, str)
+        choice, usage = found.choices[0], found.usage or ChatUsage()
+        finish = "length" if choice.finish_reason == "length" else "stop"
+        read, written = usage.prompt_tokens, usage.completion_tokens
+        return Reply(str(choice.message.content or ""), self._file.name, read, written, latency_s, finish)
 
     def _server(self) -> Any:
         with _loading:

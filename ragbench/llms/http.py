@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
+
+from pydantic import BaseModel, ValidationError
 
 from ragbench.llms.failures import Failed, cut, out_of_bounds, refused, scrubbed, timed_out, unreachable, unreadable
 from ragbench.network import MAX_REPLY_MB, Bounds, OutOfBoundsError
@@ -24,6 +26,19 @@ class Limits(NamedTuple):
     connect_s: float = 10.0
     idle_s: float | None = None
     max_reply_mb: float = MAX_REPLY_MB
+
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+def in_form(form: type[Form], body: object, name: str, clean: Callable[[str], str]) -> Form:
+    """The body of a paid reply in its documented form; raises Failed with its JSON where it has another."""
+    found = None
+    with suppress(ValidationError):
+        found = form.model_validate(body)
+    if found is None:
+        raise unreadable(name, clean(json.dumps(body, ensure_ascii=False, default=str)))
+    return found
 
 
 class Response(NamedTuple):
@@ -139,11 +154,16 @@ class Server:
         if reply.status != 200:
             raise refused(self.name, reply.status, self.clean(reply.text), reply.headers, self._hints)
         found = None
-        with suppress(ValueError):  # the parser's error holds the whole body, so it must not be this one's context
+        # The parser's error holds the whole body, so it must not be this one's context.
+        with suppress(ValueError, RecursionError):
             found = json.loads(reply.text)
         if not isinstance(found, dict):
             raise unreadable(self.name, self.clean(reply.text))
         return found
+
+    def read(self, form: type[Form], body: Mapping[str, Any]) -> Form:
+        """The body of a reply in its documented form; raises Failed where it has another."""
+        return in_form(form, body, self.name, self.clean)
 
     def models(self, path: str, field: str, name: str) -> list[str]:
         """The models that the server lists at `path`, none where it does not: only used to word an error better."""

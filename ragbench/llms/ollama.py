@@ -4,13 +4,31 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator
 
 from ragbench.cache.replies import Reply, Request
-from ragbench.llms.failures import Failed, unreadable
+from ragbench.llms.failures import Failed
 from ragbench.llms.http import Server
 
 _SMALLEST_CONTEXT = 4096
+
+
+Tokens = Annotated[int, BeforeValidator(lambda value: tokens(value))]
+"""A server's usage figure."""
+
+
+class OllamaMessage(BaseModel):
+    content: str
+
+
+class OllamaReply(BaseModel):
+    message: OllamaMessage
+    model: str | None = None
+    done_reason: str | None = None
+    prompt_eval_count: Tokens = 0
+    eval_count: Tokens = 0
 
 
 class Ollama:
@@ -48,12 +66,10 @@ class Ollama:
         except Failed as exc:
             raise self._with_models(exc) from None
         latency_s = time.perf_counter() - start
-        message = body.get("message")
-        if not isinstance(message, dict) or not isinstance(message.get("content"), str):
-            raise unreadable(self.server.name, self.server.clean(str(body)))
-        finish = "length" if body.get("done_reason") == "length" else "stop"
-        read, written = tokens(body.get("prompt_eval_count")), tokens(body.get("eval_count"))
-        return Reply(message["content"], str(body.get("model", self._model)), read, written, latency_s, finish)
+        found = self.server.read(OllamaReply, body)
+        finish = "length" if found.done_reason == "length" else "stop"
+        read, written = found.prompt_eval_count, found.eval_count
+        return Reply(found.message.content, found.model or self._model, read, written, latency_s, finish)
 
     def _context_for(self, request: Request) -> int:
         """Ollama cuts a prompt that does not fit, without an error, so the window is asked for by the prompt's size.
@@ -86,4 +102,4 @@ def messages(request: Request, *, extra_system: str = "") -> list[dict[str, str]
 
 def tokens(count: object) -> int:
     """A server's usage figure; 0 where it gives none."""
-    return count if isinstance(count, int) and count >= 0 else 0
+    return count if isinstance(count, int) and 0 <= count < 2**53 else 0

@@ -7,14 +7,41 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import BaseModel, Field
+
 from ragbench.cache.replies import Reply, Request
 from ragbench.errors import DataWarning
-from ragbench.llms.failures import Failed, unreadable
+from ragbench.llms.failures import Failed
 from ragbench.llms.http import Server, address
-from ragbench.llms.ollama import messages, tokens
+from ragbench.llms.ollama import Tokens, messages
 
 HOSTED = "https://api.openai.com/v1"
 _SCHEMA_MARKS = ("response_format", "json_schema", "schema", "grammar", "structured")
+
+
+class ChatPart(BaseModel):
+    text: str | None = None
+
+
+class ChatMessage(BaseModel):
+    content: str | list[ChatPart] | None = None  # some servers give parts
+    refusal: str | None = None
+
+
+class ChatChoice(BaseModel):
+    message: ChatMessage
+    finish_reason: str | None = None
+
+
+class ChatUsage(BaseModel):
+    prompt_tokens: Tokens = 0
+    completion_tokens: Tokens = 0
+
+
+class ChatReply(BaseModel):
+    choices: list[ChatChoice] = Field(min_length=1)
+    usage: ChatUsage | None = None
+    model: str | None = None
 
 
 class OpenAI:
@@ -84,20 +111,15 @@ class OpenAI:
         return False
 
     def _reply(self, body: dict[str, Any], latency_s: float) -> Reply:
-        try:
-            choice = body["choices"][0]
-            message = choice["message"]
-            text, refusal = message.get("content") or "", message.get("refusal")
-        except (KeyError, IndexError, TypeError, AttributeError):
-            raise unreadable(self.server.name, self.server.clean(str(body))) from None
-        if isinstance(text, list):  # some servers give parts
-            text = "".join(str(part.get("text", "")) for part in text if isinstance(part, dict))
-        finish = {"length": "length", "content_filter": "refusal"}.get(choice.get("finish_reason"), "stop")
+        found = self.server.read(ChatReply, body)
+        choice, usage = found.choices[0], found.usage or ChatUsage()
+        content, refusal = choice.message.content or "", choice.message.refusal
+        text = content if isinstance(content, str) else "".join(part.text or "" for part in content)
+        finish = {"length": "length", "content_filter": "refusal"}.get(choice.finish_reason or "", "stop")
         if refusal:
-            text, finish = text or str(refusal), "refusal"
-        usage = body.get("usage") or {}
-        read, written = tokens(usage.get("prompt_tokens")), tokens(usage.get("completion_tokens"))
-        return Reply(str(text), str(body.get("model") or self._model), read, written, latency_s, finish)
+            text, finish = text or refusal, "refusal"
+        read, written = usage.prompt_tokens, usage.completion_tokens
+        return Reply(text, found.model or self._model, read, written, latency_s, finish)
 
     def _with_models(self, failed: Failed) -> Failed:
         if failed.status != 404:

@@ -11,13 +11,13 @@ import datetime
 import math
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ragbench.errors import ConfigError
+from ragbench.files import read_toml
 from ragbench.types import Completion
 
 _TABLE = Path(__file__).with_name("prices.toml")
@@ -106,10 +106,7 @@ def _changed(file: str) -> float:
 
 @lru_cache(maxsize=8)
 def _read(file: Path, changed: float) -> dict[str, Price]:
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as exc:
-        raise ConfigError(f"the table of prices {file} cannot be read ({exc}); see {_TABLE} for its form") from exc
+    content = read_toml(file, f"it is a table of prices; see {_TABLE} for its form")
     checked, models = content.get("checked"), content.get("models")
     if not isinstance(checked, datetime.date) or not isinstance(models, Mapping):
         raise ConfigError(f"the table of prices {file} needs `checked = <date>` and a table [models]; see {_TABLE}")

@@ -13,12 +13,12 @@ import os
 import socket
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind, MissingExtraError, ModelError, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
+from ragbench.files import expanded
 from ragbench.llms.anthropic import Claude
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.gguf import Gguf, check_file
@@ -79,7 +79,7 @@ def stored_llm(name: str, settings: Settings | None = None) -> StoredLLM:
     offline = (settings or current_settings()).replies == "offline"
     client: Provider
     if provider == "gguf":
-        file = Path(model).expanduser().absolute()
+        file = expanded(model).absolute()
         if not offline:
             check_file(file)
         client, model = Gguf(file, _context()), file.name

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from ragbench.cache import budgets, replies
+from ragbench.cache import budgets, cache_folder, digest, replies
 from ragbench.cache.database import StoreError
 from ragbench.cache.replies import Reply, Request
 from ragbench.errors import ConfigError, FailureKind, ModelError
+from ragbench.files import write_durably
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.failures import Failed, RetryPolicy, scrubbed
 from ragbench.llms.prices import Price, price_of
@@ -180,12 +181,12 @@ class StoredLLM:
     def _within_budget(self, request: Request, timeout_s: float, stop: threading.Event) -> Reply:
         settings, price = self.settings, price_of(self.name)
         if settings.max_cost is None or price is None or price == Price(0.0, 0.0):
-            return self._client.send(request, timeout_s)
+            return self._sent(request, timeout_s)
         bound = price.cost(_most_input_tokens(request), request.max_tokens)
         reservation = self._reserved(request, bound, settings, timeout_s, stop)
         cost, answered = bound, False  # assumed paid until the outcome is known
         try:
-            reply = self._client.send(request, timeout_s)
+            reply = self._sent(request, timeout_s)
             cost = price.cost(reply.input_tokens, reply.output_tokens) if reply.input_tokens else bound
             answered = True
             return reply
@@ -195,6 +196,20 @@ class StoredLLM:
         finally:
             with suppress(StoreError):  # unsettled is spent at its bound: on the safe side, and the reply is not lost
                 budgets.settle(reservation, cost, answered=answered)
+
+    def _sent(self, request: Request, timeout_s: float) -> Reply:
+        try:
+            return self._client.send(request, timeout_s)
+        except Failed as exc:
+            if exc.kind is not FailureKind.UNREADABLE or not exc.body or self.settings.replies == "off":
+                raise
+            name = f"{request.key[:16]}-{digest(exc.body)[:8]}.txt"
+            with suppress(OSError):  # it was paid for: a person may still read it
+                folder = cache_folder() / "unreadable"
+                folder.mkdir(mode=0o700, exist_ok=True)
+                write_durably(folder / name, scrubbed(exc.body, self._client.secrets).encode("utf-8", "replace"))
+                exc = exc.reworded(f"{exc}; all of it is in unreadable/{name} of the cache folder")
+            raise exc from None
 
     def _reserved(
         self, request: Request, bound: float, settings: Settings, timeout_s: float, stop: threading.Event

@@ -20,7 +20,7 @@ import numpy as np
 
 from ragbench.cache import digest
 from ragbench.errors import ConfigError, DataError
-from ragbench.files import write_durably
+from ragbench.files import read_json, write_durably
 from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS
 from ragbench.metrics.groundedness.support import coefficients
 from ragbench.metrics.safety.detection import auc_interval, rate_interval, roc_auc
@@ -130,12 +130,7 @@ class Calibration:
 
         file = Path(path)
         hint = "expected a file that `ragbench label` or Calibration.save wrote"
-        try:
-            found: Any = json.loads(file.read_bytes().decode("utf-8-sig"))
-        except OSError as exc:
-            raise ConfigError(f"calibration {str(file)!r} could not be read: {exc.strerror}; {hint}") from exc
-        except (ValueError, RecursionError) as exc:
-            raise ConfigError(f"{file} is not JSON: {exc}; {hint}") from exc
+        found = read_json(file, hint, error=ConfigError)
         version = found.pop("ragbench_calibration", None) if isinstance(found, dict) else None
         if version != SCHEMA:
             what = "is not a calibration" if version is None else f"is a calibration of version {version!r}"

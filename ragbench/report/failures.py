@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,9 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from ragbench.diagnosis import CAUSES, CORRECTNESS, by_severity
-from ragbench.errors import printable
+from ragbench.errors import DataError, printable
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import configurations
+from ragbench.files import read_json
 from ragbench.statistics import compare, summarise
 from ragbench.types import Answer, Chunk, Dataset
 
@@ -42,8 +42,8 @@ def _anchors(notebook: Path) -> dict[str, str]:
     """Heading -> fragment of the cell that shows it. JupyterLab finds headings in outputs only in a notebook that is
     open already, cells always; nbconvert gives cells the same anchors."""
     try:
-        cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
-    except (OSError, ValueError, KeyError):
+        cells = read_json(notebook, "")["cells"]
+    except (DataError, KeyError, TypeError):
         return {}
     return {
         line.removeprefix("#### ").strip(): f"#cell-id={cell['id']}"

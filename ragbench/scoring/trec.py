@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from ragbench.errors import DataError
+from ragbench.files import expanded
 from ragbench.types import Qrels, Run
 
 V = TypeVar("V", int, float)
@@ -60,7 +61,7 @@ def read_qrels(source: Any) -> Qrels:
 
 def _read(source: Any, value: str, columns: int, number: Callable[[Any], V]) -> dict[str, dict[str, V]]:
     if isinstance(source, str | Path):
-        return _nested(_lines(Path(source).expanduser(), columns), number, str(source))
+        return _nested(_lines(expanded(source), columns), number, str(source))
     if hasattr(source, "columns"):
         frame = source.rename(columns=renamed(source.columns, value))
         if lacking := {"query_id", "doc_id", value} - set(frame.columns):

@@ -135,7 +135,7 @@ class AlertBody(BaseModel):
         extra="forbid", json_schema_extra={"examples": [{"rule": "claim_support<0.8", "series": "nightly"}]}
     )
     rule: Text
-    series: Annotated[str, Field(max_length=190)] = ""
+    series: Annotated[str, Field(max_length=190, pattern=r"^[^\x00-\x1f]*$")] = ""
     point: StrictBool = False
     to: list[Annotated[str, Field(pattern=r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$", max_length=100)]] = Field(
         [], max_length=10

@@ -6,7 +6,6 @@ time; what was interrupted, at any moment, is run again.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ragbench.errors import ConfigError, RagbenchError, SweepError
+from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
 from ragbench.evaluation import check_models, load_results, own_version
 from ragbench.evaluation.formats import short
-from ragbench.files import write_durably
+from ragbench.files import read_json, write_durably
 from ragbench.history import record_finished
 from ragbench.llms import Settings, active_dry_run, current_settings
 from ragbench.sweep import processes, spending
@@ -242,8 +241,8 @@ def _older(folder: SweepFolder, skipped: list[str]) -> list[str]:
 
 def _stamp_of(notebook: Path) -> dict[str, Any] | None:
     try:
-        stamp: dict[str, Any] | None = json.loads(notebook.read_text(encoding="utf-8"))["metadata"].get("ragbench")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        stamp: dict[str, Any] | None = read_json(notebook, "")["metadata"].get("ragbench")
+    except (DataError, KeyError, TypeError, AttributeError):
         return None
     return stamp
 

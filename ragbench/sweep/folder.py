@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ragbench.errors import SweepError
+from ragbench.errors import DataError, SweepError
 from ragbench.evaluation import FILES, result_folders
 from ragbench.evaluation.folder import JOURNAL
-from ragbench.files import STAGING, clear_staging, flush_folder, locked, swap_in
+from ragbench.files import STAGING, clear_staging, flush_folder, locked, read_json, swap_in
 
 COMPARISON = "comparison"
 
@@ -77,8 +77,8 @@ class SweepFolder:
     def config(self, name: str) -> dict[str, Any]:
         """config.json of a result; empty where it cannot be read, which makes the result outdated."""
         try:
-            config = json.loads((self.path / name / "config.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            config = read_json(self.path / name / "config.json", "")
+        except DataError:
             return {}
         return config if isinstance(config, dict) else {}
 
@@ -144,7 +144,7 @@ class SweepFolder:
 def _is_json(path: Path) -> bool:
     """Whether a file is there and whole, as far as its form can tell."""
     try:
-        json.loads(path.read_text(encoding="utf-8"))
+        read_json(path, "")
     except (OSError, ValueError):
         return False
     return True

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation import WHERE, check_parameters, config_name, configuration
 from ragbench.extension import searched
+from ragbench.files import expanded, read_toml
 from ragbench.llms import Settings
 from ragbench.sweep.job import relative
 from ragbench.sweep.notebooks import Notebook, is_installed, packaged, read_notebook
@@ -52,18 +52,11 @@ def read_grid(path: str | Path, settings: Settings | None = None) -> Grid:
         ConfigError: naming the file, the entry and what was expected.
     """
     path = _found(Path(path))
-    try:
-        text = path.read_text(encoding="utf-8")
-        table = tomllib.loads(text)
-    except FileNotFoundError as exc:
-        raise ConfigError(
-            f"there is no grid file {path}; `ragbench init --docs DOCS` writes one for your documents, and "
-            "`ragbench sweep quickstart` runs the built-in example"
-        ) from exc
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{path} cannot be read as UTF-8 text: {exc}") from exc
-    except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
+    hint = (
+        "`ragbench init --docs DOCS` writes one for your documents, and `ragbench sweep quickstart` runs the built-in "
+    )
+    hint += "example"
+    table = read_toml(path, hint, missing=f"there is no grid file {path}; {hint}")
     try:
         with searched(path.resolve().parent):  # modules of the user, as the runs will find them
             return _grid(path, table, settings)
@@ -314,8 +307,8 @@ def located(name: str, folder: Path) -> str:
     Raises:
         ConfigError: it is only there from where this process works.
     """
-    if not name or (folder / Path(name).expanduser()).exists():
-        return name and str(folder / Path(name).expanduser())
+    if not name or (folder / expanded(name)).exists():
+        return name and str(folder / expanded(name))
     if Path(name).exists():
         there = relative(Path(name).absolute(), folder)
         raise ConfigError(f"{name!r} is not in {folder}; paths in a grid are relative to the grid file: {there!r}")

@@ -15,7 +15,7 @@ from typing import Any
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.evaluation import typed
-from ragbench.files import write_durably
+from ragbench.files import parse_json, write_durably
 
 _TYPES: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 _INSTALLED = Path(__file__).resolve().parents[1] / "notebooks"  # where the wheel has them
@@ -101,7 +101,7 @@ def read_notebook(path: Path) -> Notebook:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        cells = json.loads(text)["cells"]
+        cells = parse_json(text)["cells"]
         sources = [(cell["cell_type"], "".join(cell["source"]), cell["metadata"].get("tags", [])) for cell in cells]
     except FileNotFoundError as exc:
         raise ConfigError(

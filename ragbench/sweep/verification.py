@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.evaluation import check_parameters, environment, load_result, load_results, result_folders
 from ragbench.evaluation.formats import short
+from ragbench.files import read_json
 from ragbench.llms import Settings, current_settings
 from ragbench.sweep import processes, spending
 from ragbench.sweep.folder import SweepFolder
@@ -126,7 +127,7 @@ def verify(
 def _stored(folder: Path, name: str, settings: Settings) -> _Stored:
     config, notebook = load_result(folder / name).config, folder / f"{name}.ipynb"
     try:
-        executed = json.loads(notebook.read_text(encoding="utf-8"))
+        executed = read_json(notebook, "")
         metadata = executed["metadata"]
         executed["cells"] = [_as_written(cell) for cell in executed["cells"] if not _is_injected(cell)]
         written = metadata.get("papermill", {}).get("input_path", "")

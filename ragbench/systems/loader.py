@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ragbench.datasets.testsets import TABLES
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.extension import imported
+from ragbench.files import expanded, read_toml
 from ragbench.llms import Settings, check_llm, check_servers, listens
 from ragbench.retrievers import RETRIEVERS, check_retriever
 from ragbench.scoring.trec import SUFFIXES
@@ -28,11 +29,11 @@ from ragbench.types import Dataset, System
 
 _FORMS = (
     "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file with [pipeline], "
-    "[http], [mcp] or [python], recorded answers (.jsonl, .trec, .run), or a function or System as "
+    "[http], [mcp] or [python], recorded answers (.jsonl, .csv, .run), or a function or System as "
     "'package.module:attribute'"
 )
 
-RECORDED = (".jsonl", *SUFFIXES)
+RECORDED = (".jsonl", ".json", *TABLES, *SUFFIXES)
 """How the name of a file with recorded answers, or a recorded run, ends."""
 
 
@@ -73,7 +74,8 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`), `[mcp]`
       (`McpSystem`) or `[python]` (`object = "package.module:attribute"`, also looked for next to the file); `[ingest]`
       next to it is for `load_target`.
-    - a `.jsonl` file, or a run of TREC (`.trec`, `.run`): `RecordedSystem`.
+    - a `.jsonl` file, answers recorded by another tool (`.json`, `.csv`), or a run of TREC (`.trec`, `.run`):
+      `RecordedSystem`.
     - "package.module:attribute", from where Python finds the module or from the working directory: a `System`, a class
       that makes one without arguments, or any function or object as `FunctionSystem` takes it.
 
@@ -96,7 +98,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
         ModelError: the server of its language model cannot be reached.
     """
     text = str(spec)
-    path = Path(text).expanduser()
+    path = expanded(text)
     if text.endswith(RECORDED):
         return RecordedSystem(path)
     if text.endswith(".toml"):
@@ -133,7 +135,7 @@ named 'no_such_module'
         ConfigError, DataError: as `load_system`.
         ModelError: no server takes connections at the address of the service.
     """
-    path = Path(folder) / Path(spec).expanduser()
+    path = Path(folder) / expanded(spec)
     if spec.endswith(RECORDED):
         RecordedSystem(path)
     elif spec.endswith(".toml"):
@@ -165,7 +167,7 @@ def is_object_name(spec: str) -> bool:
 
 def system_digest(spec: str, folder: str | Path = "") -> str:
     """SHA-256 of what describes a system: its file, the source of its module where there is one, else its name."""
-    path = Path(folder) / Path(spec).expanduser()
+    path = Path(folder) / expanded(spec)
     if is_object_name(spec):
         module = sys.modules.get(spec.partition(":")[0])
         path = Path(getattr(module, "__file__", None) or "")
@@ -193,14 +195,7 @@ def _check_retriever(text: str) -> None:
 
 def read_tables(path: Path) -> dict[str, Any]:
     """The tables of a system's TOML file: a pipeline, http or mcp, and maybe [ingest]."""
-    try:
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as exc:
-        raise ConfigError(f"there is no file {path}; a system is {_FORMS}") from exc
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{path} cannot be read as UTF-8 text: {exc}") from exc
-    except tomllib.TOMLDecodeError as exc:
-        raise ConfigError(f"{path} is not valid TOML: {exc}") from exc
+    tables = read_toml(path, f"a system is {_FORMS}")
     for kind in tables:
         if kind not in (*_SPECS, "ingest"):
             raise ConfigError(f"{path}: {unknown('table', kind, (*_SPECS, 'ingest'))}")

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataWarning, FailureKind
-from ragbench.files import LineFile
+from ragbench.files import LineFile, parse_json
 from ragbench.llms import active_dry_run
 from ragbench.progress import SideBySide, progress_bar
 from ragbench.systems.function import failed, takes_roles, to_answer
@@ -170,7 +170,7 @@ class AnswerJournal:
 
     def _take(self, line: bytes) -> None:
         try:
-            fields = json.loads(line)
+            fields = parse_json(line.decode())
             question, system = fields.pop("question"), fields.pop("system")
             answer = _adapter().validate_python(fields)
         except (ValueError, TypeError, KeyError, AttributeError) as exc:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ragbench.errors import ConfigError
+from ragbench.files import expanded
 from ragbench.llms.failures import Failed, RetryPolicy, scrubbed
 from ragbench.systems.connections import McpSpec, ToolError, Unreached
 from ragbench.systems.credentials import (
@@ -234,5 +235,5 @@ def _mcp(name: str, table: Mapping[str, Any], secrets: Sequence[str]) -> tuple[_
 
 def load_target(path: str | Path) -> Target:
     """The target that a system's TOML file describes; see `target_of`."""
-    path = Path(path).expanduser()
+    path = expanded(path)
     return target_of(path.stem, read_tables(path))

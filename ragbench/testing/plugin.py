@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ragbench.errors import ConfigError, DataWarning, MissingExtraError, RagbenchError
+from ragbench.files import expanded
 from ragbench.testing import recording
 from ragbench.types import DatasetSource
 
@@ -209,7 +210,7 @@ def _lacking(spec: str) -> str:
     from ragbench.systems import read_tables
     from ragbench.systems.credentials import from_environment
 
-    tables = read_tables(Path(spec).expanduser())
+    tables = read_tables(expanded(spec))
     kind = next((kind for kind in ("pipeline", "http", "mcp") if isinstance(tables.get(kind), dict)), "")
     table = tables.get(kind, {})  # load_system reports its errors
     in_headers = [

@@ -101,7 +101,7 @@ def test_any_file_gives_targets_or_one_clear_error(tmp_path_factory: pytest.Temp
 
 @pytest.mark.parametrize("missing", ["none.toml", "."])
 def test_no_file(missing: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="could not be read"):
+    with pytest.raises(ConfigError, match=r"there is no file|cannot be read"):
         load_targets(tmp_path / missing)
 
 

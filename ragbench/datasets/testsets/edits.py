@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.testsets import form_of, load_testset, losses
+from ragbench.datasets.testsets import OTHER_FORMS, form_of, load_testset, losses
 from ragbench.datasets.testsets.problems import nearest, refuse
 from ragbench.datasets.writer import unwritable
 from ragbench.errors import DataError, DataWarning
-from ragbench.files import locked, staged
+from ragbench.files import expanded, locked, staged
 from ragbench.types import Case, Dataset, Document
 
 _WAIT_S = 60.0
@@ -143,6 +143,8 @@ def _write(
     from ragbench.datasets.testsets.validation import Entry
 
     form = form_of(place)
+    if form in OTHER_FORMS:
+        raise DataError(f"{place} is of another tool ({form}); convert it first: `ragbench testset convert`")
     if case is not None:
         entry = DocumentIds(dataset.corpus).in_entry(Entry(case, dict(relevant)))
         case, relevant = entry.case, entry.relevant
@@ -196,7 +198,7 @@ def _load(place: Path, corpus: Mapping[str, Document] | None = None) -> Dataset:
 
 @contextmanager
 def _locked(path: str | Path) -> Iterator[Path]:
-    place = Path(path).expanduser().resolve()
+    place = expanded(path).resolve()
     lock_file = place.with_name(f".{place.name}.lock")
     if not lock_file.exists():  # where it does, a writer may be between its two renames
         form_of(place)

@@ -21,6 +21,7 @@ from ragbench.datasets.beir import testset_record
 from ragbench.datasets.writer import generated_label, save_dataset
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError
+from ragbench.files import expanded
 from ragbench.prompts.generation_prompts import (
     LABELLING_SYSTEM,
     QUESTIONS,
@@ -476,7 +477,7 @@ def identity(folder: str | Path, *, name: str = "", client: str = "") -> dict[st
     Raises:
         DataError: there is a testset.json that cannot be read.
     """
-    place = Path(folder).expanduser()
+    place = expanded(folder)
     there = testset_record(place)
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {
@@ -509,6 +510,7 @@ def save_testset(
         "prompts": prompts_name(),
         "questions": len(dataset.cases),
         "drafts": dict(zip(table["state"], table["drafts"].tolist(), strict=True)),
+        "documents": replace(dataset, cases=(), qrels={}).fingerprint,
         "fingerprint": dataset.fingerprint,
     }
     extra = {

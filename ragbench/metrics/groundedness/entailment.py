@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ragbench.embedders import load_model
 from ragbench.errors import ConfigError, ModelError
+from ragbench.files import expanded
 from ragbench.metrics.groundedness.words import Page, words
 
 SUPPORT_MODELS = ("minilm", "lexical")
@@ -30,7 +30,7 @@ def check_support_model(name: str) -> None:
     ragbench.errors.ConfigError: unknown model 'mini-lm' for claim_support; did you mean 'minilm'? Known: minilm, \
 lexical (or the folder or the hub name, such as 'cross-encoder/nli-deberta-v3-base', of a cross-encoder for NLI)
     """
-    if isinstance(name, str) and (name in SUPPORT_MODELS or (name.strip() and Path(name).expanduser().is_dir())):
+    if isinstance(name, str) and (name in SUPPORT_MODELS or (name.strip() and expanded(name).is_dir())):
         return
     near = difflib.get_close_matches(str(name).lower(), SUPPORT_MODELS, n=1, cutoff=0.7)
     path = isinstance(name, str) and (name.startswith(("/", "./", "../", "~")) or name.count("/") != 1)

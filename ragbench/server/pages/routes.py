@@ -154,13 +154,10 @@ def compare(
     database = request.app.state.database
     recent = records(history(client=who.reads(), limit=200, database=database))
     if client_a is not None and client_b is not None:
-        newest = [next((row["run"] for row in recent if row["client_id"] == who.reads(name)), "")
-                  for name in (client_a, client_b)]  # fmt: skip
-        a, b = newest
-        if not all(newest):
+        a, b = (next((row["run"] for row in recent if row["client_id"] == who.reads(name)), "")
+                for name in (client_a, client_b))  # fmt: skip
+        if not (a and b):
             raise HTTPException(404, "one of these clients has no run")
-    found = None
-    if a and b:
-        found = views.differences(request, who, a, b)
+    found = views.differences(request, who, a, b) if a and b else None
     clients = sorted({row["client_id"] for row in recent})
     return page(request, "compare", who, recent=recent, a=a, b=b, found=found, clients=clients)

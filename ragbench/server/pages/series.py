@@ -40,7 +40,6 @@ _SIDES = ("baseline", "contender")
 _RECENT = 30  # runs of a sparkline
 _LINES = 200  # of the first page
 _RUNS = 400  # of a chart
-Line = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def overview(client: str | None, database: str, measure: str = "") -> tuple[list
                                         "questions_passed", "cost_usd", "dataset", "fingerprint")]  # fmt: skip
     wanted = select(*columns).order_by(run.c.made_at.desc(), run.c.id)
     with connected(database) as connection:
-        lines: dict[Line, list[dict[str, Any]]] = {}
+        lines: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
         own_runs = wanted if client is None else wanted.where(run.c.client_id == client)
         for row in map(dict, connection.execute(own_runs).mappings()):
             lines.setdefault((row["client_id"], row["series"], row["configuration"]), []).append(row)
@@ -115,7 +114,7 @@ def overview(client: str | None, database: str, measure: str = "") -> tuple[list
 def _earlier(found: list[Drift], measure: str) -> str:
     """That the epoch before, on other data or parameters, had got worse: a new epoch must not hide it."""
     state = state_of(found[0], measure) if found else None
-    return f"before, on other data or settings: {state.text}" if state and state.kind == "worse" else ""
+    return state.text if state and state.kind == "worse" else ""
 
 
 def run_before(row: Any, database: str) -> str:
