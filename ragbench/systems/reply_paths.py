@@ -17,6 +17,7 @@ from ragbench.systems.shapes import as_record
 from ragbench.text import without_surrogates
 from ragbench.types import Answer
 
+_MAX_PATH = 300
 _USAGE = ("model", "input_tokens", "output_tokens")
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
@@ -29,7 +30,12 @@ def _compiled(path: str) -> Any:
 
 
 def _check_path(path: str) -> str:
-    """ValueError for a text that is not a JSONPath; "" (no path) is valid."""
+    """ValueError for what is not a JSONPath, or whose search no time-out would end; "" (no path) is valid."""
+    if path.count("..") > 1 or "=~" in path or "`sub(" in path or len(path) > _MAX_PATH:
+        raise ValueError(
+            "expected a JSONPath that is searched in one pass: at most one '..', no regular expression (=~ and `sub`), "
+            f"{_MAX_PATH} characters"
+        )
     if path:
         try:
             _compiled(path)

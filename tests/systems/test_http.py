@@ -506,3 +506,13 @@ def test_numbers_in_the_text_mean_the_contexts_as_they_were_given(serve: Any) ->
 def test_a_context_of_two_ids_alone_keeps_both(serve: Any) -> None:
     reply = {"answer": "Yes.", "contexts": [{"id": "c7", "doc_id": "rail"}]}
     assert HttpSystem(serve(reply).url, **ASKED).answer("q", "?").passages == (Passage("c7", "", doc_id="rail"),)
+
+
+@pytest.mark.parametrize(
+    "path", ["$.a[?(@.t =~ '(a+)+$')]", "$..*..*..*..*", "$.a.`sub(/(a+)+$/, b)`", "$" + ".a" * 200]
+)
+def test_a_path_that_no_time_out_would_end_is_refused(path: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(ConfigError, match="searched in one pass"):
+        HttpSystem("http://127.0.0.1:9/", body={"q": "{query}"}, reply={"answer": path})
+    assert time.monotonic() - begun < 2.0
