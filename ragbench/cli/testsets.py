@@ -167,22 +167,31 @@ def convert_testset(
     typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({wanted})")
 
 
-@_command("validate", "validate my.yaml")
-def validate_command(path: TestSet) -> None:
+@_command("validate", "validate my.yaml --corpus docs/")
+def validate_command(
+    path: TestSet,
+    corpus: Annotated[str, typer.Option(help="The documents: a folder of texts, a corpus.jsonl, a dataset.")] = "",
+) -> None:
     """List every problem of a test set: file, line, field, value, and what was expected.
 
-    Exit status: 0 there is none, 1 there are some, 2 there is no test set at that place.
+    With --corpus its labels are compared with the documents: evidence, sections, names of documents. Exit status: 0
+    there is no problem, 1 there are some, 2 there is no test set at that place.
     """
     from ragbench.datasets.testsets import form_of, load_testset, validate_testset
 
     with listed_errors():
-        problems = validate_testset(path)
+        documents = None
+        if corpus:
+            from ragbench.datasets.corpus import load_corpus
+
+            documents = load_corpus(corpus).corpus
+        problems = validate_testset(path, corpus=documents)
         for problem in problems:
             typer.echo(str(problem))
         if problems:
             typer.echo(f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'} in {shown(path)}", err=True)
             raise typer.Exit(1)
-        dataset = load_testset(path)  # warns of flaws that are not errors
+        dataset = load_testset(path, corpus=documents)  # warns of flaws that are not errors
         samples = len(dataset.safety_inputs) + len(dataset.safety_outputs)
         also = f", {samples} safety samples" if samples else ""
         typer.echo(f"{shown(path)} is fine: {form_of(path)}, {len(dataset.cases)} cases{also}")

@@ -96,8 +96,11 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
     return assembled(name, reading, reading.documents if corpus is None else corpus, str(place))
 
 
-def validate_testset(path: str | Path) -> list[Problem]:
+def validate_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> list[Problem]:
     """Every problem in a test set, in the order of its lines; none where `load_testset` would take it.
+
+    With `corpus`, labels are compared with these documents: evidence that ends behind its document, and a document that
+    is named and not there, are problems too.
 
     Raises:
         DataError: there is no test set at that place, or it cannot be read.
@@ -106,7 +109,18 @@ def validate_testset(path: str | Path) -> list[Problem]:
         from ragbench.datasets.testsets.beir_form import beir_problems
 
         return beir_problems(expanded(path))
-    return _read(path, None)[1].problems
+    place, reading = _read(path, corpus)
+    if corpus is not None and not reading.problems:
+        from ragbench.datasets.testsets.assembly import DocumentIds
+
+        ids = DocumentIds(corpus)
+        for entry in reading.entries:
+            named = (*entry.relevant, *(span.doc_id for span in entry.case.evidence))
+            for doc_id in dict.fromkeys(named):
+                if ids.full(doc_id) not in corpus:
+                    expected = f"one of the {len(corpus)} documents of the corpus"
+                    reading.wrong(entry.line, "document", repr(doc_id), expected, entry.file or place.name)
+    return reading.problems
 
 
 def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool = False) -> Path:
