@@ -68,11 +68,11 @@ def free_port() -> int:
 
 
 class Served(threading.Thread):
-    """A server with one job that asks for judgements, killed up to `most` times and started again until it is done."""
+    """A server with one job that asks for judgements, killed up to `max_kills` times and started again until it is done."""
 
-    def __init__(self, folder: Path, deadline: float, most: int = 3) -> None:
+    def __init__(self, folder: Path, deadline: float, max_kills: int = 3) -> None:
         super().__init__(daemon=True)
-        self.random, self.deadline, self.most = random.Random(7), deadline, most
+        self.random, self.deadline, self.max_kills = random.Random(7), deadline, max_kills
         self.kills: list[float] = []
         self.exit, self.output = -1, "the server"
         (folder / "root").mkdir(parents=True)
@@ -89,7 +89,7 @@ class Served(threading.Thread):
             running = subprocess.Popen(
                 [sys.executable, "-m", "ragbench", *self.command], start_new_session=True, stdout=subprocess.DEVNULL
             )
-            end = time.monotonic() + self.random.uniform(12, 22) if len(self.kills) < self.most else self.deadline
+            end = time.monotonic() + self.random.uniform(12, 22) if len(self.kills) < self.max_kills else self.deadline
             while time.monotonic() < end and running.poll() is None and not self.done():
                 time.sleep(0.3)
             if self.done():
@@ -198,7 +198,7 @@ def test_four_processes_that_are_killed_at_random_share_a_store_and_pay_once(
     settings(monkeypatch, tmp_path / "cache of the undisturbed", server.url, tmp_path)
     judged_by(monkeypatch)
     asked.clear()
-    alone = Served(tmp_path / "undisturbed" / "served", time.monotonic() + LIMIT_S, most=0)
+    alone = Served(tmp_path / "undisturbed" / "served", time.monotonic() + LIMIT_S, max_kills=0)
     alone.run()
     assert alone.exit == 0
     for command in commands(tmp_path / "undisturbed").values():
