@@ -68,7 +68,7 @@ def free_port() -> int:
 
 
 class Served(threading.Thread):
-    """A server with one job that asks for judgements, killed up to `max_kills` times and started again until it is done."""
+    """A server with a job of judgements, killed `max_kills` times at most and started again until it is done."""
 
     def __init__(self, folder: Path, deadline: float, max_kills: int = 3) -> None:
         super().__init__(daemon=True)
