@@ -110,6 +110,22 @@ def test_errors_of_a_test_set_are_on_lines_of_their_own(place: Path) -> None:
     ]
 
 
+def test_a_ci_server_gets_junit_xml_and_github_a_summary(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from xml.etree import ElementTree
+
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(place / "summary.md"))
+    asked = ("--system", "bad.jsonl", "--fail-under", "nDCG@5=0.99999", "--output", str(place / "junit.xml"))
+    code, output = run(*asked)
+    assert code == 1, output
+    assert (place / "summary.md").read_text().startswith("# Evaluation: ")
+    root = ElementTree.parse(place / "junit.xml").getroot()
+    suites = {suite.get("name"): suite for suite in root}
+    assert set(suites) == {"questions", "targets"}
+    assert int(suites["targets"].get("failures", "")) == len(suites["targets"].findall("testcase/failure"))
+    assert int(suites["targets"].get("failures", "")) > 0
+    assert run(*asked, "--force")[0] == code
+
+
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
 def test_a_split_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -34,7 +35,7 @@ _JUDGE = "A model that judges the answers: anthropic:<model>, package.module:att
 _CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
 _DETECTOR = "What scores the safety samples: hf:<classifier>, package.module:attribute; default: the built-in detector."
 _SUPPORT = "What compares claims with contexts: minilm, lexical, or a cross-encoder for NLI (folder or hub name)."
-_OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
+_OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md, .html or .xml (JUnit)."
 
 
 _PANELS = {
@@ -191,6 +192,9 @@ def eval_command(
             evaluation.save(result, place, views=views)
         if place is not None:
             _record(result, place)
+        if (summary := os.environ.get("GITHUB_STEP_SUMMARY")) and not query:
+            with open(summary, "a", encoding="utf-8") as page:
+                page.write(report_texts(result)["report.md"])
         if as_json:
             typer.echo(report_json(report), nl=False)
         elif query:
