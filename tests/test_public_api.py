@@ -168,7 +168,7 @@ def loaded_by(code: str) -> list[str]:
     ("code", "max_modules"),
     [
         ("", 1),
-        ("rb.score_run", 12),
+        ("rb.score_run", 14),
         ("rb.score_run({'q': {'d': 1}}, {'q': {'d': 1.0}}, ['nDCG@10'])", 15),
         ("rb.load_dataset", 5),
         ("rb.load_dataset('pydoc')", 8),

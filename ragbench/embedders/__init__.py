@@ -21,12 +21,10 @@ import numpy as np
 
 from ragbench import cache
 from ragbench.embedders.models import MiniLM, Model, Transformer, WordLlama
-from ragbench.embedders.remote import Remote, is_remote
 from ragbench.embedders.weights import load_model, model_files, model_identity
 from ragbench.errors import ConfigError, DataWarning, ModelError
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
-from ragbench.llms.dry_run import active_dry_run
 from ragbench.progress import progress_bar
 from ragbench.text import without_surrogates
 from ragbench.types import Embedder, EmbedderLike
@@ -34,6 +32,7 @@ from ragbench.types import Embedder, EmbedderLike
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from ragbench.embedders.remote import Remote
     from ragbench.types import FloatArray
 
 __all__ = ["EMBEDDERS", "TextEmbedder", "check_embedder", "load_embedder", "load_model", "model_identity"]
@@ -64,7 +63,7 @@ folder, or a name on the Hugging Face hub)
     if name in EMBEDDERS or expanded(name).is_dir():
         return
     if is_remote(name):
-        Remote(name).check()
+        _remote(name).check()
         return
     if is_import(name):
         imported(name, "embedder")
@@ -117,8 +116,29 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
         listed = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in model_files(folder)]
         return _load(name, repr(listed))
     if is_remote(name) and not folder.is_dir():
-        return TextEmbedder(name, Remote(name))
+        return TextEmbedder(name, _remote(name))
     return _load(name, "")
+
+
+def is_remote(name: str) -> bool:
+    """Whether this is the name of an embedder of a server.
+
+    >>> is_remote("openai:text-embedding-3-small"), is_remote("minilm"), is_remote("my_rag.models:embed")
+    (True, False, False)
+    """
+    return name.partition(":")[0] in ("openai", "ollama")
+
+
+def _remote(name: str) -> Remote:
+    from ragbench.embedders.remote import Remote  # which loads the clients of language models
+
+    return Remote(name)
+
+
+def _is_dry_run() -> bool:
+    from ragbench.llms.dry_run import active_dry_run
+
+    return active_dry_run() is not None
 
 
 class TextEmbedder:
@@ -170,8 +190,7 @@ class TextEmbedder:
         # so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
         key = cache.digest(self._model.identity, self._model.role(role), *unique)
-        is_stand_in = isinstance(self._model, Remote) and active_dry_run() is not None
-        with cache.bypassed() if is_stand_in else nullcontext():
+        with cache.bypassed() if is_remote(self.name) and _is_dry_run() else nullcontext():
             entry = cache.arrays("embeddings", key, lambda: self._compute(unique, role))
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
         row_of = {text: row for row, text in enumerate(unique)}

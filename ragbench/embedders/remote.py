@@ -29,17 +29,7 @@ if TYPE_CHECKING:
     from ragbench.llms.http import Server
     from ragbench.types import FloatArray
 
-PROVIDERS = ("openai", "ollama")
 _STAND_IN = 8  # components of a vector in a dry run
-
-
-def is_remote(name: str) -> bool:
-    """Whether this is the name of an embedder of a server.
-
-    >>> is_remote("openai:text-embedding-3-small"), is_remote("minilm"), is_remote("my_rag.models:embed")
-    (True, False, False)
-    """
-    return name.partition(":")[0] in PROVIDERS
 
 
 class Remote:
