@@ -21,12 +21,10 @@ import numpy as np
 
 from ragbench import cache
 from ragbench.embedders.models import MiniLM, Model, Transformer, WordLlama
-from ragbench.embedders.remote import Remote, is_remote
 from ragbench.embedders.weights import load_model, model_files, model_identity
 from ragbench.errors import ConfigError, DataWarning, ModelError
 from ragbench.extension import imported, is_import, object_name
 from ragbench.files import expanded
-from ragbench.llms.dry_run import active_dry_run
 from ragbench.progress import progress_bar
 from ragbench.text import without_surrogates
 from ragbench.types import Embedder, EmbedderLike
@@ -43,6 +41,15 @@ EMBEDDERS = ("minilm", "wordllama")
 
 _BLOCK_TEXTS = 128
 _BLOCK_CHARACTERS = 400_000  # bounds what a block of very long texts takes: wordllama keeps 1 kB per token
+
+
+def is_remote(name: str) -> bool:
+    """Whether this is the name of an embedder of a server.
+
+    >>> is_remote("openai:text-embedding-3-small"), is_remote("minilm"), is_remote("my_rag.models:embed")
+    (True, False, False)
+    """
+    return name.partition(":")[0] in ("openai", "ollama")
 
 
 def check_embedder(name: str) -> None:
@@ -64,6 +71,8 @@ folder, or a name on the Hugging Face hub)
     if name in EMBEDDERS or expanded(name).is_dir():
         return
     if is_remote(name):
+        from ragbench.embedders.remote import Remote
+
         Remote(name).check()
         return
     if is_import(name):
@@ -117,6 +126,8 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
         listed = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in model_files(folder)]
         return _load(name, repr(listed))
     if is_remote(name) and not folder.is_dir():
+        from ragbench.embedders.remote import Remote
+
         return TextEmbedder(name, Remote(name))
     return _load(name, "")
 
@@ -170,7 +181,7 @@ class TextEmbedder:
         # so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
         key = cache.digest(self._model.identity, self._model.role(role), *unique)
-        is_stand_in = isinstance(self._model, Remote) and active_dry_run() is not None
+        is_stand_in = getattr(self._model, "is_stand_in", False)  # in a dry run, of a server's model
         with cache.bypassed() if is_stand_in else nullcontext():
             entry = cache.arrays("embeddings", key, lambda: self._compute(unique, role))
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))

@@ -29,17 +29,7 @@ if TYPE_CHECKING:
     from ragbench.llms.http import Server
     from ragbench.types import FloatArray
 
-PROVIDERS = ("openai", "ollama")
 _STAND_IN = 8  # components of a vector in a dry run
-
-
-def is_remote(name: str) -> bool:
-    """Whether this is the name of an embedder of a server.
-
-    >>> is_remote("openai:text-embedding-3-small"), is_remote("minilm"), is_remote("my_rag.models:embed")
-    (True, False, False)
-    """
-    return name.partition(":")[0] in PROVIDERS
 
 
 class Remote:
@@ -61,6 +51,11 @@ class Remote:
     def identity(self) -> str:
         """Names the model and, where the name alone does not, its server."""
         return f"embeddings of {self._provider}:{self._model_name} at {self._client.origin}"
+
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether vectors are stand-ins, which must not be kept."""
+        return active_dry_run() is not None
 
     def role(self, role: str) -> str:
         return "any"
