@@ -110,6 +110,38 @@ def test_errors_of_a_test_set_are_on_lines_of_their_own(place: Path) -> None:
     ]
 
 
+def test_a_ci_server_gets_junit_xml_and_github_a_summary(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from xml.etree import ElementTree
+
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(place / "summary.md"))
+    asked = ("--system", "bad.jsonl", "--fail-under", "nDCG@5=0.99999", "--output", str(place / "junit.xml"))
+    code, output = run(*asked)
+    assert code == 1, output
+    assert (place / "summary.md").read_text().startswith("# Evaluation: ")
+    root = ElementTree.parse(place / "junit.xml").getroot()
+    suites = {suite.get("name"): suite for suite in root}
+    assert set(suites) == {"questions", "targets"}
+    assert int(suites["targets"].get("failures", "")) == len(suites["targets"].findall("testcase/failure"))
+    assert int(suites["targets"].get("failures", "")) > 0
+    assert run(*asked, "--force")[0] == code
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+def test_a_split_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "mine"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text('{"_id": "d", "title": "", "text": "The line opened in 1881."}\n')
+    (folder / "queries.jsonl").write_text('{"_id": "q1", "text": "When?"}\n{"_id": "q2", "text": "line opened"}\n')
+    for split, query in (("test", "q1"), ("dev", "q2")):
+        (folder / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{query}\td\t1\n")
+    asked = ["eval", "--test-set", str(folder), "--split", "dev", "--perspective", "retrieval", "--output", "out"]
+    assert runner.invoke(app, asked).exit_code in (0, 1)
+    assert (tmp_path / "results/eval/out/run.trec").read_text().startswith("q2 ")
+    asked[4] = "train"
+    assert "train" in runner.invoke(app, asked).output
+
+
 def test_a_gate_changes_the_verdict(place: Path) -> None:
     assert run("--system", "bad.jsonl", "--fail-under", "nDCG@5=0.2,R@5=0.2,pass_rate=0.3")[0] == 0
     assert run("--system", "good.jsonl", "--fail-under", "P@1=1")[0] == 0

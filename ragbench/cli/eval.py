@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -34,11 +35,11 @@ _JUDGE = "A model that judges the answers: anthropic:<model>, package.module:att
 _CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
 _DETECTOR = "What scores the safety samples: hf:<classifier>, package.module:attribute; default: the built-in detector."
 _SUPPORT = "What compares claims with contexts: minilm, lexical, or a cross-encoder for NLI (folder or hub name)."
-_OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md or .html; default: a new folder."
+_OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md, .html or .xml (JUnit)."
 
 
 _PANELS = {
-    "Questions": ("test_set", "corpus", "category", "suite", "sample", "seed", "query", "expected_doc"),
+    "Questions": ("test_set", "corpus", "split", "category", "suite", "sample", "seed", "query", "expected_doc"),
     "System and measures": ("system", "yes", "perspective", "k", "measure", "support_model", "detector", "calibration"),
     "Judge": ("judge", "judge_provider", "judge_model", "criteria"),
     "Targets and baseline": ("fail_under", "targets", "baseline"),
@@ -66,6 +67,7 @@ class EvalCommand(Command):
 def eval_command(
     test_set: shared.TestSetName = "pydoc",
     corpus: shared.Corpus = "",
+    split: Annotated[str, typer.Option(help="Of a dataset that has several: train, dev, test.")] = "test",
     system: Annotated[str, typer.Option(help=_SYSTEM)] = "bm25",
     perspective: Annotated[str, typer.Option(help="retrieval, context, groundedness, answer, pipeline, safety.")] = "",
     category: Annotated[str, typer.Option(help="Only the questions of these categories: faq,how-to.")] = "",
@@ -134,7 +136,9 @@ def eval_command(
         own = load_measures(measure)
         aims = evaluation.load_targets(targets, fail_under)
         earlier = None if baseline is None else evaluation.load_result(baseline).report
-        data = _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus)
+        data = (
+            _question(test_set, corpus, query, expected_doc or []) if query else load_questions(test_set, corpus, split)
+        )
         if query:
             aims = replace(aims, measures={name: aims.measures[name] for name in aims.gates})
         categories = _words(category)
@@ -189,6 +193,9 @@ def eval_command(
             evaluation.save(result, place, views=views)
         if place is not None:
             _record(result, place)
+        if (summary := os.environ.get("GITHUB_STEP_SUMMARY")) and not query:
+            with open(summary, "a", encoding="utf-8") as page:
+                page.write(report_texts(result)["report.md"])
         if as_json:
             typer.echo(report_json(report), nl=False)
         elif query:
@@ -218,10 +225,10 @@ def _record(result: Result, place: Path) -> None:
     record_finished(lambda: [(load_result(place) if saved else result, place if place.is_dir() else None)])
 
 
-def load_questions(test_set: str, corpus: str) -> Dataset:
+def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
     from ragbench.datasets import load_dataset
 
-    data = load_dataset(test_set, corpus=corpus)
+    data = load_dataset(test_set, split, corpus=corpus)
     if test_set != "pydoc":
         return data
     from ragbench.datasets.safety import load_safety_samples

@@ -120,7 +120,12 @@ def convert_testset(
     source: Annotated[str, typer.Argument(metavar="IN", help="A test set, or the name of a dataset such as pydoc.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="A .yaml, .json or .jsonl file, or a folder.")],
     form: Annotated[
-        str, typer.Option("--to", help="yaml, json, json-cases, perspectives, beir or jsonl; default: by the name.")
+        str,
+        typer.Option(
+            "--to",
+            help="yaml, json, json-cases, perspectives, beir, jsonl, or of another tool: ragas, deepeval, promptfoo, "
+            "langsmith, llamaindex, table; default: by the name.",
+        ),
     ] = "",
     corpus: Annotated[str, typer.Option(help="The documents: a folder of texts, a corpus.jsonl, a dataset.")] = "",
     without_documents: Annotated[
@@ -130,12 +135,15 @@ def convert_testset(
 ) -> None:
     """Write a test set in another form; a warning names what that form cannot hold.
 
-    With --corpus, expected sections are located in the documents and become gold evidence. Exit status: 0 all is well,
+    IN may be of another tool: ragas, DeepEval, promptfoo, LangSmith, LlamaIndex, Phoenix, a spreadsheet (.csv) with
+    question, answer, source. With --corpus, expected sections and reference contexts are located in the documents and
+    become gold evidence. Exit status: 0 all is well,
     2 nothing is written.
     """
     from ragbench.datasets import load_dataset
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.testsets import form_of, load_testset, save_testset, suffix_form
+    from ragbench.datasets.testsets import OTHER_FORMS, form_of, load_testset, save_testset, suffix_form
+    from ragbench.datasets.testsets.other_tools import matched_contexts
 
     with listed_errors():
         there = os.path.exists(expanded(source))
@@ -151,25 +159,39 @@ def convert_testset(
         ):  # beir cannot do without, others hold none
             dataset = replace(dataset, corpus={})
         saved = save_testset(dataset, target, wanted, force=force)
+        given = form_of(source) if there else ""
+        if documents is not None and given in OTHER_FORMS:
+            counts = matched_contexts(Path(source).expanduser(), given, documents)
+            if counts:
+                typer.echo("Reference contexts: " + ", ".join(f"{n} {how}" for how, n in sorted(counts.items())))
     typer.echo(f"{len(dataset.cases)} cases in {shown(saved)} ({wanted})")
 
 
-@_command("validate", "validate my.yaml")
-def validate_command(path: TestSet) -> None:
+@_command("validate", "validate my.yaml --corpus docs/")
+def validate_command(
+    path: TestSet,
+    corpus: Annotated[str, typer.Option(help="The documents: a folder of texts, a corpus.jsonl, a dataset.")] = "",
+) -> None:
     """List every problem of a test set: file, line, field, value, and what was expected.
 
-    Exit status: 0 there is none, 1 there are some, 2 there is no test set at that place.
+    With --corpus its labels are compared with the documents: evidence, sections, names of documents. Exit status: 0
+    there is no problem, 1 there are some, 2 there is no test set at that place.
     """
     from ragbench.datasets.testsets import form_of, load_testset, validate_testset
 
     with listed_errors():
-        problems = validate_testset(path)
+        documents = None
+        if corpus:
+            from ragbench.datasets.corpus import load_corpus
+
+            documents = load_corpus(corpus).corpus
+        problems = validate_testset(path, corpus=documents)
         for problem in problems:
             typer.echo(str(problem))
         if problems:
             typer.echo(f"{len(problems)} {'problem' if len(problems) == 1 else 'problems'} in {shown(path)}", err=True)
             raise typer.Exit(1)
-        dataset = load_testset(path)  # warns of flaws that are not errors
+        dataset = load_testset(path, corpus=documents)  # warns of flaws that are not errors
         samples = len(dataset.safety_inputs) + len(dataset.safety_outputs)
         also = f", {samples} safety samples" if samples else ""
         typer.echo(f"{shown(path)} is fine: {form_of(path)}, {len(dataset.cases)} cases{also}")

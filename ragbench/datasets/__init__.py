@@ -15,7 +15,7 @@ __all__ = ["load_dataset"]
 
 FORMS = {
     "a BEIR folder": "corpus.jsonl, queries.jsonl and qrels/<split>.tsv",
-    "a test set (.yaml, .json, .jsonl or a folder)": "with --corpus where it holds no documents",
+    "a test set (.yaml, .json, .jsonl or a folder)": "with --corpus where it holds no documents; also of other tools",
     "'beir/<name>'": "public BEIR set, downloaded at its first use",
     "'irds:<ir_datasets id>'": "any collection of the package ir_datasets",
     "'hf:<repository>' (or 'hf:<repository>:<config>')": "BEIR-style repository of the hub, or a local copy",
@@ -123,9 +123,9 @@ def _is_testset_folder(folder: Path) -> bool:
 
 
 def _is_testset_file(file: Path) -> bool:
-    from ragbench.datasets.testsets import SUFFIXES
+    from ragbench.datasets.testsets import SUFFIXES, TABLES
 
-    return file.suffix.lower() in SUFFIXES and file.name not in ("corpus.jsonl", "queries.jsonl")
+    return file.suffix.lower() in (*SUFFIXES, *TABLES) and file.name not in ("corpus.jsonl", "queries.jsonl")
 
 
 def _is_known(name: str) -> bool:

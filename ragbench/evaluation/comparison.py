@@ -71,7 +71,7 @@ def check_comparable(
         counts = f"{len(before)} questions in the baseline, {len(after)} here"
         raise ComparisonError(
             f"baseline {baseline.name!r} was asked other questions ({counts}; {'; '.join(differences)}); evaluate both "
-            "with the same --test-set and --suite"
+            "with the same --test-set, --suite and --sample"
         )
     if baseline.test_set.fingerprint != fingerprint:
         raise ComparisonError(

@@ -38,7 +38,7 @@ from ragbench.history import (
 from ragbench.history.database import connected
 from ragbench.server.access import EVERY_CLIENT, Caller, needs, too_many
 from ragbench.server.bodies import AlertBody, DatasetBody, KeyBody, Name, RunBody, ScheduleBody
-from ragbench.server.folders import Folder, described, etag, folder_of, load, save_upload
+from ragbench.server.folders import Folder, cases_in, described, etag, folder_of, load, save_upload
 from ragbench.server.results import (
     job_document,
     known,
@@ -94,14 +94,13 @@ def list_cases(
 ) -> list[dict[str, Any]]:  # fmt: skip
     """The cases of a data set, or of all; each with the name of its data set and the ETag of its version."""
     folder = folder_of(request, caller.reads(client_id))
-    found = []
-    for name in [dataset] if dataset else folder.testsets():
-        data = load(folder.testset(name))
-        found += [(name, data, case.query_id) for case in data.cases if category in ("", case.category)]
-    return [shown_case(name, case_record(data, query_id)) for name, data, query_id in found[offset : offset + limit]]
+    names = [dataset] if dataset else folder.testsets()
+    found = [(name, record) for name in names for record in cases_in(folder.testset(name)).values()]
+    chosen = [one for one in found if category in ("", one[1].get("category", ""))]
+    return [shown_case(name, record) for name, record in chosen[offset : offset + limit]]
 
 
-@router.post("/test-cases", status_code=201, tags=["data"], responses={409: {"description": "It is there already."}})
+@router.post("/test-cases", status_code=201, tags=["data"])
 def create_case(
     request: Request, caller: Runner, record: Annotated[dict[str, Any], Body(examples=[_CASE])], response: Response,
     client_id: Client = None,
@@ -226,7 +225,7 @@ def list_datasets(request: Request, caller: Reader, client_id: Client = None) ->
 
 @router.post(
     "/datasets", status_code=201, tags=["data"], openapi_extra={"requestBody": {"content": _FORMS, "required": True}},
-    responses={202: {"description": "It is being generated: a job."}, 409: {"description": "It is there already."}},
+    responses={202: {"description": "It is being generated: a job."}},
 )  # fmt: skip
 async def create_dataset(
     request: Request, caller: Runner, response: Response, name: Word = "", client_id: Client = None,
@@ -279,8 +278,7 @@ def _dataset_body(content: bytes) -> DatasetBody | None:
 def one_dataset(request: Request, caller: Reader, name: str, client_id: Client = None) -> dict[str, Any]:
     """A data set with its cases."""
     place = folder_of(request, caller.reads(client_id)).testset(name)
-    data = load(place)
-    return {**described(place), "cases": [shown_case(name, case_record(data, case.query_id)) for case in data.cases]}
+    return {**described(place), "cases": [shown_case(name, record) for record in cases_in(place).values()]}
 
 
 @router.delete("/datasets/{name}", status_code=204, tags=["data"])
@@ -373,7 +371,7 @@ def one_job(request: Request, caller: Reader, job_id: str, client_id: Client = N
     return job_document(request, job_id, caller.reads(client_id))
 
 
-@router.delete("/jobs/{job_id}", tags=["runs"], responses={409: {"description": "It has ended."}})
+@router.delete("/jobs/{job_id}", tags=["runs"])
 def cancel(request: Request, caller: Runner, job_id: str, client_id: Client = None) -> dict[str, Any]:
     """Cancel a job that has not ended."""
     client = caller.reads(client_id)

@@ -11,14 +11,14 @@ from fastapi import APIRouter, Header, HTTPException, Query, Request, Response
 from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
-from ragbench.datasets.testsets.edits import case_record, remove_case
+from ragbench.datasets.testsets.edits import remove_case
 from ragbench.datasets.testsets.validation import derived_id
 from ragbench.errors import DataError
 from ragbench.evaluation import load_result
 from ragbench.history import history
 from ragbench.server.api import CASES, Reader, Runner, add_record, change_record, holder_of, start_run
 from ragbench.server.bodies import RunBody, Text, Word
-from ragbench.server.folders import Folder, folder_of, load
+from ragbench.server.folders import Folder, cases_in, folder_of
 from ragbench.server.results import cases_of, job_document, known, place_of_run, run_row, waited
 
 Tenant = Annotated[str | None, Header(alias="X-Tenant-Id", max_length=80, description="The key's own client.")]
@@ -112,8 +112,7 @@ def _case(record: dict[str, Any]) -> dict[str, Any]:
 
 def _records(folder: Folder) -> dict[str, dict[str, Any]]:
     """The cases of this interface, by id."""
-    data = load(folder.testset(CASES)) if CASES in folder.testsets() else None
-    return {case.query_id: case_record(data, case.query_id) for case in data.cases} if data else {}
+    return cases_in(folder.testset(CASES)) if CASES in folder.testsets() else {}
 
 
 @router.get("/evaluation/test-cases")

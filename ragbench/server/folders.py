@@ -24,6 +24,7 @@ from fastapi import HTTPException, Request
 
 from ragbench.datasets.records import document_line
 from ragbench.datasets.testsets import SUFFIXES, form_of, load_testset, parser, save_testset
+from ragbench.datasets.testsets.single_file import own_record
 from ragbench.errors import DataError
 from ragbench.files import locked, write_durably
 from ragbench.history.database import canonical
@@ -116,6 +117,12 @@ def load(place: Path) -> Dataset:
         return load_testset(place)
     state = place.stat()
     return _cached(place, state.st_mtime_ns, state.st_size, state.st_ino)
+
+
+def cases_in(place: Path) -> dict[str, dict[str, Any]]:
+    """The cases of a test set as `ragbench testset show` prints them, by id."""
+    data = load(place)
+    return {case.query_id: own_record(case, data.qrels.get(case.query_id, {}), data.corpus) for case in data.cases}
 
 
 @lru_cache(maxsize=16)

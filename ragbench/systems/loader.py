@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from ragbench.datasets.testsets import TABLES
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.extension import imported
 from ragbench.files import expanded, read_toml
@@ -29,11 +30,11 @@ from ragbench.types import Dataset, System
 
 _FORMS = (
     "a retriever of ragbench's own pipeline such as 'bm25' or 'hybrid:wordllama', a .toml file with [pipeline], "
-    "[http], [mcp] or [python], recorded answers (.jsonl, .trec, .run), or a function or System as "
+    "[http], [mcp] or [python], recorded answers (.jsonl, .csv, .run), or a function or System as "
     "'package.module:attribute'"
 )
 
-RECORDED = (".jsonl", *SUFFIXES)
+RECORDED = (".jsonl", ".json", *TABLES, *SUFFIXES)
 """How the name of a file with recorded answers, or a recorded run, ends."""
 
 
@@ -74,7 +75,8 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`), `[mcp]`
       (`McpSystem`) or `[python]` (`object = "package.module:attribute"`, also looked for next to the file); `[ingest]`
       next to it is for `load_target`.
-    - a `.jsonl` file, or a run of TREC (`.trec`, `.run`): `RecordedSystem`.
+    - a `.jsonl` file, answers recorded by another tool (`.json`, `.csv`), or a run of TREC (`.trec`, `.run`):
+      `RecordedSystem`.
     - "package.module:attribute", from where Python finds the module or from the working directory: a `System`, a class
       that makes one without arguments, or any function or object as `FunctionSystem` takes it.
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
+from ragbench.datasets.passages import NOWHERE, Place, Texts
 from ragbench.errors import ConfigError
 from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span
 
 UNKNOWN = "unmatched:"
 """The prefix of the id of a passage that no document of the dataset holds: it keeps its rank, and is not relevant."""
-
-_MIN_FUZZY = 40  # characters; a shorter text resembles many places
-_MAX_VOTERS = 24  # words of a passage that choose its candidates
-_MAX_CANDIDATES = 8
-_WORD = re.compile(r"\w+")
 
 
 class Matched(NamedTuple):
@@ -74,7 +67,7 @@ def match_passages(
     if not 0 < threshold <= 100:
         raise ConfigError(f"threshold is {threshold}; expected a partial ratio above 0 and up to 100, such as 90")
     passages = {_unscored(passage): None for answer in answers for passage in _passages(answer)}
-    texts = _Texts(dataset.corpus, threshold)
+    texts = Texts(dataset.corpus, threshold)
     judged = {doc_id for grades in dataset.qrels.values() for doc_id in grades}
     names = {**{doc_id: doc_id for doc_id in (*dataset.corpus, *judged)}, **(known_as or {})}
     place_of = {passage: _place(passage, dataset.corpus, names, texts) for passage in passages}
@@ -102,18 +95,11 @@ def match_passages(
     )
 
 
-class _Place(NamedTuple):
-    """The places that hold a passage, one per document, and how they were found."""
-
-    holders: tuple[Span, ...]
-    how: str = "by id"
-
-
 _Credited = list[tuple[Passage, Span]]
 
 
 def _credited(
-    answer: Answer, place_of: Mapping[Passage, _Place], grades: Mapping[str, int], *, lowest: bool = False
+    answer: Answer, place_of: Mapping[Passage, Place], grades: Mapping[str, int], *, lowest: bool = False
 ) -> _Credited:
     """Each passage of an answer with the place that it is credited to, see `match_passages`."""
     passages = [_unscored(passage) for passage in _passages(answer)]
@@ -142,14 +128,14 @@ def _unscored(passage: Passage) -> Passage:
     return replace(passage, score=None)
 
 
-def _place(passage: Passage, corpus: Mapping[str, Document], names: Mapping[str, str], texts: _Texts) -> _Place:
+def _place(passage: Passage, corpus: Mapping[str, Document], names: Mapping[str, str], texts: Texts) -> Place:
     doc_id = _known(passage, names)
     if not corpus:
         doc_id = doc_id or passage.doc_id or passage.passage_id
     if doc_id:
         found = texts.within(passage.text, doc_id) if doc_id in corpus and passage.text.strip() else None
-        return _Place((Span(doc_id, *(found or (0, 0))),))
-    return texts.find(passage.text) if passage.text.strip() else _NOWHERE
+        return Place((Span(doc_id, *(found or (0, 0))),))
+    return texts.find(passage.text) if passage.text.strip() else NOWHERE
 
 
 def _known(passage: Passage, names: Mapping[str, str]) -> str:
@@ -159,97 +145,6 @@ def _known(passage: Passage, names: Mapping[str, str]) -> str:
             if doc_id in names:
                 return names[doc_id]
     return ""
-
-
-_NOWHERE = _Place((Span("", 0, 0),), "unmatched")
-
-
-class _Texts:
-    """The corpus with white space folded, and which documents hold a word; built when a text must be found."""
-
-    def __init__(self, corpus: Mapping[str, Document], threshold: float) -> None:
-        self._corpus, self._threshold = corpus, threshold
-        self._ids = list(corpus)
-        self._folded: dict[str, tuple[str, list[int]]] = {}
-        self._found: dict[str, _Place] = {}
-
-    @cached_property
-    def _holding(self) -> dict[str, array[int]]:
-        holding: dict[str, array[int]] = {}
-        for number, document in enumerate(self._corpus.values()):
-            for word in set(_WORD.findall(document.full_text.casefold())):
-                holding.setdefault(word, array("I")).append(number)
-        return holding
-
-    def find(self, text: str) -> _Place:
-        """Where the corpus holds a text."""
-        if text not in self._found:
-            self._found[text] = self._search(text)
-        return self._found[text]
-
-    def within(self, text: str, doc_id: str) -> tuple[int, int] | None:
-        """Where this document holds a text, white space folded."""
-        full = self._corpus[doc_id].full_text
-        if (at := full.find(text)) >= 0:
-            return at, at + len(text)
-        folded, offsets = self._fold(doc_id)
-        wanted = " ".join(text.split())
-        at = folded.find(wanted)
-        return (offsets[at], offsets[at + len(wanted) - 1] + 1) if at >= 0 else None
-
-    def _search(self, text: str) -> _Place:
-        words = _WORD.findall(text.casefold())
-        inner = dict.fromkeys(words[1:-1] if len(words) > 3 else ())  # the outer two may be cut in the middle
-        rarest = sorted(inner, key=lambda word: len(self._holding.get(word, ())))
-        if inner:
-            held = [set(self._holding.get(word, ())) for word in rarest[:4]]
-            candidates = sorted(set.intersection(*held))
-        else:
-            candidates = list(range(len(self._ids)))
-        for how, match in (("exact", self._exactly), ("white space", self.within)):
-            found = [(self._ids[i], span) for i in candidates if (span := match(text, self._ids[i])) is not None]
-            if found:
-                return _Place(tuple(Span(doc_id, *span) for doc_id, span in found), how)
-        return self._resembling(text, rarest)
-
-    def _exactly(self, text: str, doc_id: str) -> tuple[int, int] | None:
-        at = self._corpus[doc_id].full_text.find(text)
-        return (at, at + len(text)) if at >= 0 else None
-
-    def _resembling(self, text: str, rarest: Sequence[str]) -> _Place:
-        from rapidfuzz.fuzz import partial_ratio_alignment
-
-        wanted = " ".join(text.split())
-        if len(wanted) < _MIN_FUZZY:
-            return _NOWHERE
-        known = [word for word in rarest if word in self._holding][:_MAX_VOTERS]
-        votes = Counter(number for word in known for number in self._holding[word])
-        most = max(votes.values(), default=0)
-        likely = [number for number in votes if votes[number] >= most / 2]
-        best = 0.0
-        holders: list[Span] = []
-        for number in sorted(likely, key=lambda number: (-votes[number], number))[:_MAX_CANDIDATES]:
-            folded, offsets = self._fold(self._ids[number])
-            found = partial_ratio_alignment(wanted, folded, score_cutoff=self._threshold)
-            if found is None or found.dest_end <= found.dest_start or found.score < best:
-                continue
-            span = Span(self._ids[number], offsets[found.dest_start], offsets[found.dest_end - 1] + 1)
-            best, holders = found.score, [*(holders if found.score == best else []), span]
-        return _Place(tuple(holders), "fuzzy") if holders else _NOWHERE
-
-    def _fold(self, doc_id: str) -> tuple[str, list[int]]:
-        """A document's text with white space folded, and where each of its characters is in `full_text`."""
-        if doc_id not in self._folded:
-            full = self._corpus[doc_id].full_text
-            parts: list[str] = []
-            offsets: list[int] = []
-            for match in re.finditer(r"\S+", full):
-                if parts:
-                    offsets.append(match.start() - 1)
-                parts.append(match[0])
-                offsets += range(match.start(), match.end())
-            self._folded[doc_id] = " ".join(parts), offsets
-        return self._folded[doc_id]
 
 
 def _renamed(credited: Iterable[tuple[Passage, Span]]) -> dict[tuple[Passage, Span], str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import parsed
+from ragbench.datasets.testsets.other_tools import other_form, records
 from ragbench.errors import DataError
 from ragbench.files import expanded
 from ragbench.metrics.retrieval import ranking
@@ -17,6 +18,8 @@ from ragbench.systems.function import failed
 from ragbench.types import Answer
 
 _IDS = ("query_id", "_id", "id", "question_id", "case_id")
+_NOT_RECORDED = {"deepeval": ("context", "expected_output"), "langsmith": ("id",)}
+"""Fields of other tools that belong to the question, or name something else."""
 _QUESTIONS = ("query", "question", "user_input", "input")
 
 
@@ -25,8 +28,9 @@ class RecordedSystem:
 
     A line is a JSON object as `read_answer` reads it, with `query_id` (or `_id`, `id`, `question_id`) or, where the log
     has no ids, the question itself in `query` (or `question`, `user_input`), which is then found by its text. A
-    question without an answer gets a failed one. A run in TREC's six columns (.trec, .run) is a
-    system that retrieves and writes nothing. `name` is the file's without its ending unless given.
+    question without an answer gets a failed one. Files of other tools (ragas, DeepEval, LangSmith, a table) are read
+    too. A run in TREC's six columns (.trec, .run) is a system that retrieves and writes nothing. `name` is the file's
+    without its ending unless given.
 
     >>> system = RecordedSystem([Answer("q1", "In 1881.")])
     >>> system.answer("q1", "When?").text, system.answer("q2", "Where?").error
@@ -80,8 +84,16 @@ class RecordedSystem:
                 ranked = [{"id": doc_id, "doc_id": doc_id, "score": found[doc_id]} for doc_id in ranking(found)]
                 self._by_id[query_id] = read_answer(query_id, {"contexts": ranked})
             return
-        for _ in parsed(path, self._take):
-            pass
+        form = other_form(path)
+        if form:
+            for number, row in enumerate(records(path, form), 1):
+                try:
+                    self._take({key: value for key, value in row.items() if key not in _NOT_RECORDED.get(form, ())})
+                except DataError as exc:
+                    raise DataError(f"{path}, record {number}: {exc}") from None
+        else:
+            for _ in parsed(path, self._take):
+                pass
         if not self._by_id and not self._by_text:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
 

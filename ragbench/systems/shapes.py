@@ -11,10 +11,10 @@ from numbers import Real
 from types import GeneratorType
 from typing import Any
 
-ANSWER_FIELDS = ("answer", "text", "response", "generated_answer", "result")
+ANSWER_FIELDS = ("answer", "text", "response", "generated_answer", "actual_output", "result")
 CONTEXT_FIELDS = (
-    "contexts", "context", "retrieved_contexts", "sources", "results", "source_documents", "source_nodes", "documents",
-    "hits",
+    "contexts", "context", "retrieved_contexts", "retrieval_context", "sources", "results", "source_documents",
+    "source_nodes", "documents", "hits",
 )  # fmt: skip
 """Where an answer and its contexts are read from, the first that is there; the last three names may mean other things
 elsewhere, such as a number of hits, and count where they hold a list."""

@@ -92,6 +92,17 @@ def test_convert_to_forms_that_a_name_does_not_say(yaml_set: Path, tmp_path: Pat
     assert not (tmp_path / "e.json").exists()
 
 
+def test_validate_compares_with_the_documents(yaml_set: Path, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text("# Guide\n\n## Install\n\nUse pip.\n")
+    assert run("validate", yaml_set, "--corpus", tmp_path / "docs").exit_code == 0
+    (tmp_path / "docs" / "guide.md").rename(tmp_path / "docs" / "gone.md")
+    done = run("validate", yaml_set, "--corpus", tmp_path / "docs")
+    assert done.exit_code == 1
+    assert "'guide.md'" in done.output
+    assert "one of the 1 documents of the corpus" in done.output
+
+
 def test_validate_lists_every_error(yaml_set: Path) -> None:
     done = run("validate", yaml_set)
     assert (done.exit_code, "is fine: yaml, 2 cases" in done.output) == (0, True)

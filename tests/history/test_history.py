@@ -303,7 +303,7 @@ def test_commands_record_what_they_finish(tmp_path: Path) -> None:
     database = str(tmp_path / "runs.sqlite")
     write_grid(tmp_path, "[axes]\nquality = [0.5, 1.0]\n")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    environment |= {"RAGBENCH_DATABASE": database, "RAGBENCH_HISTORY": ""}
+    environment |= {"RAGBENCH_DATABASE": database, "RAGBENCH_HISTORY": "", "RAGBENCH_CLIENT": "acme"}
     smoke = ["eval", "--suite", "smoke", "--perspective", "retrieval", "--output", "mine"]
     for command in (["sweep", "tiny.toml"], smoke):
         called = [sys.executable, "-m", "ragbench", *command]
@@ -313,7 +313,8 @@ def test_commands_record_what_they_finish(tmp_path: Path) -> None:
     runs = history(database=database)
     counted = runs.groupby(["kind", "series"])["configuration"].nunique().to_dict()
     assert counted == {("eval", "mine (smoke)"): 1, ("sweep", "tiny"): 2}
-    assert import_results(tmp_path / "results" / "tiny", database=database)[:2] == (0, 2)
+    assert set(runs["client_id"]) == {"acme"}
+    assert import_results(tmp_path / "results", database=database)[:2] == (0, 3), "the files keep the client"
 
 
 @pytest.mark.benchmark

@@ -23,6 +23,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ragbench.history import add_key, jobs, request_job
+from ragbench.server.jobs import Queue
 from tests.history.conftest import _postgresql, new_database  # noqa: F401
 from tests.server.conftest import CASES, DOCUMENTS, Call
 
@@ -54,7 +55,9 @@ def fuzz_tenants(client: TestClient, filled: Call, keys: dict[str, str], number:
     }  # fmt: skip
     requests, draw = foreign_requests(client, own), random.Random(0)
     queries = ["", "?client_id=acme", "?dataset=support", "?client_id=*", "?client_id=other&dataset=support"]
-    before = [filled("GET", path, key="acme admin") for path in ("/api/v1/datasets/support", "/api/v1/keys")]
+    kept = ("/api/v1/datasets/support", "/api/v1/test-cases", "/api/v1/schedules", "/api/v1/alerts", "/api/v1/runs")
+    before = [filled("GET", path, key="acme admin") for path in kept]
+    held = {one["id"] for one in filled("GET", "/api/v1/keys", key="acme admin")}
     for _ in range(number):
         method, path = draw.choice(requests)
         other = draw.choice([path, f"{path}%00", f"{path}/../{own['dataset']}"])
@@ -66,7 +69,8 @@ def fuzz_tenants(client: TestClient, filled: Call, keys: dict[str, str], number:
         allowed = (404,) if other == path else (404, 405)
         assert answer.status_code in allowed, f"{method} {other}{query}: {answer.text}"
         assert "password" not in answer.text
-    assert before == [filled("GET", path, key="acme admin") for path in ("/api/v1/datasets/support", "/api/v1/keys")]
+    assert before == [filled("GET", path, key="acme admin") for path in kept]
+    assert held == {one["id"] for one in filled("GET", "/api/v1/keys", key="acme admin")}
 
 
 def test_what_another_client_has_is_not_found(client: TestClient, filled: Call, keys: dict[str, str]) -> None:
@@ -201,6 +205,18 @@ def test_killed_servers_and_children_leave_every_job_ended_once(tmp_path: Path) 
     assert len(killed) <= 4, "only a job whose own process was killed fails"
     done = [job_id for job_id in made if job_id not in {job["id"] for job in killed}]
     check_each_ended_once(database, done)
+
+
+def test_a_job_that_takes_more_memory_than_it_may_fails_alone(tmp_path: Path) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    [made] = wanted_jobs(tmp_path, database, 1)
+    queue = Queue(database, memory_mb=60)
+    queue.start()
+    until_all_ended(database, [made], 60)
+    queue.stop()
+    [job] = jobs(database=database)
+    assert (job["state"], job["run"]) == ("failed", "")
+    assert job["output"]
 
 
 def test_sigterm_returns_the_job_and_another_server_does_it(tmp_path: Path) -> None:

@@ -186,6 +186,9 @@ def test_no_page_has_a_script_or_an_inline_handler(visit: TestClient, database: 
     add_set(root)
     row = history(client="acme", limit=1, database=database).iloc[0]
     series = "/series?" + urlencode({"client": "acme", "series": row["series"], "configuration": row["configuration"]})
+    turned = (Case("turned", "Is it \u202eeslaf\u202c or true?"),)
+    save_testset(Dataset("turned", "test", {}, turned, {}), root / "clients/acme/testsets/turned.jsonl", "jsonl")
+    assert "Is it  eslaf  or true?" in visit.get("/data/turned").text
     found = "/data/support?" + urlencode({"text": ATTACKS[1], "category": ATTACKS[0]})
     cases = ["/data/support/case?" + urlencode({"id": f"q{i} {one}"}) for i, one in enumerate(ATTACKS)]
     paths = ["/", series, f"/runs/{run}", f"/compare?a={other}&b={run}", f"/login?to={ATTACKS[1]}", "/schedules"]

@@ -80,6 +80,10 @@ def test_from_the_runs_to_a_series_a_run_and_a_comparison(
     page.click("button:text-is('Compare')")
     assert page.locator(".conclusion").inner_text().startswith("Worse: nDCG@10")
     assert fits(page)
+    page.emulate_media(media="print")
+    assert page.locator("nav:visible, form:visible").count() == 0
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 31, 36)"  # of the light colours
+    page.emulate_media(media="screen")
     page.click("text=Log out")
     assert page.locator("input[name=key]").is_visible()
     page.goto("/compare")

@@ -9,6 +9,7 @@ beir           a folder with corpus.jsonl, queries.jsonl and qrels/<split>.tsv; 
 jsonl          ragbench's own: one file, every label, the documents and the safety samples
 =============  ==================================================================================================
 
+Those of other tools (ragas, deepeval, promptfoo, langsmith, llamaindex, table) are in `other_tools`.
 Each is described in the module of its name. Every form keeps fields that it does not know as metadata of the case,
 with a warning; one that looks like a misspelt label is a problem.
 """
@@ -34,6 +35,18 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMS", "Problem", "form_of", "load_testset", "losses", "save_testset", "suffix_form", "validate_testset"]
 
+OTHER_FORMS = {
+    "ragas": (".jsonl",),
+    "deepeval": (".json",),
+    "promptfoo": (".yaml", ".yml"),
+    "langsmith": (".jsonl",),
+    "llamaindex": (".json",),
+    "table": (".csv", ".tsv"),
+}
+"""Form -> how the name of its file ends when it is written."""
+
+TABLES = (".csv", ".tsv")
+
 FORMS = ("yaml", "json", "json-cases", "perspectives", "beir", "jsonl")
 
 _LABELS = tuple(each.name for each in fields(Case) if each.name not in ("query_id", "text", "metadata"))
@@ -41,10 +54,13 @@ _HELD: Mapping[str, Collection[str]] = {
     "json": ("category", "reference_answer", "required_keywords"),
     "json-cases": ("category", "reference_answer"),
     "perspectives": {*_LABELS} - {"evidence"},
+    **dict.fromkeys(("ragas", "deepeval", "llamaindex"), ("reference_answer", "evidence")),
+    **dict.fromkeys(("langsmith", "table"), ("reference_answer",)),
+    "promptfoo": ("reference_answer", "required_keywords"),
 }
 """The labels that a form can hold, where it cannot hold all of them."""
 
-_LISTS = ("json", "json-cases")
+_LISTS = ("json", "json-cases", *OTHER_FORMS)
 
 PERSPECTIVE_FILES = (
     "cases.jsonl", "retrieval_labels.jsonl", "context_labels.jsonl", "groundedness_labels.jsonl",
@@ -80,8 +96,11 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
     return assembled(name, reading, reading.documents if corpus is None else corpus, str(place))
 
 
-def validate_testset(path: str | Path) -> list[Problem]:
+def validate_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = None) -> list[Problem]:
     """Every problem in a test set, in the order of its lines; none where `load_testset` would take it.
+
+    With `corpus`, labels are compared with these documents: evidence that ends behind its document, and a document that
+    is named and not there, are problems too.
 
     Raises:
         DataError: there is no test set at that place, or it cannot be read.
@@ -90,7 +109,18 @@ def validate_testset(path: str | Path) -> list[Problem]:
         from ragbench.datasets.testsets.beir_form import beir_problems
 
         return beir_problems(expanded(path))
-    return _read(path, None)[1].problems
+    place, reading = _read(path, corpus)
+    if corpus is not None and not reading.problems:
+        from ragbench.datasets.testsets.assembly import DocumentIds
+
+        ids = DocumentIds(corpus)
+        for entry in reading.entries:
+            named = (*entry.relevant, *(span.doc_id for span in entry.case.evidence))
+            for doc_id in dict.fromkeys(named):
+                if ids.full(doc_id) not in corpus:
+                    expected = f"one of the {len(corpus)} documents of the corpus"
+                    reading.wrong(entry.line, "document", repr(doc_id), expected, entry.file or place.name)
+    return reading.problems
 
 
 def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool = False) -> Path:
@@ -99,7 +129,7 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
     What it cannot hold is left out with one DataWarning for each kind. What is written has been read again before.
 
     Args:
-        form: one of `FORMS`.
+        form: one of `FORMS`, or of `OTHER_FORMS`.
         force: replace what is there. A folder that holds anything else than a test set is never replaced.
 
     Raises:
@@ -145,6 +175,10 @@ def form_of(path: str | Path) -> str:
         raise DataError(f"{place} holds no test set; expected {_EXPECTED}")
     if not os.path.isfile(place):
         raise DataError(f"there is no file or folder {str(place)!r}; expected {_EXPECTED}")
+    from ragbench.datasets.testsets.other_tools import other_form
+
+    if (place.name not in ("corpus.jsonl", "queries.jsonl")) and (other := other_form(place)):
+        return other
     form = SUFFIXES.get(place.suffix.lower())
     if form is None or place.name in ("corpus.jsonl", "queries.jsonl"):
         raise DataError(f"{place} is not the name of a test set; expected {_EXPECTED}")
@@ -166,7 +200,8 @@ def suffix_form(path: str | Path, source_form: str = "") -> str:
     Raises:
         ConfigError: the name matches no form.
     """
-    form = SUFFIXES.get(Path(path).suffix.lower(), "")
+    suffix = Path(path).suffix.lower()
+    form = "table" if suffix in TABLES else SUFFIXES.get(suffix, "")
     if not form:
         raise ConfigError(f"{str(path)!r} is the name of no form; name one: --to {', '.join(FORMS)}")
     return source_form if form == "json" and source_form == "json-cases" else form
@@ -183,8 +218,8 @@ def losses(dataset: Dataset, form: str) -> dict[str, list[str]]:
     Raises:
         ConfigError: there is no such form.
     """
-    if form not in FORMS:
-        raise ConfigError(unknown("form", form, FORMS))
+    if form not in (*FORMS, *OTHER_FORMS):
+        raise ConfigError(unknown("form", form, (*FORMS, *OTHER_FORMS)))
     found: dict[str, list[str]] = {}
     for label in (label for label in _LABELS if label not in _HELD.get(form, _LABELS)):
         if label == "evidence":
@@ -215,7 +250,15 @@ def losses(dataset: Dataset, form: str) -> dict[str, list[str]]:
 
 
 def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "") -> tuple[Path, Reading]:
-    from ragbench.datasets.testsets import beir_form, case_lists, parser, perspectives, single_file, yaml_form
+    from ragbench.datasets.testsets import (
+        beir_form,
+        case_lists,
+        other_tools,
+        parser,
+        perspectives,
+        single_file,
+        yaml_form,
+    )
     from ragbench.datasets.testsets.assembly import check_evidence
     from ragbench.datasets.testsets.validation import Reading
 
@@ -225,6 +268,8 @@ def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "
         return place, beir_form.read_beir(place)
     if form == "perspectives":
         reading = perspectives.read_perspectives(place)
+    elif form in OTHER_FORMS:
+        reading = other_tools.read_other(place, form, corpus)
     elif form == "jsonl":
         reading = single_file.read_single(place, documents=corpus is None)
     else:
@@ -242,7 +287,7 @@ def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "
 
 def _texts(dataset: Dataset, form: str) -> dict[str, str]:
     """File name -> content; "" -> content for the forms that are one file."""
-    from ragbench.datasets.testsets import case_lists, perspectives, single_file, yaml_form
+    from ragbench.datasets.testsets import case_lists, other_tools, perspectives, single_file, yaml_form
 
     try:
         if form == "perspectives":
@@ -251,6 +296,8 @@ def _texts(dataset: Dataset, form: str) -> dict[str, str]:
             return {"": single_file.single_text(dataset)}
         if form == "yaml":
             return {"": yaml_form.yaml_text(dataset)}
+        if form in OTHER_FORMS:
+            return {"": other_tools.other_text(dataset, form)}
         own = case_lists.JSON_FORMS[form]
         records = [own.record(case, dataset.qrels.get(case.query_id, {}), {}, {}) for case in dataset.cases]
         return {"": case_lists.json_text(case_lists.head_and_list(dataset.name, own, records)) + "\n"}
@@ -274,7 +321,13 @@ def _check_place(target: Path, form: str, force: bool) -> None:
         raise DataError(f"{target} is a {kind}, which the form {form!r} is not: it is not replaced")
     if there and not force:
         raise DataError(f"{target} is there already; name another place, or replace it with --force (force=True)")
-    if form != "perspectives" and SUFFIXES.get(target.suffix.lower(), "")[:4] != form[:4]:
+    if form in OTHER_FORMS:
+        if target.suffix.lower() not in OTHER_FORMS[form]:
+            ends = ", ".join(OTHER_FORMS[form])
+            raise ConfigError(
+                f"{target.name!r} cannot be the name of a test set in the form {form!r}; end it in {ends}"
+            )
+    elif form != "perspectives" and SUFFIXES.get(target.suffix.lower(), "")[:4] != form[:4]:
         known = ", ".join(suffix for suffix, found in SUFFIXES.items() if found[:4] == form[:4])
         raise ConfigError(f"{target.name!r} cannot be the name of a test set in the form {form!r}; end it in {known}")
     return None

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.testsets import form_of, load_testset, losses
+from ragbench.datasets.testsets import OTHER_FORMS, form_of, load_testset, losses
 from ragbench.datasets.testsets.problems import nearest, refuse
 from ragbench.datasets.writer import unwritable
 from ragbench.errors import DataError, DataWarning
@@ -143,6 +143,8 @@ def _write(
     from ragbench.datasets.testsets.validation import Entry
 
     form = form_of(place)
+    if form in OTHER_FORMS:
+        raise DataError(f"{place} is of another tool ({form}); convert it first: `ragbench testset convert`")
     if case is not None:
         entry = DocumentIds(dataset.corpus).in_entry(Entry(case, dict(relevant)))
         case, relevant = entry.case, entry.relevant

@@ -191,7 +191,7 @@ def _pretty(value: Any) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
-def _shown(value: object) -> object:
+def visible(value: object) -> object:
     """Texts without control signs and without those that turn the reading direction; lines and joiners stay."""
     if not isinstance(value, str) or value.isprintable() or hasattr(value, "__html__"):
         return value
@@ -203,7 +203,7 @@ _HARMLESS = "\n\t\u00a0\u200c\u200d"
 
 @lru_cache(maxsize=1)
 def _template() -> Template:
-    environment = sentences.templates(autoescape=True, finalize=_shown)
+    environment = sentences.templates(autoescape=True, finalize=visible)
     environment.filters["capitalize_first"] = lambda text: f"{text[:1].upper()}{text[1:]}"
     environment.globals.update(
         bar=interval_bar,

@@ -12,17 +12,24 @@ from ragbench.evaluation.records import Report
 from ragbench.evaluation.schema import report_json
 from ragbench.files import STAGING, check_writable, write_durably
 from ragbench.report.evaluation.html import report_html
+from ragbench.report.evaluation.junit import report_junit
 from ragbench.report.evaluation.markdown import report_markdown
 from ragbench.report.several import results_html, results_json, results_markdown
 
-_FORMS = (".json", ".md", ".html")
+_FORMS = (".json", ".md", ".html", ".xml")
 _OF_SEVERAL = {".json": results_json, ".md": results_markdown, ".html": results_html}
-_BEGINNINGS = ('{\n "schema":', '{\n "leaderboard":', "# Evaluation: ", "# Comparison of ")
+_BEGINNINGS = (
+    '<?xml version="1.0" encoding="utf-8"?>\n<!-- ragbench -->',
+    '{\n "schema":',
+    '{\n "leaderboard":',
+    "# Evaluation: ",
+    "# Comparison of ",
+)
 _GENERATOR = '<meta name="generator" content="ragbench">'
 
 
 def is_report_file(path: str | Path) -> bool:
-    """Whether a path names one report and not a folder: it ends in .json, .md or .html.
+    """Whether a path names one report and not a folder: it ends in .json, .md, .html or .xml.
 
     >>> is_report_file("out/report.html"), is_report_file("out/mine")
     (True, False)
@@ -84,8 +91,9 @@ def write_report(result: Result | Report | Sequence[Result], path: str | Path, *
     Args:
         result: what `evaluate`, `load_result` or `read_report` gave; or several, as from `load_results`: their
             leaderboard and their comparison with the first by name.
-        path: a file that ends in .json, .md or .html; or a folder, which is made if need be: report.json, report.md and
-            report.html are written there, next to the files of the result if they are there.
+        path: a file that ends in .json, .md, .html or .xml (JUnit, of one result); or a folder, which is made if need
+            be: report.json, report.md and report.html are written there, next to the files of the result if they are
+            there.
         force: replace reports that are there.
 
     Raises:
@@ -94,6 +102,10 @@ def write_report(result: Result | Report | Sequence[Result], path: str | Path, *
     place = Path(path)
     if isinstance(result, Result | Report):
         texts = report_texts(result)
+        if place.suffix.lower() == ".xml":
+            texts["report.xml"] = report_junit(result if isinstance(result, Report) else result.report)
+    elif place.suffix.lower() == ".xml":
+        raise ConfigError(f"{place}: JUnit XML is of one result; write several as .html, .md or .json")
     else:
         texts = {f"report{suffix}": form(Results(result)) for suffix, form in _OF_SEVERAL.items()}
     files = {place: texts[f"report{place.suffix.lower()}"]} if is_report_file(place) else {}

@@ -13,7 +13,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 
 from ragbench.errors import RagbenchError
-from ragbench.report.evaluation import interval, number, plural, signed
+from ragbench.report.evaluation import interval
+from ragbench.report.evaluation.html import visible
+from ragbench.report.evaluation.sentences import templates
 from ragbench.server.access import Caller, caller, csrf_token, needs
 
 if TYPE_CHECKING:
@@ -22,16 +24,14 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=32)
 def _template(name: str) -> Template:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import PackageLoader
 
-    environment = Environment(
-        loader=PackageLoader("ragbench.server.pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters.update(
-        number=number, interval=lambda row: interval(row["ci_low"], row["ci_high"]), signed=signed, plural=plural,
-        query=urlencode, minute=lambda at: str(at or "")[:16].replace("T", " "),
-    )  # fmt: skip
+    environment = templates(autoescape=True, finalize=visible)
+    environment.loader = PackageLoader("ragbench.server.pages")
+    environment.filters |= {
+        "bounds": lambda row: interval(row["ci_low"], row["ci_high"]), "query": urlencode,
+        "minute": lambda at: str(at or "")[:16].replace("T", " "),
+    }  # fmt: skip
     return environment.get_template(f"{name}.html.j2")
 
 

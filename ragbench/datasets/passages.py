@@ -1,0 +1,115 @@
+"""Texts found again in documents: exactly, with white space folded, or resembling."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from ragbench.types import Document, Span
+
+_MIN_FUZZY = 40  # characters; a shorter text resembles many places
+_MAX_VOTERS = 24  # words of a passage that choose its candidates
+_MAX_CANDIDATES = 8
+_WORD = re.compile(r"\w+")
+
+
+class Place(NamedTuple):
+    """The places that hold a passage, one per document, and how they were found."""
+
+    holders: tuple[Span, ...]
+    how: str = "by id"
+
+
+NOWHERE = Place((Span("", 0, 0),), "unmatched")
+
+
+class Texts:
+    """The corpus with white space folded, and which documents hold a word; built when a text must be found."""
+
+    def __init__(self, corpus: Mapping[str, Document], threshold: float) -> None:
+        self._corpus, self._threshold = corpus, threshold
+        self._ids = list(corpus)
+        self._folded: dict[str, tuple[str, list[int]]] = {}
+        self._found: dict[str, Place] = {}
+
+    @cached_property
+    def _holding(self) -> dict[str, array[int]]:
+        holding: dict[str, array[int]] = {}
+        for number, document in enumerate(self._corpus.values()):
+            for word in set(_WORD.findall(document.full_text.casefold())):
+                holding.setdefault(word, array("I")).append(number)
+        return holding
+
+    def find(self, text: str) -> Place:
+        """Where the corpus holds a text."""
+        if text not in self._found:
+            self._found[text] = self._search(text)
+        return self._found[text]
+
+    def within(self, text: str, doc_id: str) -> tuple[int, int] | None:
+        """Where this document holds a text, white space folded."""
+        full = self._corpus[doc_id].full_text
+        if (at := full.find(text)) >= 0:
+            return at, at + len(text)
+        folded, offsets = self._fold(doc_id)
+        wanted = " ".join(text.split())
+        at = folded.find(wanted)
+        return (offsets[at], offsets[at + len(wanted) - 1] + 1) if at >= 0 else None
+
+    def _search(self, text: str) -> Place:
+        words = _WORD.findall(text.casefold())
+        inner = dict.fromkeys(words[1:-1] if len(words) > 3 else ())  # the outer two may be cut in the middle
+        rarest = sorted(inner, key=lambda word: len(self._holding.get(word, ())))
+        if inner:
+            held = [set(self._holding.get(word, ())) for word in rarest[:4]]
+            candidates = sorted(set.intersection(*held))
+        else:
+            candidates = list(range(len(self._ids)))
+        for how, match in (("exact", self._exactly), ("white space", self.within)):
+            found = [(self._ids[i], span) for i in candidates if (span := match(text, self._ids[i])) is not None]
+            if found:
+                return Place(tuple(Span(doc_id, *span) for doc_id, span in found), how)
+        return self._resembling(text, rarest)
+
+    def _exactly(self, text: str, doc_id: str) -> tuple[int, int] | None:
+        at = self._corpus[doc_id].full_text.find(text)
+        return (at, at + len(text)) if at >= 0 else None
+
+    def _resembling(self, text: str, rarest: Sequence[str]) -> Place:
+        from rapidfuzz.fuzz import partial_ratio_alignment
+
+        wanted = " ".join(text.split())
+        if len(wanted) < _MIN_FUZZY:
+            return NOWHERE
+        known = [word for word in rarest if word in self._holding][:_MAX_VOTERS]
+        votes = Counter(number for word in known for number in self._holding[word])
+        most = max(votes.values(), default=0)
+        likely = [number for number in votes if votes[number] >= most / 2]
+        best = 0.0
+        holders: list[Span] = []
+        for number in sorted(likely, key=lambda number: (-votes[number], number))[:_MAX_CANDIDATES]:
+            folded, offsets = self._fold(self._ids[number])
+            found = partial_ratio_alignment(wanted, folded, score_cutoff=self._threshold)
+            if found is None or found.dest_end <= found.dest_start or found.score < best:
+                continue
+            span = Span(self._ids[number], offsets[found.dest_start], offsets[found.dest_end - 1] + 1)
+            best, holders = found.score, [*(holders if found.score == best else []), span]
+        return Place(tuple(holders), "fuzzy") if holders else NOWHERE
+
+    def _fold(self, doc_id: str) -> tuple[str, list[int]]:
+        """A document's text with white space folded, and where each of its characters is in `full_text`."""
+        if doc_id not in self._folded:
+            full = self._corpus[doc_id].full_text
+            parts: list[str] = []
+            offsets: list[int] = []
+            for match in re.finditer(r"\S+", full):
+                if parts:
+                    offsets.append(match.start() - 1)
+                parts.append(match[0])
+                offsets += range(match.start(), match.end())
+            self._folded[doc_id] = " ".join(parts), offsets
+        return self._folded[doc_id]
