@@ -310,14 +310,18 @@ def submit(
 def start_run(request: Request, caller: Caller, body: RunBody, key: str, client_id: str | None) -> dict[str, Any]:
     """Put an evaluation into the queue: its job."""
     folder = folder_of(request, caller.writes(client_id))
-    baseline = ""
-    if body.baseline:
-        place = place_of_run(request, run_row(request, body.baseline, caller.writes(client_id))[0])
-        if place is None or not place.is_dir():
-            raise ConfigError("the files of the baseline are not there any more")
-        baseline = str(place)
-    command = body.command(folder, baseline)
+    command = command_of(request, body, folder, caller.writes(client_id))
     return submit(request, caller, folder, command, body.series or body.dataset, key, client_id)
+
+
+def command_of(request: Request, body: RunBody, folder: Folder, client: str) -> list[str]:
+    """The command of an evaluation, compared with the run that is its baseline."""
+    if not body.baseline:
+        return body.command(folder)
+    place = place_of_run(request, run_row(request, body.baseline, client)[0])
+    if place is None or not place.is_dir():
+        raise ConfigError("the files of the baseline are not there any more")
+    return body.command(folder, str(place))
 
 
 @router.post("/runs", status_code=202, tags=["runs"], responses={200: {"description": "With wait: the run."}})
@@ -446,7 +450,7 @@ def create_schedule(request: Request, caller: Admin, body: ScheduleBody, client_
     """Add a schedule, or replace the one of this name; its runs are called by its name."""
     client, database = caller.writes(client_id), request.app.state.database
     folder = folder_of(request, client)
-    command = body.run.command(folder)
+    command = command_of(request, body.run, folder, client)
     folder.path.mkdir(parents=True, exist_ok=True)
     add_schedule(body.name, body.cron, command, zone=body.zone, client=client, folder=folder.path, database=database)
     if body.paused:

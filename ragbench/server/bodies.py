@@ -38,7 +38,7 @@ class RunBody(BaseModel):
     targets: dict[Measure, float] = Field({}, max_length=50, description="Least (or greatest) mean of measures.")
     thresholds: dict[Name, float] = Field({}, max_length=20, description="Of a single answer, as [cases] of --targets.")
     judge: StrictBool = Field(False, description="Ask the model that RAG_EVAL_* names for the server.")
-    max_cost: float | None = Field(None, ge=0, description="US dollars.")
+    max_cost: float | None = Field(None, ge=0, strict=True, description="US dollars.")
     baseline: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = Field("", description="An earlier run's id.")
 
     def command(self, folder: Folder, baseline: str = "") -> list[str]:

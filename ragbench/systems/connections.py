@@ -445,6 +445,13 @@ def _leaf(exc: BaseException) -> BaseException:
     return exc
 
 
+def _resource(block: Any) -> dict[str, str]:
+    """An embedded resource, or a link to one, as a context."""
+    if block.type == "resource":
+        return {"id": str(block.resource.uri), "text": getattr(block.resource, "text", "")}
+    return {"id": str(block.uri), "text": block.description or block.title or ""}
+
+
 def _result(result: CallToolResult) -> Any:
     """The structured result of a call, else the JSON of its text, else its text; ToolError where the tool failed."""
     blocks = [block.text for block in result.content if block.type == "text"]
@@ -452,6 +459,9 @@ def _result(result: CallToolResult) -> Any:
     if result.is_error:
         raise ToolError(f"the tool failed: {text or 'it does not say why'}")
     found = result.structured_content
+    resources = [_resource(block) for block in result.content if block.type in ("resource", "resource_link")]
+    if found is None and resources:
+        return {"answer": text, "contexts": resources} if text else resources
     if found is None:
         with suppress(ValueError, RecursionError):
             # Older servers give a list as one block for each of its entries.

@@ -176,6 +176,10 @@ def test_schedules_alerts_and_keys_are_for_administrators(filled: Call, monkeypa
         filled("DELETE", f"{API}/{kind}/{named}", key="other", status=404)
         filled("DELETE", f"{API}/{kind}/{named}", key="acme admin", status=204)
     filled("POST", f"{API}/schedules", {**nightly, "cron": "0 2 * * x"}, key="acme admin", status=422)
+    unknown = {**nightly, "run": {"dataset": "support", "baseline": "0" * 64}}
+    filled("POST", f"{API}/schedules", unknown, key="acme admin", status=404)
+    free = {**nightly, "run": {"dataset": "support", "max_cost": False}}
+    filled("POST", f"{API}/schedules", free, key="acme admin", status=422)
     filled("POST", f"{API}/alerts", {**rule, "to": ["${OTHER_SECRET}"]}, key="acme admin", status=403)
     filled("POST", f"{API}/keys", {"name": "all"}, key="acme admin", params={"client_id": "*"}, status=404)
 

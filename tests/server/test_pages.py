@@ -303,10 +303,10 @@ def test_schedules_jobs_and_alerts_are_started_paused_and_removed(
     rule = re.findall(r'name="remove" value="(\w+)"', visit.get("/schedules").text)[0]
     assert "silent 2d nightly" not in send("alerts", remove=rule)
     for path, fields, message in (
-        ("run", {"dataset": "../x"}, "the form cannot be used: dataset"),
+        ("run", {"dataset": "../x"}, "The form cannot be used: dataset"),
         ("add", {"name": "n", "cron": "0 2 * * * * * *", "dataset": "support"}, "is not a cron line"),
         ("alerts", {"rule": "quality"}, "is not a rule"),
-        ("change", {"name": "none", "do": "pause"}, "there is no schedule yet"),
+        ("change", {"name": "none", "do": "pause"}, "There is no schedule yet"),
     ):
         answer = visit.post(f"/schedules/{path}", data={"csrf_token": token, **fields})
         assert (answer.status_code, message in words(answer.text)) == (422, True), words(answer.text)

@@ -349,3 +349,18 @@ def test_a_variable_in_the_arguments_comes_back_in_nothing(
         answer = system.answer("q", "why?")
     assert "why? ***" in answer.text
     assert "s3cr3t" not in f"{answer!r} {caplog.text}"
+
+
+def test_resources_in_a_result_are_contexts() -> None:
+    from ragbench.systems.connections import _result
+    from ragbench.systems.function import to_answer
+
+    resource = {"type": "resource", "resource": {"uri": "file:///rail.md", "text": "It opened in 1881."}}
+    link = {"type": "resource_link", "uri": "file:///pets.md", "name": "pets", "description": "Cats nap."}
+    text = {"type": "text", "text": "In 1881 [1]."}
+    for content, answer in (([text, resource, link], "In 1881 [1]."), ([resource, link], "")):
+        found = to_answer(
+            "q1", _result(pytest.importorskip("mcp.types").CallToolResult.model_validate({"content": content})), "ours"
+        )
+        assert (found.text, found.contexts) == (answer, ("file:///rail.md", "file:///pets.md"))
+        assert [one.text for one in found.passages] == ["It opened in 1881.", "Cats nap."]

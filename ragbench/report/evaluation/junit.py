@@ -23,7 +23,7 @@ def report_junit(report: Report) -> str:
     for name, rows in (("questions", questions), ("targets", targets)):
         failures, skipped = (sum(row[3] is kind for row in rows) for kind in (False, None))
         counts = {"tests": len(rows), "failures": failures, "errors": 0, "skipped": skipped}
-        suite = SubElement(root, "testsuite", name=name, **{key: str(value) for key, value in counts.items()})
+        suite = SubElement(root, "testsuite", {"name": name, **{key: str(value) for key, value in counts.items()}})
         for identifier, text, reason, passed in rows:
             case = SubElement(suite, "testcase", classname=f"ragbench.{name}", name=printable(f"{identifier} {text}"))
             if passed is None:
