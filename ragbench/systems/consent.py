@@ -28,7 +28,7 @@ def confirm(path: Path, tables: Mapping[str, Any]) -> None:
     """Ask for leave to use the commands and variables of a system's file, unless it was given before.
 
     Raises:
-        ConfigError: it is refused, or nobody can be asked.
+        ConfigError: it is refused, or no one can be asked.
     """
     wanted = _uses(tables)
     if not wanted:
