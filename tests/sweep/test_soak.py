@@ -1,4 +1,4 @@
-"""Sweeps and evaluations killed at random while they share one store of replies; three minutes at most."""
+"""Sweeps, an evaluation and a server killed at random while they share one store of replies; about three minutes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -15,9 +16,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from ragbench.datasets import load_dataset
+from ragbench.history import add_key
 from tests.sweep.test_language_models import reply_to, settings, write_grid
 
 GRID = '[sweep]\nname = "{}"\n[fixed]\nmax_queries = 25\njudge = "openai:j"\n[axes]\nprompt = {}'
@@ -26,7 +29,7 @@ IN_FLIGHT_S = 4.0  # workers of a killed sweep see within a moment that it is go
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
-    """Two sweeps and two evaluations that ask for many of the same replies, each into a folder of its own."""
+    """Two sweeps and an evaluation that ask for many of the same replies, each into a folder of its own."""
     questions = list(load_dataset("pydoc").queries)[:60]
     given = [json.dumps({"query_id": one, "answer": f"It is {one}.", "contexts": []}) + "\n" for one in questions]
     found = {}
@@ -35,7 +38,7 @@ def commands(folder: Path) -> dict[str, list[str]]:
         grid = write_grid(own, GRID.format(name, json.dumps(prompts)))
         (own / "answers.jsonl").write_text("".join(part), encoding="utf-8")
         found[f"sweep {name}"] = ["sweep", str(grid), "--out", str(own / "out"), "--jobs", "1"]
-        found[f"eval {name}"] = [
+        found["eval"] = [
             "eval", "--test-set", "pydoc", "--system", str(own / "answers.jsonl"), "--perspective", "answer",
             "--judge", "openai:j", "--criteria", "correctness", "--output", str(own / "eval"), "--force",
         ]  # fmt: skip
@@ -43,8 +46,84 @@ def commands(folder: Path) -> dict[str, list[str]]:
 
 
 def numbers(folder: Path) -> dict[str, bytes]:
+    """Of the server's job by what it is, as each attempt has a folder of its own."""
     paths = [path for name in ("scores.csv", "run.trec") for path in folder.rglob(name)]
-    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+    served = folder / "served"
+    return {
+        str(path.name if path.is_relative_to(served) else path.relative_to(folder)): path.read_bytes() for path in paths
+    }
+
+
+def judged_by(patch: pytest.MonkeyPatch) -> None:
+    """The judge of the server."""
+    patch.setenv("RAG_EVAL_PROVIDER", "openai")
+    patch.setenv("RAG_EVAL_OPENAI_MODEL", "j")
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+        return port
+
+
+class Served(threading.Thread):
+    """A server with a job of judgements, killed `max_kills` times at most and started again until it is done."""
+
+    def __init__(self, folder: Path, deadline: float, max_kills: int = 3) -> None:
+        super().__init__(daemon=True)
+        self.random, self.deadline, self.max_kills = random.Random(7), deadline, max_kills
+        self.kills: list[float] = []
+        self.exit, self.output = -1, "the server"
+        (folder / "root").mkdir(parents=True)
+        self.database, self.port = str(folder / "runs.sqlite"), free_port()
+        self.headers = {"X-API-Key": add_key("soak", client="acme", role="admin", database=self.database)}
+        self.command = [
+            "serve", "--root", str(folder / "root"), "--port", str(self.port), "--database", self.database,
+            "--lease", "3",
+        ]  # fmt: skip
+        self.sent = False
+
+    def run(self) -> None:
+        while time.monotonic() < self.deadline:
+            running = subprocess.Popen(
+                [sys.executable, "-m", "ragbench", *self.command], start_new_session=True, stdout=subprocess.DEVNULL
+            )
+            end = time.monotonic() + self.random.uniform(12, 22) if len(self.kills) < self.max_kills else self.deadline
+            while time.monotonic() < end and running.poll() is None and not self.done():
+                time.sleep(0.3)
+            if self.done():
+                self.exit = 0
+                running.terminate()
+            else:
+                os.killpg(running.pid, signal.SIGKILL)
+                self.kills.append(time.monotonic())
+            running.wait()
+            if self.exit == 0:
+                return
+
+    def done(self) -> bool:
+        """Send what is needed as soon as the server answers; whether its job has ended."""
+        url = f"http://127.0.0.1:{self.port}"
+        try:
+            with httpx.Client(base_url=url, headers=self.headers, timeout=10) as client:
+                if not self.sent:
+                    client.post("/ingest", json={"documentId": "d", "text": "Things work as they do."})
+                    cases = [
+                        {
+                            "id": f"c{i}",
+                            "question": f"How is thing {i}?",
+                            "expectedAnswer": f"As thing {i} does.",
+                        }
+                        for i in range(20)
+                    ]
+                    client.post("/api/v1/datasets?name=support", json=cases)
+                    run = {"dataset": "support", "judge": True}
+                    job = client.post("/api/v1/runs", json=run, headers={"Idempotency-Key": "soak"})
+                    self.sent = job.status_code == 202
+                return [job["state"] for job in client.get("/api/v1/jobs").json()] == ["done"]
+        except (httpx.HTTPError, ValueError):
+            return False
 
 
 class Killed(threading.Thread):
@@ -90,13 +169,15 @@ def test_four_processes_that_are_killed_at_random_share_a_store_and_pay_once(
     def reply(request: Any) -> Any:
         if request.body:  # one whose sender was killed while sending has none
             asked.append((json.dumps([request.body["model"], request.body["messages"]]), time.monotonic()))
-        time.sleep(0.15)
+        time.sleep(0.4)
         return reply_to(request, wire)
 
     server = loopback(reply)
     settings(monkeypatch, tmp_path / "cache of the killed", server.url, tmp_path)
+    judged_by(monkeypatch)
     began = time.monotonic()
-    killed = [
+    killed: list[Killed | Served] = [Served(tmp_path / "killed" / "served", began + LIMIT_S)]
+    killed += [
         Killed(command, seed, began + KILLING_S, began + LIMIT_S)
         for seed, command in enumerate(commands(tmp_path / "killed").values())
     ]
@@ -115,7 +196,11 @@ def test_four_processes_that_are_killed_at_random_share_a_store_and_pay_once(
     assert [at for at in again if not any(abs(at - kill) < IN_FLIGHT_S for kill in kills)] == []
 
     settings(monkeypatch, tmp_path / "cache of the undisturbed", server.url, tmp_path)
+    judged_by(monkeypatch)
     asked.clear()
+    alone = Served(tmp_path / "undisturbed" / "served", time.monotonic() + LIMIT_S, max_kills=0)
+    alone.run()
+    assert alone.exit == 0
     for command in commands(tmp_path / "undisturbed").values():
         done = subprocess.run([sys.executable, "-m", "ragbench", *command], capture_output=True, text=True)
         assert done.returncode in (0, 1), done.stderr[-500:]
