@@ -65,6 +65,7 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> object:
     """No test reads or writes the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("RAGBENCH_YES", "1")  # the systems of the tests are ours
         yield
 
 
@@ -217,6 +218,7 @@ def llm_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.M
         if variable.startswith(("RAG_EVAL_", "RAGBENCH_", "ANTHROPIC_", "OPENAI_")):
             monkeypatch.delenv(variable)
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("RAGBENCH_YES", "1")
     return monkeypatch
 
 

@@ -40,7 +40,7 @@ _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md, 
 
 _PANELS = {
     "Questions": ("test_set", "corpus", "split", "category", "suite", "sample", "seed", "query", "expected_doc"),
-    "System and measures": ("system", "perspective", "k", "measure", "support_model", "detector", "calibration"),
+    "System and measures": ("system", "yes", "perspective", "k", "measure", "support_model", "detector", "calibration"),
     "Judge": ("judge", "judge_provider", "judge_model", "criteria"),
     "Targets and baseline": ("fail_under", "targets", "baseline"),
     "Output": ("output", "force", "save_trace", "verbose", "as_json"),
@@ -103,6 +103,7 @@ def eval_command(
     allow_unpriced: shared.AllowUnpriced = False,
     no_cache: shared.NoCache = False,
     offline: shared.Offline = False,
+    yes: shared.Yes = False,
 ) -> None:
     """Evaluate a system from every perspective: retrieval, context, groundedness, answers, pipeline, safety.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -31,6 +32,26 @@ AllowUnpriced = Annotated[
     typer.Option("--allow-unpriced", help="Continue with models of unknown price; --max-cost does not count them."),
 ]
 NoCache = Annotated[bool, typer.Option("--no-cache", help="Ask for every reply again; neither read nor store any.")]
+
+
+def _confirmed(yes: bool) -> bool:
+    from ragbench.systems import consent
+
+    if yes:
+        os.environ["RAGBENCH_YES"] = "1"  # also for the processes of a sweep
+        consent.shown_to_user = True
+    return yes
+
+
+Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        envvar="RAGBENCH_YES",
+        callback=_confirmed,
+        help="Use the commands and variables that a system's file names without asking, and print them.",
+    ),
+]
 Offline = Annotated[bool, typer.Option("--offline", help="Send nothing: replies come from the store.")]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragbench.cli.console import clean_errors, command, shown
-from ragbench.cli.options import AllowUnpriced, NoCache, print_plan, replies_mode
+from ragbench.cli.options import AllowUnpriced, NoCache, Yes, print_plan, replies_mode
 
 if TYPE_CHECKING:
     from ragbench.sweep import SweepPlan, SweepResult
@@ -41,6 +41,7 @@ def sweep_command(
         bool, typer.Option("--allow-failed", help="Take a run as finished although requests of it failed.")
     ] = False,
     no_fork: Annotated[bool, _NO_FORK] = False,
+    yes: Yes = False,
 ) -> None:
     """Run a grid: one executed notebook per configuration, then their comparison and a leaderboard.
 
@@ -109,6 +110,7 @@ def verify_command(
     max_cost: Annotated[float | None, _MAX_COST] = None,
     tolerance: Annotated[float, typer.Option(min=0, help="By how much numbers may differ.")] = 0.0,
     no_fork: Annotated[bool, _NO_FORK] = False,
+    yes: Yes = False,
 ) -> None:
     """Execute the configurations of a sweep again and compare every number in scores.csv and run.trec.
 

@@ -32,7 +32,6 @@ from ragbench.types import Embedder, EmbedderLike
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ragbench.embedders.remote import Remote
     from ragbench.types import FloatArray
 
 __all__ = ["EMBEDDERS", "TextEmbedder", "check_embedder", "load_embedder", "load_model", "model_identity"]
@@ -42,6 +41,15 @@ EMBEDDERS = ("minilm", "wordllama")
 
 _BLOCK_TEXTS = 128
 _BLOCK_CHARACTERS = 400_000  # bounds what a block of very long texts takes: wordllama keeps 1 kB per token
+
+
+def is_remote(name: str) -> bool:
+    """Whether this is the name of an embedder of a server.
+
+    >>> is_remote("openai:text-embedding-3-small"), is_remote("minilm"), is_remote("my_rag.models:embed")
+    (True, False, False)
+    """
+    return name.partition(":")[0] in ("openai", "ollama")
 
 
 def check_embedder(name: str) -> None:
@@ -63,7 +71,9 @@ folder, or a name on the Hugging Face hub)
     if name in EMBEDDERS or expanded(name).is_dir():
         return
     if is_remote(name):
-        _remote(name).check()
+        from ragbench.embedders.remote import Remote
+
+        Remote(name).check()
         return
     if is_import(name):
         imported(name, "embedder")
@@ -116,29 +126,10 @@ def load_embedder(name: EmbedderLike) -> TextEmbedder | OwnEmbedder | Embedder:
         listed = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in model_files(folder)]
         return _load(name, repr(listed))
     if is_remote(name) and not folder.is_dir():
-        return TextEmbedder(name, _remote(name))
+        from ragbench.embedders.remote import Remote
+
+        return TextEmbedder(name, Remote(name))
     return _load(name, "")
-
-
-def is_remote(name: str) -> bool:
-    """Whether this is the name of an embedder of a server.
-
-    >>> is_remote("openai:text-embedding-3-small"), is_remote("minilm"), is_remote("my_rag.models:embed")
-    (True, False, False)
-    """
-    return name.partition(":")[0] in ("openai", "ollama")
-
-
-def _remote(name: str) -> Remote:
-    from ragbench.embedders.remote import Remote  # which loads the clients of language models
-
-    return Remote(name)
-
-
-def _is_dry_run() -> bool:
-    from ragbench.llms.dry_run import active_dry_run
-
-    return active_dry_run() is not None
 
 
 class TextEmbedder:
@@ -190,7 +181,8 @@ class TextEmbedder:
         # so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
         key = cache.digest(self._model.identity, self._model.role(role), *unique)
-        with cache.bypassed() if is_remote(self.name) and _is_dry_run() else nullcontext():
+        is_stand_in = getattr(self._model, "is_stand_in", False)  # in a dry run, of a server's model
+        with cache.bypassed() if is_stand_in else nullcontext():
             entry = cache.arrays("embeddings", key, lambda: self._compute(unique, role))
         self._warn_of_cuts(unique, entry["cut"], int(entry["max_tokens"]))
         row_of = {text: row for row, text in enumerate(unique)}

@@ -52,6 +52,11 @@ class Remote:
         """Names the model and, where the name alone does not, its server."""
         return f"embeddings of {self._provider}:{self._model_name} at {self._client.origin}"
 
+    @property
+    def is_stand_in(self) -> bool:
+        """Whether vectors are stand-ins, which must not be kept."""
+        return active_dry_run() is not None
+
     def role(self, role: str) -> str:
         return "any"
 

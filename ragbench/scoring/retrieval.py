@@ -26,7 +26,6 @@ from ragbench.metrics.retrieval import (
 )
 from ragbench.registry import is_ranking_measure, measure_of
 from ragbench.scoring.tidy import tidy
-from ragbench.scoring.trec import read_qrels, read_run, renamed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -137,9 +136,13 @@ def ceilings(qrels: Qrels | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEAS
 
 def _ours(given: Any, value: str) -> Any:
     """A frame with our names of columns, nested dictionaries as they are, and what other tools have as the latter."""
+    if isinstance(given, Mapping):
+        return given
+    from ragbench.scoring.trec import read_qrels, read_run, renamed
+
     if _is_frame(given):
         return given.rename(columns=renamed(given.columns, value))
-    if isinstance(given, Mapping) or not (hasattr(given, "to_dict") or isinstance(given, str | Path)):
+    if not (hasattr(given, "to_dict") or isinstance(given, str | Path)):
         return given
     return read_run(given) if value == "score" else read_qrels(given)
 

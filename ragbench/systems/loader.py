@@ -18,6 +18,7 @@ from ragbench.llms import Settings, check_llm, check_servers, listens
 from ragbench.retrievers import RETRIEVERS, check_retriever
 from ragbench.scoring.trec import SUFFIXES
 from ragbench.systems.connections import McpSpec
+from ragbench.systems.consent import confirm
 from ragbench.systems.credentials import checked
 from ragbench.systems.function import FunctionSystem
 from ragbench.systems.http import HttpSpec, HttpSystem
@@ -209,6 +210,7 @@ def read_tables(path: Path) -> dict[str, Any]:
 def _described(path: Path, settings: Settings | None) -> tuple[str, dict[str, Any]]:
     """The kind of the system that a file describes, and the arguments to make it."""
     tables = read_tables(path)
+    confirm(path, tables)
     [kind] = [kind for kind in _SPECS if kind in tables]
     spec = checked(_SPECS[kind], {"name": path.stem, **tables[kind]}, f"{path}, [{kind}]")
     options = spec.model_dump(exclude_unset=True)

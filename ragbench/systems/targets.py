@@ -17,6 +17,7 @@ from ragbench.errors import ConfigError
 from ragbench.files import expanded
 from ragbench.llms.failures import Failed, RetryPolicy, scrubbed
 from ragbench.systems.connections import McpSpec, ToolError, Unreached
+from ragbench.systems.consent import confirm
 from ragbench.systems.credentials import (
     Address,
     Scrubber,
@@ -236,4 +237,6 @@ def _mcp(name: str, table: Mapping[str, Any], secrets: Sequence[str]) -> tuple[_
 def load_target(path: str | Path) -> Target:
     """The target that a system's TOML file describes; see `target_of`."""
     path = expanded(path)
-    return target_of(path.stem, read_tables(path))
+    tables = read_tables(path)
+    confirm(path, tables)
+    return target_of(path.stem, tables)

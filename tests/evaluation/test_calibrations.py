@@ -96,7 +96,7 @@ def test_semantic_similarity_decides_by_its_calibration() -> None:
         ),
         ([of("claim_support", 0.5)] * 2, "two calibrations of claim_support"),
         ([of("claim_suport", 0.5)], "unknown measure 'claim_suport'"),
-        (["nowhere.json"], "calibration 'nowhere.json' could not be read"),
+        (["nowhere.json"], "there is no file nowhere.json"),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_anything_is_asked(calibrations: list[object], message: str) -> None:
