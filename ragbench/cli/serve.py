@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import secrets
+import socket
+from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
@@ -50,15 +52,31 @@ def serve_command(
                     f"there is no key yet, so nothing is served at {host}; make one: ragbench key add NAME --role admin"
                 )
             admin_key = secrets.token_urlsafe(32)
+        listening = _listening(host, port)
+        if admin_key:
             typer.echo(f"No key yet. Admin key until this server ends: {admin_key}")
-        typer.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/ and /api/v1")
+        typer.echo(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/ and /api/v1")
         queue = Queue(
             database, workers=jobs, timeout_s=60 * job_minutes, memory_mb=job_memory, lease_s=lease, grace_s=grace
         )
-        uvicorn.run(
-            create_app(root, database, admin_key=admin_key, rate=rate, queue=queue), host=host, port=port,
+        config = uvicorn.Config(
+            create_app(root, database, admin_key=admin_key, rate=rate, queue=queue),
             log_level="warning", server_header=False, proxy_headers=False, timeout_graceful_shutdown=5,
         )  # fmt: skip
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, or asyncio delays replies
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+    except OSError as exc:
+        listening.close()
+        raise ConfigError(f"cannot listen at {host}:{port} ({exc.strerror}); choose another --port or --host") from exc
+    return listening
 
 
 def _is_loopback(host: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 from typing import Annotated
 
@@ -95,3 +96,14 @@ def test_without_a_key_only_loopback_is_served(tmp_path: Path) -> None:
     )
     assert done.exit_code == 2
     assert "ragbench key add" in done.output
+
+
+def test_a_port_in_use_is_one_sentence_and_no_key_is_shown(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = CliRunner().invoke(
+            command, ["serve", "--port", port, "--root", str(tmp_path), "--database", str(tmp_path / "runs.sqlite")]
+        )
+    assert done.exit_code == 2
+    assert f"cannot listen at 127.0.0.1:{port}" in done.output
+    assert "Admin key" not in done.output
