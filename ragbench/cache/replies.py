@@ -336,7 +336,7 @@ def _checked_lines(path: Path) -> Iterator[tuple[Request, Reply, float]]:
                 number += 1
                 where = f"{path}: line {number}"
                 yield _checked(_json_object(line, where), where)
-    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as exc:
+    except (gzip.BadGzipFile, EOFError, UnicodeDecodeError, zlib.error) as exc:
         raise ValueError(f"after {where}: the file is damaged or cut short ({exc}); nothing was imported") from exc
 
 

@@ -14,6 +14,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -353,7 +354,7 @@ def changed(**fields: Any) -> Callable[[list[str]], list[str]]:
         (changed(finish=["stop"]), "finish is"),
         (changed(text=None), "text is 'None'"),
         (changed(schema=[]), "schema is"),
-        (changed(text="\ud800"), "half a surrogate pair"),
+        (changed(text="\ud800"), "half of a surrogate pair"),
     ],
 )
 def test_one_bad_line_and_nothing_is_imported(folder: Path, tmp_path: Path, change: Any, message: str) -> None:
@@ -555,3 +556,15 @@ def test_one_flipped_bit_anywhere_never_ends_the_store(folder: Path, tmp_path: P
         again = [replies.store(one, expected) for one, expected in zip(asked, right, strict=True)]
         assert again == replies.lookup_many(asked) == right, place
     assert sum(lost) <= 2 * flips
+
+
+def test_a_damaged_gz_cassette_is_one_clear_error(folder: Path, tmp_path: Path) -> None:
+    fill(60)
+    file, chance = tmp_path / "replies.jsonl.gz", random.Random(3)
+    replies.export_file(file)
+    whole = file.read_bytes()
+    for _ in range(40):
+        place = chance.randrange(len(whole))
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << chance.randrange(8)]) + whole[place + 1 :])
+        with suppress(ValueError):  # a flip in the header of gzip may do nothing
+            replies.import_file(file)
