@@ -31,6 +31,7 @@ ROOT = Path(__file__).parents[1]
 # Read when the libraries are first imported, so set before any test is: nothing is asked of a hub, and importing
 # ir_datasets leaves no folder in the user's home.
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.pop("GITHUB_STEP_SUMMARY", None)  # of the job that runs these tests
 os.environ.setdefault("IR_DATASETS_HOME", tempfile.mkdtemp(prefix="ragbench-test-ir-"))
 os.environ.setdefault("HF_DATASETS_CACHE", tempfile.mkdtemp(prefix="ragbench-test-hf-"))
 if "PYTEST_XDIST_WORKER" in os.environ:  # processes side by side: one thread of numerical libraries in each
