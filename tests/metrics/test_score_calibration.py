@@ -92,7 +92,7 @@ def test_clear_errors(scores: list[float], labels: list[bool], message: str) -> 
 
 def test_files_that_are_not_a_calibration(tmp_path: Path) -> None:
     file = tmp_path / "mine.json"
-    with pytest.raises(ConfigError, match="could not be read: No such file"):
+    with pytest.raises(ConfigError, match="there is no file"):
         Calibration.load(file)
     for text, message in [
         ("{", "is not JSON"),
