@@ -95,7 +95,7 @@ def test_files_that_are_not_a_calibration(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there is no file"):
         Calibration.load(file)
     for text, message in [
-        ("{", "is not JSON"),
+        ("{", "is not valid JSON"),
         ("[1]", "is not a calibration; expected a file that `ragbench label`"),
         ('{"measure": "x"}', "is not a calibration"),
         ('{"ragbench_calibration": 9}', "of version 9"),
