@@ -287,7 +287,7 @@ def _damaged(path: Path, reason: str) -> str:
 def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
     """A row per question, as `diagnose` gives it but for the category: what did not fail is not in the file."""
     failed: dict[str, dict[str, Any]] = _read(
-        path, lambda text: {row["query_id"]: row for row in map(parse_json, text.splitlines())}
+        path, lambda text: {row["query_id"]: _with_numbers(row) for row in map(parse_json, text.splitlines())}
     )
     if len(failed) != count or not set(failed) <= set(config["questions"]):
         raise DataError(_damaged(path, f"{len(failed)} entries where {count} were written"))
@@ -298,3 +298,7 @@ def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
     ]
     columns = ["query_id", "question", "failed", *empty]
     return pd.DataFrame(rows, columns=columns).astype({"value": "Float64", "held": "Float64"})
+
+
+def _with_numbers(row: dict[str, Any]) -> dict[str, Any]:
+    return row | {name: None if row[name] is None else float(row[name]) for name in ("value", "held") if name in row}

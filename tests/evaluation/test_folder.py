@@ -291,7 +291,11 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
     assert found is not None
     expected = diagnosis.drop(columns="category")
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
-    (folder / "diagnosis.jsonl").write_text("", encoding="utf-8")
+    file = folder / "diagnosis.jsonl"
+    file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), "value": {}}), encoding="utf-8")
+    with pytest.raises(DataError, match=r"diagnosis.jsonl is damaged \(TypeError: float"):
+        load_result(folder)
+    file.write_text("", encoding="utf-8")
     with pytest.raises(DataError, match=r"diagnosis.jsonl is damaged \(0 entries where 1 were written\)"):
         load_result(folder)
     assert load_result(saved(tmp_path / "other")).diagnosis is None
