@@ -119,7 +119,7 @@ def eval_command(
     from ragbench.evaluation.schema import report_json
     from ragbench.metrics.safety import load_detector
     from ragbench.registry import load_measures
-    from ragbench.report.evaluation import check_output, is_report_file, report_texts, write_report
+    from ragbench.report.evaluation import check_output, is_report_file, report_markdown, report_texts, write_report
 
     with shared.llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         if expected_doc and not query:
@@ -195,7 +195,7 @@ def eval_command(
             _record(result, place)
         if (summary := os.environ.get("GITHUB_STEP_SUMMARY")) and not query:
             with open(summary, "a", encoding="utf-8") as page:
-                page.write(report_texts(result)["report.md"])
+                page.write(report_markdown(report))
         if as_json:
             typer.echo(report_json(report), nl=False)
         elif query:

@@ -19,7 +19,7 @@ from ragbench.history import history
 from ragbench.server.api import CASES, Reader, Runner, add_record, change_record, holder_of, start_run
 from ragbench.server.bodies import RunBody, Text, Word
 from ragbench.server.folders import Folder, cases_in, folder_of
-from ragbench.server.results import cases_of, job_document, known, place_of_run, run_row, waited
+from ragbench.server.results import cases_of, job_document, known, place_of_run, records, run_row, waited
 
 Tenant = Annotated[str | None, Header(alias="X-Tenant-Id", max_length=80, description="The key's own client.")]
 _FIELDS = {
@@ -193,8 +193,7 @@ def list_runs(
 ) -> list[dict[str, Any]]:
     """The newest runs."""
     found = history(limit=limit, client=caller.reads(tenant), database=request.app.state.database)
-    rows = found.rename(columns={"run": "id"}).to_dict("records")
-    return [_summary({str(name): known(value) for name, value in row.items()}) for row in rows]
+    return [_summary(row) for row in records(found.rename(columns={"run": "id"}))]
 
 
 @router.get("/evaluation/runs/{run_id}", description=f"A run, by its id or that of its job. {_MEANING}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -54,14 +55,14 @@ async def generate(request: Request, caller: Runner, body: GuideDataset, wait: W
     command = await run_in_threadpool(recipe.command, folder, name)
     job = await run_in_threadpool(submit, request, caller, folder, command, name, "", body.client_id)
     _check_done(await waited(request, job["id"], client, wait))
-    return {**await run_in_threadpool(_dataset, request, client, name), "name": body.name}
+    return {**await run_in_threadpool(_dataset, folder.testset(name), client), "name": body.name}
 
 
 @router.get("/datasets")
 def datasets(request: Request, caller: Reader, client_id: Client = None) -> list[dict[str, Any]]:
     """The data sets of a client."""
     client = caller.reads(client_id)
-    return [_dataset(request, client, name) for name in folder_of(request, client).testsets()]
+    return [_dataset(place, client) for place in folder_of(request, client).testsets().values()]
 
 
 @router.post("/runs")
@@ -99,10 +100,10 @@ def _check_done(job: dict[str, Any]) -> None:
         raise HTTPException(422, job["output"].strip()[-500:])
 
 
-def _dataset(request: Request, client: str | None, name: str) -> dict[str, Any]:
-    found = described(folder_of(request, client).testset(name))
-    return {"dataset_id": name, "name": name, "client_id": client or "", "qa_count": found["questions"],
-            "created_at": found["created_at"]}  # fmt: skip
+def _dataset(place: Path, client: str | None) -> dict[str, Any]:
+    found = described(place)
+    return {"dataset_id": found["name"], "name": found["name"], "client_id": client or "",
+            "qa_count": found["questions"], "created_at": found["created_at"]}  # fmt: skip
 
 
 def _run(request: Request, run_id: str, client: str | None) -> dict[str, Any]:
