@@ -11,7 +11,7 @@ from typing import Any
 
 from ragbench.errors import DataError
 from ragbench.systems.answer_parser import read_answer
-from ragbench.systems.reply_paths import ReplyPaths, join_events, read_reply
+from ragbench.systems.reply_paths import Replies, ReplyPaths, read_reply
 from ragbench.systems.shapes import ANSWER_FIELDS, CONTEXT_FIELDS
 from ragbench.types import Answer
 
@@ -47,7 +47,8 @@ def propose_paths(replies: Sequence[Any], question: str) -> dict[str, Any]:
     reply: dict[str, Any] = {}
     texts = _texts(replies, question)
     delta = ""
-    pieces = Counter(path for one in replies for path, _, value in _nodes(one) if isinstance(value, str))
+    found = [(path, value) for one in replies for path, _, value in _nodes(one) if isinstance(value, str)]
+    pieces = Counter(path for path, _ in dict.fromkeys(found))  # different ones: not the type of each event
     if pieces and max(pieces.values()) > 1:
         delta = pieces.most_common(1)[0][0]
     elif texts:
@@ -62,12 +63,10 @@ def propose_paths(replies: Sequence[Any], question: str) -> dict[str, Any]:
     return {key: value for key, value in (("reply", reply), ("delta", delta)) if value}
 
 
-def read_proposed(replies: Sequence[Any], proposal: Mapping[str, Any], streamed: bool) -> Answer:
+def read_proposed(replies: Replies, proposal: Mapping[str, Any]) -> Answer:
     """The answer that is read with these paths; DataError where there is none."""
     paths = ReplyPaths.model_validate(proposal.get("reply", {}))
-    if streamed:
-        return read_answer("probe", join_events(replies, paths, proposal.get("delta", "")))
-    return read_answer("probe", read_reply(replies[0], paths))
+    return read_answer("probe", replies.record(paths, proposal.get("delta", "")))
 
 
 def reply_lines(value: Any, *, indent: str = "", name: str = "$") -> Iterator[str]:
