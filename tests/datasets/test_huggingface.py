@@ -190,6 +190,6 @@ def test_an_address_in_a_row_is_not_fetched(repository: Repository, loopback: An
     info += "  - name: text\n    dtype: image\n"
     card = (folder / "README.md").read_text()
     (folder / "README.md").write_text(card.replace("configs:\n", f"{info}configs:\n", 1))
-    with pytest.raises(DataError, match="row 1: .*text"):
+    with pytest.raises(DataError, match=r"row 1: .*text"):
         load_dataset(f"hf:{folder}")
     assert server.asked == []
