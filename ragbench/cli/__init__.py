@@ -11,6 +11,7 @@ from ragbench.cli.answers import answers_command
 from ragbench.cli.cache import cache_app
 from ragbench.cli.eval import EvalCommand, eval_command
 from ragbench.cli.explore import explore_command
+from ragbench.cli.export import export_command
 from ragbench.cli.help import FIRST_STEPS, Command, Group
 from ragbench.cli.history import history_app
 from ragbench.cli.init import init_command, notebooks_command
@@ -71,6 +72,9 @@ app.command("score", cls=Command, epilog="Example: ragbench score qrels.txt bm25
 )
 app.command("explore", cls=Command, epilog="Example: ragbench explore results/quickstart -o explore.html")(
     explore_command
+)
+app.command("export", cls=Command, epilog="Example: ragbench export results/quickstart -o scores.parquet")(
+    export_command
 )
 app.command("open", cls=Command, epilog="Example: ragbench open results/quickstart")(open_command)
 app.command("list", cls=Command, epilog="Example: ragbench list retrievers")(list_names)
