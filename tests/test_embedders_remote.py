@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,8 @@ import ragbench as rb
 from ragbench import cache
 from ragbench.cli import app
 from ragbench.embedders import check_embedder, load_embedder
-from ragbench.errors import ConfigError, ModelError
+from ragbench.errors import ConfigError, FailureKind, ModelError
+from ragbench.llms.failures import RetryPolicy
 from ragbench.types import Case, Dataset, Document
 
 KEY = "sk-test-7f3a9d-do-not-show"
@@ -117,6 +119,44 @@ def test_what_goes_wrong_is_one_error_without_the_key(
     with pytest.raises(ModelError, match=message) as caught:
         load_embedder(SMALL).encode(["a cat"])
     assert KEY not in str(caught.value)
+
+
+GOOD = {"data": [{"index": 1, "embedding": [1.0, 2.0]}, {"index": 0, "embedding": [3, 4]}], "model": "m"}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"usage": [1]}, {"usage": "x"}, {"model": ["m"]}, {"data": {"0": 1}}, {"data": None}, {"data": ["x", "y"]},
+        {"data": [{"embedding": [1.0, 2.0]}, {"embedding": [1.0]}]},
+        {"data": [{"embedding": [1.0, 2.0]}]},
+        {"data": [{"embedding": []}, {"embedding": []}]},
+        {"data": [{"embedding": ["1", "2"]}, {"embedding": [1, 2]}]},
+        {"data": [{"embedding": [True, 2]}, {"embedding": [1, 2]}]},
+        {"data": [{"embedding": [float("nan"), 2]}, {"embedding": [1, 2]}]},
+        {"data": [{"embedding": [1e300, 2]}, {"embedding": [1, 2]}]},
+        {"data": [{"index": 0, "embedding": [1, 2]}, {"index": 0, "embedding": [3, 4]}]},
+        {"data": [{"index": [1], "embedding": [1, 2]}, {"index": 0, "embedding": [3, 4]}]},
+        {"embeddings": [[1, 2], [1]]}, {"embeddings": "x"}, {"embeddings": [[1, 2], None]},
+        {"embeddings": [[1, 2]]}, {"embeddings": [[1, 2], [1, 2]], "model": 7},
+    ],
+)  # fmt: skip
+def test_vectors_of_another_form_are_unreadable_and_kept(
+    serve: Any, wire: Any, monkeypatch: pytest.MonkeyPatch, change: Any
+) -> None:
+    monkeypatch.setattr(RetryPolicy, "_back_off", lambda *args: None)
+    serve(wire.Answered(json.dumps(GOOD | change).encode()))
+    with pytest.raises(ModelError, match="the server's reply cannot be read") as caught:
+        load_embedder("ollama:e" if "embeddings" in change else SMALL).encode(["a cat", "a dog"])
+    assert caught.value.failure == FailureKind.UNREADABLE
+    assert not [word for word in ("validation error", "object", "inhomogeneous") if word in str(caught.value)]
+    [kept] = (cache.cache_folder() / "unreadable").iterdir()
+    assert set(json.loads(kept.read_text(encoding="utf-8"))) == {*GOOD, *change}
+
+
+def test_a_good_reply_is_in_the_order_of_the_texts(serve: Any, wire: Any) -> None:
+    serve(wire.Answered(GOOD))
+    np.testing.assert_allclose(load_embedder(SMALL).encode(["a cat", "a dog"])[0], [0.6, 0.8], atol=1e-6)
 
 
 def test_without_a_key_or_a_model_nothing_starts(llm_environment: Any) -> None:

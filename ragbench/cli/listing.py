@@ -42,8 +42,8 @@ def _retrievers() -> Rows:
 
     rows: Rows = []
     for kind in RETRIEVERS:
-        if kind == "bm25":
-            rows.append((kind, ""))
+        if kind.startswith("bm25"):
+            rows.append((kind, "index on the disk, by tantivy (extra large)" if kind == "bm25@disk" else ""))
             continue
         rows += [(f"{kind}:{embedder}", "") for embedder in EMBEDDERS]
         rows.append((f"{kind}:<embedder>", "folder or hub name of a sentence-transformers model, or one of your own"))

@@ -18,6 +18,15 @@ _MAX_COST = typer.Option("--max-cost", min=0, help="US dollars that this sweep m
 _NO_FORK = typer.Option(
     "--no-fork", help="Start a fresh Python for each run instead of forking one that has imported what they need."
 )
+_ONLY = typer.Option(
+    "--only",
+    metavar="NAME",
+    help="Run these configurations and compare none: a name, a pattern, or a number from 0 (as for an array of jobs).",
+)
+_EXECUTOR = typer.Option(
+    metavar="URL",
+    help="Run on a Dask cluster: dask://host:8786, tls://host:8786, or dask://local?workers=4 (extra `dask`).",
+)
 _GRID = "A grid file, a folder with a grid.toml, or quickstart (built in)."
 
 _MANY = 20  # differences of one configuration that are printed
@@ -41,6 +50,8 @@ def sweep_command(
         bool, typer.Option("--allow-failed", help="Take a run as finished although requests of it failed.")
     ] = False,
     no_fork: Annotated[bool, _NO_FORK] = False,
+    only: Annotated[str, _ONLY] = "",
+    executor: Annotated[str, _EXECUTOR] = "",
     yes: Yes = False,
 ) -> None:
     """Run a grid: one executed notebook per configuration, then their comparison and a leaderboard.
@@ -53,11 +64,12 @@ def sweep_command(
 
     with clean_errors():
         options: dict[str, Any] = {"max_cost": max_cost, "allow_unpriced": allow_unpriced, "force": force, "out": out}
+        options["only"] = only
         options["replies"] = replies_mode(no_cache, offline)
         if dry_run:
             _print_plan(plan(grid, **options), max_cost, offline)
             raise typer.Exit(0)
-        result = sweep(grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, **options)
+        result = sweep(grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, executor=executor, **options)
     _print_result(result)
     raise typer.Exit(3 if result.stopped else 1 if result.failed else 0)
 

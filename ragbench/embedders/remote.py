@@ -10,16 +10,18 @@ from __future__ import annotations
 import base64
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from pydantic import BaseModel, Field, model_validator
 
 from ragbench.cache import replies
 from ragbench.cache.replies import Reply, Request
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.failures import Failed, unreadable
-from ragbench.llms.ollama import tokens
+from ragbench.llms.ollama import Tokens
+from ragbench.llms.openai import ChatUsage
 from ragbench.llms.providers import connection_of
 from ragbench.llms.stored_llm import StoredLLM
 
@@ -30,6 +32,32 @@ if TYPE_CHECKING:
     from ragbench.types import FloatArray
 
 _STAND_IN = 8  # components of a vector in a dry run
+_Number = Annotated[float, Field(strict=True, ge=-3e38, le=3e38)]  # as float32 and finite
+_Vector = Annotated[list[_Number], Field(min_length=1)]
+
+
+class Embedding(BaseModel):
+    embedding: _Vector
+    index: int | None = None
+
+
+class EmbeddingReply(BaseModel):
+    data: list[Embedding]
+    usage: ChatUsage | None = None
+    model: str | None = None
+
+    @model_validator(mode="after")
+    def _in_order(self) -> EmbeddingReply:
+        self.data.sort(key=lambda row: row.index or 0)
+        if {row.index for row in self.data} not in ({None}, set(range(len(self.data)))):
+            raise ValueError("the indices are not 0, 1, ...")
+        return self
+
+
+class OllamaEmbeddings(BaseModel):
+    embeddings: list[_Vector]
+    prompt_eval_count: Tokens = 0
+    model: str | None = None
 
 
 class Remote:
@@ -131,19 +159,19 @@ class _Client:
         path = "/api/embed" if self._is_ollama else "/embeddings"
         payload |= {"truncate": False} if self._is_ollama else {"encoding_format": "float"}
         body = self._server.post(path, payload, timeout_s)
-        try:
-            if self._is_ollama:
-                vectors, read = body["embeddings"], body.get("prompt_eval_count")
-            else:
-                vectors = [row["embedding"] for row in sorted(body["data"], key=lambda row: row.get("index", 0))]
-                read = (body.get("usage") or {}).get("prompt_tokens")
-            array = np.array(vectors, dtype=np.float32)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            raise unreadable(self._server.name, self._server.clean(str(body)[:300])) from None
-        if array.ndim != 2 or len(array) != len(texts) or not np.isfinite(array).all():
-            raise unreadable(self._server.name, f"{array.shape} numbers for {len(texts)} texts")
-        served = str(body.get("model") or self._model)
-        return Reply(json.dumps(vectors), served, tokens(read), 0, time.perf_counter() - start, "stop")
+        if self._is_ollama:
+            local = self._server.read(OllamaEmbeddings, body)
+            vectors, read, served = local.embeddings, local.prompt_eval_count, local.model
+        else:
+            found = self._server.read(EmbeddingReply, body)
+            vectors, served = [row.embedding for row in found.data], found.model
+            read = found.usage.prompt_tokens if found.usage else 0
+        sizes = sorted({len(vector) for vector in vectors})
+        if len(vectors) != len(texts) or len(sizes) != 1:
+            given = f"{len(vectors)} vectors of {', '.join(map(str, sizes))} components for {len(texts)} texts"
+            failed = unreadable(self._server.name, self._server.clean(json.dumps(body)))
+            raise failed.reworded(f"{self._server.name}: the server's reply cannot be read: {given}")
+        return Reply(json.dumps(vectors), served or self._model, read, 0, time.perf_counter() - start, "stop")
 
 
 def _text(vector: list[float]) -> str:

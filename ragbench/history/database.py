@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -171,8 +171,15 @@ def _newer(version: str, shown: str) -> ConfigError:
     return ConfigError(f"the tables of {shown} are of version {version}, which this ragbench does not know: update it")
 
 
-@cache
+_engines: dict[tuple[URL, int], Engine] = {}
+
+
 def _engine(url: URL, process: int) -> Engine:  # a forked process must not use its parent's connections
+    # Of threads that come first at the same moment all use one: connections of another would never be closed.
+    return _engines.get((url, process)) or _engines.setdefault((url, process), _new_engine(url))
+
+
+def _new_engine(url: URL) -> Engine:
     if url.get_backend_name() != "sqlite":
         # PyMySQL loads the system's certificates for every new connection: 25 ms
         return create_engine(url, pool_size=2, max_overflow=-1, pool_pre_ping=True)

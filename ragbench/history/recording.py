@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -186,8 +187,6 @@ def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows
 
 def _values(result: Result, query_ids: list[str]) -> dict[str, Any]:
     """Measure -> its values in the order of the questions."""
-    import pandas as pd
-
     codes, measures = pd.factorize(result.scores["measure"])
     at = pd.Index(query_ids).get_indexer(pd.Index(result.scores["query_id"].astype(str)))
     table = np.full((len(measures), len(query_ids)), np.nan, dtype="<f8")

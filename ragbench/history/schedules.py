@@ -24,8 +24,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, unknown
@@ -36,9 +37,6 @@ from ragbench.history.fresh import age, fresh_test_set
 from ragbench.history.recording import rows_of, store
 from ragbench.history.tables import job, schedule
 from ragbench.llms import check_llm, current_settings
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COMMANDS = ("eval", "sweep")
 _HANDLERS = {"rag.evaluate": "eval"}
@@ -163,8 +161,6 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     Raises:
         DataError: the database cannot be used.
     """
-    import pandas as pd
-
     wanted = select(schedule).where(schedule.c.cron != "").order_by(schedule.c.client_id, schedule.c.name)
     with connected(database) as connection:
         rows = connection.execute(wanted if client is None else wanted.where(schedule.c.client_id == client)).mappings()

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from ragbench.cache import digest
 from ragbench.errors import ConfigError, DataError
@@ -29,8 +31,6 @@ from ragbench.metrics.safety.injection import HEAD
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-    import pandas as pd
 
 MIN_LABELS = 30
 """Minimum number of labels for a calibration."""
@@ -99,8 +99,6 @@ class Calibration:
 
     def table(self) -> pd.DataFrame:
         """One row per bin of scores: low, high, n, positive, rate, ci_low, ci_high."""
-        import pandas as pd
-
         return pd.DataFrame([asdict(one) for one in self.bins])
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Results as OpenTelemetry traces, by the semantic conventions for generative AI (0.1.0, status "Development").
 
-A trace per question: `invoke_workflow <result>`, in it `retrieval <dataset>`, `chat <model>` and other timed stages, one
-after another; then the requests to a judge. Each score is an event `gen_ai.evaluation.result` of the first span.
+A trace per question: `invoke_workflow <result>`, in it `retrieval <dataset>`, `chat <model>` and other timed stages,
+one after another; then the requests to a judge. Each score is an event `gen_ai.evaluation.result` of the first span.
 
 A result holds how long things took, not when they began: questions are laid out one after another so that the last one
 ends when the result was made, and a stage that was not timed has length 0. Texts of questions, answers and judges, and
@@ -127,7 +127,7 @@ def spans_of(result: Result, content: bool = False) -> Sequence[ReadableSpan]:
         ]
         for case in result.report.cases
     }
-    scores = {query_id: own for query_id, own in result.scores.dropna().groupby("query_id")}
+    scores = dict(list(result.scores.dropna().groupby("query_id")))
     reasons = {(j.query_id, f"llm_{j.criterion}"): j.explanation for j in result.judgements if content}
     made_at = result.config.get("made_at")
     end = datetime.fromisoformat(made_at) if made_at else datetime.now(UTC)
@@ -135,7 +135,7 @@ def spans_of(result: Result, content: bool = False) -> Sequence[ReadableSpan]:
                 for steps in asked.values())  # fmt: skip
     now = int(end.timestamp() * 1000) * _MS - round(whole * _MS)
     for query_id, (first, *steps) in asked.items():
-        root, within = span(first.name, first.attributes, now), None
+        root = span(first.name, first.attributes, now)
         answered = now + round(max(first.ms, sum(step.ms for step in steps if not step.judged)) * _MS)
         for step in steps:
             now = max(now, answered) if step.judged else now
