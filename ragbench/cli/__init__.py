@@ -11,6 +11,7 @@ from ragbench.cli.answers import answers_command
 from ragbench.cli.cache import cache_app
 from ragbench.cli.eval import EvalCommand, eval_command
 from ragbench.cli.explore import explore_command
+from ragbench.cli.export import export_command
 from ragbench.cli.help import FIRST_STEPS, Command, Group
 from ragbench.cli.history import history_app
 from ragbench.cli.init import init_command, notebooks_command
@@ -63,6 +64,7 @@ for name, command, example in (
     ("probe", probe_command, 'probe --url http://localhost:8000/ask "Why?" --write my.toml'),
     ("score", score_command, "score qrels.txt bm25.run dense.run --measures nDCG@10,AP"),
     ("explore", explore_command, "explore results/quickstart -o explore.html"),
+    ("export", export_command, "export results/quickstart -o scores.parquet"),
     ("open", open_command, "open results/quickstart"),
     ("list", list_names, "list retrievers"),
     ("label", label_command, LABEL_EXAMPLE),

@@ -7,7 +7,7 @@ overrides for a test, class or module:
 - `--ragbench-dataset`, `--ragbench-corpus` (the documents of a test set), `--ragbench-split`, `--ragbench-queries`
   (ids, comma-separated), `--ragbench-n` (the first n);
 - `--ragbench-system`: what `ragbench eval --system` takes;
-- `--ragbench-report`: a file (.json, .md or .html) or a folder for the report of `ragbench eval`.
+- `--ragbench-report`: a file (.json, .md, .html or .xml, JUnit) or a folder for the report of `ragbench eval`.
 
 Fixtures: `ragbench_dataset`, `ragbench_case` (a test that names it runs once per question), `rag_system`,
 `evaluation_llm`, `mcp_sampling_client`. Tests without the key or server that
@@ -67,8 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", f"ragbench({', '.join(f'{name}=...' for name in _MARKER)}): what ragbench's fixtures give to a test"
     )
     report = config.getoption("--ragbench-report")
-    if report and Path(report).suffix not in ("", ".json", ".md", ".html"):
-        raise pytest.UsageError(f"--ragbench-report is {report}; expected a folder or a file .json, .md or .html")
+    if report and Path(report).suffix not in ("", ".json", ".md", ".html", ".xml"):
+        raise pytest.UsageError(f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml")
     config.stash[_OUTER] = recording.active  # pytest may run inside pytest: pytester
     recording.active = recording.Recorder()
 
