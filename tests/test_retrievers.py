@@ -18,10 +18,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench import cache
+from ragbench.chunkers import chunk
+from ragbench.datasets import load_dataset
 from ragbench.embedders import load_model
-from ragbench.errors import ConfigError, DataError, ModelError
+from ragbench.errors import ConfigError, DataError, MissingExtraError, ModelError
 from ragbench.retrievers import (
     BM25,
+    BM25Disk,
     Dense,
     Hybrid,
     check_retriever,
@@ -331,10 +334,83 @@ def test_hybrid_refuses_a_negative_constant() -> None:
         Hybrid([], "wordllama", rrf_k=-1)
 
 
+# --- on the disk -----------------------------------------------------------------------------------------------------
+
+
+def test_bm25_on_disk_is_the_formula_with_the_constants_of_tantivy() -> None:
+    chunks = chunks_of(random_texts(300, 20, seed=5))  # fewer than 40 words: lengths are exact
+    queries = {f"q{i}": text for i, text in enumerate(random_texts(30, 5, seed=6))} | {"none": "unknown", "empty": ""}
+    found, expected = BM25Disk(chunks).search(queries, 20), BM25(chunks, k1=1.2, b=0.75).search(queries, 300)
+    for query_id, own in found.items():
+        assert len(own) == min(20, len(expected[query_id]))
+        for place, (chunk_id, score) in enumerate(own.items()):
+            # Lucene leaves out the factor k1 + 1
+            assert score == pytest.approx(2.2 * expected[query_id][chunk_id], abs=1e-3)
+            assert score == pytest.approx(2.2 * list(expected[query_id].values())[place], abs=1e-3)
+
+
+@pytest.mark.parametrize("k", [1, 3, 99, 100, 200])
+def test_bm25_on_disk_gives_ties_to_the_first_chunks(k: int) -> None:
+    chunks = chunks_of(["dogs bark"] * 7 + ["cats nap"] * 93)
+    assert list(BM25Disk(chunks).search({"q": "cat"}, k)["q"]) == [f"d{7 + i}#0" for i in range(min(k, 93))]
+    assert BM25Disk(chunks_of(["", "the"])).search({"q": "the cat"}, k) == {"q": {}}
+
+
+def test_bm25_on_disk_is_indexed_once_and_again_where_it_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path))
+    built: list[Path] = []
+    build = BM25Disk._build
+
+    def counted(self: BM25Disk, folder: Path) -> None:
+        built.append(folder)
+        build(self, folder)
+
+    monkeypatch.setattr(BM25Disk, "_build", counted)
+    chunks = chunks_of(random_texts(100, 20, seed=5))
+    queries = {"q": "w1 w2 w3 w3"}
+    first = BM25Disk(chunks).search(queries, 20)
+    assert BM25Disk(chunks).search(queries, 20) == first
+    assert len(built) == 1
+    [folder] = tmp_path.glob("arrays/bm25-disk/*.kept")
+    next(folder.glob("*.idx")).unlink()
+    assert BM25Disk(chunks).search(queries, 20) == first
+    assert len(built) == 2
+    for changed in (chunks[:-1], chunks[::-1]):
+        BM25Disk(changed)
+    BM25Disk(chunks, stemmer=None)
+    assert cache.info()["kinds"]["bm25-disk"]["files"] == 4
+    assert cache.clear("bm25-disk") == 4
+    assert not list(tmp_path.glob("arrays/bm25-disk/*"))
+    monkeypatch.setenv("RAGBENCH_CACHE_MAX_GB", "0")
+    assert BM25Disk(chunks).search(queries, 20) == first
+    assert cache.info()["files"] == 0
+
+
+def test_bm25_on_disk_that_is_killed_while_it_indexes_leaves_nothing(tmp_path: Path) -> None:
+    code = (
+        "import os; from ragbench.retrievers import BM25Disk; from ragbench.types import Chunk\n"
+        "split = BM25Disk._split\n"
+        "BM25Disk._split = lambda *given: (os._exit(9) if given[1] == ['b'] else split(*given))\n"
+        "import ragbench.retrievers.disk as disk; disk._BATCH = 1\n"
+        "BM25Disk([Chunk(f'{t}#0-1', t, 0, 1, t) for t in 'abc'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path)})
+    assert done.returncode == 9
+    assert not list(tmp_path.glob("arrays/bm25-disk/*.kept"))
+
+
+def test_bm25_on_disk_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tantivy", None)
+    with pytest.raises(MissingExtraError, match=r"tantivy is not installed; run: pip install 'ragbench-lab\[large\]'"):
+        check_retriever("bm25@disk")
+
+
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["bm25", "dense:wordllama", "hybrid:wordllama"])
+@pytest.mark.parametrize("name", ["bm25", "bm25@disk", "dense:wordllama", "hybrid:wordllama"])
 def test_retrievers_are_made_by_name_and_say_what_they_are(name: str) -> None:
     retriever = make_retriever(name, chunks_of(["a", "b"]))
     assert isinstance(retriever, Retriever)
@@ -345,11 +421,15 @@ def test_retrievers_are_made_by_name_and_say_what_they_are(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("bm26", r"unknown retriever 'bm26'; did you mean 'bm25'\? Known: bm25, dense:<embedder>, hybrid:<embedder>"),
+        (
+            "bm26",
+            r"unknown retriever 'bm26'; did you mean 'bm25'\? Known: bm25, bm25@disk, dense:<embedder>, hybrid",
+        ),
         ("densse:minilm", "did you mean 'dense'"),
         ("dense", "names no embedder; write 'dense:minilm'"),
         ("hybrid:", "names no embedder; write 'hybrid:minilm'"),
         ("bm25:minilm", "BM25 compares words and takes no embedder; write 'bm25'"),
+        ("bm25@disk:minilm", "takes no embedder; write 'bm25@disk'"),
         ("dense:minilmm", "unknown embedder 'minilmm'; did you mean 'minilm'"),
         ("", "unknown retriever ''"),
         (None, "retriever None: expected a name"),
@@ -364,7 +444,7 @@ def test_unknown_retrievers_are_refused_before_anything_is_loaded(name: Any, mes
 
 @pytest.mark.parametrize("k", [0, -1, 2.5, True, None, "10"])
 def test_k_that_is_not_a_positive_number_is_refused(k: Any) -> None:
-    for name in ("bm25", "dense:wordllama", "hybrid:wordllama"):
+    for name in ("bm25", "bm25@disk", "dense:wordllama", "hybrid:wordllama"):
         with pytest.raises(ConfigError, match=r"k is .*; expected a whole number of 1 or more"):
             make_retriever(name, chunks_of(["a"])).search({"q": "a"}, k)
 
@@ -490,6 +570,20 @@ def test_bm25_and_wordllama_find_most_of_200_real_questions(shared_data: Path) -
             means.append(np.mean([value["ndcg_cut_10"] for value in judged.values()]))
         assert means[0] >= floor, f"{name}: nDCG@10 {means[0]:.4f}"
         assert means[1] >= means[0] - 0.02, f"{name}: nDCG@10 of upper-case questions {means[1]:.4f}, {means[0]:.4f}"
+
+
+@pytest.mark.parametrize("name", ["pubmedqa", "clapnq", "squad"])
+def test_bm25_on_disk_ranks_real_collections_as_bm25_does(name: str, shared_data: Path) -> None:
+    import pytrec_eval
+
+    dataset = load_dataset(shared_data / name)
+    chunks = chunk(dataset, "document")
+    judge = pytrec_eval.RelevanceEvaluator(dataset.qrels, {"ndcg_cut_10"})
+    means = []
+    for retriever in (BM25(chunks), BM25Disk(chunks)):
+        judged = judge.evaluate(to_documents(retriever.search(dataset.queries, 50), chunks))
+        means.append(sum(value["ndcg_cut_10"] for value in judged.values()) / len(dataset.qrels))
+    assert abs(means[0] - means[1]) <= 0.011, means
 
 
 def test_retrieve_goes_deeper_only_for_queries_that_lack_documents() -> None:

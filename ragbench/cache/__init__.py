@@ -6,6 +6,6 @@ had again without paying, in one SQLite file; `ragbench.cache.budgets`, in the s
 
 from __future__ import annotations
 
-from ragbench.cache.arrays import Arrays, arrays, bypassed, cache_folder, check_environment, clear, digest, info
+from ragbench.cache.arrays import Arrays, arrays, bypassed, cache_folder, check_environment, clear, digest, info, kept
 
-__all__ = ["Arrays", "arrays", "bypassed", "cache_folder", "check_environment", "clear", "digest", "info"]
+__all__ = ["Arrays", "arrays", "bypassed", "cache_folder", "check_environment", "clear", "digest", "info", "kept"]

@@ -1,6 +1,7 @@
 """Arrays that are slow to compute, kept on disk under the hash of everything that they were computed from.
 
-One entry is one uncompressed .npz file without pickle, at `<cache folder>/arrays/<kind>/<key>.npz`. Because the key is
+One entry is one uncompressed .npz file without pickle, at `<cache folder>/arrays/<kind>/<key>.npz` (or a file or folder
+of another form, see `kept`). Because the key is
 a hash of the input, an entry never goes stale: it is right or it is not there. What makes that true:
 
 - an entry is written to a temporary file, flushed to the disk and renamed, so a process killed at any moment leaves
@@ -18,19 +19,22 @@ warning and the time to compute; it is never an error.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import math
 import os
 import re
 import shutil
+import tempfile
 import time
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +42,8 @@ import numpy.typing as npt
 from ragbench.files import STAGING, clear_staging, locked, staged
 
 Arrays = dict[str, npt.NDArray[Any]]
+
+T = TypeVar("T")
 
 _DEFAULT_MAX_GB = 10.0
 _ABANDONED_AFTER_S = 3600.0  # a file that is still being written changes more often
@@ -68,8 +74,10 @@ def cache_folder() -> Path:
     return folder
 
 
-def digest(*parts: str | bytes) -> str:
+def digest(*parts: str | bytes, stream: Iterable[str] = ()) -> str:
     """SHA-256 of the parts as 64 hex digits. Each part counts with its length, so no two lists of parts are confused.
+
+    Those of `stream` follow the others, one at a time, for what does not fit in memory.
 
     A string counts as its UTF-8 bytes; a lone surrogate (broken JSON escapes bring them) is hashed, not refused.
 
@@ -79,7 +87,7 @@ def digest(*parts: str | bytes) -> str:
     True
     """
     sha = hashlib.sha256()
-    for part in parts:
+    for part in chain(parts, stream):
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
         sha.update(b"%d:" % len(data))
         sha.update(data)
@@ -105,9 +113,7 @@ def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
     >>> arrays("doctest", key, compute)["squares"]
     array([0, 1, 4, 9])
     """
-    for what, value in (("kind", kind), ("key", key)):
-        if not _NAME.fullmatch(value):
-            raise ValueError(f"cache {what} {value!r}: expected letters, digits, '-' and '_' only; see cache.digest")
+    _check_names(kind, key)
     limit = _limit_bytes()
     if limit == 0 or _bypassed.get():
         return compute()
@@ -122,6 +128,52 @@ def arrays(kind: str, key: str, compute: Callable[[], Arrays]) -> Arrays:
         computed = compute()
         _keep(path, kind, key, computed, limit)
     return computed
+
+
+def kept(kind: str, key: str, build: Callable[[Path], object], read: Callable[[Path], T]) -> T:
+    """What `read` makes of a file or folder that `build` writes at a path, kept as an entry of `arrays` is.
+
+    For what is mapped into memory rather than read as a whole; `<cache folder>/arrays/<kind>/<key>.kept` is its place.
+    One that `read` cannot read (it raises) is built again. Where nothing can be kept it is built in a temporary folder,
+    which goes with this process.
+
+    >>> key = digest("note", str(np.random.default_rng().integers(2**60)))
+    >>> [kept("doctest", key, lambda path: path.write_text("kept"), Path.read_text) for _ in range(2)]
+    ['kept', 'kept']
+    """
+    _check_names(kind, key)
+    limit = _limit_bytes()
+    path = _folder() / "arrays" / kind / f"{key}.kept"
+
+    def found() -> T:
+        value = read(path)
+        os.utime(path)
+        return value
+
+    if limit and not _bypassed.get():
+        if path.exists():
+            with suppress(Exception):  # damaged, or evicted this moment
+                return found()
+        with _alone(path, key):
+            if path.exists():
+                try:
+                    return found()
+                except Exception:
+                    _remove(path)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                clear_staging(path.parent, path.name)
+                with staged(path) as new:
+                    build(new)
+                if _size(path) <= limit:  # a larger one would push out all others
+                    _evict(path.parents[1], limit, newest=path)
+                return found()
+            except OSError as exc:
+                _warn_once(path.parents[2], exc)
+    folder = tempfile.mkdtemp(prefix="ragbench-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    build(Path(folder, key))
+    return read(Path(folder, key))
 
 
 @contextmanager
@@ -187,7 +239,7 @@ def clear(kind: str | None = None) -> int:
     for entry in _entries(root):
         if kind is None or entry.path.parent.name == kind:
             with suppress(OSError):  # another process was faster, or the system holds the file: not deleted by us
-                entry.path.unlink()
+                _remove(entry.path)
                 deleted += 1
     _sweep_leftovers(root)
     return deleted
@@ -219,6 +271,12 @@ def _limit_bytes() -> int:
             f"(unset it for {_DEFAULT_MAX_GB:g}; 0 keeps nothing)"
         )
     return int(limit * 1e9)
+
+
+def _check_names(kind: str, key: str) -> None:
+    for what, value in (("kind", kind), ("key", key)):
+        if not _NAME.fullmatch(value):
+            raise ValueError(f"cache {what} {value!r}: expected letters, digits, '-' and '_' only; see cache.digest")
 
 
 def _read(path: Path, kind: str, key: str) -> Arrays | None:
@@ -281,11 +339,25 @@ def _write(file: Any, named: Arrays) -> None:
 
 def _entries(root: Path) -> list[_Entry]:
     entries = []
-    for path in root.glob("*/*.npz"):
+    for path in chain(root.glob("*/*.npz"), root.glob("*/*.kept")):
         with suppress(OSError):  # deleted since it was listed
-            status = path.stat()
-            entries.append(_Entry(status.st_mtime, status.st_size, path))
+            entries.append(_Entry(path.stat().st_mtime, _size(path), path))
     return entries
+
+
+def _size(path: Path) -> int:
+    files = path.iterdir() if path.is_dir() else (path,)
+    return sum(file.stat().st_size for file in files)
+
+
+def _remove(path: Path) -> None:
+    """Delete an entry; a folder in one step, so that a killed process leaves no part of it under its name."""
+    if path.is_dir():
+        gone = path.with_name(f"{STAGING}{path.name}-evicted")
+        path.rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _evict(root: Path, limit: int, newest: Path) -> None:
@@ -300,7 +372,7 @@ def _evict(root: Path, limit: int, newest: Path) -> None:
         if entry.path == newest:
             continue  # written this moment; clocks of network folders may call it old
         with suppress(OSError):  # another process evicts the same files
-            entry.path.unlink(missing_ok=True)
+            _remove(entry.path)
         total -= entry.size
 
 

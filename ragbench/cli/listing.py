@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.console import clean_errors
 from ragbench.errors import ConfigError, unknown
 
 Rows = list[tuple[str, str]]
@@ -42,8 +41,8 @@ def _retrievers() -> Rows:
 
     rows: Rows = []
     for kind in RETRIEVERS:
-        if kind == "bm25":
-            rows.append((kind, ""))
+        if kind.startswith("bm25"):
+            rows.append((kind, "index on the disk, by tantivy (extra large)" if kind == "bm25@disk" else ""))
             continue
         rows += [(f"{kind}:{embedder}", "") for embedder in EMBEDDERS]
         rows.append((f"{kind}:<embedder>", "folder or hub name of a sentence-transformers model, or one of your own"))
@@ -92,10 +91,9 @@ def list_names(
 
     Exit status: 0 listed, 2 there is no such kind.
     """
-    with clean_errors():
-        if kind not in KINDS:
-            raise ConfigError(unknown("kind", kind, KINDS))
-        rows = KINDS[kind]()
-        width = max(len(name) for name, _ in rows)
-        for name, meaning in rows:
-            typer.echo(f"{name:<{width}}  {meaning}".rstrip())
+    if kind not in KINDS:
+        raise ConfigError(unknown("kind", kind, KINDS))
+    rows = KINDS[kind]()
+    width = max(len(name) for name, _ in rows)
+    for name, meaning in rows:
+        typer.echo(f"{name:<{width}}  {meaning}".rstrip())

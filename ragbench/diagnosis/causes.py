@@ -9,20 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, unknown_chunk
 from ragbench.metrics.answers import stated_facts
 from ragbench.metrics.chunks import span_scores
 from ragbench.metrics.correctness import SIGNALS, correctness_estimate, overlaps
 from ragbench.metrics.retrieval import ranking
+from ragbench.metrics.score_calibration import Calibration
 from ragbench.scoring.answers import wording
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Run, Span
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ragbench.metrics.score_calibration import Calibration
 
 _CAUSES = {  # in the order in which data flows: cause -> its words, and the stage that has to change
     "not_in_corpus": ("not in the corpus", "retrieval"),
@@ -151,8 +149,6 @@ def diagnose(
         DataError: an answer to a question that the dataset lacks, or two answers to one; `run` or an answer names what
             is neither among `chunks` nor a passage.
     """
-    import pandas as pd
-
     if depth < 1:
         raise ConfigError(f"depth is {depth}; expected the number of chunks that count as retrieved, 1 or more")
     given = {answer.query_id: answer for answer in answers}
@@ -230,8 +226,6 @@ def count_causes(diagnosis: pd.DataFrame) -> pd.DataFrame:
 
     Causes that took none are left out; the last row, "none", holds the questions that did not fail.
     """
-    import pandas as pd
-
     counts = diagnosis["cause"].value_counts()
     rows = [(cause, words, int(counts.get(cause, 0))) for cause, words in CAUSES.items() if counts.get(cause, 0)]
     rows.append(("none", "not failed", int(counts.get("", 0))))

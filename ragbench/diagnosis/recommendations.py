@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.registry import higher_is_better
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 # Measures that show that the needed evidence was retrieved, and that it reached the model.
 _RETRIEVED = ("R", "Success", "span_recall")
@@ -218,8 +217,6 @@ def _of_latency(latency: pd.DataFrame | None) -> Iterator[Recommendation]:
 
 def figures_of(summary: pd.DataFrame, targets: Mapping[str, float], ceilings: Mapping[str, float]) -> Figures:
     """A figure of each measure of the summary that has a target and a mean."""
-    import pandas as pd
-
     figures = Figures()
     for row in summary.to_dict("records"):
         measure = str(row["measure"])

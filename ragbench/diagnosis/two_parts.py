@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ragbench.errors import ConfigError
 from ragbench.metrics.answers import gold_fact_coverage
@@ -12,9 +13,6 @@ from ragbench.metrics.groundedness import claim_support
 from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.metrics.retrieval import ranking
 from ragbench.types import Answer, Case, Dataset, Judgement, Run
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 VERDICTS = ("none", "retrieval failed", "generation failed", "both")
 """What has failed; "undecided" where one of the two could not be tested."""
@@ -60,8 +58,6 @@ def two_part_table(
     Raises:
         ConfigError: a setting out of range.
     """
-    import pandas as pd
-
     if k < 1 or not 0 < share <= 1:
         raise ConfigError(f"k is {k} and share {share}; expected k from 1 and a share above 0 and up to 1")
     if not 0 <= support_threshold <= 1:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ragbench import llms
 from ragbench.generation.answers import check_llm, generate_answers, read_reply
 from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, closed_book
 from ragbench.prompts.replies import NO_ANSWER
 from ragbench.types import Answer, Case, Chunk, Dataset, LLMLike, Run
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 class Ablations(NamedTuple):

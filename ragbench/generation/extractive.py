@@ -11,18 +11,16 @@ import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ragbench.chunkers.headings import find_headings, lines_of
 from ragbench.embedders import load_embedder
 from ragbench.prompts.replies import NO_ANSWER
 from ragbench.segments import sentence_spans
 from ragbench.types import Answer, Case, Chunk, Embedder
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 MAX_SENTENCES = 3
 # A further sentence must reach this fraction of the best one's support.

@@ -12,12 +12,14 @@ import logging
 import os
 import re
 import shlex
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
 from ragbench.errors import ConfigError, RagbenchError, nearest, printable, unknown
@@ -26,9 +28,6 @@ from ragbench.history.database import add_once, connected, content_id, now, time
 from ragbench.history.fresh import age
 from ragbench.history.tables import alert, alert_rule
 from ragbench.registry import bounds_of, find_measure, higher_is_better
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _LOG = logging.getLogger("ragbench.alerts")
 _THRESHOLD = re.compile(r"([^\s<>=]+)\s*([<>])\s*(-?\d*\.?\d+)")
@@ -93,8 +92,6 @@ def _measure(connection: Connection, name: str, limit: float) -> str:
 
 def alerts(*, database: str = "") -> pd.DataFrame:
     """The rules: id, rule, series, client_id, point, to, raised (how often), last (when)."""
-    import pandas as pd
-
     with connected(database) as connection:
         rows = connection.execute(select(alert_rule).order_by(alert_rule.c.made_at, alert_rule.c.id)).mappings().all()
         raised = connection.execute(select(alert.c.rule_id, alert.c.made_at)).all()
@@ -109,8 +106,6 @@ def alerts(*, database: str = "") -> pd.DataFrame:
 
 def raised_alerts(*, limit: int = 20, database: str = "") -> pd.DataFrame:
     """The newest alerts: made_at, rule_id, subject (a run or a job), state, error, text."""
-    import pandas as pd
-
     columns = [alert.c[name] for name in ("made_at", "rule_id", "subject", "state", "error", "text")]
     with connected(database) as connection:
         rows = connection.execute(select(*columns).order_by(alert.c.made_at.desc()).limit(limit)).mappings().all()
@@ -337,8 +332,6 @@ def _sent(target: str, text: str) -> str:
 @contextmanager
 def _silenced() -> Iterator[None]:
     """No log and no warning of apprise and what it sends with."""
-    import warnings
-
     loggers = [logging.getLogger(name) for name in ("apprise", "urllib3", "urllib3.connectionpool", "requests")]
     before = [one.disabled for one in loggers]
     try:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
-from ragbench.evaluation import new_result
+from ragbench.evaluation import Result, new_result
 from ragbench.evaluation.records import CategoryResult
 from ragbench.history.recording import record
 from ragbench.types import Case, Dataset
-
-if TYPE_CHECKING:
-    from ragbench.evaluation import Result
 
 _NIGHTS, _CATEGORIES = 50, ("billing", "delivery", "returns")
 
@@ -37,8 +34,6 @@ def example_history(file: str | Path, *, seed: int = 0) -> str:
 
 
 def _night(rng: np.random.Generator, night: int, usual: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Result:
-    import pandas as pd
-
     count = 60 if night < 42 else 80
     ids = [f"q{i:02}" for i in range(count)]
     category = np.arange(count) % 3

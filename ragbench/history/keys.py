@@ -8,17 +8,14 @@ import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
+import pandas as pd
 from sqlalchemy import delete, insert, select, update
 
 from ragbench.errors import ConfigError, unknown
 from ragbench.history.database import connected, timestamp
 from ragbench.history.fresh import age
 from ragbench.history.tables import api_key
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ROLES = ("reader", "runner", "admin")
 _SHOWN = ("id", "name", "client_id", "role", "created_at", "expires_at", "last_used_at")
@@ -97,8 +94,6 @@ def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    import pandas as pd
-
     wanted = select(*(api_key.c[name] for name in _SHOWN)).order_by(api_key.c.client_id, api_key.c.name)
     with connected(database) as connection:
         wanted = wanted if client is None else wanted.where(api_key.c.client_id == client)

@@ -13,20 +13,18 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import DataError, RagbenchError
-from ragbench.evaluation import load_result
+from ragbench.evaluation import Result, load_result
+from ragbench.evaluation.records import Report
 from ragbench.history import tables
 from ragbench.history.database import add_once, canonical, connected, content_id, now, timestamp
-
-if TYPE_CHECKING:
-    from ragbench.evaluation import Result
-    from ragbench.evaluation.records import Report
 
 _NAME = 190
 # Settings of an evaluation that change numbers, so that runs with others are not compared.
@@ -186,8 +184,6 @@ def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows
 
 def _values(result: Result, query_ids: list[str]) -> dict[str, Any]:
     """Measure -> its values in the order of the questions."""
-    import pandas as pd
-
     codes, measures = pd.factorize(result.scores["measure"])
     at = pd.Index(query_ids).get_indexer(pd.Index(result.scores["query_id"].astype(str)))
     table = np.full((len(measures), len(query_ids)), np.nan, dtype="<f8")

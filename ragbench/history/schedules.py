@@ -24,8 +24,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from zoneinfo import ZoneInfo
 
+import pandas as pd
+import yaml
+from cronsim import CronSim, CronSimError
 from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, unknown
@@ -36,9 +40,6 @@ from ragbench.history.fresh import age, fresh_test_set
 from ragbench.history.recording import rows_of, store
 from ragbench.history.tables import job, schedule
 from ragbench.llms import check_llm, current_settings
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 COMMANDS = ("eval", "sweep")
 _HANDLERS = {"rag.evaluate": "eval"}
@@ -129,8 +130,6 @@ def import_schedules(file: str | Path, *, client: str = "", database: str = "") 
         ConfigError: an entry is not what it should be.
         DataError: the file or the database cannot be read.
     """
-    import yaml
-
     file = Path(file)
     try:
         jobs = yaml.safe_load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
@@ -163,8 +162,6 @@ def schedules(*, client: str | None = None, database: str = "") -> pd.DataFrame:
     Raises:
         DataError: the database cannot be used.
     """
-    import pandas as pd
-
     wanted = select(schedule).where(schedule.c.cron != "").order_by(schedule.c.client_id, schedule.c.name)
     with connected(database) as connection:
         rows = connection.execute(wanted if client is None else wanted.where(schedule.c.client_id == client)).mappings()
@@ -233,9 +230,6 @@ def next_due(cron: str, zone: str, at: datetime) -> str:
 
 
 def _times(cron: str, zone: str, at: datetime, *, reverse: bool = False) -> Any:
-    from zoneinfo import ZoneInfo
-
-    from cronsim import CronSim, CronSimError
 
     try:
         return CronSim(cron, at.astimezone(ZoneInfo(zone)), reverse=reverse)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from sqlalchemy import Connection, and_, func, select
 
 from ragbench.errors import ConfigError, DataError, unknown
@@ -14,9 +16,6 @@ from ragbench.history import tables
 from ragbench.history.database import connected
 from ragbench.registry import BRIEF, LEADERBOARD, bounds_of, find_measure, higher_is_better
 from ragbench.statistics import Drift, compare, drift
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WATCHED = tuple(dict.fromkeys((*BRIEF, *LEADERBOARD)))
 """The measures in which drift is looked for."""
@@ -50,8 +49,6 @@ def history(
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    import pandas as pd
-
     with connected(database) as connection:
         rows = _runs(connection, series, client, limit, dataset, before)
         changes = [_changed(_before(connection, row), row) for row in rows]
@@ -84,8 +81,6 @@ def trend(
         ConfigError: no run has this measure, or the database is not to be used.
         DataError: the database cannot be read.
     """
-    import pandas as pd
-
     with connected(database) as connection:
         rows = _measured(connection, measure, series, client)
         streams = _streams(connection, rows) if tested else {}
@@ -126,8 +121,6 @@ def categories(*, series: str = "", client: str | None = None, database: str = "
     Raises:
         ConfigError, DataError: the database cannot be used.
     """
-    import pandas as pd
-
     with connected(database) as connection:
         rows = _runs(connection, series, client, 0)
     records = [
@@ -159,8 +152,6 @@ def run_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, 
         ConfigError: no run, or several, have such an id.
         DataError: the database cannot be read.
     """
-    import pandas as pd
-
     with connected(database) as connection:
         wanted = select(tables.run).where(tables.run.c.id.startswith(run, autoescape=True)).limit(2)
         found = connection.execute(wanted).mappings().all()
@@ -175,8 +166,6 @@ def run_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, 
 
 def scores_of(run: str, database: str = "") -> tuple[_Row, pd.DataFrame, dict[str, str]]:
     """As `run_of`, with the scores as in `Result.scores`: query_id, measure, value."""
-    import pandas as pd
-
     row, scores, cases = run_of(run, database)
     stored = zip(scores["measure"], scores["case_values"], strict=True)
     parts = {measure: _values(data) for measure, data in stored if data is not None}
@@ -192,8 +181,6 @@ def compare_runs(before: str, after: str, *, measures: Sequence[str] = (), datab
         ComparisonError: they have no question in common.
         DataError: the database cannot be read.
     """
-    import warnings
-
     (_, one, texts), (_, two, others) = scores_of(before, database), scores_of(after, database)
     shared = [query_id for query_id, text in texts.items() if others.get(query_id) == text]
     if not shared:
@@ -270,8 +257,6 @@ def _drifts(
     rows: Sequence[_Row], streams: Mapping[str, int], cases: Mapping[str, Mapping[str, str]]
 ) -> Iterator[tuple[list[int], Drift]]:
     """For each epoch the places of its rows and its drift."""
-    import pandas as pd
-
     epochs: dict[str, list[int]] = {}
     for place, row in enumerate(rows):
         if row["case_values"] is not None:

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from ragbench import llms
@@ -19,10 +19,7 @@ from ragbench.judges.pairwise import Pair, choose
 from ragbench.prompts.judge_prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
 from ragbench.types import Answer, Chunk, Dataset, LLMLike
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.float64]
+Floats = npt.NDArray[np.float64]
 
 AUDIT_BOUNDS: Mapping[str, float] = {
     "repeated": 0.10,

@@ -13,14 +13,11 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ragbench.errors import DataError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 # scripts written without spaces between words: each character counts as a word
 _SIGN = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"

@@ -22,18 +22,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ragbench.errors import DataError
 from ragbench.types import Chunk, Span
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from ragbench.types import FloatArray
 
-    IntArray = npt.NDArray[np.int64]
-    Ranges = tuple[IntArray, IntArray]
-    """Starts and ends (exclusive) of ranges on one axis."""
+IntArray = npt.NDArray[np.int64]
+Ranges = tuple[IntArray, IntArray]
+"""Starts and ends (exclusive) of ranges on one axis."""
 
 
 def span_scores(retrieved: Sequence[Chunk], evidence: Sequence[Span], all_chunks: Iterable[Chunk]) -> dict[str, float]:

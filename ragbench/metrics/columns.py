@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from ragbench.errors import DataError
 from ragbench.metrics.retrieval import RankingMeasure
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Ints = npt.NDArray[np.int64]
-    Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 
 class Columns(NamedTuple):
@@ -50,8 +48,6 @@ def evaluate_columns(
     Raises:
         DataError: a (query, document) pair is repeated in `qrels` or in `run`.
     """
-    import pandas as pd
-
     n = len(query_ids)
     (judged_query, run_query), queries = _codes(qrels.query_id, run.query_id, first=query_ids)
     (judged_doc, run_doc), documents = _codes(qrels.doc_id, run.doc_id)
@@ -85,8 +81,6 @@ def _codes(
     judged: pd.Series[str], found: pd.Series[str], first: Sequence[str] = ()
 ) -> tuple[tuple[Ints, Ints], pd.Index[str]]:
     """Numbers for the ids of qrels and run, from 0 as they come, those in `first` before all; and the ids."""
-    import pandas as pd
-
     ids = [pd.Series(first, dtype=judged.dtype)] if len(first) else []
     codes, unique = pd.factorize(pd.concat([*ids, judged, found], ignore_index=True))
     codes = codes.astype(np.int64, copy=False)[len(first) :]
@@ -98,8 +92,6 @@ def refuse_duplicates(columns: Columns, what: str, key: Ints | None = None) -> N
 
     `key` is a number per pair, where there is one already.
     """
-    import pandas as pd
-
     if key is None:
         queries, _ = pd.factorize(columns.query_id)
         documents, names = pd.factorize(columns.doc_id)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.answers import stated_facts, words
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 
 class Diversity(NamedTuple):
@@ -75,7 +75,6 @@ def ngram_redundancies(contexts: Sequence[Sequence[str]], *, n: int = 3) -> list
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ConfigError(f"n is {n!r}; expected the length of an n-gram in words, 1 or more")
-    import numpy as np
     from scipy.sparse import csr_matrix
 
     rows = _rows(contexts)
@@ -107,7 +106,6 @@ def tfidf_redundancies(contexts: Sequence[Sequence[str]], *, background: Sequenc
     >>> tfidf_redundancies([["a boat", "a boat"], ["alone"], []])
     [1.0, 0.0, nan]
     """
-    import numpy as np
     from sklearn.feature_extraction.text import CountVectorizer
     from sklearn.preprocessing import normalize
 

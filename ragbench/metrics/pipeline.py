@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.prompts.replies import read_outcome
-
-if TYPE_CHECKING:
-    from ragbench.types import Answer
+from ragbench.types import Answer
 
 OUTCOMES = ("success", "uncertain", "no_results", "blocked", "failed")
 

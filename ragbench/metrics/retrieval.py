@@ -18,15 +18,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.registry import ALIASES, KS
-
-if TYPE_CHECKING:
-    from ragbench.types import Qrels, Run
+from ragbench.types import Qrels, Run
 
 _TREC = {  # name -> what trec_eval calls it without and with a depth; F1 is computed from P and R
     "nDCG": ("ndcg", "ndcg_cut_{}"),

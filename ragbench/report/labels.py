@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
 
 from ragbench.embedders import load_embedder
 from ragbench.generation.testsets import STATES, Draft, drafts_table
 from ragbench.types import Answer, Chunk, Dataset, Embedder
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _WORD = re.compile(r"\w+")
 _LONG = 4  # shorter words are mostly grammar, which any text holds
@@ -26,8 +25,6 @@ def reference_table(
         query_id, question, outcome, in_sources (fraction of the answer's words of four letters and more that its
         sources hold, in [0, 1]; missing without an answer), answer (or why there is none), sources (document ids).
     """
-    import pandas as pd
-
     rows = []
     for answer in answers:
         found = sources[answer.query_id]
@@ -71,9 +68,6 @@ def topic_points(
     Returns:
         x, y, state: "not sampled"; "sampled", or with drafts "accepted" (a question of it was) or "nothing accepted".
     """
-    import numpy as np
-    import pandas as pd
-
     model = load_embedder(embedder)
     ids = {chunk.chunk_id for chunk in sampled}
     good = {draft.chunk_id for draft in drafts if draft.state == "accepted"}

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import pandas as pd
 
 from ragbench.registry import higher_is_better
 from ragbench.report.evaluation import axis_end, forest_line
 from ragbench.report.failures import plain
 from ragbench.report.sweep import ALPHA
 from ragbench.statistics.frames import with_interval
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _WIDE, _HIGH, _EDGE = 180.0, 20, 6.0  # of a drawing, in pixels
 _BETTER, _WORSE, _UNCLEAR = "#0072B2", "#D55E00", "#7F7F7F"
@@ -102,8 +101,6 @@ def _cells(
     table: pd.DataFrame, measure: str, comparison: pd.DataFrame | None
 ) -> tuple[list[str], list[list[_Cell]], float]:
     """The names of the columns, the rows, and the end of the axis of the differences."""
-    import pandas as pd
-
     changes = {} if comparison is None else {row["name"]: row for row in comparison.to_dict("records")}
     ends = [float(row[one]) for row in changes.values() for one in _ENDS if not pd.isna(row[one])]
     columns = [column for column in _COLUMNS if _known(table, column)]
@@ -143,23 +140,17 @@ def _known(table: pd.DataFrame, column: str) -> bool:
 
 
 def _number(value: Any, form: str, unknown: str = "unknown") -> str:
-    import pandas as pd
-
     return unknown if pd.isna(value) else form.format(value)
 
 
 def _mean(row: Mapping[Hashable, Any], measure: str) -> _Cell:
     """A mean, its interval if it has one (as a single question has not), and the number of questions scored."""
-    import pandas as pd
-
     low, high = row[f"{measure}_ci_low"], row[f"{measure}_ci_high"]
     interval = [] if pd.isna(low) else [f"[{low:.3f}, {high:.3f}]"]
     return _Cell([_number(row[measure], "{:.3f}", "unscored"), *interval, str(row[f"{measure}_n"])])
 
 
 def _difference(change: Mapping[Hashable, Any] | None, measure: str) -> _Cell:
-    import pandas as pd
-
     if change is None:
         return _Cell(["baseline"])
     if pd.isna(change["difference"]):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from ragbench.diagnosis import CAUSES, STAGE_OF
 from ragbench.evaluation import Result
@@ -14,16 +16,12 @@ from ragbench.registry import higher_is_better
 from ragbench.report.configuration import budget_curve, known_item_note
 from ragbench.report.failures import plain
 from ragbench.statistics import compare, held_out, p_text
-
-if TYPE_CHECKING:
-    import pandas as pd
+from ragbench.statistics.frames import with_interval
 
 
 def budget_curves(results: Sequence[Result]) -> pd.DataFrame:
     """`budget_curve` of every configuration: budget, mean, ci_low, ci_high, n_scored, n, then what identifies it: name,
     label, retriever, chunking."""
-    import pandas as pd
-
     parts = [budget_curve(result.scores).assign(name=result.name) for result in results]
     return pd.concat(parts, ignore_index=True).merge(configurations(results), on="name")
 
@@ -66,8 +64,6 @@ def conclusion(
         measure: what they are ranked by.
         seed: of the resampling for best and runner-up.
     """
-    import pandas as pd
-
     by_name = {result.name: result for result in results}
     label = configurations(results).set_index("name")["label"].map(plain)
     means = {result.name: mean_of(result.scores, measure) for result in results}
@@ -136,8 +132,6 @@ def _next_step(best: Result, label: str, other: str) -> str:
 
 def tested(row: Any, p: str, p_name: str) -> str:
     """A row of a comparison in words; a tie on every question is not presented as a test."""
-    from ragbench.statistics.frames import with_interval
-
     questions = "1 question" if row["n"] == 1 else f"{row['n']} questions"
     if row["ties"] == row["n"]:
         return f"equal on every one of {questions}"

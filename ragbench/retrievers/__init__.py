@@ -12,15 +12,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ragbench.embedders import check_embedder
-from ragbench.errors import ConfigError, unknown
+from ragbench.errors import ConfigError, require, unknown
 from ragbench.extension import FORM, imported, is_import
 from ragbench.retrievers.bm25 import BM25
 from ragbench.retrievers.dense import Dense, Hybrid
+from ragbench.retrievers.disk import BM25Disk
 from ragbench.retrievers.searching import rerank, retrieve, search_latency, to_documents
 from ragbench.types import Chunk, Retriever
 
 __all__ = [
     "BM25",
+    "BM25Disk",
     "Dense",
     "Hybrid",
     "check_retriever",
@@ -31,7 +33,8 @@ __all__ = [
     "to_documents",
 ]
 
-RETRIEVERS = ("bm25", "dense", "hybrid")
+RETRIEVERS = ("bm25", "bm25@disk", "dense", "hybrid")
+FORMS = ("bm25", "bm25@disk", "dense:<embedder>", "hybrid:<embedder>")
 
 
 def make_retriever(
@@ -39,8 +42,9 @@ def make_retriever(
 ) -> Retriever:
     """Index `chunks` with the retriever of that name, default settings.
 
-    "bm25", "dense:<embedder>" or "hybrid:<embedder>", where the embedder is anything that `load_embedder` takes:
-    "dense:minilm", "hybrid:wordllama", "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine".
+    "bm25", "bm25@disk" (`BM25Disk`, extra "large"), "dense:<embedder>" or "hybrid:<embedder>", where the embedder is
+    anything that `load_embedder` takes: "dense:minilm", "hybrid:wordllama",
+    "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine".
 
     One of your own is a class, or a function, that gives a `Retriever` for the chunks, or "package.module:attribute",
     which names one; a `Retriever` that is made already is taken as it is.
@@ -62,8 +66,8 @@ def make_retriever(
                 "search(queries, k) -> {query_id: {chunk_id: score}}"
             )
         return index
-    if kind == "bm25":
-        return BM25(chunks)
+    if kind.startswith("bm25"):
+        return BM25(chunks) if kind == "bm25" else BM25Disk(chunks)
     return Dense(chunks, model) if kind == "dense" else Hybrid(chunks, model)
 
 
@@ -73,8 +77,8 @@ def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retrieve
     >>> check_retriever("hybrid:minilm")
     >>> check_retriever("bm-25")
     Traceback (most recent call last):
-    ragbench.errors.ConfigError: unknown retriever 'bm-25'; did you mean 'bm25'? Known: bm25, dense:<embedder>, \
-hybrid:<embedder>, package.module:attribute
+    ragbench.errors.ConfigError: unknown retriever 'bm-25'; did you mean 'bm25'? Known: bm25, bm25@disk, \
+dense:<embedder>, hybrid:<embedder>, package.module:attribute
     """
     if _own(name) is None:
         _parse(name)
@@ -96,14 +100,14 @@ def _own(name: Any) -> Any:
 
 def _parse(name: Any) -> tuple[str, str]:
     kind, colon, model = name.partition(":") if isinstance(name, str) else ("", "", "")
-    if kind == "bm25" and not colon:
+    if kind in ("bm25", "bm25@disk"):
+        if colon:
+            raise ConfigError(f"retriever {name!r}: BM25 compares words and takes no embedder; write {kind!r}")
+        if kind == "bm25@disk":
+            require("tantivy", "large")
         return kind, ""
-    if kind == "bm25":
-        raise ConfigError(f"retriever {name!r}: BM25 compares words and takes no embedder; write 'bm25'")
     if kind not in ("dense", "hybrid"):
-        raise ConfigError(
-            unknown("retriever", kind or name, RETRIEVERS, f"bm25, dense:<embedder>, hybrid:<embedder>, {FORM}")
-        )
+        raise ConfigError(unknown("retriever", kind or name, RETRIEVERS, f"{', '.join(FORMS)}, {FORM}"))
     if not model.strip():
         raise ConfigError(f"retriever {name!r} names no embedder; write '{kind}:minilm' or '{kind}:wordllama'")
     check_embedder(model)

@@ -53,7 +53,7 @@ class BM25:
             raise ConfigError(f"k1 is {k1!r}; expected a number of 0 or more, such as 0.9")
         if not 0 <= b <= 1:
             raise ConfigError(f"b is {b!r}; expected a number from 0 to 1, such as 0.4")
-        self._words = _Words(stemmer, stopwords)
+        self._words = Words(stemmer, stopwords)
         self.chunks = chunks
         self._chunk_ids = checked_ids(chunks)
         texts = [chunk.text for chunk in chunks]
@@ -107,7 +107,7 @@ class BM25:
         return {"data": data, "indices": indices, "indptr": indptr, "vocabulary": joined}
 
 
-class _Words:
+class Words:
     """Texts to words, the same way for chunks and queries."""
 
     def __init__(self, stemmer: str | None, stopwords: str | Sequence[str] | None) -> None:

@@ -6,7 +6,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
 
 from ragbench.embedders import load_embedder
 from ragbench.errors import DataError
@@ -14,9 +16,6 @@ from ragbench.metrics.answers import contains_all, gold_fact_coverage, keyword_c
 from ragbench.registry import Measure
 from ragbench.scoring.tidy import tidy_cases
 from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
 KEYWORD_MEASURES = ("required_keywords", "contains_all")
@@ -56,8 +55,6 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
     Raises:
         DataError: an answer to a question that the dataset lacks, or two answers to one question.
     """
-    import numpy as np
-
     given = answered_cases(dataset, answers)
     words = {query_id: wording(answer) for query_id, (_, answer) in given.items()}
     references = {query_id: case.reference_answer or "" for query_id, (case, _) in given.items()}
@@ -99,8 +96,6 @@ def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFram
     answerable           1          0       1
     unanswerable         0          1       0
     """
-    import pandas as pd
-
     by_query = answers_by_query(dataset, answers)
     columns = ["answered", "abstained", "failed"]
     counts = Counter((case.answerable, state_of(by_query.get(case.query_id))) for case in dataset.cases)
@@ -122,8 +117,6 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
     Raises:
         DataError: a query has several judgements of one criterion, or a value is outside [0, 1].
     """
-    import pandas as pd
-
     criteria = list(dict.fromkeys(judgement.criterion for judgement in judgements))
     ordered = sorted(judgements, key=lambda judgement: criteria.index(judgement.criterion))
     seen = set()
@@ -154,8 +147,6 @@ def judgement_states(judgements: Sequence[Judgement]) -> pd.DataFrame:
          criterion  scored  abstained
     0  correctness       1          1
     """
-    import pandas as pd
-
     states = list(dict.fromkeys(["scored", *(judgement.state for judgement in judgements)]))
     counts: dict[str, Counter[str]] = {}
     for judgement in judgements:
@@ -189,8 +180,6 @@ def score_ablations(
     >>> scores[scores["measure"].str.endswith("gold_fact_coverage")][["measure", "value"]].values.tolist()
     [['actual_gold_fact_coverage', 0.0], ['oracle_gold_fact_coverage', 1.0]]
     """
-    import pandas as pd
-
     needed = any(case.reference_answer for case in dataset.cases)
     model = load_embedder(embedder) if needed else embedder
     labelled = {
@@ -231,8 +220,6 @@ def score_own(
     Raises:
         DataError: a function fails, or returns something else than a number within its bounds or None.
     """
-    import pandas as pd
-
     given = {one: answer for one, answer in answers_by_query(dataset, answers).items() if not answer.failed}
     texts = context_texts([*given.values()], chunks)
     rows = []

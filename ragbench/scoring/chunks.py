@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ragbench.embedders import load_embedder
 from ragbench.errors import DataError
 from ragbench.metrics.chunks import boundary_cuts, coherence, overlap_ratio, size_statistics
 from ragbench.segments import in_groups, sentence_spans, token_offsets, token_ranges
 from ragbench.types import Chunk, Dataset, Embedder
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 def score_chunks(
@@ -39,8 +36,6 @@ def score_chunks(
     {'chunks': 2.0, 'tokens_mean': 3.5, 'tokens_median': 3.5, 'tokens_p95': 4.85, 'overlap_ratio': 0.0,
      'boundary_cuts': 1.0}
     """
-    import pandas as pd
-
     by_document: dict[str, list[int]] = {}
     for i, chunk in enumerate(chunks):
         by_document.setdefault(chunk.doc_id, []).append(i)

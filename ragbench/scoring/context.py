@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ragbench.metrics.chunks import span_scores
 from ragbench.metrics.context import (
@@ -18,11 +19,7 @@ from ragbench.metrics.context import (
 )
 from ragbench.scoring.answers import context_ids, context_texts, usable_cases
 from ragbench.scoring.tidy import tidy, tidy_cases
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ragbench.types import Answer, Chunk, Dataset
+from ragbench.types import Answer, Chunk, Dataset
 
 # Documents of a large corpus, evenly spread, that give the document frequencies of words.
 _BACKGROUND = 2_000
@@ -112,8 +109,6 @@ def diversity_verdicts(dataset: Dataset, answers: Sequence[Answer], chunks: Sequ
       query_id query_type  diversity      verdict
     0        q        faq        1.0  too diverse
     """
-    import pandas as pd
-
     contexts = _contexts(dataset, answers, chunks)
     redundancy = _tfidf(dataset, contexts)
     types = {case.query_id: case.query_type for case in dataset.cases}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ragbench.metrics.groundedness import (
     Verdict,
@@ -21,11 +22,7 @@ from ragbench.metrics.groundedness import (
 from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.scoring.answers import answered_cases, context_ids, context_texts
 from ragbench.scoring.tidy import tidy_cases
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ragbench.types import Answer, Case, Chunk, Dataset
+from ragbench.types import Answer, Case, Chunk, Dataset
 
 GROUNDEDNESS_MEASURES = (
     "claim_support",
@@ -130,8 +127,6 @@ def claim_table(
     >>> table[["claim", "citations", "fabricated_numbers"]].values.tolist()
     [['The tower opened in 1889 [1].', ('d#0',), ()], ['It is 400 m high.', (), ('400 m',)]]
     """
-    import pandas as pd
-
     rows = [
         (
             query_id,

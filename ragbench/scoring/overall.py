@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ragbench.errors import DataError
 from ragbench.metrics.answers import keyword_coverage, missing_keywords, stated_facts
@@ -22,11 +23,7 @@ from ragbench.metrics.pipeline import MIN_CONFIDENCE, latency_in_budget, outcome
 from ragbench.prompts.replies import read_outcome
 from ragbench.scoring.answers import answers_by_query, state_of, wording
 from ragbench.scoring.tidy import tidy_cases
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ragbench.types import Answer, Case, Dataset
+from ragbench.types import Answer, Case, Dataset
 
 CITATION_MEASURES = ("citation_content",)
 """The part "citation" is the first of these that is scored. citation_accuracy depends on a threshold of
@@ -116,8 +113,6 @@ def failed_cases(
     >>> failed_cases(dataset, [Answer("q", "In May.")], scores)["reasons"].tolist()
     ['semantic similarity 0.62 < 0.70; missing keywords: spring']
     """
-    import pandas as pd
-
     failures = case_reasons(dataset, answers, scores, thresholds=thresholds)
     rows = [
         (case.query_id, case.category, case.text, "; ".join(failures[case.query_id]))

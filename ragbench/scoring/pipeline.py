@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.llms import cost_of
@@ -25,11 +26,7 @@ from ragbench.metrics.pipeline import (
 )
 from ragbench.scoring.answers import answers_by_query
 from ragbench.scoring.tidy import tidy_cases
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ragbench.types import Answer, Case, Dataset
+from ragbench.types import Answer, Case, Dataset
 
 VERDICT_AT = "p95"
 """The percentile of the latency that is compared with a budget."""
@@ -143,8 +140,6 @@ def outcome_table(
     success           1           0
     no_results        1           0
     """
-    import pandas as pd
-
     outcomes = _outcomes(dataset, answers_by_query(dataset, answers), min_citations, min_confidence)
     counts = Counter((case.expected_outcome or "not stated", outcomes[case.query_id]) for case in dataset.cases)
     expected = {row for row, _ in counts}
@@ -177,8 +172,6 @@ def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None
         ConfigError: a budget that is not a number above 0.
         DataError: a latency that is not a number of at least 0.
     """
-    import pandas as pd
-
     budgets = _checked_budgets(budgets)
     usable = [answer for answer in answers if not answer.failed]
     taken = [by_stage(answer.latency_ms) for answer in usable]

@@ -7,9 +7,11 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from ragbench.errors import DataError, DataWarning, unknown_chunk
 from ragbench.metrics.chunks import check_spans, overlaps, places, ranges
@@ -26,12 +28,7 @@ from ragbench.metrics.retrieval import (
 )
 from ragbench.registry import is_ranking_measure, measure_of
 from ragbench.scoring.tidy import tidy
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    from ragbench.types import Chunk, Dataset, Qrels, Run
+from ragbench.types import Chunk, Dataset, Qrels, Run
 
 LEVELS = ("document", "span", "chunk")
 
@@ -164,7 +161,6 @@ def _is_frame(records: object) -> bool:
 
 def _columns(frame: pd.DataFrame, what: str, value: str) -> Columns:
     """The validated columns of a table; errors name the row."""
-    import pandas as pd
 
     def plain(value: object) -> object:
         return value.item() if isinstance(value, np.generic) else value
@@ -209,8 +205,6 @@ def _columns(frame: pd.DataFrame, what: str, value: str) -> Columns:
 
 
 def _flat(nested: Mapping[str, Mapping[str, float]]) -> Columns:
-    import pandas as pd
-
     counts = [len(documents) for documents in nested.values()]
     query_ids = np.repeat(np.array(list(nested), dtype=object), counts)
     documents = [doc_id for inner in nested.values() for doc_id in inner]
@@ -262,8 +256,6 @@ def score_retrieval(
         DataError: ids or scores that are not what they should be; nothing is judged at the level of a measure; gold
             evidence is asked for, and none of the chunks of `chunk_run` is among `chunks`.
     """
-    import pandas as pd
-
     frames = []
     for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, measures):
         ranked = chunk_run if prefix and chunk_run is not None else run
@@ -364,8 +356,6 @@ def retrieval_ceilings(
     >>> best["value"].tolist()
     [1.0, 0.5]
     """
-    import pandas as pd
-
     frames = [
         (frame := ceilings(qrels, names)).assign(measure=prefix + frame["measure"])
         for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, measures)

@@ -9,19 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.safety import Finding, injection_score, injection_scores, leakage_findings
 from ragbench.metrics.safety.detection import auc_interval, rate_interval, roc_auc, tpr_at_fpr
 from ragbench.metrics.safety.secrets import marked_secrets
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ragbench.types import Dataset, SafetySample
+from ragbench.types import Dataset, SafetySample
 
 WARN, BLOCK = 0.40, 0.50
 """A detector's score of at least `WARN` raises a warning; from `BLOCK` on the text is refused."""
@@ -61,8 +58,6 @@ def detection_report(
     Raises DataError for a score outside [0, 1], a number of scores that is not that of the samples, or no samples;
     ConfigError for thresholds that are not 0 <= warn <= block <= 1.
     """
-    import pandas as pd
-
     _check_thresholds(warn, block)
     if not len(samples):
         raise DataError("there are no samples to report on; expected at least one labelled text")
@@ -98,8 +93,6 @@ def score_safety_inputs(
     The detector is called once per text. Its errors, and a score that is not a number in [0, 1], are a DataError that
     names the sample. A data set without safety inputs gives an empty table.
     """
-    import pandas as pd
-
     _check_thresholds(warn, block)
     samples = dataset.safety_inputs
     if not samples:
@@ -133,8 +126,6 @@ def score_safety_outputs(
     (category "email" and a finding of kind "email"; any finding counts for a category that is not a kind of finding).
     Wilson's intervals. A data set without safety outputs gives an empty table.
     """
-    import pandas as pd
-
     samples = dataset.safety_outputs
     findings = output_findings(samples, internal=internal, copied_words=copied_words)
     kinds = [{finding.kind for finding in found} for found in findings]

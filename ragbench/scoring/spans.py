@@ -4,25 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, unknown_chunk
-from ragbench.metrics.chunks import check_spans, first_cover, overlaps, places, ranges, recall_auc, union
+from ragbench.metrics.chunks import (
+    IntArray,
+    Ranges,
+    check_spans,
+    first_cover,
+    overlaps,
+    places,
+    ranges,
+    recall_auc,
+    union,
+)
 from ragbench.metrics.retrieval import checked_run
 from ragbench.registry import BUDGETS, KS
 from ragbench.scoring.tidy import tidy
 from ragbench.segments import token_offsets, token_ranges, trim
 from ragbench.types import Case, Chunk, Dataset, Run, Span
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    from ragbench.metrics.chunks import IntArray, Ranges
-
-    FloatColumn = npt.NDArray[np.float64]
+FloatColumn = npt.NDArray[np.float64]
 
 
 def score_spans(
@@ -93,8 +99,6 @@ def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
     >>> split_evidence(dataset, [Chunk("d#0", "d", 0, 7, "One two")]).round(3).to_dict("records")
     [{'query_id': 'q', 'spans': 2, 'split': 1, 'share_lost': 0.333}]
     """
-    import pandas as pd
-
     cases = [case for case in dataset.cases if case.evidence]
     spans = [_trimmed(dataset, case, span) for case in cases for span in case.evidence]
     place = places([*spans, *chunks])

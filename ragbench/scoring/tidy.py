@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ragbench.types import Case
+from ragbench.types import Case
 
 
 def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.DataFrame:
@@ -22,8 +20,6 @@ def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.D
     0       q1      RR    1.0
     1       q2      RR    0.5
     """
-    import pandas as pd
-
     return pd.DataFrame(
         {
             "query_id": pd.Index(list(query_ids), dtype="str").take(np.tile(np.arange(len(query_ids)), len(measures))),

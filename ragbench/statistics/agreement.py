@@ -6,22 +6,19 @@ import math
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
-from ragbench.statistics.columns import check_settings, with_nullable
+from ragbench.statistics.columns import Floats, check_settings, with_nullable
 from ragbench.statistics.intervals import wilson_interval
 from ragbench.types import Judgement
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Judgements = Sequence[Judgement] | Mapping[str, Sequence[Judgement]]
-    Human = pd.DataFrame | Sequence[Judgement] | Mapping[tuple[str, str], float | None]
-    Floats = npt.NDArray[np.float64]
+Judgements = Sequence[Judgement] | Mapping[str, Sequence[Judgement]]
+Human = pd.DataFrame | Sequence[Judgement] | Mapping[tuple[str, str], float | None]
 
 KEYS = ["configuration", "query_id", "criterion"]
 
@@ -34,8 +31,6 @@ def judged_frame(judgements: Judgements) -> pd.DataFrame:
 
     Judgements without a request are left out.
     """
-    import pandas as pd
-
     by_name = judgements if isinstance(judgements, Mapping) else {"": judgements}
     rows = [
         (str(name), j.query_id, j.criterion, j.value)
@@ -54,8 +49,6 @@ def judged_frame(judgements: Judgements) -> pd.DataFrame:
 
 def human_frame(human: Human) -> pd.DataFrame:
     """Columns configuration, query_id, criterion, annotator, category, picked, human (float); without blank labels."""
-    import pandas as pd
-
     if isinstance(human, pd.DataFrame):
         wanted = ["query_id", "criterion", "value"]
         if lacking := [name for name in wanted if name not in human.columns]:
@@ -232,8 +225,6 @@ def judge_agreement(
         DataError: labels and judgements have nothing in common, or a value is outside [0, 1] or repeated.
         ConfigError: an unknown scale, or a setting out of range.
     """
-    import pandas as pd
-
     check_settings(n_resamples, alpha, seed)
     if scale is not None and scale not in SCALES:
         raise ConfigError(unknown("scale", scale, SCALES))

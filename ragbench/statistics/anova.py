@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, unknown
-from ragbench.statistics.columns import matrix_of, nullable, with_nullable
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Floats = npt.NDArray[np.floating]
+from ragbench.statistics.columns import Floats, matrix_of, nullable, with_nullable
 
 
 class _Configuration(Protocol):
@@ -81,8 +76,6 @@ def anova(
         ConfigError: fewer than two configurations, no parameter that varies, an unknown parameter or measure.
         DataError: a frame with two rows for one query and combination, or with missing columns.
     """
-    import pandas as pd
-
     if isinstance(sweep, pd.DataFrame):
         values, design = _from_frame(sweep, factors)
     else:
@@ -174,8 +167,6 @@ def _rank_with_mean(columns: Floats) -> int:
 
 def _levels(settings: Sequence[Any]) -> Floats:
     """Indicator columns of a parameter, one per value but the first."""
-    import pandas as pd
-
     codes, values = pd.factorize(np.array([str(value) for value in settings], dtype=object))
     columns: Floats = (codes[:, None] == np.arange(1, len(values))[None, :]).astype(np.float64)
     return columns

@@ -5,22 +5,15 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, unknown
-from ragbench.statistics.agreement import side_by_side
-from ragbench.statistics.columns import check_settings, with_nullable
+from ragbench.statistics.agreement import Human, Judgements, side_by_side
+from ragbench.statistics.columns import Floats, check_settings, with_nullable
 from ragbench.types import Judgement
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    from ragbench.statistics.agreement import Human, Judgements
-
-    Floats = npt.NDArray[np.float64]
 
 TARGETS = ("questions", "answers")
 
@@ -80,8 +73,6 @@ def calibrate(judgements: Judgements, human: Human, *, target: str = "questions"
         DataError: no label was drawn at random, or labels and judgements have nothing in common.
         ConfigError: an unknown target, or alpha out of range.
     """
-    import pandas as pd
-
     _check(target, alpha)
     judged, labels = side_by_side(judgements, human)
     labels, picked = _random_ones(labels)
@@ -132,8 +123,6 @@ def calibrate_difference(
         ComparisonError: the two have no judged question in common, or no question with labels of both.
         DataError, ConfigError: as `calibrate`.
     """
-    import pandas as pd
-
     _check(target, alpha)
     for name in (baseline, contender):
         if name not in judgements:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
+    Floats,
     adjusted_p_values,
     bounds_of,
     check_settings,
@@ -25,12 +26,6 @@ from ragbench.statistics.columns import (
 )
 from ragbench.statistics.comparison import compare, summarise
 from ragbench.statistics.intervals import TIE, Bounds, bounded_intervals, p_values_above
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Floats = npt.NDArray[np.floating]
 
 _DRAWS = 10_000
 
@@ -75,8 +70,6 @@ def equivalent(
         ConfigError: margin or alpha out of range, or a measure that is not there.
         ComparisonError: other queries, or no measure in common.
     """
-    import pandas as pd
-
     check_settings(10_000, alpha, 0)
     check_margin(margin)
     pairs = pairs_by_measure(baseline, contender, measures)
@@ -201,8 +194,6 @@ def within_margin(
         ConfigError: fewer than two configurations, one without an entry in `costs`, a margin or alpha out of range.
         ComparisonError: other queries, or none that all have scored.
     """
-    import pandas as pd
-
     check_settings(10_000, alpha, 0)
     check_margin(margin)
     measure = measure_among(scores_by_name, measure)
@@ -284,8 +275,6 @@ def pareto_front(table: pd.DataFrame, quality: str, costs: str | Sequence[str]) 
         ConfigError: no cost, or a column that is not there.
         DataError: a column without numbers.
     """
-    import pandas as pd
-
     names = [costs] if isinstance(costs, str) else list(costs)
     if not names:
         raise ConfigError("costs is empty: name at least one column of what the quality costs")
@@ -370,8 +359,6 @@ def held_out(
         ConfigError: fewer than two configurations, a measure that is not there, a setting out of range.
         ComparisonError: the configurations do not have the same queries.
     """
-    import pandas as pd
-
     check_settings(n_resamples, alpha, seed)
     measure = measure_among(scores_by_name, measure)
     matrix = matrix_of(scores_by_name, measure, may_be_empty=True)

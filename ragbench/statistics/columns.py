@@ -6,21 +6,19 @@ import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from ragbench import registry
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning
 from ragbench.registry import named_among
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Floats = npt.NDArray[np.floating]
-    Ints = npt.NDArray[np.int64]
-    Groups = Mapping[str, Hashable] | pd.Series
+Floats = npt.NDArray[np.floating]
+Ints = npt.NDArray[np.int64]
+Groups = Mapping[str, Hashable] | pd.Series
 
 
 def check_settings(n_resamples: int, alpha: float, seed: int) -> None:
@@ -34,8 +32,6 @@ def check_settings(n_resamples: int, alpha: float, seed: int) -> None:
 
 def by_measure(scores: pd.DataFrame, what: str) -> dict[str, pd.Series[float]]:
     """Measure -> values by query_id, NaN where unscored; both in the order of `scores`."""
-    import pandas as pd
-
     wanted = ["query_id", "measure", "value"]
     if not isinstance(scores, pd.DataFrame):
         raise DataError(f"{what} must be a DataFrame with the columns {wanted}, not {type(scores).__name__}")
@@ -75,8 +71,6 @@ def mean(values: Floats) -> float:
 
 
 def nullable(values: Sequence[float] | Floats) -> pd.api.extensions.ExtensionArray:
-    import pandas as pd
-
     numbers = np.asarray(values, dtype=np.float64)
     return pd.arrays.FloatingArray(np.nan_to_num(numbers), np.isnan(numbers))
 
@@ -197,8 +191,6 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str, *, may_b
         ComparisonError: the configurations do not have the same queries, or none that all of them scored.
         ConfigError: fewer than two configurations, or a measure that one of them lacks.
     """
-    import pandas as pd
-
     if len(scores_by_name) < 2:
         raise ConfigError(f"{len(scores_by_name)} configurations; this needs the scores of at least 2")
     if not isinstance(measure, str):
@@ -217,8 +209,6 @@ def matrix_of(scores_by_name: Mapping[str, pd.DataFrame], measure: str, *, may_b
 
 def group_codes(query_ids: Sequence[str], cluster: Groups) -> Ints:
     """For each query the number of its group, from 0 as they come."""
-    import pandas as pd
-
     if not isinstance(cluster, Mapping | pd.Series):
         raise ConfigError(f"cluster maps each query_id to its group (a dict or a Series), not {type(cluster).__name__}")
     groups = dict(cluster.items())
@@ -278,8 +268,6 @@ def p_text(p: float | None, equals: str = "") -> str:
     >>> p_text(0.0312), p_text(0.0312, "= "), p_text(0.00002), p_text(None), p_text(0.9996)
     ('0.031', '= 0.031', '< 0.001', '–', '1.000')
     """
-    import pandas as pd
-
     if p is None or pd.isna(p):
         return "–"
     return "< 0.001" if p < 0.001 else f"{equals}{p:.3f}"

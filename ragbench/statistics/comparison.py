@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, DataWarning, unknown
 from ragbench.registry import higher_is_better
 from ragbench.statistics.columns import (
     CORRECTIONS,
+    Floats,
     Pairs,
     adjusted_p_values,
     bounds_of,
@@ -26,6 +28,7 @@ from ragbench.statistics.columns import (
     pairs_by_measure,
     tables_of,
 )
+from ragbench.statistics.frames import printed_short, short_comparison
 from ragbench.statistics.intervals import (
     TIE,
     Bounds,
@@ -39,12 +42,6 @@ from ragbench.statistics.intervals import (
     wilson_interval,
 )
 from ragbench.statistics.power import detectable
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Floats = npt.NDArray[np.floating]
 
 
 def summarise(scores: pd.DataFrame, *, n_resamples: int = 10_000, alpha: float = 0.05, seed: int = 0) -> pd.DataFrame:
@@ -67,8 +64,6 @@ def summarise(scores: pd.DataFrame, *, n_resamples: int = 10_000, alpha: float =
         DataError: columns are missing, a query has two values for a measure, or a value is not a number.
         ConfigError: `n_resamples`, `alpha` or `seed` is out of range.
     """
-    import pandas as pd
-
     check_settings(n_resamples, alpha, seed)
     table = by_measure(scores, "scores")
     columns = [values.dropna().to_numpy(dtype=float) for values in table.values()]
@@ -125,8 +120,6 @@ def mcnemar(
         ComparisonError: other queries, or no measure in common.
         ConfigError: a measure that is not there.
     """
-    import pandas as pd
-
     check_settings(10_000, alpha, 0)
     pairs = pairs_by_measure(baseline, contender, measures)
     others = [measure for measure, pair in pairs.items() if len(pair.before) and not pair.binary]
@@ -237,8 +230,6 @@ def compare(
         ConfigError: a measure that is not there, an unknown correction, a setting out of range.
         DataError: frames that are not tidy scores, or queries without a group in `cluster`.
     """
-    from ragbench.statistics.frames import printed_short, short_comparison
-
     result = compare_all(
         {"baseline": baseline, "contender": contender},
         "baseline",
@@ -276,9 +267,6 @@ def compare_all(
     0  dense       0.625    0.125        0.25
     1   none      -0.125      1.0         1.0
     """
-    import pandas as pd
-
-    from ragbench.statistics.frames import printed_short, short_comparison
 
     check_settings(n_resamples, alpha, seed)
     if correction not in CORRECTIONS:

@@ -31,17 +31,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ConfigError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Floats = npt.NDArray[np.floating]
+from ragbench.statistics.columns import Floats
 
 RUN_LENGTH = 1000
 _BETS = np.array([1.0, 2.0, 3.0, -1.0, -2.0, -3.0])
@@ -117,8 +113,6 @@ def drift(values: pd.DataFrame, *, streams: int = 1, run_length: int = RUN_LENGT
     Raises:
         ConfigError: `streams`, `run_length` or `fall` is not positive.
     """
-    import pandas as pd
-
     for name, given in (("streams", streams), ("run_length", run_length), ("fall", fall)):
         if not given > 0:
             raise ConfigError(f"{name} is {given!r}; expected a number above 0")

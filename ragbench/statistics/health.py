@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.retrieval import checked_run, evaluate, ranking
@@ -16,12 +16,6 @@ from ragbench.registry import higher_is_better
 from ragbench.segments import count_tokens
 from ragbench.statistics.columns import matrix_of, measure_among, nullable, with_nullable
 from ragbench.types import Dataset, Qrels, Run
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Floats = npt.NDArray[np.floating]
 
 MIN_CONFIGURATIONS = 3
 """A correlation across fewer configurations is always +1 or -1."""
@@ -122,8 +116,6 @@ def question_health(
         ComparisonError: other queries, or none that all have scored.
         DataError: values beyond [0, 1].
     """
-    import pandas as pd
-
     measure = measure_among(scores_by_name, measure)
     matrix = matrix_of(scores_by_name, measure)
     values = matrix.to_numpy()
@@ -205,8 +197,6 @@ def document_sizes(dataset: Dataset, sizes: Sequence[int] = (128, 256, 512, 1024
     Raises:
         ConfigError: no size, or one below 1.
     """
-    import pandas as pd
-
     if not sizes or any(not isinstance(size, int) or size < 1 for size in sizes):
         raise ConfigError(f"sizes is {sizes!r}; give chunk sizes in tokens, such as [128, 512]")
     lengths = np.array(count_tokens([document.full_text for document in dataset.corpus.values()]), dtype=int)
@@ -240,7 +230,6 @@ def judged_share(qrels: Qrels, runs: Mapping[str, Run], *, k: int = 10) -> pd.Da
         ConfigError: no runs, or `k` below 1.
         DataError: no judged query, or invalid runs.
     """
-    import pandas as pd
     import pytrec_eval
 
     if not runs or not isinstance(k, int) or k < 1:

@@ -22,14 +22,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    Floats = npt.NDArray[np.floating]
+from ragbench.statistics.columns import Floats
 
 TIE = 1e-12
 """Values closer than this are equal: the same cosine may differ in the last bits."""

@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ConfigError
-from ragbench.statistics.columns import check_settings, pairs_by_measure, with_nullable
+from ragbench.statistics.columns import Floats, check_settings, pairs_by_measure, with_nullable
 from ragbench.statistics.intervals import TIE
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Floats = npt.NDArray[np.float64]
 
 POWER = 0.8
 
@@ -71,8 +65,6 @@ def required_queries(
         ConfigError: `effect`, `power` or `alpha` out of range, or a measure that is not there.
         ComparisonError: other queries, or no measure in common.
     """
-    import pandas as pd
-
     check_settings(10_000, alpha, 0)
     if not isinstance(effect, int | float) or not math.isfinite(effect) or effect == 0:
         raise ConfigError(f"effect is {effect!r}; take the smallest difference that would matter to you, such as 0.02")

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ComparisonError, ConfigError, DataError
-from ragbench.statistics.columns import check_settings, nullable, with_nullable
+from ragbench.statistics.columns import Floats, check_settings, nullable, with_nullable
 from ragbench.statistics.intervals import Bounds, bounded_intervals, decided
 from ragbench.types import MOST_INCONSISTENT, Preference
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Floats = npt.NDArray[np.float64]
 
 # In a resample a system may win everything, without a finite ability: this part of a tie with each opponent bounds it.
 _PSEUDO_TIE = 0.02
@@ -49,7 +43,6 @@ def preference_table(preferences: Sequence[Preference], *, alpha: float = 0.05) 
     Raises:
         DataError: there are no preferences, a value is outside [0, 1], or a pair has two verdicts on a query.
     """
-    import pandas as pd
     from scipy.stats import binomtest
 
     check_settings(10_000, alpha, 0)
@@ -126,8 +119,6 @@ def bradley_terry(
         ComparisonError: there are groups that never met, or a system won or lost everything and `prior` is 0.
         DataError: no comparison has a verdict, or a pair has two on a query.
     """
-    import pandas as pd
-
     check_settings(n_resamples, alpha, seed)
     if not 0 <= prior < math.inf:
         raise ConfigError(f"prior is {prior!r}; expected a number from 0, such as 0.5")
@@ -176,8 +167,6 @@ def bradley_terry(
 
 
 def _frame(preferences: Sequence[Preference]) -> pd.DataFrame:
-    import pandas as pd
-
     if not preferences:
         raise DataError("no comparison given; expected preferences as `pairwise` returns them")
     rows: dict[tuple[str, frozenset[str]], tuple[object, ...]] = {}

@@ -17,18 +17,12 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.statistics.columns import check_settings, pairs_by_measure
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Floats = npt.NDArray[np.floating]
+from ragbench.statistics.columns import Floats, check_settings, pairs_by_measure
 
 _STEPS = 1000  # supposed means that are tried, from one bound to the other
 _LARGEST_BET = 0.5  # largest fraction of the capital that a bet can lose
@@ -138,8 +132,6 @@ def compare_until(
         DataError: values beyond the bounds, or a batch none of whose queries both have scored.
         ComparisonError: `score` returned other queries than it was asked for.
     """
-    import pandas as pd
-
     _check(batch, alpha, bounds, seed)
     waiting = query_order(query_ids, seed)
     if not waiting:
@@ -172,8 +164,6 @@ def _check(batch: int, alpha: float, bounds: tuple[float, float], seed: int) -> 
 
 
 def _path(differences: Floats, batch: int, alpha: float, width: float) -> pd.DataFrame:
-    import pandas as pd
-
     n = len(differences)
     scaled = (differences / width + 1) / 2
     supposed = np.linspace(0, 1, _STEPS + 1)

@@ -5,19 +5,13 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.statistics.columns import bounds_of, check_settings, nullable, with_nullable
+from ragbench.statistics.columns import Floats, bounds_of, check_settings, nullable, with_nullable
 from ragbench.statistics.intervals import Bounds, mean_intervals
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pandas as pd
-
-    Floats = npt.NDArray[np.floating]
 
 LEVELS = ("query", "generation", "judge sample")
 
@@ -148,8 +142,6 @@ def variance_reduction(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
     Raises:
         ConfigError: a negative cost, or fewer than one request at once.
     """
-    import pandas as pd
-
     numbers = (costs.generation_usd, costs.judgement_usd, costs.generation_s, costs.judgement_s)
     if any(not math.isfinite(number) or number < 0 for number in numbers) or costs.at_once < 1:
         raise ConfigError(f"{costs}: costs are numbers from 0, and at least one request runs at once")
@@ -219,8 +211,6 @@ class _Nested:
 
 
 def _checked(samples: pd.DataFrame) -> pd.DataFrame:
-    import pandas as pd
-
     wanted = ["query_id", "generation", "judge_sample", "value"]
     if not isinstance(samples, pd.DataFrame) or (lacking := [name for name in wanted if name not in samples.columns]):
         found = lacking if isinstance(samples, pd.DataFrame) else type(samples).__name__
@@ -278,8 +268,6 @@ def _judges(frame: pd.DataFrame) -> tuple[float, int] | None:
 
 
 def _components(nested: _Nested, judges: tuple[float, int] | None) -> pd.DataFrame:
-    import pandas as pd
-
     n, g, j = float(len(nested.query_means)), nested.generations, nested.verdicts
     rows = [
         ("query", nested.query, n, n),

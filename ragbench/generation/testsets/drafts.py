@@ -11,9 +11,10 @@ from dataclasses import asdict, dataclass, replace
 from difflib import SequenceMatcher
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from pydantic import BaseModel, ValidationError
 
 from ragbench import cache, llms
@@ -33,9 +34,6 @@ from ragbench.prompts.generation_prompts import (
 )
 from ragbench.prompts.replies import UnreadableError, json_objects, without_thoughts
 from ragbench.types import LLM, Case, Chunk, Completion, Dataset, Embedder, LLMLike, Span
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 
@@ -429,8 +427,6 @@ def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
     Returns:
         state, meaning, drafts (their number), share (fraction of all), example (the reason of the first).
     """
-    import pandas as pd
-
     rows = []
     for state, meaning in STATES.items():
         own = [draft for draft in drafts if draft.state == state]

@@ -10,16 +10,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ragbench.embedders.minilm import cut_to_fit, token_states, tokenised
 from ragbench.metrics.groundedness.numbers import numeric_support
-from ragbench.metrics.groundedness.words import denied, opposed, words
+from ragbench.metrics.groundedness.words import Page, Word, denied, opposed, words
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from cachetools import LRUCache
 
-    from ragbench.metrics.groundedness.words import Page, Word
     from ragbench.types import FloatArray
 
     Vectors = tuple[FloatArray, FloatArray]

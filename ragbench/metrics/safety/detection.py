@@ -6,14 +6,11 @@ Labels are True for harmful; scores are higher for what looks more harmful.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from ragbench.errors import DataError
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 _Z = 1.959963984540054
 

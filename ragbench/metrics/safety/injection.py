@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ragbench.embedders import load_embedder
 from ragbench.embedders.models import MiniLM, WordLlama
@@ -26,10 +27,7 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.safety.normalising import Window, plain, windows
 from ragbench.metrics.safety.patterns import FEATURE_NAMES, features, signs
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    FloatMatrix = npt.NDArray[np.float64]
+FloatMatrix = npt.NDArray[np.float64]
 
 HEAD = Path(__file__).with_name("injection_head.json")
 """The fitted weights."""

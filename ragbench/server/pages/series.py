@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import pandas as pd
 from fastapi import Request
 from sqlalchemy import select
 
@@ -21,9 +22,6 @@ from ragbench.server.api import compare
 from ragbench.server.pages.charts import PANEL, SPARKLINE, line_chart
 from ragbench.server.results import records, run_row
 from ragbench.statistics import Drift
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MAIN = tuple(dict.fromkeys((*LEADERBOARD, *WATCHED)))
 """The measures of the first page: of each configuration the first that it has."""
@@ -185,8 +183,6 @@ def differences(request: Request, who: Caller, before: str, after: str) -> dict[
 
     Runs without a question in common have their means side by side and no test.
     """
-    import pandas as pd
-
     rows = [run_row(request, one, who.reads()) for one in (before, after)]
     sides = {"before": rows[0][0], "after": rows[1][0]}
     try:
