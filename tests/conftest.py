@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 
 import nbformat
 import pytest
@@ -122,7 +123,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         length = int(self.headers.get("content-length", 0))
-        body = json.loads(self.rfile.read(length) or b"{}")
+        content = self.rfile.read(length)
+        is_form = self.headers.get("content-type") == "application/x-www-form-urlencoded"
+        body = parse_qs(content.decode()) if is_form else json.loads(content or b"{}")
         asked = Asked(self.command, self.path, {key.lower(): value for key, value in self.headers.items()}, body)
         with self.server.lock:
             self.server.asked.append(asked)
@@ -136,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.server.at_once -= 1
         self._send(answered)
 
-    do_GET = do_POST  # noqa: N815
+    do_GET = do_DELETE = do_POST  # noqa: N815
 
     def _send(self, answered: Answered) -> None:
         body = answered.body if isinstance(answered.body, bytes) else json.dumps(answered.body).encode()

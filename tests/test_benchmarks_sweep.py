@@ -15,7 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from ragbench.sweep import forks, processes, read_grid, sweep
+from ragbench.sweep import forks, read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.imports import imports_of
 from ragbench.sweep.job import Job
@@ -48,10 +48,10 @@ def test_a_trivial_notebook_takes_a_fifth(tmp_path: Path) -> None:
                 folder.mkdir()
                 job = Job("a", folder, folder, folder, 100.0, "n.ipynb", {"x": i}, None, {}, {}, False)
                 job.input.write_text(nbformat.writes(notebook), encoding="utf-8")
-                running = launcher.start(job)
-                while (outcome := processes.ended(running)) is None:
+                launcher.start(job)
+                while not (ended := launcher.ended()):
                     time.sleep(0.01)
-                assert outcome.error == ""
+                assert ended[0].error == ""
 
     spawned = cpu_seconds(lambda: run(5, fork=False)) / 5
     one, many = cpu_seconds(lambda: run(1, fork=True)), cpu_seconds(lambda: run(21, fork=True))

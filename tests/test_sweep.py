@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,8 +19,10 @@ import pytest
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.evaluation import FILES
+from ragbench.files import STAGING
 from ragbench.sweep import forks, plan, processes, read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.grid import chosen
 from ragbench.sweep.notebooks import read_notebook, without_machine
 from ragbench.sweep.progress import Progress
 
@@ -609,6 +612,44 @@ def test_a_second_sweep_in_the_same_folder_is_refused(grid: Callable[[str], Path
     path = grid("[fixed]\nseed = 1")
     with SweepFolder(tmp_path / "results" / "tiny").locked(), pytest.raises(SweepError, match="another sweep"):
         sweep(path, out=tmp_path / "results")
+
+
+def test_processes_with_their_own_configurations_share_a_folder_and_the_last_one_compares(
+    grid: Callable[[str], Path], tmp_path: Path, undisturbed: Path
+) -> None:
+    path, out = grid(SLOW), tmp_path / "results"
+    left = out / "tiny" / f"{STAGING}of-another-1"
+    left.mkdir(parents=True)
+    command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--no-fork", "--out", str(out), "--only"]
+    tasks = [subprocess.Popen([*command, number], stderr=subprocess.PIPE, text=True) for number in "01"]
+    assert wait_until(lambda: len(list((out / "tiny").glob(f"{STAGING}*/job.json"))) == 2, 60)
+    with pytest.raises(SweepError, match="another sweep"):
+        sweep(path, out=out)
+    names = list(read_grid(path).runs)
+    with pytest.raises(SweepError, match="another sweep is writing to " + re.escape(names[0])):
+        sweep(path, out=out, only="0")
+    assert [task.communicate()[1] and task.returncode for task in tasks] == [0, 0]
+    assert left.is_dir()  # whose it is only a whole sweep knows
+    assert sweep(path, out=out, only=names[2]).comparison is None
+    whole = sweep(path, out=out)
+    assert set(whole.skipped) == set(names)
+    assert whole.comparison is not None
+    assert [*(out / "tiny").glob(f"{STAGING}*")] == [out / "tiny" / f"{STAGING}lock"]
+    assert numbers_of(out / "tiny") == numbers_of(undisturbed)
+
+
+def test_a_part_of_a_grid_is_named_by_name_pattern_or_number(grid: Callable[[str], Path]) -> None:
+    read = read_grid(grid("[axes]\nquality = [0.25, 0.5, 1.0]"))
+    names = list(read.runs)
+    assert [chosen(read, only) for only in (names[1], "2", f"*{names[1][4:]}", "")] == [
+        [names[1]],
+        [names[2]],
+        [names[1]],
+        names,
+    ]
+    for wrong in ("3", "x*"):
+        with pytest.raises(ConfigError, match="a number below 3"):
+            chosen(read, wrong)
 
 
 def test_results_of_an_earlier_grid_are_compared_and_noted_unless_their_data_differ(

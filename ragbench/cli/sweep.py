@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragbench.cli.console import clean_errors, command, shown
+from ragbench.cli.console import command, shown
 from ragbench.cli.options import AllowUnpriced, NoCache, Yes, print_plan, replies_mode
 
 if TYPE_CHECKING:
@@ -17,6 +17,15 @@ _JOBS = typer.Option(min=1, help="Runs side by side; default: one per core, as f
 _MAX_COST = typer.Option("--max-cost", min=0, help="US dollars that this sweep may cost in all; stops before.")
 _NO_FORK = typer.Option(
     "--no-fork", help="Start a fresh Python for each run instead of forking one that has imported what they need."
+)
+_ONLY = typer.Option(
+    "--only",
+    metavar="NAME",
+    help="Run these configurations and compare none: a name, a pattern, or a number from 0 (as for an array of jobs).",
+)
+_EXECUTOR = typer.Option(
+    metavar="URL",
+    help="Run on a Dask cluster: dask://host:8786, tls://host:8786, or dask://local?workers=4 (extra `dask`).",
 )
 _GRID = "A grid file, a folder with a grid.toml, or quickstart (built in)."
 
@@ -41,6 +50,8 @@ def sweep_command(
         bool, typer.Option("--allow-failed", help="Take a run as finished although requests of it failed.")
     ] = False,
     no_fork: Annotated[bool, _NO_FORK] = False,
+    only: Annotated[str, _ONLY] = "",
+    executor: Annotated[str, _EXECUTOR] = "",
     yes: Yes = False,
 ) -> None:
     """Run a grid: one executed notebook per configuration, then their comparison and a leaderboard.
@@ -51,13 +62,13 @@ def sweep_command(
     """
     from ragbench.sweep import plan, sweep
 
-    with clean_errors():
-        options: dict[str, Any] = {"max_cost": max_cost, "allow_unpriced": allow_unpriced, "force": force, "out": out}
-        options["replies"] = replies_mode(no_cache, offline)
-        if dry_run:
-            _print_plan(plan(grid, **options), max_cost, offline)
-            raise typer.Exit(0)
-        result = sweep(grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, **options)
+    options: dict[str, Any] = {"max_cost": max_cost, "allow_unpriced": allow_unpriced, "force": force, "out": out}
+    options["only"] = only
+    options["replies"] = replies_mode(no_cache, offline)
+    if dry_run:
+        _print_plan(plan(grid, **options), max_cost, offline)
+        raise typer.Exit(0)
+    result = sweep(grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, executor=executor, **options)
     _print_result(result)
     raise typer.Exit(3 if result.stopped else 1 if result.failed else 0)
 
@@ -119,9 +130,8 @@ def verify_command(
     """
     from ragbench.sweep import verify
 
-    with clean_errors():
-        options: dict[str, Any] = {"replies": "on" if online else "offline", "max_cost": max_cost}
-        verified = verify(folder, jobs=jobs, tolerance=tolerance, fork=not no_fork, **options)
+    options: dict[str, Any] = {"replies": "on" if online else "offline", "max_cost": max_cost}
+    verified = verify(folder, jobs=jobs, tolerance=tolerance, fork=not no_fork, **options)
     for one in verified:
         for note in one.notes:
             typer.echo(f"Note: {one.name}: {note}")

@@ -114,7 +114,7 @@ def scrubbed(text: str, secrets: Iterable[str]) -> str:
     >>> scrubbed("Incorrect API key: sk-123", ["sk-123"])
     'Incorrect API key: ***'
     """
-    for secret in secrets:
+    for secret in tuple(secrets):  # others may add to them
         for written in {secret, json.dumps(secret)[1:-1], quote(secret, safe=""), quote(secret), quote_plus(secret)}:
             if written:
                 text = text.replace(written, "***")

@@ -82,16 +82,19 @@ class Transport:
         limits: Limits,
         way_out: str,
         *,
-        params: Mapping[str, str] | None = None,
-        body: Any = None,
+        params: Mapping[str, Any] | None = None,
+        **content: Any,
     ) -> Response:
-        """The reply to one request, of any status; raises Failed, with `way_out` where no server answers."""
+        """The reply to one request, of any status; raises Failed, with `way_out` where no server answers.
+
+        `content` are those of `httpx.Client.build_request`: json, data, headers.
+        """
         import httpx
 
         failure: Failed | None = None
         start = time.perf_counter()
         try:
-            return self._send(method, url, limits, params, body)
+            return self._send(method, url, limits, params, content)
         except OutOfBoundsError as exc:
             failure = out_of_bounds(exc, self.clean(str(exc)))
         except (httpx.ConnectError, httpx.ConnectTimeout) as exc:
@@ -104,15 +107,17 @@ class Transport:
             failure = cut(self.name, self.clean(str(exc) or type(exc).__name__))
         raise failure  # out here, so that httpx's error, which holds the request and its key, is not its context
 
-    def _send(self, method: str, url: str, limits: Limits, params: Mapping[str, str] | None, body: Any) -> Response:
+    def _send(
+        self, method: str, url: str, limits: Limits, params: Mapping[str, Any] | None, content: Mapping[str, Any]
+    ) -> Response:
         import httpx
 
         timeout_s = limits.timeout_s
         timeout = httpx.Timeout(limits.idle_s or timeout_s, connect=min(limits.connect_s, timeout_s), pool=timeout_s)
         # build_request would drop the address' own query
-        whole = httpx.URL(url).copy_merge_params(dict(params or {}))
+        whole = httpx.URL(url).copy_merge_params(params) if params else httpx.URL(url)
         extensions = {"max_reply_mb": limits.max_reply_mb}
-        request = self._client.build_request(method, whole, json=body, timeout=timeout, extensions=extensions)
+        request = self._client.build_request(method, whole, timeout=timeout, extensions=extensions, **content)
         start, first, parts = time.perf_counter(), 0.0, []
         response = self._client.send(request, stream=True)
         try:
@@ -150,7 +155,7 @@ class Server:
     def post(self, path: str, payload: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
         """The server's JSON reply; raises Failed. All of it must be there within `timeout_s`."""
         url = f"{self.address}{path}"
-        reply = self._transport.send("POST", url, Limits(timeout_s), self._way_out, body=payload)
+        reply = self._transport.send("POST", url, Limits(timeout_s), self._way_out, json=payload)
         if reply.status != 200:
             raise refused(self.name, reply.status, self.clean(reply.text), reply.headers, self._hints)
         found = None

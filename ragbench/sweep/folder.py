@@ -21,16 +21,19 @@ from typing import Any
 from ragbench.errors import DataError, SweepError
 from ragbench.evaluation import FILES, result_folders
 from ragbench.evaluation.folder import JOURNAL
-from ragbench.files import STAGING, clear_staging, flush_folder, locked, read_json, swap_in
+from ragbench.files import STAGING, flush_folder, locked, read_json, swap_in
 
 COMPARISON = "comparison"
+_ONE = f"{STAGING}lock-"  # of one configuration
+_BEGIN_S = 60.0
 
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """`results/<sweep>/`."""
+    """`results/<sweep>/`; with `only`, what one of several processes sees that each run their own configurations."""
 
     path: Path
+    only: tuple[str, ...] = ()
 
     def notebook(self, name: str) -> Path:
         return self.path / f"{name}.ipynb"
@@ -43,26 +46,39 @@ class SweepFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep every other sweep out, and clear away what dead ones left.
+        """Keep every other sweep out, or those with the configurations `only`, and clear away what dead ones left.
 
         Raises:
             SweepError: if another sweep is at work here.
         """
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(locked(self.path / f"{STAGING}lock", timeout_s=0))
-            except TimeoutError as exc:
-                raise SweepError(
-                    f"another sweep is writing to {self.path}; wait for it, or use another --out or another name"
-                ) from exc
+        with ExitStack() as held:
+            with ExitStack() as whole:  # those with `only` hold it together for the moment in which they begin
+                self._lock(whole, "lock", _BEGIN_S if self.only else 0)
+                for name in self.only or [path.name[len(_ONE) :] for path in self.path.glob(f"{_ONE}*")]:
+                    self._lock(held, f"lock-{name}", 0)
+                if not self.only:
+                    held.push(whole.pop_all())
             self.clear()
             yield
 
+    def _lock(self, stack: ExitStack, name: str, timeout_s: float) -> None:
+        try:
+            stack.enter_context(locked(self.path / f"{STAGING}{name}", timeout_s=timeout_s, remove=name != "lock"))
+        except TimeoutError as exc:
+            what = f"{name[5:]} in {self.path}" if name != "lock" else f"{self.path}"
+            raise SweepError(
+                f"another sweep is writing to {what}; wait for it, or use another --out or another name"
+            ) from exc
+
     def clear(self) -> None:
         """Remove staging folders; only for the holder of the lock, whose own runs have not begun or are over."""
+        own = {f"{STAGING}{name}" for name in self.only}
         for left in self.path.glob(f"{STAGING}*"):
-            self._rescue(left)
-        clear_staging(self.path)  # a worker of a killed sweep may live for another moment and still write there
+            name, _, process = left.name.rpartition("-")
+            if not own or (name in own and process.isdigit()):
+                self._rescue(left)
+                if left.is_dir():  # a worker of a killed sweep may live for another moment and still write there
+                    shutil.rmtree(left, ignore_errors=True)
 
     def is_finished(self, name: str, parameters: Mapping[str, Any], source: Mapping[str, str]) -> bool:
         """Whether a whole notebook and all result files are there, made from these parameters and this source."""
@@ -121,7 +137,7 @@ class SweepFolder:
 
     def forget_journals(self, name: str) -> None:
         """Remove what `journal` names, from any source."""
-        for path in self.path.glob(f".journal-{glob.escape(name)}-*.jsonl"):
+        for path in self.path.glob(f".journal-{glob.escape(name)}-{'?' * 12}.jsonl"):
             path.unlink(missing_ok=True)
 
     def _rescue(self, staging: Path) -> None:

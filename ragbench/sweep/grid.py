@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -249,6 +250,20 @@ def _compare(settings: _Table, notebook: Notebook, folder: Path, notes: list[str
         if name not in compare.parameters:
             raise ConfigError(f"{compare.path} has no parameter {name}; a sweep sets it to what is compared")
     return compare
+
+
+def chosen(grid: Grid, only: str) -> list[str]:
+    """The configurations that `only` names: a pattern such as "bm25*", or a number in the order of the grid, from 0.
+
+    Raises:
+        ConfigError: there are none.
+    """
+    names = list(grid.runs)
+    if only in names:
+        return [only]
+    if found := names[int(only) :][:1] if only.isdecimal() else fnmatch.filter(names, only or "*"):
+        return found
+    raise ConfigError(f"{unknown('configuration', only, names)}; a pattern or a number below {len(names)} is right too")
 
 
 def working_folder(grid: Grid) -> Path:

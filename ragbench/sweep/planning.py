@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from ragbench.extension import searched
 from ragbench.llms import DryRun, ModelPlan, Settings, current_settings, dry_run, load_llm
 from ragbench.sweep import spending
 from ragbench.sweep.folder import SweepFolder
-from ragbench.sweep.grid import Grid, load_named, located, read_grid, sources_of, system_path, working_folder
+from ragbench.sweep.grid import Grid, chosen, load_named, located, read_grid, sources_of, system_path, working_folder
 from ragbench.systems import Pipeline
 
 # A notebook with these parameters is taken to work as evaluate.ipynb does.
@@ -46,6 +46,7 @@ def plan(
     replies: str | None = None,
     max_cost: float | None = None,
     allow_unpriced: bool = False,
+    only: str = "",
 ) -> SweepPlan:
     """What `sweep` with the same arguments would run, send and pay; nothing is run, sent or written to `out`.
 
@@ -56,6 +57,7 @@ def plan(
     grid = read_grid(grid_file, settings)
     folder = SweepFolder(Path(out).absolute() / grid.name)
     settings = spending.on_account(settings, folder.path)
+    grid = replace(grid, runs={name: grid.runs[name] for name in chosen(grid, only)})
     sources = sources_of(grid)
     finished = [name for name, own in grid.runs.items() if not force and folder.is_finished(name, own, sources[name])]
     to_run = {name: parameters for name, parameters in grid.runs.items() if name not in finished}

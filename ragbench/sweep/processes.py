@@ -8,11 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from ragbench.errors import FailureKind, printable
 from ragbench.sweep import forks
@@ -101,6 +101,16 @@ def threads_environment(jobs: int, environment: Mapping[str, str]) -> dict[str, 
     return own | {"TOKENIZERS_PARALLELISM": "true" if share > 1 else "false"}
 
 
+class Executor(Protocol):
+    """Where runs are at work, `side_by_side` at a time; how one ended is in its staging folder when `ended` tells."""
+
+    @property
+    def side_by_side(self) -> int: ...
+    def start(self, job: Job) -> None: ...
+    def ended(self) -> list[Outcome]: ...
+    def stop(self) -> None: ...
+
+
 class Launcher:
     """Starts the processes of runs, `side_by_side` of which share the cores.
 
@@ -114,6 +124,7 @@ class Launcher:
         self.say = say
         self._modules = modules
         self.side_by_side = side_by_side
+        self._running: list[Running] = []
         self._server: ForkServer | None = None
         self._deaths = 0
         reason = forks.unavailable() if fork else ""
@@ -128,15 +139,27 @@ class Launcher:
         if self._server is not None:
             self._server.close()
 
-    def start(self, job: Job) -> Running:
+    def start(self, job: Job) -> None:
         """Start the process of one run."""
         limit = job.run_timeout
         (job.staging / "job.json").write_text(job.to_json(), encoding="utf-8")
         process = self._start(job)
         now = time.monotonic()
-        return Running(
-            job.name, process, job.staging, now, now + limit + START_TIMEOUT + _GRACE if limit else float("inf")
-        )
+        deadline = now + limit + START_TIMEOUT + _GRACE if limit else float("inf")
+        self._running.append(Running(job.name, process, job.staging, now, deadline))
+
+    def ended(self) -> list[Outcome]:
+        """How the runs ended that have ended since the last call."""
+        ways = [(run, way) for run in self._running if (way := _ended(run))]
+        self._running = [run for run in self._running if all(run is not one for one, _ in ways)]
+        if any(way.lost for _, way in ways):
+            self.replace_server()
+        return [way for _, way in ways]
+
+    def stop(self, *, wait_s: float = 10.0) -> None:
+        """End the runs at work."""
+        _stop(self._running, wait_s)
+        self._running = []
 
     def _start(self, job: Job) -> subprocess.Popen[bytes] | ForkedProcess:
         while self._fork:
@@ -206,13 +229,13 @@ class Launcher:
         return {**os.environ, **job.environment, **own, "JUPYTER_PATH": jupyter_path}
 
 
-def ended(run: Running) -> Outcome | None:
+def _ended(run: Running) -> Outcome | None:
     """How the run ended, or None while it is at work. A process past its deadline is killed here."""
     seconds = time.monotonic() - run.started
     if run.process.poll() is None:
         if time.monotonic() < run.deadline:
             return None
-        stop([run])
+        _stop([run])
         return Outcome(
             run.name, seconds, f"the run did not end within its run_timeout and was killed ({seconds:.0f} s)"
         )
@@ -238,9 +261,8 @@ def _how_it_died(run: Running) -> str:
     return f"the process of the run ended with status {code}: {printable(log[-1]) if log else 'it printed nothing'}"
 
 
-def stop(runs: Iterable[Running], *, wait_s: float = 10.0) -> None:
+def _stop(runs: Sequence[Running], wait_s: float = 10.0) -> None:
     """End runs with their kernels: a worker whose standard input is closed kills its kernel and exits."""
-    runs = list(runs)
     for run in runs:
         _close(run.process)
     until = time.monotonic() + wait_s

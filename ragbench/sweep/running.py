@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from ragbench.errors import FailureKind
 from ragbench.evaluation.folder import JOURNAL
-from ragbench.sweep import processes
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.job import Job
+from ragbench.sweep.processes import Executor
 from ragbench.sweep.progress import Progress
 
 
@@ -28,18 +28,18 @@ def run_all(
     folder: SweepFolder,
     jobs: Mapping[str, Job],
     progress: Progress,
-    launcher: processes.Launcher,
+    executor: Executor,
 ) -> Ended:
-    """Run the notebook `text` for every job, as many side by side as the launcher is made for."""
+    """Run the notebook `text` for every job, as many side by side as the executor is made for."""
     waiting = list(jobs)
-    running: list[processes.Running] = []
+    running: set[str] = set()
     failed: dict[str, str] = {}
     budget = False
     try:
         with progress.shown():
             # Once the maximum is reached no other run is begun; those at work may finish from what is stored.
             while (waiting and not budget) or running:
-                while waiting and not budget and len(running) < launcher.side_by_side:
+                while waiting and not budget and len(running) < executor.side_by_side:
                     name = waiting.pop(0)
                     jobs[name].staging.mkdir()
                     jobs[name].input.write_text(text, encoding="utf-8")
@@ -47,28 +47,25 @@ def run_all(
                     if kept.is_file():
                         jobs[name].results.mkdir()
                         shutil.copyfile(kept, jobs[name].results / JOURNAL)
-                    running.append(launcher.start(jobs[name]))
+                    executor.start(jobs[name])
+                    running.add(name)
                     progress.started(name)
-                for run in list(running):
-                    outcome = processes.ended(run)
-                    if outcome is None:
-                        continue
-                    running.remove(run)
+                for outcome in executor.ended():
+                    running.remove(outcome.name)
                     if outcome.lost:
-                        launcher.replace_server()
-                        folder.drop(run.name)
-                        progress.withdrawn(run.name)
-                        waiting.insert(0, run.name)
+                        folder.drop(outcome.name)
+                        progress.withdrawn(outcome.name)
+                        waiting.insert(0, outcome.name)
                         continue
                     budget = budget or outcome.failure is FailureKind.BUDGET
                     if outcome.error:
-                        failed[run.name] = outcome.error
-                        folder.keep_failed(run.name)
+                        failed[outcome.name] = outcome.error
+                        folder.keep_failed(outcome.name)
                     else:
-                        folder.keep(run.name)
+                        folder.keep(outcome.name)
                     progress.ended(outcome.name, outcome.seconds, outcome.error)
                 time.sleep(0.05)
     finally:
-        processes.stop(running)
+        executor.stop()
         folder.clear()
     return Ended(failed, waiting, budget)

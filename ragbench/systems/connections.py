@@ -221,7 +221,7 @@ class Pool:
         filled, in_templates = from_environment(templates, name)
         self._spec, self._sampler = spec.model_copy(update=filled), sampler
         self.arguments: Mapping[str, Any] = filled["arguments"]
-        self._secret, in_headers = secret_headers(spec.headers_env, name)
+        self._secret, in_headers = secret_headers(spec.headers_env, (), name)
         missing = [variable for variable in spec.env if variable not in os.environ]
         if missing:
             raise ConfigError(f"{name}: set {' and '.join(missing)} in the environment; env names them")

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,20 +57,38 @@ def confirm(path: Path, tables: Mapping[str, Any]) -> None:
 
 
 def _uses(tables: Mapping[str, Any]) -> str:
-    """What the tables of a file start and send, in words; "" for neither."""
-    parts = []
-    variables = _NAMED.findall(json.dumps(tables, default=str))
-    for table in tables.values():
-        if not isinstance(table, Mapping):
-            continue
-        server, headers, passed = (table.get(name) for name in ("server", "headers_env", "env"))
-        if server and not str(server).startswith(("http://", "https://")):
-            parts.append(f"starts {server if isinstance(server, str) else shlex.join(map(str, server))!r}")
-        named = [
-            *(headers.values() if isinstance(headers, Mapping) else ()),
-            *(passed if isinstance(passed, list) else ()),
-        ]
+    """What the tables of a file start and send, and where to, in words; "" where they do neither."""
+    started = tables.get("mcp", {}).get("server", "") if isinstance(tables.get("mcp"), Mapping) else ""
+    variables, hosts = _NAMED.findall(json.dumps(tables, default=str)), []
+    for table in _requests(tables):
+        headers = table.get("headers_env")
+        named = [*headers.values()] if isinstance(headers, Mapping) else []
+        for listed in (table.get("env"), table.get("basic_env")):
+            named += listed if isinstance(listed, list) else []
         variables += [str(name).rpartition(" ")[2] for name in named]
+        places = [place for place in (table.get("url"), table.get("server")) if _is_address(place)]
+        hosts += ["/".join(str(place).split("/")[:3]) for place in places]
+    parts = []
+    if started and not _is_address(started):
+        parts.append(f"starts {started if isinstance(started, str) else shlex.join(map(str, started))!r}")
     if variables:
         parts.append(f"gets the variables {', '.join(dict.fromkeys(variables))} of the environment")
+    if parts and hosts:
+        parts.append(f"asks {', '.join(dict.fromkeys(hosts))}")
     return " and ".join(parts)
+
+
+def _is_address(value: object) -> bool:
+    return str(value).startswith(("http://", "https://"))
+
+
+def _requests(value: Any) -> Iterator[Mapping[str, Any]]:
+    """All tables inside tables, but for what is sent and read."""
+    if isinstance(value, Mapping):
+        yield value
+        for key, entry in value.items():
+            if key not in ("body", "form", "params", "arguments", "document", "reply"):
+                yield from _requests(entry)
+    elif isinstance(value, list):
+        for entry in value:
+            yield from _requests(entry)

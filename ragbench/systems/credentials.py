@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import logging
 import os
 import re
@@ -9,14 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import AfterValidator, BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from ragbench.errors import ConfigError
 from ragbench.llms.failures import scrubbed
 
 _LITERAL = "literal_secret"  # the type of pydantic's error for a secret that is written out: its value is never shown
-_SECRETIVE = ("headers", "headers_env", "env")
+_SECRETIVE = {"headers", "headers_env", "basic_env", "env"}
 _SHOWN_PROBLEMS = 5
 
 S = TypeVar("S", bound=BaseModel)
@@ -33,6 +34,7 @@ _MIN_GENERATED = 16  # characters of what is refused where its field may be harm
 _MIN_SECRET = 6  # characters; "1" and "true" are not secrets, and are in every text
 _ENV = re.compile(r"(?:(?P<scheme>[A-Za-z]+) )?(?P<variable>[A-Za-z_][A-Za-z0-9_]*)")
 _VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_VALUE = re.compile(r"\{\w+(:\w+)?\}")  # what is put in for it comes from elsewhere
 
 
 def _literal(message: str) -> PydanticCustomError:
@@ -42,7 +44,7 @@ def _literal(message: str) -> PydanticCustomError:
 def _check_literal_headers(headers: dict[str, str]) -> dict[str, str]:
     """An error for a header that by its name or form holds a secret: those come from the environment."""
     for header, value in headers.items():
-        if (_SECRET_NAME.search(header) or _is_credential(value)) and not _VARIABLE.search(value):
+        if (_SECRET_NAME.search(header) or _is_credential(value)) and not _VALUE.search(value):
             raise _literal(
                 f"the header {header!r} holds a secret, which belongs in no file; write headers_env = "
                 f'{{{header} = "MY_VARIABLE"}} (or "Bearer MY_VARIABLE") and set that variable'
@@ -61,10 +63,10 @@ def _check_header_variables(headers: dict[str, str]) -> dict[str, str]:
 def check_template(template: Any) -> Any:
     """An error for a template of a request with a secret in it."""
     for field, value in _leaves(template):
-        literal = _VARIABLE.sub("", value).strip()
+        literal = _VALUE.sub("", value).strip()
         named = _field(field)
         if (
-            (_SECRET_FIELD.search(named) and literal and not re.search(r"\{\w+(:\w+)?\}", value))
+            (_SECRET_FIELD.search(named) and literal and not _VALUE.search(value))
             or (len(literal) >= _MIN_GENERATED and _MAYBE_SECRET_FIELD.search(named) and _GENERATED.fullmatch(literal))
             or _is_credential(literal)
         ):
@@ -96,7 +98,12 @@ LiteralHeaders = Annotated[dict[str, str], AfterValidator(_check_literal_headers
 HeaderVariables = Annotated[dict[str, str], AfterValidator(_check_header_variables)]
 Template = Annotated[Any, AfterValidator(check_template)]
 """A part of a request: "{query}" and the like are filled in for each, "{env:NAME}" once from the environment."""
-TextTemplates = Annotated[dict[str, str], AfterValidator(check_template)]
+_Flat = str | int | float | bool
+FlatTemplates = Annotated[dict[str, _Flat | list[_Flat]], AfterValidator(check_template)]
+"""The same for a query string or a form; a list is sent as several fields of one name."""
+_Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+BasicVariables = tuple[()] | tuple[_Name, _Name]
+"""The names of the variables of a user and a password."""
 Address = Annotated[str, AfterValidator(_check_address)]
 
 
@@ -114,7 +121,7 @@ def problems(exc: ValidationError) -> str:
     for error in exc.errors(include_url=False):
         message = error["msg"].removeprefix("Value error, ")
         place, value, is_shown = ".".join(map(str, error["loc"])), repr(error["input"]), error["type"] != _LITERAL
-        if "@" in value or place.partition(".")[0] in _SECRETIVE:  # a password may have slipped in
+        if "@" in value or _SECRETIVE.intersection(map(str, error["loc"])):  # a password may have slipped in
             is_shown = False
         value = value if len(value) <= 60 else f"{value[:60]}..."
         where = "" if not place else f"{place} is {value}: " if is_shown else f"{place}: "
@@ -180,8 +187,10 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
     return filled(template, ""), tuple(secrets)
 
 
-def secret_headers(headers_env: Mapping[str, str], name: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """The headers with their values from the environment, and the secrets among them."""
+def secret_headers(
+    headers_env: Mapping[str, str], basic_env: Sequence[str], name: str
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The headers with their values from the environment, Basic auth among them, and the secrets in them."""
     sources = {header: match for header, source in headers_env.items() if (match := _ENV.fullmatch(source))}
     _need([match["variable"] for match in sources.values()], name, "headers_env names them")
     headers, secrets = {}, []
@@ -191,6 +200,12 @@ def secret_headers(headers_env: Mapping[str, str], name: str) -> tuple[dict[str,
             raise ConfigError(f"{name}: the variable {match['variable']} holds characters that no header has")
         headers[header] = f"{match['scheme']} {secret}" if match["scheme"] else secret
         secrets.append(secret)
+    if basic_env:
+        _need(basic_env, name, "basic_env names them")
+        user, password = (os.environ[variable].strip() for variable in basic_env)
+        encoded = base64.b64encode(f"{user}:{password}".encode()).decode()
+        headers["Authorization"] = f"Basic {encoded}"
+        secrets += [encoded, *([password] if len(password) >= _MIN_SECRET else [])]
     return headers, tuple(secrets)
 
 

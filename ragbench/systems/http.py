@@ -4,57 +4,38 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Annotated, Any, Literal, TypedDict, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from ragbench.errors import FailureKind
-from ragbench.llms.failures import Failed, RetryPolicy, refused, unreadable
-from ragbench.llms.http import Limits, Response, Transport
-from ragbench.systems.credentials import (
-    Address,
-    HeaderVariables,
-    LiteralHeaders,
-    Scrubber,
-    Template,
-    TextTemplates,
-    checked,
-    from_environment,
-    secret_headers,
-)
+from ragbench.llms.failures import Failed, RetryPolicy, unreadable
+from ragbench.llms.http import Limits, Response
+from ragbench.systems.credentials import checked
 from ragbench.systems.function import failed
 from ragbench.systems.reply_paths import (
     JsonPath,
     PathMatches,
     ReplyPaths,
-    filled,
     join_events,
     json_events,
-    mentions,
+    names_in,
     question_values,
     read_reply,
 )
+from ragbench.systems.requests import Pace, Request, Sender
 from ragbench.types import Answer
 
 _STREAMS = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 
 
-class HttpSpec(BaseModel):
+class HttpSpec(Request):
     """The table [http] of a system's file; see `HttpSystem` for what the entries mean."""
 
-    model_config = ConfigDict(extra="forbid")
-    url: Address
     name: str = ""
-    method: Literal["POST", "GET", "PUT"] = "POST"
-    body: Template = None
-    params: TextTemplates = {}
-    headers: LiteralHeaders = {}
-    headers_env: HeaderVariables = {}
+    k: Annotated[int, Field(ge=1)] | None = None
     reply: ReplyPaths = Field(default_factory=ReplyPaths)
     delta: JsonPath = ""
     timeout_s: Annotated[float, Field(gt=0)] = 120.0
@@ -65,39 +46,31 @@ class HttpSpec(BaseModel):
     requests_per_s: Annotated[float, Field(gt=0)] | None = None
     max_reply_mb: Annotated[float, Field(gt=0)] = 10.0
 
-    @field_validator("url")
-    @classmethod
-    def _address(cls, url: str) -> str:
-        import httpx
-
-        try:
-            parts = httpx.URL(url)
-        except (httpx.InvalidURL, TypeError) as exc:
-            raise ValueError(f"expected an address such as http://localhost:8000/ask ({exc})") from None
-        if parts.scheme not in ("http", "https") or not parts.host:
-            raise ValueError("expected an address such as http://localhost:8000/ask")
-        if parts.userinfo:
-            raise ValueError("an address holds no password; put it into the environment and name it in headers_env")
-        return url
-
     @model_validator(mode="after")
     def _asks(self) -> HttpSpec:
-        if not mentions(self.body, "query") and not mentions(self.params, "query"):
+        if not any("query" in names_in(part) for part in (self.url, self.body, self.form, self.params)):
             raise ValueError(
                 'the question is sent nowhere; write body = {query = "{query}"} or params = {q = "{query}"}'
             )
         return self
+
+    def limits(self) -> Limits:
+        """What one reply may take."""
+        return Limits(self.timeout_s, self.connect_timeout_s, self.idle_timeout_s, self.max_reply_mb)
 
 
 class HttpOptions(TypedDict, total=False):
     """The keyword arguments of `HttpSystem`, for editors and type checkers; `HttpSpec` checks their values."""
 
     name: str
-    method: Literal["POST", "GET", "PUT"]
+    method: Literal["POST", "GET", "PUT", "PATCH", "DELETE"]
     body: Any
+    form: Mapping[str, Any]
     params: Mapping[str, Any]
     headers: Mapping[str, str]
     headers_env: Mapping[str, str]
+    basic_env: Sequence[str]
+    k: int
     reply: Mapping[str, Any] | ReplyPaths
     delta: str
     timeout_s: float
@@ -115,13 +88,17 @@ class HttpSystem:
     Args:
         url: where; without a password.
         body: the JSON of the request (None: no body), with "{query}" and "{query_id}" in the places of the question's
-            text and id, "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b". They are put
-            into the structure, not into its text: no question can break the JSON.
-        params: the same for the query string. In url, body, params and headers "{env:MY_TOKEN}" becomes what that
-            variable of the environment holds; a secret that is written out is refused.
-        method: "POST", "GET" or "PUT".
+            text and id, "{user_roles}" in that of the case's roles: a list, or in a longer text "a,b"; "{k}" in that of
+            `k`, a number. They are put into the structure, not into its text: no question can break the JSON.
+        form: the same as a form, in place of `body`.
+        params: the same for the query string; in `url` what is put in is percent-encoded. In url, body, form, params
+            and headers "{env:MY_TOKEN}" becomes what that variable of the environment holds; a secret that is written
+            out is refused.
+        method: "POST", "GET", "PUT", "PATCH" or "DELETE".
         headers: headers that may be seen by everybody. `headers_env` names the variable of the environment that holds a
             header's value: {"Authorization": "Bearer MY_TOKEN"} sends "Bearer " and what MY_TOKEN holds.
+        basic_env: Basic auth: the names of the variables that hold the user and the password.
+        k: how many contexts are wanted.
         reply: JSONPath of each part of the answer, see `ReplyPaths`: {"answer": "$.text", "contexts": "$.sources",
             "context": {"text": "body"}}. Left out, the reply is read by the usual names (`read_answer`).
         delta: for streams: the path of the piece of text in each event, such as "$.choices[0].delta.content".
@@ -148,9 +125,7 @@ class HttpSystem:
 
         address = httpx.URL(url)
         self.name = spec.name or f"{address.host}{f':{address.port}' if address.port else ''}{address.path}"
-        request, secrets = from_environment([spec.url, spec.params, spec.body], self.name)
-        self._url, self._params, self._body = request
-        self._sender = Sender(self.name, spec, secrets)
+        self._sender = Sender(self.name, spec, spec.limits())
         self._places = threading.BoundedSemaphore(spec.concurrency) if spec.concurrency else nullcontext()
         self._matches = PathMatches(self.name, spec.reply)
         self._pace = Pace(spec.requests_per_s)
@@ -178,7 +153,7 @@ class HttpSystem:
 
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
         """What the server answers; a failed answer where it does not."""
-        values = question_values(query_id, query, user_roles)
+        values = self._values(query_id, query, user_roles)
         try:
             # Where no server listened a moment ago, each further question gets one try and no waiting.
             tries = 1 if self._gone else self._spec.tries
@@ -202,15 +177,19 @@ class HttpSystem:
         Raises:
             Failed: there is no reply, or it is not JSON.
         """
-        reply, found = self._send(question_values("probe", query, ()))
+        reply, found = self._send(self._values("probe", query, ()))
         return ([found], False) if found is not None else (self._events(reply), True)
+
+    def _values(self, query_id: str, query: str, user_roles: Sequence[str]) -> dict[str, Any]:
+        k = {} if self._spec.k is None else {"k": self._spec.k}
+        return {**question_values(query_id, query, user_roles), **k}
 
     def _send(self, values: Mapping[str, Any]) -> tuple[Response, Any]:
         """One try: the reply, and its JSON where it is not a stream; raises Failed."""
         with self._places:
             self._pace.wait(self._stop)
-            body = None if self._body is None else filled(self._body, values)
-            reply = self._sender.send(self._spec.method, self._url, params=filled(self._params, values), body=body)
+            reply = self._sender.send(self._sender.main, values)
+        reply = reply._replace(text=self._sender.clean(reply.text))
         if _content_type(reply) in _STREAMS:
             return reply, None
         found = None
@@ -236,67 +215,3 @@ class HttpSystem:
 
 def _content_type(reply: Response) -> str:
     return reply.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-_HINTS = {
-    400: "the server does not understand the request; check body",
-    401: "the server wants a key; name its variable in headers_env",
-    403: "the server refuses this key; check the variable in headers_env",
-    404: "there is nothing at this address; check url",
-    405: "the server refuses this method; check method",
-    413: "the request is too long for the server",
-    422: "the server does not understand the request; check body",
-    501: "the server cannot do this",
-}
-
-
-class Sender:
-    """Sends requests with the headers of a system's file; threads may share it. Its secrets are in no message."""
-
-    def __init__(self, name: str, spec: HttpSpec, secrets: Sequence[str] = ()) -> None:
-        self._name = name
-        self._limits = Limits(spec.timeout_s, spec.connect_timeout_s, spec.idle_timeout_s, spec.max_reply_mb)
-        filled, in_headers = from_environment(spec.headers, name)
-        secret, in_variables = secret_headers(spec.headers_env, name)
-        own = (*secrets, *in_headers, *in_variables)
-        self._transport = Transport(name, own, headers={**filled, **secret})
-        scrubber = Scrubber(own)
-        scrubber.start()
-        self._finalizer = weakref.finalize(self, scrubber.stop)
-
-    def close(self) -> None:
-        """Close its connections."""
-        self._transport.close()
-        self._finalizer()
-
-    def send(self, method: str, url: str, *, params: Mapping[str, str] | None = None, body: Any = None) -> Response:
-        """The reply to one request, with a good status and without secrets; raises Failed."""
-        try:
-            reply = self._transport.send(method, url, self._limits, "start it, or check url", params=params, body=body)
-        except Failed as exc:
-            if exc.kind is FailureKind.TIMEOUT:
-                exc.tries = 1  # late once is late again
-            raise
-        reply = reply._replace(text=self._transport.clean(reply.text))
-        if not 200 <= reply.status < 300:
-            raise refused(self._name, reply.status, reply.text, reply.headers, _HINTS)
-        return reply
-
-
-class Pace:
-    """Limits the rate of starts, evenly spaced."""
-
-    def __init__(self, per_s: float | None) -> None:
-        self._gap = 1 / per_s if per_s else 0.0
-        self._lock = threading.Lock()
-        self._next = 0.0
-
-    def wait(self, stop: threading.Event) -> None:
-        """Until it is one's turn."""
-        if not self._gap:
-            return
-        with self._lock:
-            now = time.monotonic()
-            turn = max(now, self._next)
-            self._next = turn + self._gap
-        stop.wait(turn - now)

@@ -12,7 +12,7 @@ from ragbench.llms import load_llm
 from ragbench.systems.connections import REFUSED, McpSpec, Pool, Sampled, Sampler, ToolError, Unreached
 from ragbench.systems.credentials import checked
 from ragbench.systems.function import EventLoop, failed
-from ragbench.systems.reply_paths import PathMatches, ReplyPaths, filled, mentions, question_values, read_reply
+from ragbench.systems.reply_paths import PathMatches, ReplyPaths, filled, names_in, question_values, read_reply
 from ragbench.types import Answer, LLMLike
 
 _LONGEST_CLOSE_S = 10.0
@@ -78,7 +78,7 @@ class McpSystem:
     ) -> None:
         given = {key: value for key, value in options.items() if value is not None}
         spec = checked(McpSpec, {"server": server, "tool": tool, **given}, "McpSystem")
-        if not mentions(spec.arguments, "query"):
+        if "query" not in names_in(spec.arguments):
             raise ConfigError('McpSystem: the question is sent nowhere; write arguments = {query = "{query}"}')
         require("mcp.client", "mcp")
         llm = load_llm(sampling) if sampling else None

@@ -61,8 +61,9 @@ class ContextPaths(BaseModel):
 class ReplyPaths(BaseModel):
     """Where the parts of an answer are in a reply: what has no path is not read.
 
-    Without any path the reply is read by the usual names (`read_answer`). An answer that carries one of `failed_flags`
-    has failed, even if it has a text: that is how systems report that they fell back on something else.
+    Without any path the reply is read by the usual names (`read_answer`). Without `contexts` the paths of `context` are
+    lists in the reply, in parallel: {"id": "$.ids[0]", "text": "$.documents[0]"}. An answer that carries one of
+    `failed_flags` has failed, even if it has a text: that is how systems report that they fell back on something else.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -91,7 +92,7 @@ def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
     >>> to_record({"data": {"text": "Yes.", "hits": [{"id": 7, "body": "So."}]}, "weak": True}, paths)
     {'answer': 'Yes.', 'contexts': [{'id': 7, 'body': 'So.', 'text': 'So.'}], 'flags': ['weak']}
     """
-    if not any(getattr(paths, name) for name in ReplyPaths.model_fields if name not in ("context", "failed_flags")):
+    if paths.model_copy(update={"failed_flags": []}) == ReplyPaths():
         if isinstance(reply, Mapping):
             return dict(reply)
         raise DataError(f"the reply is {_shown(reply)}; expected an object, or paths that say what it holds")
@@ -103,6 +104,11 @@ def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
         record["answer"] = found[0] if len(found) == 1 else "".join(map(str, found))
     if paths.contexts:
         record["contexts"] = [_context(entry, paths.context) for entry in entries(reply, paths.contexts)]
+    elif columns := {part: entries(reply, path) for part, path in paths.context if path}:
+        if len(set(map(len, columns.values()))) > 1:
+            lengths = ", ".join(f"{len(column)} at context.{part}" for part, column in columns.items())
+            raise DataError(f"the lists in parallel differ in length: {lengths}")
+        record["contexts"] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if paths.citations:
         record["citations"] = [_cited(entry, paths.context) for entry in entries(reply, paths.citations)]
     if paths.flags:
@@ -203,7 +209,7 @@ class PathMatches:
 
     def __init__(self, name: str, paths: ReplyPaths) -> None:
         self._name, self._paths = name, paths
-        parts = {f"context.{part}": path for part, path in paths.context if paths.contexts}
+        parts = {f"context.{part}": path for part, path in paths.context}
         named = {part: path for part, path in paths if part not in ("context", *_MAY_NEVER_MATCH)}
         self._unmatched = {part: path for part, path in {**named, **parts}.items() if path}
         self._answered = 0
@@ -214,7 +220,7 @@ class PathMatches:
         self._keys.setdefault("the first", list(dict.fromkeys(key for reply in replies for key in _keys(reply))))
         for part, path in list(self._unmatched.items()):
             places = replies
-            if part.startswith("context."):
+            if self._inside(part):
                 found = [entry for reply in replies for entry in entries(reply, self._paths.contexts)]
                 places = [entry for entry in found if isinstance(entry, Mapping)]
                 if places:
@@ -222,6 +228,10 @@ class PathMatches:
             # "$.sources[*]" matches nothing in an empty list, which is there all the same
             if any(_compiled(path.removesuffix("[*]")).find(place) for place in places):
                 self._unmatched.pop(part, None)
+
+    def _inside(self, part: str) -> bool:
+        """Whether a path is searched in each context."""
+        return part.startswith("context.") and bool(self._paths.contexts)
 
     def read(self, query_id: str, record: Callable[[], Mapping[str, Any]]) -> Answer:
         """The answer in a record; a failed one where there is none, or it cannot be read."""
@@ -238,7 +248,7 @@ class PathMatches:
         if not self._answered or not (ended or self._answered >= _ENOUGH):
             return
         for part, path in list(self._unmatched.items()):
-            what = "the first context" if part.startswith("context.") else "the first"
+            what = "the first context" if self._inside(part) else "the first"
             if what not in self._keys or not (ended or part.startswith(("answer", "context"))):
                 continue
             raise ConfigError(
@@ -317,7 +327,7 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
         alone = _PLACEHOLDER.fullmatch(template)
         if alone and alone[1] in values:
             return values[alone[1]]
-        return _PLACEHOLDER.sub(lambda match: _in_text(values.get(match[1], match[0])), template)
+        return _PLACEHOLDER.sub(lambda match: in_text(values.get(match[1], match[0])), template)
     if isinstance(template, Mapping):
         return {key: filled(value, values) for key, value in template.items()}
     if isinstance(template, Sequence):
@@ -335,14 +345,20 @@ def question_values(query_id: str, query: str, user_roles: Sequence[str]) -> dic
     return {"query": without_surrogates(query), "query_id": query_id, "user_roles": list(user_roles)}
 
 
-def _in_text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+def in_text(value: Any) -> str:
+    """A value inside a longer text: a list as its entries with commas, true and objects as JSON."""
+    if isinstance(value, list):
+        return ",".join(map(in_text, value))
+    return json.dumps(value) if isinstance(value, bool | Mapping) else str(value)
 
 
-def mentions(template: Any, name: str) -> bool:
-    """Whether a template has a place for this value."""
+def names_in(template: Any) -> set[str]:
+    """The names in braces of a template.
+
+    >>> sorted(names_in({"q": "{query}", "filter": ["{tenant} or {k}", 5]}))
+    ['k', 'query', 'tenant']
+    """
     if isinstance(template, str):
-        return f"{{{name}}}" in template
-    if isinstance(template, Mapping):
-        return any(mentions(value, name) for value in template.values())
-    return isinstance(template, Sequence) and any(mentions(value, name) for value in template)
+        return set(_PLACEHOLDER.findall(template))
+    parts = template.values() if isinstance(template, Mapping) else template if isinstance(template, list) else ()
+    return set().union(*map(names_in, parts))

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
-from urllib.parse import quote
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -22,16 +21,16 @@ from ragbench.systems.credentials import (
     Address,
     Scrubber,
     Template,
-    TextTemplates,
     check_template,
     checked,
     from_environment,
     scrubbed_json,
 )
-from ragbench.systems.http import HttpSpec, Sender
+from ragbench.systems.http import HttpSpec
 from ragbench.systems.loader import read_tables
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.reply_paths import JsonPath, entries, filled
+from ragbench.systems.requests import Request, Sender
 from ragbench.types import Document
 
 
@@ -74,16 +73,12 @@ class Target:
     same_ids: bool = False
 
 
-class _Step(BaseModel):
-    """One request (url, method, body, params) or one tool call (tool, arguments)."""
+class _Step(Request):
+    """One request or one tool call (tool, arguments)."""
 
-    model_config = ConfigDict(extra="forbid")
     url: Address = ""
-    method: Literal["POST", "PUT", "GET", "DELETE", "PATCH"] = "POST"
-    body: Template = None
-    params: TextTemplates = {}
     tool: str = ""
-    arguments: Annotated[dict[str, Any], AfterValidator(check_template)] = {}
+    arguments: Annotated[dict[str, Any], AfterValidator(check_template)] = Field(default_factory=dict)
     id: JsonPath = ""
     count: JsonPath = ""
     pending: JsonPath = ""
@@ -129,11 +124,14 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
             raise ConfigError(f"{name}, [ingest.{step}]: no {needed}; next to [{kind}] each step names one")
     templates = {"document": spec.document, **{step: dict(found) for step, found in given.items()}}
     plain, secrets = from_environment(templates, f"{name}, [ingest]")
-    steps = {step: _Step.model_construct(**plain[step]) for step in given}
     if kind == "mcp":
+        steps = {step: found.model_copy(update=plain[step]) for step, found in given.items()}
         call, close = _mcp(name, tables[kind], secrets)
     else:
-        call, close = _http(name, tables[kind], secrets, again=spec.same_ids)
+        http = checked(HttpSpec, tables[kind], f"{name}, [http]")
+        sender = Sender(name, http, http.limits())
+        steps = {step: sender.prepared(found, f"{name}, [ingest.{step}]") for step, found in given.items()}
+        call, close = _http(sender, http.tries, again=spec.same_ids), sender.close
 
     def add(documents: Sequence[Document]) -> Sequence[Any]:
         listed = [filled(plain["document"], _values(document)) for document in documents]
@@ -173,28 +171,20 @@ def _number(reply: Any, path: str) -> int:
     return found[0]
 
 
-def _http(
-    name: str, table: Mapping[str, Any], secrets: Sequence[str], *, again: bool
-) -> tuple[_Call, Callable[[], None]]:
-    spec = checked(HttpSpec, table, f"{name}, [http]")
-    sender = Sender(name, spec, secrets)
+def _http(sender: Sender, tries: int, *, again: bool) -> _Call:
     retry, stop = RetryPolicy(), threading.Event()
 
     def call(step: _Step, values: Mapping[str, Any]) -> Any:
-        body = None if step.body is None else filled(step.body, values)
-        in_address = {key: quote(str(value), safe="") for key, value in values.items() if key != "documents"}
-        url = filled(step.url, in_address)
-
         def send() -> str:
             try:
-                return sender.send(step.method, url, params=filled(step.params, values), body=body).text
+                return sender.clean(sender.send(step, values).text)
             except Failed as exc:
                 if not (again or _untouched(exc)):
                     exc.tries = 1  # it may have arrived, and would be there twice
                 raise
 
         try:
-            text = retry.run(send, stop, max_tries=spec.tries)
+            text = retry.run(send, stop, max_tries=tries)
         except Failed as exc:
             if _untouched(exc):
                 raise NotAdded(str(exc), stop=exc.stop) from None
@@ -203,7 +193,7 @@ def _http(
             return json.loads(text)
         return text
 
-    return call, sender.close
+    return call
 
 
 def _untouched(exc: Failed) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from ragbench.sweep import forks, processes
+from ragbench.sweep import forks
 from ragbench.sweep.imports import imports_of
 from ragbench.sweep.job import Job
 from ragbench.sweep.processes import Launcher, Outcome
@@ -86,12 +86,11 @@ def run(tmp_path: Path) -> Callable[..., Outcome]:
         job = Job(name, folder, folder, folder, 120.0, "n.ipynb", {"x": 2}, None, {}, {"OWN": "1"}, False)
         job.input.write_text(nbformat.writes(notebook), encoding="utf-8")
         while True:
-            running = launcher.start(job)
-            while (outcome := processes.ended(running)) is None:
+            launcher.start(job)
+            while not (ended := launcher.ended()):
                 time.sleep(0.02)
-            if not outcome.lost:
-                return outcome
-            launcher.replace_server()
+            if not ended[0].lost:
+                return ended[0]
 
     return execute
 

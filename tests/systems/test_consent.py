@@ -48,6 +48,18 @@ def test_without_a_terminal_nothing_is_used(file: Path, use: Any, text: str) -> 
     assert not (file.parent / "started").exists()
 
 
+def test_every_host_and_variable_of_a_file_is_shown(file: Path) -> None:
+    file.write_text(
+        '[http]\nurl = "http://one:1/a"\nbody = {q = "{query}", server = "not started"}\n'
+        'basic_env = ["MY_USER", "MY_PASS"]\n'
+        '[ingest.add]\nurl = "https://two/docs"\nheaders_env = {X-Key = "Token MY_KEY"}\n'
+        'params = {v = "{env:MY_ENV}"}\n'
+    )
+    shown = "gets the variables MY_ENV, MY_USER, MY_PASS, MY_KEY of the environment and asks http://one:1, https://two,"
+    with pytest.raises(ConfigError, match=shown):
+        check_system(str(file))
+
+
 def test_a_file_that_starts_and_sends_nothing_needs_no_leave(file: Path) -> None:
     file.write_text('[http]\nurl = "http://127.0.0.1:9/"\nbody = {q = "{query}"}\n', encoding="utf-8")
     check_system(str(file))

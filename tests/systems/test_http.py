@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given, settings
@@ -445,6 +446,9 @@ def test_all_errors_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"url": "http://me:pw@host/", **ASKED}, "an address holds no password"),
+        ({"url": "http://host/", "form": {"q": "?"}, **ASKED}, "body is sent as JSON and form as a form"),
+        ({"url": "http://{query}/", **ASKED}, "expected an address such as"),
+        ({"url": "http://host/", "basic_env": ["pw pw"], **ASKED}, "basic_env"),
         ({"url": "ftp://host/", **ASKED}, "expected an address such as"),
         ({"url": "http://host/", "body": {"q": "{question}"}}, "the question is sent nowhere"),
         ({"url": "http://host/", "timeout_s": 0, **ASKED}, "timeout_s is 0"),
@@ -457,6 +461,39 @@ def test_what_cannot_work_is_refused(options: dict[str, Any], message: str) -> N
         HttpSystem(**options)
     assert message in str(caught.value)
     assert "pw" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["a/b?c#d%", "..%2f", "a\r\nX: y", "\u00e9 \U0001f600"])
+def test_a_value_cannot_leave_its_place_in_the_address(serve: Any, value: str) -> None:
+    server = serve({"answer": "Yes."})
+    HttpSystem(f"{server.url}/a/{{query}}/b?x={{query}}", method="GET").answer("q", value)
+    encoded = quote(value, safe="")
+    assert [asked.path for asked in server.asked] == [f"/a/{encoded}/b?x={encoded}"]
+
+
+def test_a_value_that_would_be_another_address_is_not_sent(serve: Any) -> None:
+    server = serve({"answer": "Yes."})
+    answer = HttpSystem(f"{server.url}/a/{{query}}/b", method="GET").answer("q", "..")
+    assert "{query} is '..', which cannot be a part of url" in (answer.error or "")
+    assert not server.asked
+
+
+@pytest.mark.parametrize(
+    ("reply", "error"),
+    [
+        (
+            {"ids": [["a", "b"]], "texts": [["A"]]},
+            "the lists in parallel differ in length: 2 at context.id, 1 at context",
+        ),
+        ({"ids": [["a"]], "texts": None}, "1 at context.id, 0 at context.text"),
+        ({"ids": [[]], "texts": [[]]}, ""),
+    ],
+)
+def test_lists_in_parallel_of_different_lengths(serve: Any, reply: Any, error: str) -> None:
+    paths = {"context": {"id": "$.ids[0]", "text": "$.texts[0]"}}
+    answer = HttpSystem(serve(reply).url, reply=paths, **ASKED).answer("q", "?")
+    assert error in (answer.error or "")
+    assert answer.failed == bool(error)
 
 
 def test_a_closed_system_is_reported(serve: Any) -> None:
