@@ -23,6 +23,7 @@ from ragbench.evaluation.records import CaseResult, Made, MeasureResult, Report,
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among, perspective_of
 from ragbench.statistics import compare_all, summarise
+from ragbench.statistics.frames import printed_short, with_interval
 from ragbench.types import Answer, Dataset, Judgement, Run
 
 if TYPE_CHECKING:
@@ -387,8 +388,6 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
         ComparisonError: no results, or results on different data or questions.
     """
 
-    from ragbench.statistics.frames import printed_short
-
     check_comparable(results)
     main = ranking_measure(results, measure)
     identity = configurations(results).set_index("name").to_dict("index")
@@ -410,8 +409,6 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
 def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
     """What a leaderboard prints: the ranking measure with its interval, other means, known costs, and the two ranks
     (which say more than the recalls they come from)."""
-    from ragbench.statistics.frames import with_interval
-
     bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
     means = [name for name in LEADERBOARD if name != main and not name.startswith("span_recall")]
     means = [name for name in means if name in board and board[name].notna().any()]

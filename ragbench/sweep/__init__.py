@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -68,6 +68,7 @@ def sweep(
     allow_failed: bool = False,
     fork: bool = True,
     only: str = "",
+    executor: str = "",
 ) -> SweepResult:
     """Run every configuration of a grid that is not finished yet, then compare them all.
 
@@ -87,6 +88,8 @@ def sweep(
         fork: on Linux, import what the notebooks import once, and fork each run and its kernel from that process.
         only: run the configurations of this name, pattern ("bm25*") or number in the grid (from 0), and compare none.
             Several such calls may work in one folder at once; a last one without `only` compares what they left.
+        executor: where the configurations run: "" is this process's machine, "dask://host:8786" or "tls://host:8786"
+            the workers of a Dask scheduler, "dask://local?workers=4" some of them started here.
 
     Returns:
         What was run, skipped and failed, and where things are.
@@ -121,13 +124,9 @@ def sweep(
             if force:
                 folder.forget_journals(name)
             check_models(grid.runs[name], settings, folder=working_folder(grid))
+        if executor:
+            spending.check_shared(executor, [grid.runs[name] for name in waiting], settings)
         side_by_side = min(jobs or processes.default_jobs(), max(1, len(waiting)))
-        if waiting:
-            console.print(
-                f"{grid.name}: {len(waiting)} to run, {side_by_side} at a time; {len(skipped)} finished already",
-                highlight=False,
-            )
-        progress = Progress(console, len(names), skipped=len(skipped), jobs=side_by_side)
         place = Place(grid.notebook.path, working_folder(grid), grid.run_timeout)
         stamp = {"grid": relative(grid.path.resolve(), folder.path)}
         job = partial(make_job, folder, settings=settings, stamp=stamp, allow_failed=allow_failed)
@@ -135,8 +134,18 @@ def sweep(
         notebooks = [one.text for one in (grid.notebook, grid.compare) if one]
         modules = imports_of(notebooks, [grid.runs[name] for name in waiting])
         say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-        with processes.Launcher(modules, side_by_side=side_by_side, fork=fork, say=say) as launcher:
-            ended = run_all(grid.notebook.text, folder, jobs_of, progress, launcher)
+        with ExitStack() as stack:
+            launcher = stack.enter_context(processes.Launcher(modules, side_by_side=side_by_side, fork=fork, say=say))
+            runs: processes.Executor = launcher
+            if executor and waiting:
+                from ragbench.sweep.cluster import DaskExecutor
+
+                runs = stack.enter_context(DaskExecutor(executor, grid.notebook.text, jobs_of, jobs, say))
+            if waiting:
+                many = min(runs.side_by_side, len(waiting))
+                say(f"{grid.name}: {len(waiting)} to run, {many} at a time; {len(skipped)} finished already")
+            progress = Progress(console, len(names), skipped=len(skipped), jobs=runs.side_by_side)
+            ended = run_all(grid.notebook.text, folder, jobs_of, progress, runs)
             finished = tuple(name for name in waiting if name not in ended.failed and name not in ended.left)
             result = SweepResult(
                 folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left), notes=tuple(notes)

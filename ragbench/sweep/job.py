@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ragbench.evaluation import configuration
 from ragbench.llms import Settings
@@ -32,6 +32,8 @@ class Job:
     leaves no result, like a comparison), `stamp` into its notebook's metadata. `environment` are variables that its
     processes get.
     """
+
+    PATHS: ClassVar = ("staging", "cwd", "started_in")
 
     name: str
     staging: Path

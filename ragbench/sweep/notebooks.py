@@ -165,13 +165,14 @@ def in_place(source: str, cwd: Path, folder: Path) -> str:
         if not isinstance(value, str) or node.lineno != node.end_lineno:
             continue
         kind, colon, path = value.rpartition(":")  # as in "dense:models/mine"
-        if path and not Path(path).is_absolute() and (name == "results_dir" or _is_path(path, name, cwd)):
+        if path and not Path(path).is_absolute() and (name == "results_dir" or is_path(path, name, cwd)):
             moved = Path(os.path.relpath(cwd / path, folder)).as_posix()
             lines[node.lineno - 1] = f"{name} = {json.dumps(kind + colon + moved, ensure_ascii=False)}"
     return "\n".join(lines)
 
 
-def _is_path(value: str, name: str, cwd: Path) -> bool:
+def is_path(value: str, name: str, cwd: Path) -> bool:
+    """Whether the parameter `name` names something in `cwd`."""
     return (cwd / value).exists() and ("/" in value or "." in value or name in ("dataset", "corpus"))
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ragbench.cache import budgets, digest
+from ragbench.errors import ConfigError
 from ragbench.llms import Settings, current_settings
+from ragbench.llms.prices import Price, price_of
+from ragbench.llms.providers import PROVIDERS, parse
+
+_MODEL = re.compile(rf"(?<![^:])({'|'.join(PROVIDERS)}):\S+$")
 
 
 def on_account(settings: Settings, folder: Path) -> Settings:
@@ -22,6 +30,32 @@ def spent(settings: Settings) -> float:
     """US dollars that the account has spent so far; requests that were sent without a maximum are not on it."""
     now = budgets.spent(settings.budget)
     return now.settled + now.open
+
+
+def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The models of providers that configurations name and that are not known to be free.
+
+    >>> paid_models([{"llm": "anthropic:claude-haiku-4-5", "judge": "ollama:m", "retriever": "dense:openai:e"}])
+    ['anthropic:claude-haiku-4-5', 'openai:e']
+    """
+    texts = {value for own in runs for value in own.values() if isinstance(value, str)}
+    named = {":".join(parse(text)) if text == "env" else text for text in texts}
+    found = {model[0] for text in named if (model := _MODEL.search(text))}
+    return sorted(model for model in found if price_of(model) != Price(0.0, 0.0))
+
+
+def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Settings) -> None:
+    """Refuse paid models on workers that share no store of replies and no account with this process.
+
+    Raises:
+        ConfigError: naming the models.
+    """
+    here = executor.startswith("dask://local")
+    if not here and settings.replies != "offline" and (paid := paid_models(runs)):
+        raise ConfigError(
+            f"{', '.join(paid)} may cost money, and the workers of {executor} share no replies and no budget with this "
+            "process, so a request could be paid for twice; run it without --executor, or --offline"
+        )
 
 
 def stopped(settings: Settings, unfinished: int) -> str:

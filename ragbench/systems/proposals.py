@@ -94,8 +94,8 @@ def reply_lines(value: Any, *, indent: str = "", name: str = "$") -> Iterator[st
         yield f"{indent}{name}: {shown if len(shown) <= 70 else f'{shown[:70]}... ({len(shown):,} characters)'}"
 
 
-def toml_table(table: Mapping[str, Any], name: str) -> str:
-    """One table as TOML; inner tables become tables of their own.
+def toml_table(table: Mapping[str, Any], name: str, *, many: bool = False) -> str:
+    """One table as TOML, or one of `many` of that name; inner tables become tables of their own.
 
     >>> print(toml_table({"url": "http://host/ask", "body": {"q": "{query}"}}, "http"), end="")
     [http]
@@ -103,10 +103,21 @@ def toml_table(table: Mapping[str, Any], name: str) -> str:
     <BLANKLINE>
     [http.body]
     q = "{query}"
+    >>> print(toml_table({"then": [{"url": "http://host/{id}"}]}, "http"), end="")
+    [http]
+    <BLANKLINE>
+    [[http.then]]
+    url = "http://host/{id}"
     """
-    own = [f"{_key(key)} = {json.dumps(value)}\n" for key, value in table.items() if not isinstance(value, Mapping)]
-    inner = [toml_table(value, f"{name}.{_key(key)}") for key, value in table.items() if isinstance(value, Mapping)]
-    return "\n".join([f"[{name}]\n{''.join(own)}", *inner])
+    own, inner = "", []
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            inner.append(toml_table(value, f"{name}.{_key(key)}"))
+        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+            inner += [toml_table(one, f"{name}.{_key(key)}", many=True) for one in value]
+        else:
+            own += f"{_key(key)} = {json.dumps(value)}\n"
+    return "\n".join([f"{f'[[{name}]]' if many else f'[{name}]'}\n{own}", *inner])
 
 
 def _key(key: str) -> str:

@@ -1,0 +1,168 @@
+"""Runs on the workers of a Dask cluster: the executor of `ragbench sweep --executor dask://host:8786`."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+from ragbench.errors import ConfigError, SweepError, require
+from ragbench.sweep import remote
+from ragbench.sweep.job import Job
+from ragbench.sweep.processes import Outcome
+
+_CONNECT_S = 30
+_LOSSES = 3  # of one run; then it is taken to be the cause
+
+
+class DaskExecutor:
+    """An executor of `jobs` at "dask://host:port", "tls://host:port" or "dask://local?workers=4".
+
+    The workers return what a run leaves, and only this process writes to the sweep's folder. A run whose worker is lost
+    is run by another; one that fails is not tried again. What came back is kept and forgotten by the cluster at once,
+    because Dask would compute it again when the worker that holds it dies.
+
+    Raises:
+        ConfigError: the address is wrong, nothing answers there, or the connection would not be encrypted.
+        SweepError: a worker has another version of ragbench.
+    """
+
+    def __init__(
+        self, address: str, notebook: str, jobs: Mapping[str, Job], side_by_side: int | None, say: Callable[[str], None]
+    ) -> None:
+        self._packer = remote.Packer(notebook, jobs.values())
+        self._wanted = side_by_side
+        self._running: dict[str, tuple[Any, Job, float]] = {}
+        self._losses: dict[str, int] = {}
+        self._cluster, self._client = _connected(address)
+        self._address, self._data = address, None
+        try:
+            known = self._client.run(version, "ragbench-lab", on_error="return")  # needs no ragbench there
+            for worker, theirs in known.items():
+                remote.check_versions({"ragbench": remote.versions()["ragbench"]}, {"ragbench": str(theirs)}, worker)
+            if not known:
+                say(f"No worker is connected to {address} yet; the runs wait for one.")
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+    @property
+    def side_by_side(self) -> int:
+        """What is asked for, or as many as the workers have threads now."""
+        return self._wanted or max(1, sum(self._client.ncores().values()))
+
+    def start(self, job: Job) -> None:
+        """Send a run to the cluster."""
+        (job.staging / "job.json").write_text(job.to_json(), encoding="utf-8")
+        if self._client.status != "running":
+            raise SweepError(f"the Dask scheduler at {self._address} is gone; the same command continues")
+        if self._data is None or self._data.status != "finished":  # the workers that had it are lost
+            self._data = self._client.scatter(self._packer.inputs, broadcast=True)
+        task = self._packer.packed(job)
+        future = self._client.submit(_run, task, self._data, key=f"ragbench-{job.name}-{uuid.uuid4().hex}", retries=0)
+        self._running[job.name] = future, job, time.monotonic()
+
+    def ended(self) -> list[Outcome]:
+        """How the runs ended that have ended since the last call."""
+        outcomes = []
+        for name, (future, job, began) in list(self._running.items()):
+            if future.done() and (outcome := self._outcome(future, job, time.monotonic() - began)):
+                outcomes.append(outcome)
+                del self._running[name]
+                future.release()
+        return outcomes
+
+    def stop(self) -> None:
+        """Cancel the runs at work; each worker then ends its own."""
+        if self._running and self._client.status == "running":
+            self._client.cancel([future for future, _, _ in self._running.values()], force=True)
+        self._running = {}
+
+    def _outcome(self, future: Any, job: Job, seconds: float) -> Outcome | None:
+        from distributed import KilledWorker
+
+        if future.status == "finished":
+            try:
+                return remote.unpack(future.result(timeout=_CONNECT_S), job, seconds)
+            except TimeoutError:  # its worker died with it, and another computes it again
+                return None
+            except SweepError as exc:
+                return Outcome(job.name, seconds, str(exc))
+        if future.status == "error":
+            exc = future.exception()
+            if isinstance(exc, KilledWorker):
+                return Outcome(job.name, seconds, "its workers died again and again while they ran it (out of memory?)")
+            return Outcome(job.name, seconds, f"the worker could not run it: {type(exc).__name__}: {exc}")
+        self._losses[job.name] = self._losses.get(job.name, 0) + 1
+        if self._losses[job.name] < _LOSSES:
+            return Outcome(job.name, seconds, "lost", lost=True)
+        return Outcome(job.name, seconds, f"it was lost {_LOSSES} times by the cluster at {self._address}")
+
+
+def _run(task: Mapping[str, Any], inputs: bytes) -> dict[str, Any]:
+    """On the worker: execute a task until it is cancelled there, which is so too when the sweep is gone."""
+    from distributed import get_worker
+
+    worker: Any = get_worker()
+    key = worker.get_current_task()
+
+    def wanted() -> bool:
+        state = worker.state.tasks.get(key)
+        return state is not None and state.state == "executing"
+
+    return remote.execute(task, inputs, side_by_side=worker.state.nthreads, wanted=wanted)
+
+
+def _connected(address: str) -> tuple[Any, Any]:
+    """A cluster of our own, or None; and a client."""
+    distributed: Any = require("distributed", "dask")
+    import dask
+
+    url = urlsplit(address)
+    wrong = f"executor is {address!r}; expected dask://host:8786, tls://host:8786 or dask://local?workers=4"
+    try:
+        port, workers = url.port, parse_qs(url.query, strict_parsing=bool(url.query)).get("workers", [""])[0]
+    except ValueError as exc:
+        raise ConfigError(wrong) from exc
+    if url.scheme == "dask" and url.hostname == "local" and port is None:
+        if workers and not (workers.isdecimal() and int(workers)):
+            raise ConfigError(wrong)
+        cluster = distributed.LocalCluster(
+            n_workers=int(workers) if workers else None, threads_per_worker=1, dashboard_address=None,
+            silence_logs=logging.ERROR,
+        )  # fmt: skip
+        return cluster, distributed.Client(cluster)
+    if url.scheme not in ("dask", "tls") or not url.hostname or port is None or url.username or url.query:
+        raise ConfigError(wrong)
+    encrypted = url.scheme == "tls" or bool(dask.config.get("distributed.comm.tls.ca-file", None))
+    if not encrypted and not _is_here(url.hostname):
+        raise ConfigError(
+            f"{address} is another machine and the connection would not be encrypted; give scheduler and workers "
+            f"certificates and use tls://{url.hostname}:{port} (Dask reads DASK_DISTRIBUTED__COMM__TLS__CA_FILE and "
+            "..._TLS__CLIENT__CERT and ..._KEY), or reach it through `ssh -L 8786:...` as dask://127.0.0.1:8786"
+        )
+    try:
+        place = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
+        return None, distributed.Client(f"{'tls' if encrypted else 'tcp'}://{place}:{port}", timeout=_CONNECT_S)
+    except (OSError, TypeError, ValueError) as exc:
+        raise ConfigError(f"no Dask scheduler can be used at {address}: {exc}") from exc
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,193 @@
+"""A run on another machine: its job as plain data, executed in a temporary folder there, and what comes back.
+
+The client packs a job with paths below one folder; the worker has the same tree below a temporary folder, so that the
+notebook and its result are what a run on the client's machine would leave. Nothing here knows what carries the data.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import platform
+import re
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ragbench.errors import ConfigError, RagbenchError, SweepError
+from ragbench.evaluation import own_version
+from ragbench.evaluation.folder import JOURNAL
+from ragbench.files import expanded, write_durably
+from ragbench.sweep.grid import load_named
+from ragbench.sweep.job import Job
+from ragbench.sweep.notebooks import is_path, read_notebook
+from ragbench.sweep.processes import Launcher, Outcome
+from ragbench.systems.loader import system_digest
+
+_MOST_INPUT, _MOST_OUTPUT = 2**30, 2**28  # bytes
+_SECRET = re.compile(r"://[^/\s\"'@\\]+@")
+_SECRET_NAME = re.compile(r"KEY$|TOKEN$|SECRET$|PASSWORD$|^RAGBENCH_DATABASE$")
+
+
+class Packer:
+    """Jobs of one sweep as plain data; `inputs` is a zip of the files and folders that their parameters name.
+
+    A path in a parameter travels where it is relative to the grid's folder; what an absolute one names each worker must
+    have. So does a module next to the grid that a parameter names as "module:attribute".
+
+    Raises:
+        ConfigError: the inputs are larger than 1 GiB, or a job holds a key or a URL with credentials.
+    """
+
+    def __init__(self, notebook: str, jobs: Iterable[Job]) -> None:
+        self._notebook, jobs = notebook, list(jobs)
+        inputs = {path for job in jobs for path in _inputs(job)}
+        places = {place for job in jobs for place in (job.staging, job.cwd, job.started_in)}
+        self._base = Path(os.path.commonpath([*places, *inputs]))
+        for job in jobs:
+            _check_secrets(job.name, self._moved(job), notebook)
+        self.inputs = _zipped(inputs, self._base, without=jobs[0].staging.parent)
+
+    def packed(self, job: Job) -> dict[str, Any]:
+        """What `execute` takes; with the journal of the job, where there is one in its staging folder."""
+        journal = job.results / JOURNAL
+        return {
+            "job": self._moved(job),
+            "notebook": self._notebook,
+            "journal": journal.read_bytes() if journal.is_file() else None,
+            "versions": versions(),
+        }
+
+    def _moved(self, job: Job) -> str:
+        return replace(job, **{name: getattr(job, name).relative_to(self._base) for name in Job.PATHS}).to_json()
+
+
+def versions() -> dict[str, str]:
+    """What must be the same on a worker."""
+    return {"ragbench": own_version(), "python": ".".join(platform.python_version_tuple()[:2])}
+
+
+def execute(task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, wanted: Callable[[], bool]) -> dict[str, Any]:
+    """Run a packed job until it ends or is not `wanted`: its error, the kind of its failure, and the files it left."""
+    with tempfile.TemporaryDirectory(prefix="ragbench-task-", ignore_cleanup_errors=True) as folder:
+        root = Path(folder).resolve()
+        job = Job.from_json(task["job"])
+        job = replace(job, **{name: root / getattr(job, name) for name in Job.PATHS})
+        try:
+            check_versions(task["versions"], versions(), f"the worker on {platform.node()}")
+            for path in (job.staging, job.cwd, job.started_in):
+                path.mkdir(parents=True, exist_ok=True)
+            with zipfile.ZipFile(io.BytesIO(inputs)) as file:
+                file.extractall(root)
+            job.input.write_text(task["notebook"], encoding="utf-8")
+            if task["journal"] is not None:
+                job.results.mkdir()
+                (job.results / JOURNAL).write_bytes(task["journal"])
+            _check_source(job)
+        except RagbenchError as exc:
+            return {"error": str(exc), "failure": None, "files": {}}
+        with Launcher([], side_by_side=side_by_side, fork=False) as launcher:
+            launcher.start(job)
+            try:
+                while not (ended := launcher.ended()) and wanted():
+                    time.sleep(0.05)
+            finally:
+                launcher.stop()
+        if not ended:
+            return {"error": "stopped", "failure": None, "files": {}}
+        error, files = ended[0].error, {}
+        if job.output.is_file():
+            files[job.output.name] = job.output.read_bytes()
+        for path in sorted(job.results.rglob("*")):
+            if path.is_file():
+                files[path.relative_to(job.staging).as_posix()] = path.read_bytes()
+        if (size := sum(map(len, files.values()))) > _MOST_OUTPUT:
+            error, files = f"the result has {size:,} bytes; expected {_MOST_OUTPUT:,} at most from a worker", {}
+        return {"error": error, "failure": ended[0].failure, "files": files}
+
+
+def unpack(came: Mapping[str, Any], job: Job, seconds: float) -> Outcome:
+    """How a run ended, after its files have been written to its staging folder.
+
+    Raises:
+        SweepError: a file does not belong there.
+    """
+    for name, content in came["files"].items():
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or path.parts[0] not in (job.output.name, job.name):
+            raise SweepError(f"a worker returned a file {name!r}, which is not part of a result")
+        target = job.staging / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(target, content)
+    return Outcome(job.name, seconds, came["error"], came["failure"])
+
+
+def check_versions(ours: Mapping[str, str], theirs: Mapping[str, str], who: str) -> None:
+    """Refuse a worker with other versions than the client's.
+
+    >>> check_versions({"ragbench": "0.2.0"}, {"ragbench": "0.1.0"}, "the worker on a")
+    Traceback (most recent call last):
+    ragbench.errors.SweepError: the worker on a has ragbench 0.1.0 and this sweep has 0.2.0; install the same there
+    """
+    for name, version in ours.items():
+        if theirs.get(name) != version:
+            raise SweepError(
+                f"{who} has {name} {theirs.get(name)} and this sweep has {version}; install the same there"
+            )
+
+
+def _check_source(job: Job) -> None:
+    """Refuse a notebook or a data set that is not what the result would be recorded as made from."""
+    source = job.source or {}
+    if read_notebook(job.input).digest != source.get("notebook_sha256"):
+        raise SweepError("the notebook that came to the worker is not the one of this sweep; start the sweep again")
+    system = str(job.parameters.get("system", ""))
+    if system and system_digest(system, job.cwd) != source.get("system_sha256"):
+        raise SweepError(f"the system {system!r} on the worker {platform.node()} is not the one of this sweep")
+    if "dataset" in job.parameters:
+        fingerprint = load_named(job.parameters, job.cwd).fingerprint
+        if fingerprint != source["dataset_fingerprint"]:
+            raise SweepError(
+                f"the data set {job.parameters['dataset']!r} on the worker {platform.node()} is not that of this sweep "
+                f"(fingerprint {fingerprint[:12]}, not {source['dataset_fingerprint'][:12]}); give each the same data"
+            )
+
+
+def _check_secrets(name: str, job: str, notebook: str) -> None:
+    names = [variable for variable, value in os.environ.items() if _SECRET_NAME.search(variable) and len(value) > 7]
+    if found := next((one for one in names if os.environ[one] in job + notebook), ""):
+        raise ConfigError(f"{name} holds the value of {found}, which would travel; let each worker read the variable")
+    if _SECRET.search(job):
+        raise ConfigError(f"a parameter of {name} is a URL with credentials, which would travel; use a variable")
+
+
+def _inputs(job: Job) -> list[Path]:
+    """The files and folders next to the grid that the parameters of a job name."""
+    found: list[str] = []
+    for name, value in job.configuration.items():
+        kind, colon, path = str(value).rpartition(":")
+        module = kind.partition(":")[0].partition(".")[0]
+        if isinstance(value, str) and path and not expanded(path).is_absolute() and is_path(path, name, job.cwd):
+            found.append(path)
+        elif colon and module:
+            found += [own for own in (f"{module}.py", module) if (job.cwd / own).exists()]
+    return [Path(os.path.normpath(job.cwd / one)) for one in found]
+
+
+def _zipped(inputs: Iterable[Path], base: Path, *, without: Path) -> bytes:
+    files = {one for path in inputs for one in ([path] if path.is_file() else path.rglob("*"))}
+    files = {one for one in files if one.is_file() and without not in one.parents}
+    if (size := sum(one.stat().st_size for one in files)) > _MOST_INPUT:
+        raise ConfigError(
+            f"the files that the grid names have {size:,} bytes, and {_MOST_INPUT:,} at most travel to workers; "
+            "name them by an absolute path that each worker has"
+        )
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for one in sorted(files):  # with one date, so that the same content has the same bytes
+            file.writestr(zipfile.ZipInfo(one.relative_to(base).as_posix()), one.read_bytes())
+    return buffer.getvalue()
