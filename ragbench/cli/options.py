@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,6 +16,7 @@ from ragbench.errors import ConfigError
 from ragbench.llms.settings import in_force
 
 if TYPE_CHECKING:
+    from ragbench.evaluation import Result
     from ragbench.sweep import SweepPlan
 
 TestSetName = Annotated[str, typer.Option(help="A test-set file, a folder, or a dataset's name.")]
@@ -76,6 +78,18 @@ def replies_mode(no_cache: bool, offline: bool) -> str | None:
     if offline and no_cache:
         raise ConfigError("--offline takes every reply from the store and --no-cache none; give one of them")
     return "offline" if offline else "off" if no_cache else None
+
+
+def results_at(places: Sequence[Path]) -> list[Result]:
+    """The results at these places: the folder of a result, its report.json, or a folder that holds several."""
+    from ragbench.evaluation import load_result, load_results
+    from ragbench.evaluation.folder import FILES
+
+    found: list[Result] = []
+    for place in places:
+        single = place.is_file() or any((place / name).exists() for name in (*FILES, "report.json"))
+        found += [load_result(place)] if single else load_results(place)
+    return found
 
 
 def print_plan(plan: llms.DryRun | SweepPlan, judge: str = "") -> None:

@@ -17,6 +17,7 @@ from .decisions import (
 )
 from .evaluation import write_report
 from .explorer import Explorer, explore
+from .export import export_mlflow, export_table
 from .failures import (
     PARTS,
     arm_table,
@@ -49,6 +50,7 @@ from .sweep import (
     conclusion,
     order_changes,
 )
+from .traces import export_traces
 
 __all__ = [
     "COSTS",
@@ -71,6 +73,9 @@ __all__ = [
     "dataset_table",
     "draft_findings",
     "explore",
+    "export_mlflow",
+    "export_table",
+    "export_traces",
     "failure_details",
     "findings",
     "gap_table",

@@ -7,7 +7,7 @@ overrides for a test, class or module:
 - `--ragbench-dataset`, `--ragbench-corpus` (the documents of a test set), `--ragbench-split`, `--ragbench-queries`
   (ids, comma-separated), `--ragbench-n` (the first n);
 - `--ragbench-system`: what `ragbench eval --system` takes;
-- `--ragbench-report`: a file (.json, .md or .html) or a folder for the report of `ragbench eval`.
+- `--ragbench-report`: a file (.json, .md, .html or .xml, JUnit) or a folder for the report of `ragbench eval`.
 
 Fixtures: `ragbench_dataset`, `ragbench_case` (a test that names it runs once per question), `rag_system`,
 `evaluation_llm`, `mcp_sampling_client`. Tests without the key or server that
@@ -27,12 +27,11 @@ import pytest
 
 from ragbench.errors import ConfigError, DataWarning, MissingExtraError, RagbenchError
 from ragbench.files import expanded
-from ragbench.testing import recording
-from ragbench.types import DatasetSource
+from ragbench.testing import labelled_cases, recording
+from ragbench.types import LLM, Answer, Dataset, DatasetSource, System
 
 if TYPE_CHECKING:
     from ragbench.systems import McpSystem
-    from ragbench.types import LLM, Answer, Dataset, System
 
 _MARKER = ("dataset", "corpus", "split", "query_ids", "n", "min_grade", "system")
 _XDIST = "ragbench"
@@ -68,8 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", f"ragbench({', '.join(f'{name}=...' for name in _MARKER)}): what ragbench's fixtures give to a test"
     )
     report = config.getoption("--ragbench-report")
-    if report and Path(report).suffix not in ("", ".json", ".md", ".html"):
-        raise pytest.UsageError(f"--ragbench-report is {report}; expected a folder or a file .json, .md or .html")
+    if report and Path(report).suffix not in ("", ".json", ".md", ".html", ".xml"):
+        raise pytest.UsageError(f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml")
     config.stash[_OUTER] = recording.active  # pytest may run inside pytest: pytester
     recording.active = recording.Recorder()
 
@@ -89,8 +88,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "ragbench_case" in metafunc.fixturenames:
-        from ragbench.testing import labelled_cases
-
         config, node = metafunc.config, metafunc.definition
         cases = labelled_cases(_dataset(config, node), min_grade=int(_chosen(config, node)["min_grade"]))
         metafunc.parametrize("ragbench_case", cases, ids=[case.query_id for case in cases])

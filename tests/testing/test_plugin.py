@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -84,6 +85,9 @@ def test_ids(ragbench_dataset, ragbench_case):
     done = run(tmp_path, text, "--ragbench-queries=p002,p003,p004", "--ragbench-n=2", "--ragbench-report=report.html")
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "report.html").read_text(encoding="utf-8").lower().startswith("<!doctype html>")
+    done = run(tmp_path, text, "--ragbench-queries=p002,p003", "--ragbench-report=junit.xml")
+    cases = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
+    assert {"p002", "p003"} <= {str(case.get("name")).split()[0] for case in cases}
 
 
 def test_failures_of_system_and_test_are_distinguished(tmp_path: Path) -> None:
@@ -128,7 +132,7 @@ def test_errors_in_marker_and_options_are_named(tmp_path: Path) -> None:
     assert "has no question 'unknown'; check query_ids" in run(tmp_path, plain, "--ragbench-queries=unknown").stdout
     done = run(tmp_path, plain, "--ragbench-report=report.pdf")
     assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "expected a folder or a file .json, .md or .html" in done.stderr
+    assert "expected a folder or a file .json, .md, .html or .xml" in done.stderr
 
 
 @pytest.mark.parametrize(
