@@ -116,7 +116,7 @@ def path() -> Path:
 
 
 def read(work: Callable[[Connection], Result], *, local: bool = False) -> Result:
-    """What `work` returns, given the connection; with `local` to the file, whatever is shared."""
+    """What `work` returns, given the connection; with `local` to the file in any case."""
     if is_shared() and not local:
         return _shared_database().run(work)
     return _open()._run(work)
