@@ -89,19 +89,11 @@ class Result:
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
         main = [name for name in LEADERBOARD if name in wide]
         cause = {} if self.diagnosis is None else self.diagnosis.set_index("query_id")["cause"].to_dict()
+        columns = ["query_id", "question", "category", "answer", "outcome", "passed", "cause"]
         rows = [
-            {
-                "query_id": case.query_id,
-                "question": case.question,
-                "category": case.category,
-                "answer": case.answer,
-                "outcome": case.outcome,
-                "passed": case.passed,
-                "cause": cause.get(case.query_id, ""),
-            }
+            (*(getattr(case, name) for name in columns[:-1]), cause.get(case.query_id, ""))
             for case in self.report.cases
         ]
-        columns = ["query_id", "question", "category", "answer", "outcome", "passed", "cause"]
         frame = pd.DataFrame(rows, columns=columns).astype({"passed": "boolean"})
         return frame.join(wide[main], on="query_id")
 
