@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -23,7 +24,8 @@ CORPUS = {"rail.md": Document("rail.md", f"# Rail\n\n{TEXT} It is short."), "pet
 FORM_OF = {
     "ragas.jsonl": "ragas", "ragas.csv": "table", "deepeval.json": "deepeval", "deepeval.csv": "table",
     "promptfoo.yaml": "promptfoo", "langsmith.jsonl": "langsmith", "llamaindex_rag.json": "llamaindex",
-    "promptfoo_output.json": "promptfoo", "llamaindex_qa.json": "llamaindex", "phoenix.csv": "table", "sheet.csv": "table",
+    "promptfoo_output.json": "promptfoo", "llamaindex_qa.json": "llamaindex", "phoenix.csv": "table",
+    "sheet.csv": "table",
 }  # fmt: skip
 HAS_CONTEXTS = ["ragas.jsonl", "ragas.csv", "deepeval.json", "deepeval.csv", "llamaindex_rag.json"]
 
@@ -111,7 +113,11 @@ def test_what_promptfoo_and_langsmith_recorded_are_systems(tmp_path: Path) -> No
 
 
 def test_a_spreadsheet_has_any_separator_or_is_a_workbook(tmp_path: Path) -> None:
-    rows = [["question", "answer", "source"], ["When did the line open?", "In 1881.", "rail.md"], [None, None, None]]
+    rows: list[Any] = [
+        ["question", "answer", "source"],
+        ["When did the line open?", "In 1881.", "rail.md"],
+        [None, None, None],
+    ]
     (tmp_path / "a.csv").write_text("question;answer;source\nWhen did the line open?;In 1881.;rail.md\n")
     pd.DataFrame(rows[1:2], columns=rows[0]).to_csv(tmp_path / "b.tsv", sep="\t", index=False)
     files = [tmp_path / "a.csv", tmp_path / "b.tsv"]
@@ -119,7 +125,7 @@ def test_a_spreadsheet_has_any_separator_or_is_a_workbook(tmp_path: Path) -> Non
         pd.DataFrame(rows[1:], columns=rows[0]).to_excel(tmp_path / "c.xlsx", index=False)
         files.append(tmp_path / "c.xlsx")
         (tmp_path / "bad.xlsx").write_bytes(b"PK not a workbook")
-        with pytest.raises(DataError, match="bad.xlsx could not be read as a workbook.*save it as .csv"):
+        with pytest.raises(DataError, match=r"bad.xlsx could not be read as a workbook.*save it as .csv"):
             rb.load_testset(tmp_path / "bad.xlsx")
     expected = rb.load_testset(FILES / "sheet.csv", corpus=CORPUS)
     for file in files:
