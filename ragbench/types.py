@@ -472,6 +472,18 @@ class Chunk:
         return cls(f"{doc_id}#{start}-{end}", doc_id, start, end, text[start:end])
 
 
+def chunks_by_id(chunks: Sequence[Chunk]) -> Mapping[str, Chunk]:
+    """chunk_id -> `Chunk`; where the chunks are read from the disk, so is this."""
+    found: Mapping[str, Chunk] | None = getattr(chunks, "by_id", None)
+    return {chunk.chunk_id: chunk for chunk in chunks} if found is None else found
+
+
+def chunk_places(chunks: Sequence[Chunk]) -> Mapping[str, int]:
+    """chunk_id -> its place in `chunks`, as `chunks_by_id`."""
+    found: Mapping[str, int] | None = getattr(chunks, "places", None)
+    return {chunk.chunk_id: i for i, chunk in enumerate(chunks)} if found is None else found
+
+
 @dataclass(frozen=True, slots=True)
 class Passage:
     """What a system with documents of its own retrieved; `doc_id` is "" until it is matched to a document."""

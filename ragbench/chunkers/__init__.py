@@ -29,12 +29,14 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ragbench.chunkers.borders import Borders, extend, split, split_weakest_first
+from ragbench.chunkers.large import LargeChunks
 from ragbench.datasets import check_documents
+from ragbench.datasets.large import LargeCorpus
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
@@ -84,7 +86,9 @@ def chunk(
     size
     where that can be had.
 
-    Returns the chunks in the order of the corpus, `chunk_id` being "doc_id#start-end" in characters of `full_text`.
+    Returns the chunks in the order of the corpus, `chunk_id` being "doc_id#start-end" in characters of `full_text`. Of
+    a corpus that `load_dataset` left on the disk it is, in place of a list, a sequence that cuts a text when it is
+    asked for.
 
     `size` and `overlap` are the earlier names of `chunk_size` and `chunk_overlap`, and deprecated.
 
@@ -106,14 +110,17 @@ def chunk(
     if not isinstance(dataset, Dataset):
         dataset = Dataset("corpus", "", as_documents(dataset), (), {})
     check_documents(dataset, "chunks are cut from documents")
-    if not isinstance(name, str):
-        return _own(dataset.corpus.values(), name, size, overlap)
-    if name == "document":
-        return [piece for document in dataset.corpus.values() for piece in _whole(document)]
+    chunks: list[Chunk] = []
+    if isinstance(dataset.corpus, LargeCorpus):
+        chunks = cast("list[Chunk]", LargeChunks(dataset.corpus))
+    if not isinstance(name, str) or name == "document":
+        whole = dataset.corpus.values()
+        for pieces in map(_whole, whole) if isinstance(name, str) else _own(whole, name, size, overlap):
+            chunks.extend(pieces)
+        return chunks
     load_tokenizer(tokenizer)  # a wrong name is an error even where there is nothing to cut
     model = load_embedder(embedder) if name == "semantic" else None
 
-    chunks: list[Chunk] = []
     n_filled = n_short = 0
     for documents in in_groups(dataset.corpus.values()):
         texts = [document.full_text for document in documents]
@@ -127,7 +134,7 @@ def chunk(
                 pieces = _whole(document)
                 n_filled += len(pieces)
                 n_short += len(pieces)
-                chunks += pieces
+                chunks.extend(pieces)
                 continue
             n_filled += 1
             borders = Borders(text, offsets)
@@ -137,7 +144,7 @@ def chunk(
                 windows = split(0, len(offsets), _levels(borders, name), size - overlap)
             if overlap:
                 windows = extend(windows, borders, name, size, overlap)
-            chunks += _cut(document.doc_id, text, offsets, windows)
+            chunks.extend(_cut(document.doc_id, text, offsets, windows))
     if n_filled >= _SHORT_LEAST_DOCUMENTS and n_short > _SHORT_SHARE * n_filled:
         warnings.warn(
             f"{n_short:,} of {n_filled:,} documents ({n_short / n_filled:.0%}) of {dataset.name!r} fit into one chunk "
@@ -184,7 +191,9 @@ def _renamed(old: str, given: int | None, value: int) -> int:
     return given
 
 
-def _own(documents: Iterable[Document], chunker: Callable[..., Any], size: int, overlap: int) -> list[Chunk]:
+def _own(
+    documents: Iterable[Document], chunker: Callable[..., Any], size: int, overlap: int
+) -> Iterator[Iterable[Chunk]]:
     """The pieces that a user's function makes of each document."""
     try:
         taken = inspect.signature(chunker).parameters
@@ -192,8 +201,8 @@ def _own(documents: Iterable[Document], chunker: Callable[..., Any], size: int, 
         taken = {}  # type: ignore[assignment]
     options = {key: value for key, value in (("chunk_size", size), ("chunk_overlap", overlap)) if key in taken}
     what = f"chunker {object_name(chunker)}"
-    chunks: dict[str, Chunk] = {}
     for document in documents:
+        chunks: dict[str, Chunk] = {}
         text, begin = document.full_text, 0
         found = chunker(text, **options)
         if isinstance(found, str) or not isinstance(found, Iterable):
@@ -219,7 +228,7 @@ def _own(documents: Iterable[Document], chunker: Callable[..., Any], size: int, 
             if start < end:
                 one = Chunk.cut(document.doc_id, text, start, end)
                 chunks[one.chunk_id] = one
-    return list(chunks.values())
+        yield chunks.values()
 
 
 def _check_numbers(size: int, overlap: int) -> None:

@@ -16,7 +16,7 @@ from ragbench.cli.help import FIRST_STEPS, Command, Group
 from ragbench.cli.history import history_app
 from ragbench.cli.init import init_command, notebooks_command
 from ragbench.cli.key import key_app
-from ragbench.cli.label import EXAMPLE, label_command
+from ragbench.cli.label import LABEL_EXAMPLE, label_command
 from ragbench.cli.listing import list_names
 from ragbench.cli.probe import probe_command
 from ragbench.cli.schedule import schedule_app
@@ -55,32 +55,24 @@ def _ragbench(
         typer.echo(FIRST_STEPS)
 
 
-app.command("init", cls=Command, epilog="Example: ragbench init my-evaluation --docs docs")(init_command)
-app.command("sweep", cls=Command, epilog="Example: ragbench sweep quickstart --jobs 2")(sweep_command)
-app.command("verify", cls=Command, epilog="Example: ragbench verify results/quickstart")(verify_command)
-app.command("answers", cls=Command, epilog="Example: ragbench answers my-dataset --llm ollama:llama3.1:8b --dry-run")(
-    answers_command
-)
-app.command("eval", cls=EvalCommand, epilog='Example: ragbench eval --suite smoke --fail-under "nDCG@5=0.4"')(
-    eval_command
-)
-app.command(
-    "probe", cls=Command, epilog='Example: ragbench probe --url http://localhost:8000/ask "Why?" --write my.toml'
-)(probe_command)
-app.command("score", cls=Command, epilog="Example: ragbench score qrels.txt bm25.run dense.run --measures nDCG@10,AP")(
-    score_command
-)
-app.command("explore", cls=Command, epilog="Example: ragbench explore results/quickstart -o explore.html")(
-    explore_command
-)
-app.command("export", cls=Command, epilog="Example: ragbench export results/quickstart -o scores.parquet")(
-    export_command
-)
-app.command("open", cls=Command, epilog="Example: ragbench open results/quickstart")(open_command)
-app.command("list", cls=Command, epilog="Example: ragbench list retrievers")(list_names)
-app.command("label", cls=Command, epilog=EXAMPLE)(label_command)
-app.command("notebooks", cls=Command, epilog="Example: ragbench notebooks my-notebooks")(notebooks_command)
-app.command("serve", cls=Command, epilog="Example: ragbench serve --root my-evaluation")(serve_command)
+for name, command, example in (
+    ("init", init_command, "init my-evaluation --docs docs"),
+    ("sweep", sweep_command, "sweep quickstart --jobs 2"),
+    ("verify", verify_command, "verify results/quickstart"),
+    ("answers", answers_command, "answers my-dataset --llm ollama:llama3.1:8b --dry-run"),
+    ("eval", eval_command, 'eval --suite smoke --fail-under "nDCG@5=0.4"'),
+    ("probe", probe_command, 'probe --url http://localhost:8000/ask "Why?" --write my.toml'),
+    ("score", score_command, "score qrels.txt bm25.run dense.run --measures nDCG@10,AP"),
+    ("explore", explore_command, "explore results/quickstart -o explore.html"),
+    ("export", export_command, "export results/quickstart -o scores.parquet"),
+    ("open", open_command, "open results/quickstart"),
+    ("list", list_names, "list retrievers"),
+    ("label", label_command, LABEL_EXAMPLE),
+    ("notebooks", notebooks_command, "notebooks my-notebooks"),
+    ("serve", serve_command, "serve --root my-evaluation"),
+):
+    kind = EvalCommand if name == "eval" else Command
+    app.command(name, cls=kind, epilog=f"Example: ragbench {example}")(command)
 app.add_typer(testset_app, name="testset")
 app.add_typer(history_app, name="history")
 app.add_typer(schedule_app, name="schedule")

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.console import clean_errors
 from ragbench.cli.help import Command, Group
 from ragbench.cli.history import Database, table
 
@@ -44,10 +43,9 @@ def add(
     A threshold is crossed where the whole interval is beyond it; drift, where a headline measure got worse; failed,
     where a run missed its targets or a job broke off.
     """
-    with clean_errors():
-        from ragbench.history import add_alert
+    from ragbench.history import add_alert
 
-        made = add_alert(rule, to=to or (), series=series, point=point, client=client, database=database)
+    made = add_alert(rule, to=to or (), series=series, point=point, client=client, database=database)
     typer.echo(f"{made[:10]} added; `ragbench alert test {made[:10]}` sends a test message")
 
 
@@ -57,10 +55,9 @@ def list_alerts(
     database: Database = "",
 ) -> None:
     """List the rules, and the newest alerts that they raised."""
-    with clean_errors():
-        from ragbench.history import alerts, raised_alerts
+    from ragbench.history import alerts, raised_alerts
 
-        rules, raised = alerts(database=database), raised_alerts(limit=limit, database=database)
+    rules, raised = alerts(database=database), raised_alerts(limit=limit, database=database)
     rows = [
         [row["id"][:10], f"{row['rule']}{' --point' * row['point']}", row["series"], row["client_id"],
          row["to"] or "log", f"{row['raised']} {row['last'][:16]}".strip()] for row in rules.to_dict("records")
@@ -74,10 +71,9 @@ def list_alerts(
 @alert_app.command("test", cls=Command, epilog="Example: ragbench alert test 'claim_support<0.8'")
 def send(rule: Rule, database: Database = "") -> None:
     """Send a test message to the targets of a rule. Exit status: 0 sent, 1 a target did not take it."""
-    with clean_errors():
-        from ragbench.history import send_test
+    from ragbench.history import send_test
 
-        done = send_test(rule, database=database)
+    done = send_test(rule, database=database)
     for target, error in done.items():
         typer.echo(f"{target}: {error or 'sent'}", err=bool(error))
     if not done:
@@ -88,7 +84,6 @@ def send(rule: Rule, database: Database = "") -> None:
 @alert_app.command("remove", cls=Command, epilog="Example: ragbench alert remove 'claim_support<0.8'")
 def remove(rule: Rule, database: Database = "") -> None:
     """Remove a rule; the alerts that it raised stay listed."""
-    with clean_errors():
-        from ragbench.history import remove_alert
+    from ragbench.history import remove_alert
 
-        remove_alert(rule, database=database)
+    remove_alert(rule, database=database)

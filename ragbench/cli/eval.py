@@ -21,10 +21,10 @@ from ragbench.cli.console import shown
 from ragbench.cli.help import Command
 from ragbench.errors import ConfigError, DataError, printable, unknown
 from ragbench.files import expanded
+from ragbench.types import Case, Dataset
 
 if TYPE_CHECKING:
     from ragbench.evaluation import Result
-    from ragbench.types import Dataset
 
 RESULTS = Path("results", "eval")
 
@@ -240,7 +240,6 @@ def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
 def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:
     """One question about the documents of a corpus, or of a test set."""
     from ragbench.datasets.testsets.assembly import resolve_doc_id
-    from ragbench.types import Case, Dataset
 
     if not query.strip():
         raise ConfigError("--query is empty; give the question")

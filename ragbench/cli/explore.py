@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.console import clean_errors, shown
+from ragbench.cli.console import shown
 from ragbench.cli.options import results_at
 
 
@@ -30,18 +30,17 @@ def explore_command(
     category, cause, outcome and text, and for each question the contexts with gold evidence highlighted. Questions that
     you tick there are downloaded as a test set. The file holds documents as they are: mind whom you give it to.
     """
-    with clean_errors():
-        from ragbench.datasets import load_dataset
-        from ragbench.report.evaluation import check_output
-        from ragbench.report.explorer import explore
+    from ragbench.datasets import load_dataset
+    from ragbench.report.evaluation import check_output
+    from ragbench.report.explorer import explore
 
-        check_output(output, force=force)
-        found = results_at(results)
-        if len(results) > 1 and len(found) == len(results):  # in the order that they are named
-            baseline, contender = baseline or found[0].name, contender or found[1].name
-        dataset = load_dataset(test_set, corpus=corpus) if test_set else None
-        explorer = explore(found, baseline, contender, measure=measure, dataset=dataset, claims=claims)
-        explorer.write(output, force=force)
-        for sentence in (explorer.conclusion, *explorer.data["notes"]):
-            typer.echo(sentence)
-        typer.echo(f"Written to {shown(output)}")
+    check_output(output, force=force)
+    found = results_at(results)
+    if len(results) > 1 and len(found) == len(results):  # in the order that they are named
+        baseline, contender = baseline or found[0].name, contender or found[1].name
+    dataset = load_dataset(test_set, corpus=corpus) if test_set else None
+    explorer = explore(found, baseline, contender, measure=measure, dataset=dataset, claims=claims)
+    explorer.write(output, force=force)
+    for sentence in (explorer.conclusion, *explorer.data["notes"]):
+        typer.echo(sentence)
+    typer.echo(f"Written to {shown(output)}")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.console import clean_errors, shown
+from ragbench.cli.console import shown
 from ragbench.cli.options import results_at
 from ragbench.errors import ConfigError
 
@@ -37,15 +37,14 @@ def export_command(
 
     Exit status: 0 exported, 2 not.
     """
-    with clean_errors():
-        from ragbench.report import export_mlflow, export_table, export_traces
+    from ragbench.report import export_mlflow, export_table, export_traces
 
-        if output is None and not otlp and not mlflow:
-            raise ConfigError("nothing to export to; name a file with -o, or give --otlp or --mlflow")
-        found = results_at(results)
-        if output is not None:
-            typer.echo(f"Written to {shown(export_table(found, output, questions=questions, force=force))}")
-        if otlp:
-            typer.echo(f"{export_traces(found, otlp, content=content)} spans sent")
-        if mlflow:
-            typer.echo(f"{len(export_mlflow(found, mlflow, experiment=experiment))} runs in MLflow's {experiment!r}")
+    if output is None and not otlp and not mlflow:
+        raise ConfigError("nothing to export to; name a file with -o, or give --otlp or --mlflow")
+    found = results_at(results)
+    if output is not None:
+        typer.echo(f"Written to {shown(export_table(found, output, questions=questions, force=force))}")
+    if otlp:
+        typer.echo(f"{export_traces(found, otlp, content=content)} spans sent")
+    if mlflow:
+        typer.echo(f"{len(export_mlflow(found, mlflow, experiment=experiment))} runs in MLflow's {experiment!r}")

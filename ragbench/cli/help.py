@@ -9,6 +9,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from ragbench.cli.console import clean_errors
+
 _TYPES: dict[Any, str] = {
     bool: "", int: "N", float: "X", str: "TEXT", Path: "PATH", list[str]: "TEXT", list[Path]: "PATH",
 }  # fmt: skip
@@ -57,7 +59,11 @@ class _Formed:
 
 
 class Command(_Formed, TyperCommand):
-    """A command with a help text in this form."""
+    """A command with a help text in this form, whose errors are printed in one line each."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with clean_errors():
+            return super().invoke(ctx)
 
 
 class Group(_Formed, TyperGroup):

@@ -58,10 +58,9 @@ def _newest(
 @history_app.command("show", cls=Command, epilog="Example: ragbench history show 8d463f58c3")
 def show(run: Annotated[str, _RUN], database: Database = "") -> None:
     """Show one run: what it was, its measures, where its files are."""
-    with clean_errors():
-        from ragbench.history import WATCHED, run_of
+    from ragbench.history import WATCHED, run_of
 
-        row, scores, _ = run_of(run, database)
+    row, scores, _ = run_of(run, database)
     hidden = ("versions", "parameters", "categories", "case_set", "epoch", "content")
     for name, value in row.items():
         if name not in hidden and value not in (None, ""):
@@ -83,10 +82,9 @@ def compare(
     database: Database = "",
 ) -> None:
     """Compare two runs, question by question, on the questions that both have."""
-    with clean_errors():
-        from ragbench.history import compare_runs
+    from ragbench.history import compare_runs
 
-        typer.echo(compare_runs(before, after, measures=measure or (), database=database).to_string(index=False))
+    typer.echo(compare_runs(before, after, measures=measure or (), database=database).to_string(index=False))
 
 
 @history_app.command("trend", cls=Command, epilog="Example: ragbench history trend nDCG@10 --series nightly")
@@ -101,12 +99,11 @@ def trend(
     Every run is compared with all earlier ones on the same data and parameters, question by question. With all measures
     of the series together there is on average at most one false alarm in 1,000 runs.
     """
-    with clean_errors():
-        from ragbench.history import drifts
-        from ragbench.history import trend as trend_of
+    from ragbench.history import drifts
+    from ragbench.history import trend as trend_of
 
-        runs = trend_of(measure, series=series, client=client, database=database)
-        found = drifts(measure, series=series, client=client, database=database)
+    runs = trend_of(measure, series=series, client=client, database=database)
+    found = drifts(measure, series=series, client=client, database=database)
     for (one, configuration), part in runs.groupby(["series", "configuration"], sort=False):
         typer.echo(f"{one}, {configuration}" if configuration != one else one)
         rows = [
@@ -132,10 +129,9 @@ def import_folder(
 
     Exit status: 0 done, 1 a folder could not be read.
     """
-    with clean_errors():
-        from ragbench.history import import_results
+    from ragbench.history import import_results
 
-        done = import_results(folder, client=client, database=database)
+    done = import_results(folder, client=client, database=database)
     for place, error in done.failed.items():
         typer.echo(f"Failed: {place}: {printable(error)}", err=True)
     typer.echo(f"{done.added} runs added, {done.known} known already, {len(done.failed)} failed")
@@ -145,12 +141,11 @@ def import_folder(
 @history_app.command("upgrade", cls=Command, epilog="Example: ragbench history upgrade --database runs.sqlite")
 def upgrade(database: Database = "") -> None:
     """Bring the tables of a database up to date, after ragbench itself was updated."""
-    with clean_errors():
-        from ragbench.history import database_url
-        from ragbench.history import upgrade as upgrade_tables
+    from ragbench.history import database_url
+    from ragbench.history import upgrade as upgrade_tables
 
-        before, after = upgrade_tables(database)
-        shown = database_url(database).render_as_string(hide_password=True)
+    before, after = upgrade_tables(database)
+    shown = database_url(database).render_as_string(hide_password=True)
     done = "is up to date" if before == after else f"was upgraded from {before or 'nothing'}"
     typer.echo(f"{shown} {done}, version {after}")
 

@@ -9,17 +9,14 @@ import textwrap
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ragbench.cli.console import clean_errors, command, shown
 from ragbench.errors import ConfigError, DataError
 from ragbench.files import expanded, write_durably
-
-if TYPE_CHECKING:
-    from ragbench.types import Dataset
-
+from ragbench.types import Dataset
 
 DRAFT_EXAMPLE = "Example: ragbench testset draft --docs docs --out drafts.yaml"
 
@@ -165,7 +162,6 @@ def notebooks_command(
     """
     from ragbench.sweep.notebooks import copy_notebooks
 
-    with clean_errors():
-        copies = copy_notebooks(folder, force=force)
+    copies = copy_notebooks(folder, force=force)
     typer.echo(f"{len(copies)} notebooks in {shown(folder)}: {', '.join(path.stem for path in copies)}")
     typer.echo(f"Next: {command('jupyter')} lab {shown(folder / 'evaluate.ipynb')}")

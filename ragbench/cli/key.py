@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.console import clean_errors
 from ragbench.cli.help import Command, Group
 from ragbench.cli.history import Database, table
 
@@ -30,20 +29,18 @@ def add(
     database: Database = "",
 ) -> None:
     """Make a key and print it, this once: only its SHA-256 is stored."""
-    with clean_errors():
-        from ragbench.history import add_key
+    from ragbench.history import add_key
 
-        typer.echo(add_key(name, client=client, role=role, expires=expires, database=database))
+    typer.echo(add_key(name, client=client, role=role, expires=expires, database=database))
     typer.echo("It is not shown again; send it as X-API-Key, or Authorization: Bearer.", err=True)
 
 
 @key_app.command("list", cls=Command, epilog="Example: ragbench key list")
 def list_keys(database: Database = "") -> None:
     """List the keys: for whom, until when, and when each was last used."""
-    with clean_errors():
-        from ragbench.history import api_keys
+    from ragbench.history import api_keys
 
-        found = api_keys(database=database)
+    found = api_keys(database=database)
     rows = [
         [row["id"], row["name"], row["client_id"], row["role"], row["created_at"][:16], row["expires_at"][:16],
          row["last_used_at"][:16]] for row in found.to_dict("records")
@@ -58,7 +55,6 @@ def remove(
     database: Database = "",
 ) -> None:
     """Remove a key: it opens nothing from then on."""
-    with clean_errors():
-        from ragbench.history import remove_key
+    from ragbench.history import remove_key
 
-        remove_key(name, client=client, database=database)
+    remove_key(name, client=client, database=database)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ragbench import evaluation, labelling
-from ragbench.cli.console import clean_errors, shown
+from ragbench.cli.console import shown
 from ragbench.cli.eval import load_questions
 from ragbench.cli.options import Corpus, TestSetName
 from ragbench.errors import ConfigError
 from ragbench.registry import measure_of
+from ragbench.types import Dataset
 
-if TYPE_CHECKING:
-    from ragbench.types import Dataset
-
-EXAMPLE = (
-    "Example: ragbench label answers.jsonl --test-set tests.yaml --corpus docs/\n\n"
+LABEL_EXAMPLE = (
+    "label answers.jsonl --test-set tests.yaml --corpus docs/\n\n"
     "Fill in the column verdict of labels.csv with yes or no, then:\n\n"
     "ragbench label labels.csv -o calibration.json\n\n"
     "ragbench eval --test-set tests.yaml --system answers.jsonl --calibration calibration.json"
@@ -46,12 +44,11 @@ def label_command(
     calibration file, with the threshold and what a score means, for eval --calibration. Exit status: 0 all is well, 2
     nothing could be done.
     """
-    with clean_errors():
-        if Path(source).suffix.lower() == ".csv":
-            _calibrate(Path(source), output or Path("calibration.json"))
-        else:
-            dataset, sheet = load_questions(test_set, corpus), output or Path("labels.csv")
-            _write_sheet(dataset, source, sheet, measure, n=n, annotator=annotator, seed=seed)
+    if Path(source).suffix.lower() == ".csv":
+        _calibrate(Path(source), output or Path("calibration.json"))
+    else:
+        dataset, sheet = load_questions(test_set, corpus), output or Path("labels.csv")
+        _write_sheet(dataset, source, sheet, measure, n=n, annotator=annotator, seed=seed)
 
 
 def _calibrate(sheet: Path, output: Path) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.console import clean_errors
 from ragbench.errors import ConfigError, unknown
 
 Rows = list[tuple[str, str]]
@@ -92,10 +91,9 @@ def list_names(
 
     Exit status: 0 listed, 2 there is no such kind.
     """
-    with clean_errors():
-        if kind not in KINDS:
-            raise ConfigError(unknown("kind", kind, KINDS))
-        rows = KINDS[kind]()
-        width = max(len(name) for name, _ in rows)
-        for name, meaning in rows:
-            typer.echo(f"{name:<{width}}  {meaning}".rstrip())
+    if kind not in KINDS:
+        raise ConfigError(unknown("kind", kind, KINDS))
+    rows = KINDS[kind]()
+    width = max(len(name) for name, _ in rows)
+    for name, meaning in rows:
+        typer.echo(f"{name:<{width}}  {meaning}".rstrip())

@@ -7,16 +7,14 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ragbench.cli import options
-from ragbench.cli.console import clean_errors, command, shown
+from ragbench.cli.console import command, shown
 from ragbench.errors import ConfigError, DataError, printable
-
-if TYPE_CHECKING:
-    from ragbench.types import Answer, Dataset
+from ragbench.types import Answer, Dataset
 
 _NAMES = ("query", "question", "input", "message", "q", "prompt", "text")
 _BODIES = (*({name: "{query}"} for name in _NAMES), {"messages": [{"role": "user", "content": "{query}"}]})
@@ -47,43 +45,41 @@ def probe_command(
     from ragbench.datasets.corpus import load_corpus
     from ragbench.systems.function import to_answer
     from ragbench.systems.proposals import propose_paths, read_proposed, reply_lines, toml_table
-    from ragbench.types import Dataset
 
-    with clean_errors():
-        if len(words) != 1 + (not (url or mcp)) or (url and mcp):
-            raise ConfigError("expected a system and a question, or --url or --mcp and a question")
-        if write is not None and write.exists() and not force:
-            raise ConfigError(f"{shown(write)} is there already; name another file, or add --force")
-        question = words[-1]
-        start = time.perf_counter()
-        data = load_corpus(corpus) if corpus else Dataset("probe", "test", {}, (), {})
-        kind, table, replies, streamed = _reply(words[0], question, url, body, mcp, tool, data)
-        typer.echo(f"Reply after {time.perf_counter() - start:.2f} s{', a stream' if streamed else ''}:")
-        for reply in replies[:3] + replies[-1:] * (len(replies) > 3):
-            for line in reply_lines(reply):
-                typer.echo(line[: len(line) - len(line.lstrip())] + printable(line))
-        own = {key: table.pop(key) for key in ("reply", "delta") if table.get(key)}
-        proposal = own or (propose_paths(replies, question) if kind in ("http", "mcp") else {})
-        answer = None
-        if kind in ("http", "mcp"):
-            with suppress(DataError):
-                answer = read_proposed(replies, proposal, streamed)
-        else:
-            answer = to_answer("probe", replies[0], words[0])
-        typer.echo("")
-        for line in _read(answer, proposal):
-            typer.echo(line)
-        if answer is not None and corpus:
-            _print_matches(answer, data)
-        elif answer is not None and answer.contexts:
-            typer.echo("With --corpus it is shown which documents they match.")
-        if write is not None and kind:
-            from ragbench.files import write_durably
+    if len(words) != 1 + (not (url or mcp)) or (url and mcp):
+        raise ConfigError("expected a system and a question, or --url or --mcp and a question")
+    if write is not None and write.exists() and not force:
+        raise ConfigError(f"{shown(write)} is there already; name another file, or add --force")
+    question = words[-1]
+    start = time.perf_counter()
+    data = load_corpus(corpus) if corpus else Dataset("probe", "test", {}, (), {})
+    kind, table, replies, streamed = _reply(words[0], question, url, body, mcp, tool, data)
+    typer.echo(f"Reply after {time.perf_counter() - start:.2f} s{', a stream' if streamed else ''}:")
+    for reply in replies[:3] + replies[-1:] * (len(replies) > 3):
+        for line in reply_lines(reply):
+            typer.echo(line[: len(line) - len(line.lstrip())] + printable(line))
+    own = {key: table.pop(key) for key in ("reply", "delta") if table.get(key)}
+    proposal = own or (propose_paths(replies, question) if kind in ("http", "mcp") else {})
+    answer = None
+    if kind in ("http", "mcp"):
+        with suppress(DataError):
+            answer = read_proposed(replies, proposal, streamed)
+    else:
+        answer = to_answer("probe", replies[0], words[0])
+    typer.echo("")
+    for line in _read(answer, proposal):
+        typer.echo(line)
+    if answer is not None and corpus:
+        _print_matches(answer, data)
+    elif answer is not None and answer.contexts:
+        typer.echo("With --corpus it is shown which documents they match.")
+    if write is not None and kind:
+        from ragbench.files import write_durably
 
-            write_durably(write, toml_table({**table, **proposal}, kind))
-            typer.echo(f"{shown(write)} written; next: {command('ragbench')} eval --system {shown(write)}")
-        elif kind:
-            typer.echo(f"\n{toml_table({**table, **proposal}, kind)}")
+        write_durably(write, toml_table({**table, **proposal}, kind))
+        typer.echo(f"{shown(write)} written; next: {command('ragbench')} eval --system {shown(write)}")
+    elif kind:
+        typer.echo(f"\n{toml_table({**table, **proposal}, kind)}")
     raise typer.Exit(1 if answer is None or answer.failed else 0)
 
 

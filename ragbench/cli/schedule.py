@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.console import clean_errors
 from ragbench.cli.help import Command, Group
 from ragbench.cli.history import Database, table
 from ragbench.cli.options import DryRun, print_plan
@@ -45,33 +44,31 @@ def add(
     database: Database = "",
 ) -> None:
     """Add a schedule, or replace the one of this name. It runs in this folder."""
-    with clean_errors():
-        from datetime import UTC, datetime
+    from datetime import UTC, datetime
 
-        from ragbench import llms
-        from ragbench.history import add_schedule, next_due
-        from ragbench.history.fresh import fresh_test_set
+    from ragbench import llms
+    from ragbench.history import add_schedule, next_due
+    from ragbench.history.fresh import fresh_test_set
 
-        if dry_run:
-            with llms.dry_run() as plan:
-                if fresh_llm:
-                    fresh_test_set(Path("new"), fresh_from, fresh, llm=fresh_llm)
-            print_plan(plan)
-            raise typer.Exit(0)
-        add_schedule(
-            name, cron, command, zone=zone, client=client, database=database, fresh=fresh, fresh_from=fresh_from,
-            fresh_llm=fresh_llm, fresh_max_cost=fresh_max_cost,
-        )  # fmt: skip
-        typer.echo(f"{name}: next due {next_due(cron, zone, datetime.now(UTC))}" if cron else f"{name} added")
+    if dry_run:
+        with llms.dry_run() as plan:
+            if fresh_llm:
+                fresh_test_set(Path("new"), fresh_from, fresh, llm=fresh_llm)
+        print_plan(plan)
+        raise typer.Exit(0)
+    add_schedule(
+        name, cron, command, zone=zone, client=client, database=database, fresh=fresh, fresh_from=fresh_from,
+        fresh_llm=fresh_llm, fresh_max_cost=fresh_max_cost,
+    )  # fmt: skip
+    typer.echo(f"{name}: next due {next_due(cron, zone, datetime.now(UTC))}" if cron else f"{name} added")
 
 
 @schedule_app.command("list", cls=Command, epilog="Example: ragbench schedule list")
 def list_schedules(database: Database = "") -> None:
     """List the schedules: when each is due, and how its last job ended."""
-    with clean_errors():
-        from ragbench.history import schedules
+    from ragbench.history import schedules
 
-        found = schedules(database=database)
+    found = schedules(database=database)
     rows = [
         [
             row["name"], row["client_id"], row["cron"], row["zone"], row["next_due"][:16] or "paused",
@@ -90,19 +87,17 @@ def pause(
     database: Database = "",
 ) -> None:
     """Pause a schedule, or resume it."""
-    with clean_errors():
-        from ragbench.history import pause_schedule
+    from ragbench.history import pause_schedule
 
-        pause_schedule(name, paused=not resume, client=client, database=database)
+    pause_schedule(name, paused=not resume, client=client, database=database)
 
 
 @schedule_app.command("remove", cls=Command, epilog="Example: ragbench schedule remove nightly")
 def remove(name: Name, client: Client = "", database: Database = "") -> None:
     """Remove a schedule and its jobs; its runs stay in the history."""
-    with clean_errors():
-        from ragbench.history import remove_schedule
+    from ragbench.history import remove_schedule
 
-        remove_schedule(name, client=client, database=database)
+    remove_schedule(name, client=client, database=database)
 
 
 @schedule_app.command("import", cls=Command, epilog="Example: ragbench schedule import cron.yaml")
@@ -112,10 +107,9 @@ def import_file(
     database: Database = "",
 ) -> None:
     """Add the schedules of a file; one error, and nothing is added."""
-    with clean_errors():
-        from ragbench.history import import_schedules
+    from ragbench.history import import_schedules
 
-        typer.echo(f"added: {', '.join(import_schedules(file, client=client, database=database))}")
+    typer.echo(f"added: {', '.join(import_schedules(file, client=client, database=database))}")
 
 
 @schedule_app.command("run-due", cls=Command, epilog="Example: ragbench schedule run-due")
@@ -126,10 +120,9 @@ def run_due_jobs(database: Database = "") -> None:
     evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE their --sample, or the number of fresh questions.
     Exit status: that of the worst job, as of `ragbench eval`; 0 where nothing was due.
     """
-    with clean_errors():
-        from ragbench.history import run_due
+    from ragbench.history import run_due
 
-        ended = run_due(database=database)
+    ended = run_due(database=database)
     for one in ended:
         typer.echo(f"{one.name}, due {one.due_at[:16]}: exit status {one.exit_code}")
         if one.exit_code:

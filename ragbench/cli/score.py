@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ragbench.cli.console import clean_errors
 from ragbench.errors import ConfigError, unknown
 
 
@@ -28,42 +29,39 @@ def score_command(
     count as not relevant, which punishes a retriever that was not part of the pool. Exit status: 0 scored, 2 a file
     cannot be read.
     """
-    with clean_errors():
-        import pandas as pd
+    import pandas as pd
 
-        from ragbench.metrics.retrieval import parse_measures
-        from ragbench.scoring import read_qrels, read_run, score_run
-        from ragbench.statistics import compare_all, summarise
+    from ragbench.metrics.retrieval import parse_measures
+    from ragbench.scoring import read_qrels, read_run, score_run
+    from ragbench.statistics import compare_all, summarise
 
-        names = [path.name.removesuffix(".gz").rpartition(".")[0] or path.name for path in runs]
-        if len(set(names)) < len(names):
-            names = [str(path) for path in runs]
-        first = baseline or names[0]
-        if first not in names:
-            raise ConfigError(unknown("run", first, names))
-        wanted = [str(one) for one in parse_measures(_split(measures))]
-        added = [name.replace("nDCG", "Judged") for name in wanted if name.startswith("nDCG")]
-        both = list(dict.fromkeys(one for name in wanted for one in (name, name.replace("nDCG", "Judged"))))
-        if Path(qrels).is_file():
-            judged = read_qrels(qrels)
-        else:
-            from ragbench.datasets import load_dataset
+    names = [path.name.removesuffix(".gz").rpartition(".")[0] or path.name for path in runs]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in runs]
+    first = baseline or names[0]
+    if first not in names:
+        raise ConfigError(unknown("run", first, names))
+    wanted = [str(one) for one in parse_measures(_split(measures))]
+    added = [name.replace("nDCG", "Judged") for name in wanted if name.startswith("nDCG")]
+    both = list(dict.fromkeys(one for name in wanted for one in (name, name.replace("nDCG", "Judged"))))
+    if Path(qrels).is_file():
+        judged = read_qrels(qrels)
+    else:
+        from ragbench.datasets import load_dataset
 
-            judged = load_dataset(qrels, split).qrels
-        scores = {name: score_run(judged, read_run(path), both) for name, path in zip(names, runs, strict=True)}
-        means = pd.concat([summarise(frame).assign(run=name) for name, frame in scores.items()])
-        complete = set(means.groupby("measure")["mean"].min().loc[lambda least: least == 1].index) & set(added)
-        hidden = complete - set(wanted)
-        means = means[~means["measure"].isin(hidden)].set_index("run").reset_index()
-        others = compare_all(scores, first, measures=wanted) if len(scores) > 1 else None
-        if csv is not None:
-            from ragbench.files import write_durably
+        judged = load_dataset(qrels, split).qrels
+    scores = {name: score_run(judged, read_run(path), both) for name, path in zip(names, runs, strict=True)}
+    means = pd.concat([summarise(frame).assign(run=name) for name, frame in scores.items()])
+    complete = set(means.groupby("measure")["mean"].min().loc[lambda least: least == 1].index) & set(added)
+    hidden = complete - set(wanted)
+    means = means[~means["measure"].isin(hidden)].set_index("run").reset_index()
+    others = compare_all(scores, first, measures=wanted) if len(scores) > 1 else None
+    if csv is not None:
+        from ragbench.files import write_durably
 
-            table = pd.concat([frame.assign(run=name) for name, frame in scores.items()])
-            write_durably(csv, table[["run", "query_id", "measure", "value"]].to_csv(index=False))
+        table = pd.concat([frame.assign(run=name) for name, frame in scores.items()])
+        write_durably(csv, table[["run", "query_id", "measure", "value"]].to_csv(index=False))
     if as_json:
-        import json
-
         parts = {"means": means, "comparison": others}
         plain = {key: json.loads(part.to_json(orient="records")) for key, part in parts.items() if part is not None}
         typer.echo(json.dumps(plain, indent=2))
@@ -79,6 +77,4 @@ def score_command(
 
 def _split(text: str) -> list[str]:
     """Names separated by commas, not by those in parentheses."""
-    import re
-
     return [name.strip() for name in re.split(r",(?![^()]*\))", text) if name.strip()]

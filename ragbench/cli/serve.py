@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 
-from ragbench.cli.console import clean_errors
 from ragbench.cli.history import Database
 from ragbench.errors import ConfigError, MissingExtraError
 
@@ -33,38 +32,37 @@ def serve_command(
     Where there is no key yet, it listens on loopback only and prints an admin key that holds until it ends. Stopped, it
     puts jobs that do not finish in time back into the queue. Exit status: 0 stopped, 2 it could not start.
     """
-    with clean_errors():
-        try:
-            import uvicorn
+    try:
+        import uvicorn
 
-            from ragbench.server.app import create_app
-            from ragbench.server.jobs import Queue
-        except ModuleNotFoundError as exc:
-            raise MissingExtraError(f"the server needs {exc.name}; pip install 'ragbench-lab[server]'") from exc
-        from ragbench.history import api_keys
+        from ragbench.server.app import create_app
+        from ragbench.server.jobs import Queue
+    except ModuleNotFoundError as exc:
+        raise MissingExtraError(f"the server needs {exc.name}; pip install 'ragbench-lab[server]'") from exc
+    from ragbench.history import api_keys
 
-        if not root.is_dir():
-            raise ConfigError(f"--root {root} is not a directory; name the one with your test sets")
-        admin_key = ""
-        if api_keys(database=database).empty:
-            if not _is_loopback(host):
-                raise ConfigError(
-                    f"there is no key yet, so nothing is served at {host}; make one: ragbench key add NAME --role admin"
-                )
-            admin_key = secrets.token_urlsafe(32)
-        listening = _listening(host, port)
-        if admin_key:
-            typer.echo(f"No key yet. Admin key until this server ends: {admin_key}")
-        typer.echo(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/ and /api/v1")
-        queue = Queue(
-            database, workers=jobs, timeout_s=60 * job_minutes, memory_mb=job_memory, lease_s=lease, grace_s=grace
-        )
-        config = uvicorn.Config(
-            create_app(root, database, admin_key=admin_key, rate=rate, queue=queue),
-            log_level="warning", server_header=False, proxy_headers=False, timeout_graceful_shutdown=5,
-        )  # fmt: skip
-        with suppress(KeyboardInterrupt):
-            uvicorn.Server(config).run(sockets=[listening])
+    if not root.is_dir():
+        raise ConfigError(f"--root {root} is not a directory; name the one with your test sets")
+    admin_key = ""
+    if api_keys(database=database).empty:
+        if not _is_loopback(host):
+            raise ConfigError(
+                f"there is no key yet, so nothing is served at {host}; make one: ragbench key add NAME --role admin"
+            )
+        admin_key = secrets.token_urlsafe(32)
+    listening = _listening(host, port)
+    if admin_key:
+        typer.echo(f"No key yet. Admin key until this server ends: {admin_key}")
+    typer.echo(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/ and /api/v1")
+    queue = Queue(
+        database, workers=jobs, timeout_s=60 * job_minutes, memory_mb=job_memory, lease_s=lease, grace_s=grace
+    )
+    config = uvicorn.Config(
+        create_app(root, database, admin_key=admin_key, rate=rate, queue=queue),
+        log_level="warning", server_header=False, proxy_headers=False, timeout_graceful_shutdown=5,
+    )  # fmt: skip
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragbench.cli.console import clean_errors, command, shown
+from ragbench.cli.console import command, shown
 from ragbench.cli.options import AllowUnpriced, NoCache, Yes, print_plan, replies_mode
 
 if TYPE_CHECKING:
@@ -62,14 +62,13 @@ def sweep_command(
     """
     from ragbench.sweep import plan, sweep
 
-    with clean_errors():
-        options: dict[str, Any] = {"max_cost": max_cost, "allow_unpriced": allow_unpriced, "force": force, "out": out}
-        options["only"] = only
-        options["replies"] = replies_mode(no_cache, offline)
-        if dry_run:
-            _print_plan(plan(grid, **options), max_cost, offline)
-            raise typer.Exit(0)
-        result = sweep(grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, executor=executor, **options)
+    options: dict[str, Any] = {"max_cost": max_cost, "allow_unpriced": allow_unpriced, "force": force, "out": out}
+    options["only"] = only
+    options["replies"] = replies_mode(no_cache, offline)
+    if dry_run:
+        _print_plan(plan(grid, **options), max_cost, offline)
+        raise typer.Exit(0)
+    result = sweep(grid, jobs=jobs, allow_failed=allow_failed, fork=not no_fork, executor=executor, **options)
     _print_result(result)
     raise typer.Exit(3 if result.stopped else 1 if result.failed else 0)
 
@@ -131,9 +130,8 @@ def verify_command(
     """
     from ragbench.sweep import verify
 
-    with clean_errors():
-        options: dict[str, Any] = {"replies": "on" if online else "offline", "max_cost": max_cost}
-        verified = verify(folder, jobs=jobs, tolerance=tolerance, fork=not no_fork, **options)
+    options: dict[str, Any] = {"replies": "on" if online else "offline", "max_cost": max_cost}
+    verified = verify(folder, jobs=jobs, tolerance=tolerance, fork=not no_fork, **options)
     for one in verified:
         for note in one.notes:
             typer.echo(f"Note: {one.name}: {note}")

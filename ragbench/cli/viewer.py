@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 import typer
 
-from ragbench.cli.console import clean_errors, shown
+from ragbench.cli.console import shown
 from ragbench.errors import ConfigError, DataError
 from ragbench.files import expanded
 
@@ -45,8 +45,7 @@ def open_command(
 
     Exit status: 0 stopped with Ctrl+C, 2 there is nothing to show or the port is taken.
     """
-    with clean_errors():
-        server, address = start_server(path, port)
+    server, address = start_server(path, port)
     with server:
         try:
             typer.echo(f"{shown(path)} is at {address} (Ctrl+C stops)")

@@ -11,16 +11,16 @@ warning, holds `None` where a text is missing, and fails with an error that name
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ragbench.datasets import gold
+from ragbench.datasets import gold, large
 from ragbench.datasets.jsonl import lines, parsed, shown
-from ragbench.datasets.records import add_judgement, assemble, case, document, identifier, warn
+from ragbench.datasets.records import add_judgement, assemble, case, document, empty, identifier, repeated, warn
 from ragbench.errors import DataError
 from ragbench.files import read_json
-from ragbench.types import Dataset, Qrels, grade
+from ragbench.types import Dataset, Document, Qrels, grade
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
         there = f"splits that are there: {', '.join(splits)}" if splits else f"there is no split at all; {_LAYOUT}"
         raise DataError(f"{folder / 'qrels'} has no split {split!r} ({split}.tsv); {there}")
 
-    corpus = unique_records(folder / "corpus.jsonl", document, "document")
+    corpus = read_corpus(folder / "corpus.jsonl")
     cases = unique_records(folder / "queries.jsonl", case, "query")
     qrels = read_qrels(folder / "qrels" / f"{split}.tsv")
 
@@ -140,14 +140,18 @@ def unique_records(path: Path, parse: Callable[[dict[str, Any]], T], what: str) 
     for number, (own_id, value) in parsed(path, lambda record: (identifier(record), parse(record))):
         if own_id in found:
             first = next(line for line, earlier in parsed(path, identifier) if earlier == own_id)
-            raise DataError(
-                f"{path}, line {number}: {what} id {own_id!r} is on line {first} already; "
-                "give each its own id, or remove one of the two"
-            )
+            raise repeated(path, number, what, own_id, first)
         found[own_id] = value
     if not found:
-        raise DataError(f'{path} is empty; expected one {what} per line, as {{"_id": ..., "text": ...}}')
+        raise empty(path, what)
     return found
+
+
+def read_corpus(path: Path) -> Mapping[str, Document]:
+    """The documents of a corpus.jsonl: in memory, or from `large.LARGE_BYTES` on in a file that is read as needed."""
+    if path.stat().st_size >= large.LARGE_BYTES:
+        return large.large_corpus(path)
+    return unique_records(path, document, "document")
 
 
 def _near(folder: Path) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ragbench.datasets import load_dataset
-from ragbench.datasets.beir import unique_records
+from ragbench.datasets.beir import read_corpus, unique_records
 from ragbench.datasets.html import text_of_html
-from ragbench.datasets.records import case, document
+from ragbench.datasets.records import case
 from ragbench.errors import DataError
 from ragbench.files import expanded
 from ragbench.types import Dataset, Document
@@ -40,10 +40,10 @@ def load_corpus(path: str | Path) -> Dataset:
             )
         return Dataset(place.resolve().name, "test", corpus, (), {})
     file = place / "corpus.jsonl" if place.is_dir() else place
-    corpus = unique_records(file, document, "document")
+    documents = read_corpus(file)
     queries = file.with_name("queries.jsonl")
     cases = unique_records(queries, case, "query") if queries.is_file() else {}
-    return Dataset(file.resolve().parent.name, "test", corpus, tuple(cases.values()), {})
+    return Dataset(file.resolve().parent.name, "test", documents, tuple(cases.values()), {})
 
 
 def _text_files(folder: Path) -> Iterable[Document]:

@@ -14,6 +14,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +30,7 @@ _LAYOUT = (
     "'<repository>-qrels'"
 )
 _BATCH = 1000
+_SCHEMES = {"hf", "zip", "tar", "gzip", "bz2", "xz", "lz4", "zstd"}  # of the hub, and of archives that it holds
 
 T = TypeVar("T")
 
@@ -142,19 +145,17 @@ def _rows(repo: str, config: str, split: str) -> Iterator[tuple[str, Mapping[str
     try:
         with _errors_of(repo):
             if found := _saved(repo).get(config, {}).get(split):
-                folder = found[0].is_dir()
-                table = (
-                    datasets.load_from_disk(str(found[0]))
-                    if folder
-                    else datasets.Dataset.from_parquet([*map(str, found)])
-                )
+                names = [*map(str, found)]
+                whole = found[0].is_dir()
+                table = datasets.load_from_disk(names[0]) if whole else datasets.Dataset.from_parquet(names)
             else:
                 table = datasets.load_dataset(_place(repo), config, split=split)
     finally:
         if bars_shown:
             datasets.enable_progress_bars()
     count = 0
-    for batch in table.iter(batch_size=_BATCH):
+    for arrays in table.with_format("arrow").iter(batch_size=_BATCH):  # nothing is decoded: no file or address opened
+        batch = arrays.to_pydict()
         names = list(batch)
         for values in zip(*batch.values(), strict=True):
             count += 1
@@ -184,14 +185,40 @@ def _place(repo: str) -> str:
     return str(folder) if os.path.isdir(folder) else repo
 
 
+@cache
+def _repository_read() -> ContextVar[str]:
+    """The repository that this thread reads: `datasets` then opens no place that its card names outside of it."""
+    from datasets import config, data_files
+
+    repository, inner = ContextVar("repository", default=""), data_files.resolve_pattern
+
+    def resolved(pattern: str, base_path: str, *args: Any, **options: Any) -> list[str]:
+        repo = repository.get()
+        for name in (pattern, base_path) if repo else ():
+            hub = f"{config.HF_ENDPOINT}/"
+            hops = [one.partition("://")[0] for one in name.split("::") if "://" in one and not one.startswith(hub)]
+            outside = os.path.isabs(name) and not os.path.isdir(_place(repo))
+            if outside or not set(hops) <= _SCHEMES:
+                message = f"hf:{repo}: its card names {name[:200]!r}, which is not in the repository"
+                raise DataError(f"{message}, so it is not read; fetch it yourself and name a local folder")
+        found: list[str] = inner(pattern, base_path, *args, **options)
+        return found
+
+    data_files.resolve_pattern = resolved
+    return repository
+
+
 @contextmanager
 def _errors_of(repo: str) -> Iterator[None]:
     """What `datasets` and the hub raise, turned into ours."""
     import datasets
     from huggingface_hub.errors import HFValidationError
 
+    reading = _repository_read().set(repo)
     try:
         yield
+    except RagbenchError:
+        raise
     except datasets.exceptions.DatasetNotFoundError as exc:
         raise ConfigError(
             f"hf:{repo} is neither on the hub (or is private) nor a local folder; expected 'hf:<owner>/<name>'"
@@ -201,9 +228,9 @@ def _errors_of(repo: str) -> Iterator[None]:
     except (datasets.exceptions.DatasetGenerationError, ValueError, RuntimeError) as exc:
         cause = exc.__cause__ or exc
         raise DataError(f"hf:{repo} could not be read: {type(cause).__name__}: {str(cause)[:300]}; {_LAYOUT}") from exc
-    except RagbenchError:
-        raise
     except OSError as exc:  # ConnectionError, and FileNotFoundError for data files
         raise DownloadError(
             f"hf:{repo} could not be fetched: {str(exc)[:300]}; check the connection, or name a local folder"
         ) from exc
+    finally:
+        _repository_read().reset(reading)

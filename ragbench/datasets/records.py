@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import shown
@@ -72,6 +73,19 @@ def add_judgement(qrels: Qrels, query_id: str, doc_id: str, value: int) -> None:
             f"query {query_id!r} and document {doc_id!r} are judged {value} here and {earlier} earlier; "
             "keep one of the two lines"
         )
+
+
+def repeated(path: Path, number: int, what: str, own_id: str, first: int) -> DataError:
+    """The error of an id that an earlier line has."""
+    return DataError(
+        f"{path}, line {number}: {what} id {own_id!r} is on line {first} already; "
+        "give each its own id, or remove one of the two"
+    )
+
+
+def empty(path: Path, what: str) -> DataError:
+    """The error of a file without records."""
+    return DataError(f'{path} is empty; expected one {what} per line, as {{"_id": ..., "text": ...}}')
 
 
 def assemble(

@@ -43,7 +43,7 @@ from ragbench.scoring.overall import case_reasons, score_overall
 from ragbench.scoring.pipeline import latency_table
 from ragbench.statistics import summarise
 from ragbench.statistics.intervals import wilson_interval
-from ragbench.types import Answer, Case, Dataset, Judgement
+from ragbench.types import Answer, Case, Chunk, Dataset, Judgement, chunks_by_id
 
 OF_ANSWERS = ("groundedness", "answer", "pipeline", "judge")
 # Labels that answers are judged by directly, by perspective, and what leaves them out.
@@ -351,7 +351,7 @@ def failure_traces(report: Report, answered: Answered) -> list[dict[str, Any]]:
     claims: dict[str, list[dict[str, object]]] = {}
     if any(one.name == "groundedness" and one.measured for one in report.perspectives):
         claims = claims_of(answered, list(failed), report.settings["support_model"])
-    traces = []
+    traces, by_id = [], chunks_by_id(answered.chunks)
     for case in answered.dataset.cases:
         if (result := failed.get(case.query_id)) is None:
             continue
@@ -362,7 +362,7 @@ def failure_traces(report: Report, answered: Answered) -> list[dict[str, Any]]:
             "category": case.category,
             "reasons": list(result.reasons),
             "labels": _labels(case, answered),
-            "retrieved": _retrieved(answer, answered),
+            "retrieved": _retrieved(answer, answered, by_id),
             "context": list(answer.contexts),
             "prompt": answered.prompts.get(case.query_id),
             "answer": answer.text,
@@ -390,12 +390,12 @@ def _labels(case: Case, answered: Answered) -> dict[str, Any]:
     return {**own, "relevant_documents": dict(answered.dataset.qrels.get(case.query_id, {}))}
 
 
-def _retrieved(answer: Answer, answered: Answered) -> list[dict[str, Any]]:
-    texts = {chunk.chunk_id: (chunk.doc_id, chunk.text) for chunk in answered.chunks}
-    texts |= {passage.passage_id: (passage.doc_id, passage.text) for passage in answer.passages}
+def _retrieved(answer: Answer, answered: Answered, by_id: Mapping[str, Chunk]) -> list[dict[str, Any]]:
     scores: Mapping[str, float] = answered.ranking.get(answer.query_id, {})
     own = {passage.passage_id: passage.score for passage in answer.passages if passage.score is not None}
     ranked = sorted(scores, key=lambda one: -scores[one])[:_DEEP]
+    texts = {one: (found.doc_id, found.text) for one in ranked if (found := by_id.get(one))}
+    texts |= {passage.passage_id: (passage.doc_id, passage.text) for passage in answer.passages}
     return [
         {
             "rank": rank,

@@ -23,6 +23,7 @@ from ragbench.evaluation.records import CaseResult, Made, MeasureResult, Report,
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among, perspective_of
 from ragbench.statistics import compare_all, summarise
+from ragbench.statistics.frames import printed_short, with_interval
 from ragbench.types import Answer, Dataset, Judgement, Run
 
 if TYPE_CHECKING:
@@ -88,19 +89,11 @@ class Result:
         wide = self.scores.pivot(index="query_id", columns="measure", values="value")
         main = [name for name in LEADERBOARD if name in wide]
         cause = {} if self.diagnosis is None else self.diagnosis.set_index("query_id")["cause"].to_dict()
+        columns = ["query_id", "question", "category", "answer", "outcome", "passed", "cause"]
         rows = [
-            {
-                "query_id": case.query_id,
-                "question": case.question,
-                "category": case.category,
-                "answer": case.answer,
-                "outcome": case.outcome,
-                "passed": case.passed,
-                "cause": cause.get(case.query_id, ""),
-            }
+            (*(getattr(case, name) for name in columns[:-1]), cause.get(case.query_id, ""))
             for case in self.report.cases
         ]
-        columns = ["query_id", "question", "category", "answer", "outcome", "passed", "cause"]
         frame = pd.DataFrame(rows, columns=columns).astype({"passed": "boolean"})
         return frame.join(wide[main], on="query_id")
 
@@ -387,8 +380,6 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
         ComparisonError: no results, or results on different data or questions.
     """
 
-    from ragbench.statistics.frames import printed_short
-
     check_comparable(results)
     main = ranking_measure(results, measure)
     identity = configurations(results).set_index("name").to_dict("index")
@@ -410,8 +401,6 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
 def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
     """What a leaderboard prints: the ranking measure with its interval, other means, known costs, and the two ranks
     (which say more than the recalls they come from)."""
-    from ragbench.statistics.frames import with_interval
-
     bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
     means = [name for name in LEADERBOARD if name != main and not name.startswith("span_recall")]
     means = [name for name in means if name in board and board[name].notna().any()]

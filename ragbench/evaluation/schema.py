@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 
 from ragbench.errors import DataError
 from ragbench.evaluation.records import SCHEMA, Report
 from ragbench.files import read_json
 from ragbench.registry import Measure, declare, find_measure, is_ranking_measure
-
-if TYPE_CHECKING:
-    from pydantic import TypeAdapter
 
 _NAMED = 5  # errors in one message
 _DIGITS = 6  # beyond them the same embedding may differ between machines
@@ -52,8 +51,6 @@ def parse_report(data: object, where: str = "report") -> Report:
             f"{where} has schema {data['schema']!r}; this ragbench reads {SCHEMA}. Make the report again, or read it "
             "with the version that wrote it (made.environment.ragbench)"
         )
-    from pydantic import ValidationError
-
     try:
         return _with_levels(_adapter().validate_python(data))
     except ValidationError as exc:
@@ -104,8 +101,6 @@ def report_schema() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _adapter() -> TypeAdapter[Report]:
-    from pydantic import ConfigDict, TypeAdapter, with_config
-
     return TypeAdapter(with_config(ConfigDict(extra="forbid", allow_inf_nan=False))(Report))
 
 

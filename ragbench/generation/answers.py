@@ -13,7 +13,7 @@ from ragbench.metrics.groundedness.citations import parse_citations
 from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, check_prompt, fill
 from ragbench.prompts.replies import NO_ANSWER, read_outcome, without_thoughts
 from ragbench.segments import count_tokens
-from ragbench.types import Answer, Chunk, Completion, Dataset, Embedder, LLMLike, Run
+from ragbench.types import Answer, Chunk, Completion, Dataset, Embedder, LLMLike, Run, chunk_places
 
 
 def context_chunks(dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int) -> dict[str, list[Chunk]]:
@@ -27,7 +27,7 @@ def context_chunks(dataset: Dataset, run: Run, chunks: Sequence[Chunk], k: int) 
     """
     if k < 1:
         raise ConfigError(f"k is {k}; expected the number of chunks to answer from, 1 or more")
-    position = {chunk.chunk_id: i for i, chunk in enumerate(chunks)}
+    position = chunk_places(chunks)
     best: dict[str, list[Chunk]] = {}
     for case in dataset.cases:
         found = run.get(case.query_id, {})

@@ -12,6 +12,7 @@ import logging
 import os
 import re
 import shlex
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -331,8 +332,6 @@ def _sent(target: str, text: str) -> str:
 @contextmanager
 def _silenced() -> Iterator[None]:
     """No log and no warning of apprise and what it sends with."""
-    import warnings
-
     loggers = [logging.getLogger(name) for name in ("apprise", "urllib3", "urllib3.connectionpool", "requests")]
     before = [one.disabled for one in loggers]
     try:

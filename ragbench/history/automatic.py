@@ -6,12 +6,9 @@ import os
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ragbench.errors import ConfigError, DataWarning, RagbenchError
-
-if TYPE_CHECKING:
-    from ragbench.evaluation import Result
+from ragbench.evaluation import Result
 
 
 def enabled() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -98,7 +99,6 @@ def upgrade(database: str = "") -> tuple[str, str]:
 
 
 def _upgrade(engine: Engine, shown: str, to: str = "head") -> tuple[str, str]:
-    import logging
 
     from alembic import command
     from alembic.config import Config

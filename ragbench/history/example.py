@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from ragbench.evaluation import new_result
+from ragbench.evaluation import Result, new_result
 from ragbench.evaluation.records import CategoryResult
 from ragbench.history.recording import record
 from ragbench.types import Case, Dataset
-
-if TYPE_CHECKING:
-    from ragbench.evaluation import Result
 
 _NIGHTS, _CATEGORIES = 50, ("billing", "delivery", "returns")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -50,7 +51,6 @@ def fresh_test_set(
         ModelError: over a tenth of the requests failed, or cost more than `max_cost`; those that did not are stored,
             and not paid for again.
     """
-    from dataclasses import replace
 
     from ragbench import llms
     from ragbench.chunkers import chunk

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,13 +21,10 @@ from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from ragbench.errors import DataError, RagbenchError
-from ragbench.evaluation import load_result
+from ragbench.evaluation import Result, load_result
+from ragbench.evaluation.records import Report
 from ragbench.history import tables
 from ragbench.history.database import add_once, canonical, connected, content_id, now, timestamp
-
-if TYPE_CHECKING:
-    from ragbench.evaluation import Result
-    from ragbench.evaluation.records import Report
 
 _NAME = 190
 # Settings of an evaluation that change numbers, so that runs with others are not compared.

@@ -25,8 +25,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pandas as pd
+import yaml
+from cronsim import CronSim, CronSimError
 from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, unknown
@@ -127,8 +130,6 @@ def import_schedules(file: str | Path, *, client: str = "", database: str = "") 
         ConfigError: an entry is not what it should be.
         DataError: the file or the database cannot be read.
     """
-    import yaml
-
     file = Path(file)
     try:
         jobs = yaml.safe_load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
@@ -229,9 +230,6 @@ def next_due(cron: str, zone: str, at: datetime) -> str:
 
 
 def _times(cron: str, zone: str, at: datetime, *, reverse: bool = False) -> Any:
-    from zoneinfo import ZoneInfo
-
-    from cronsim import CronSim, CronSimError
 
     try:
         return CronSim(cron, at.astimezone(ZoneInfo(zone)), reverse=reverse)

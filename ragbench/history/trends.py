@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -180,8 +181,6 @@ def compare_runs(before: str, after: str, *, measures: Sequence[str] = (), datab
         ComparisonError: they have no question in common.
         DataError: the database cannot be read.
     """
-    import warnings
-
     (_, one, texts), (_, two, others) = scores_of(before, database), scores_of(after, database)
     shared = [query_id for query_id, text in texts.items() if others.get(query_id) == text]
     if not shared:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import statistics
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ragbench import llms
@@ -14,7 +14,7 @@ from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema,
 from ragbench.prompts.fences import fence, fence_code, numbered
 from ragbench.prompts.judge_prompts import CRITERIA, JUDGE_SYSTEM, REPAIR, REPLY_FORMS
 from ragbench.prompts.replies import read_outcome
-from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Judgement, LLMLike
+from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Judgement, LLMLike, Passage, chunks_by_id
 
 SAMPLING_TEMPERATURE = 0.7
 """The temperature of repeated samples; a single judgement is requested at 0."""
@@ -238,7 +238,7 @@ def materials_of(
 ) -> list[Material]:
     """The material for the judgement of each answer; without `contexts` their texts are not looked up."""
     cases = {case.query_id: case for case in dataset.cases}
-    texts = {chunk.chunk_id: chunk.text for chunk in chunks}
+    by_id = chunks_by_id(chunks)
     materials = []
     for answer in answers:
         if answer.query_id not in cases:
@@ -246,7 +246,7 @@ def materials_of(
                 f"there is an answer to query {answer.query_id!r}, which is not among the {len(cases)} of {dataset!r}; "
                 "pass the dataset that was answered"
             )
-        own = {passage.passage_id: passage.text for passage in answer.passages} or texts
+        own: Mapping[str, Passage | Chunk] = {passage.passage_id: passage for passage in answer.passages} or by_id
         named = answer.contexts if contexts else ()
         if missing := [chunk_id for chunk_id in named if chunk_id not in own]:
             raise DataError(
@@ -254,7 +254,7 @@ def materials_of(
                 f"{len(own)} chunks; was it answered from another chunking? Pass the chunks that it was answered from"
             )
         case = cases[answer.query_id]
-        documents = tuple(own[chunk_id] for chunk_id in named)
+        documents = tuple(own[chunk_id].text for chunk_id in named)
         reference = case.reference_answer if (case.reference_answer or "").strip() else None
         materials.append(Material(case.text, answer.text, reference, documents, named))
     return materials

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from pydantic import TypeAdapter, ValidationError
 
 from ragbench.cache import digest
 from ragbench.errors import ConfigError, DataError
@@ -27,10 +29,6 @@ from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS
 from ragbench.metrics.groundedness.support import coefficients
 from ragbench.metrics.safety.detection import auc_interval, rate_interval, roc_auc
 from ragbench.metrics.safety.injection import HEAD
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 MIN_LABELS = 30
 """Minimum number of labels for a calibration."""
@@ -124,8 +122,6 @@ class Calibration:
         Raises:
             ConfigError: no such file, or it is not a calibration; with the reason.
         """
-        from pydantic import TypeAdapter, ValidationError
-
         file = Path(path)
         hint = "expected a file that `ragbench label` or Calibration.save wrote"
         found = read_json(file, hint, error=ConfigError)

@@ -16,6 +16,7 @@ from ragbench.registry import higher_is_better
 from ragbench.report.configuration import budget_curve, known_item_note
 from ragbench.report.failures import plain
 from ragbench.statistics import compare, held_out, p_text
+from ragbench.statistics.frames import with_interval
 
 
 def budget_curves(results: Sequence[Result]) -> pd.DataFrame:
@@ -131,8 +132,6 @@ def _next_step(best: Result, label: str, other: str) -> str:
 
 def tested(row: Any, p: str, p_name: str) -> str:
     """A row of a comparison in words; a tie on every question is not presented as a test."""
-    from ragbench.statistics.frames import with_interval
-
     questions = "1 question" if row["n"] == 1 else f"{row['n']} questions"
     if row["ties"] == row["n"]:
         return f"equal on every one of {questions}"

@@ -11,7 +11,7 @@ from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, ModelError
 from ragbench.retrievers.bm25 import BM25
 from ragbench.retrievers.ranking import best, best_of_dense, check_k, checked_ids, counted, ranked
-from ragbench.types import Chunk, EmbedderLike, Queries, Run, as_queries
+from ragbench.types import Chunk, EmbedderLike, Queries, Run, as_queries, chunk_places
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -103,7 +103,7 @@ class Hybrid:
         self.chunks = chunks
         self._lexical = BM25(chunks)
         self._dense = Dense(chunks, embedder)
-        self._place = {chunk.chunk_id: place for place, chunk in enumerate(chunks)}
+        self._place = chunk_places(chunks)
 
     @property
     def name(self) -> str:

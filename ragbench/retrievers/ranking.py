@@ -27,7 +27,7 @@ _SLACK = 2e-5  # more than rounding to 6 decimals and float32 together can move 
 
 
 def ranked(
-    queries: Mapping[str, str], chunk_ids: list[str], candidates: Callable[[int, int], Candidates], k: int
+    queries: Mapping[str, str], chunk_ids: Sequence[str], candidates: Callable[[int, int], Candidates], k: int
 ) -> Run:
     """The exact top k of each query, equal scores in the order of the chunks.
 
@@ -88,7 +88,11 @@ def best(scores: Mapping[str, float], place: Mapping[str, int], k: int) -> dict[
     return dict(sorted(rounded.items(), key=lambda item: (-item[1], place[item[0]]))[:k])
 
 
-def checked_ids(chunks: Sequence[Chunk]) -> list[str]:
+def checked_ids(chunks: Sequence[Chunk]) -> Sequence[str]:
+    """The ids of the chunks, which must be unique; those that are read from the disk are."""
+    on_disk: Sequence[str] | None = getattr(chunks, "ids", None)
+    if on_disk is not None:
+        return on_disk
     ids = [chunk.chunk_id for chunk in chunks]
     if len(set(ids)) != len(ids):
         repeated, times = Counter(ids).most_common(1)[0]

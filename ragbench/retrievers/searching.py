@@ -16,7 +16,7 @@ from ragbench.embedders import load_model, model_identity
 from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
 from ragbench.extension import imported, is_import, object_name
 from ragbench.retrievers.ranking import best, check_k, checked_ids
-from ragbench.types import Chunk, Queries, Retriever, Run, as_queries
+from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunk_places, chunks_by_id
 
 
 def retrieve(
@@ -45,18 +45,21 @@ def retrieve(
     check_k(depth)
     queries = as_queries(queries)
     given: Any = getattr(retriever, "chunks", ()) if chunks is None else chunks
-    doc_of = {chunk.chunk_id: chunk.doc_id for chunk in given}
-    wanted = min(documents, len(set(doc_of.values())))
+    by_id, there = chunks_by_id(given), set[str]()
+    for chunk in given:
+        there.add(chunk.doc_id)
+        if len(there) >= documents:
+            break
     run = retriever.search(queries, depth)
-    while depth < len(doc_of):
+    while depth < len(by_id):
         short = {
             query_id: queries[query_id]
             for query_id, found in run.items()
-            if len(found) == depth and len({doc_of.get(chunk_id) for chunk_id in found}) < wanted
+            if len(found) == depth and _documents(found, by_id) < len(there)
         }
         if not short:
             break
-        depth = min(4 * depth, len(doc_of))
+        depth = min(4 * depth, len(by_id))
         run = {**run, **retriever.search(short, depth)}  # a query keeps its place
     return run
 
@@ -72,18 +75,24 @@ def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
     >>> to_documents({"q1": {"a#1": 3.0, "b#0": 2.5, "a#0": 1.0}}, chunks)
     {'q1': {'a': 3.0, 'b': 2.5}}
     """
-    doc_of = {chunk.chunk_id: chunk.doc_id for chunk in chunks}
+    by_id = chunks_by_id(chunks)
     documents: Run = {}
     for query_id, found in run.items():
         best: dict[str, float] = {}
         for chunk_id, score in found.items():
-            doc_id = doc_of.get(chunk_id)
-            if doc_id is None:
-                raise DataError(unknown_chunk(chunk_id, query_id, len(doc_of)))
+            chunk = by_id.get(chunk_id)
+            if chunk is None:
+                raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
+            doc_id = chunk.doc_id
             if doc_id not in best or score > best[doc_id]:
                 best[doc_id] = score
         documents[query_id] = dict(sorted(best.items(), key=lambda item: -item[1]))
     return documents
+
+
+def _documents(found: Mapping[str, float], by_id: Mapping[str, Chunk]) -> int:
+    chunks = (by_id.get(chunk_id) for chunk_id in found)
+    return len({chunk and chunk.doc_id for chunk in chunks})
 
 
 def search_latency(
@@ -144,7 +153,8 @@ def rerank(
     A query of `run` that is not in `queries`, or a chunk that is not in `chunks`, is a DataError.
     """
     check_k(k)
-    by_id = dict(zip(checked_ids(chunks), chunks, strict=True))
+    checked_ids(chunks)
+    by_id, place = chunks_by_id(chunks), chunk_places(chunks)
     pairs: list[tuple[str, str]] = []
     for query_id, found in run.items():
         if query_id not in queries:
@@ -154,7 +164,6 @@ def rerank(
         pairs += [(queries[query_id], by_id[chunk_id].text) for chunk_id in found]
     own = check_reranker(model)
     scores = iter(_cross_encode(pairs, str(model)) if own is None else _own_scores(run, pairs, own))
-    place = {chunk_id: place for place, chunk_id in enumerate(by_id)}
     return {query_id: best({chunk_id: next(scores) for chunk_id in found}, place, k) for query_id, found in run.items()}
 
 

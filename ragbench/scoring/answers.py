@@ -15,7 +15,7 @@ from ragbench.errors import DataError
 from ragbench.metrics.answers import contains_all, gold_fact_coverage, keyword_coverage, semantic_similarity, token_f1
 from ragbench.registry import Measure
 from ragbench.scoring.tidy import tidy_cases
-from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement
+from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement, chunks_by_id
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
 KEYWORD_MEASURES = ("required_keywords", "contains_all")
@@ -267,7 +267,7 @@ def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> di
     Raises:
         DataError: a context is neither among the passages nor among the chunks, or there are two answers to one query.
     """
-    text_of = {chunk.chunk_id: chunk.text for chunk in chunks}
+    by_id = chunks_by_id(chunks)
     texts: dict[str, list[str]] = {}
     for answer in answers:
         if answer.query_id in texts:
@@ -275,14 +275,14 @@ def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> di
         own = {passage.passage_id: passage.text for passage in answer.passages}
         ids = context_ids(answer)
         for context_id in ids:
-            if context_id not in own and context_id not in text_of:
-                given = f"{len(text_of)} chunks" if text_of else "no chunks"
+            if context_id not in own and context_id not in by_id:
+                given = f"{len(by_id)} chunks" if by_id else "no chunks"
                 raise DataError(
                     f"the answer to {answer.query_id!r} had the context {context_id!r}, whose text is not there "
                     f"({len(own)} passages of its own, {given} given); was it made from another chunking? Pass "
                     "the chunks that it was made from"
                 )
-        texts[answer.query_id] = [own[i] if i in own else text_of[i] for i in ids]
+        texts[answer.query_id] = [own[i] if i in own else by_id[i].text for i in ids]
     return texts
 
 

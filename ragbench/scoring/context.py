@@ -19,7 +19,7 @@ from ragbench.metrics.context import (
 )
 from ragbench.scoring.answers import context_ids, context_texts, usable_cases
 from ragbench.scoring.tidy import tidy, tidy_cases
-from ragbench.types import Answer, Chunk, Dataset
+from ragbench.types import Answer, Chunk, Dataset, chunks_by_id
 
 # Documents of a large corpus, evenly spread, that give the document frequencies of words.
 _BACKGROUND = 2_000
@@ -150,12 +150,12 @@ def _tfidf(dataset: Dataset, contexts: Mapping[str, Sequence[str]]) -> dict[str,
 
 
 def _document_recall(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk]) -> dict[str, float]:
-    document_of = {chunk.chunk_id: chunk.doc_id for chunk in chunks}
+    by_id = chunks_by_id(chunks)
     recalls: dict[str, float] = {}
     found: dict[str, set[str]] = {}
     for case, answer in usable_cases(dataset, answers):
         own = {passage.passage_id: passage.doc_id for passage in answer.passages}
-        found[case.query_id] = {own[i] if i in own else document_of[i] for i in context_ids(answer)} - {""}
+        found[case.query_id] = {own[i] if i in own else by_id[i].doc_id for i in context_ids(answer)} - {""}
     if not any(found.values()) and any(answer.passages for answer in answers):
         return {}  # passages that were not matched to documents
     for query_id, documents in found.items():
@@ -166,7 +166,7 @@ def _document_recall(dataset: Dataset, answers: Sequence[Answer], chunks: Sequen
 
 
 def _evidence_recall(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk]) -> dict[str, float]:
-    chunk_of = {chunk.chunk_id: chunk for chunk in chunks}
+    chunk_of = chunks_by_id(chunks)
     recalls: dict[str, float] = {}
     for case, answer in usable_cases(dataset, answers):
         ids = context_ids(answer)

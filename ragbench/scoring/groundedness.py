@@ -22,7 +22,7 @@ from ragbench.metrics.groundedness import (
 from ragbench.metrics.groundedness.checking import STRICT
 from ragbench.scoring.answers import answered_cases, context_ids, context_texts
 from ragbench.scoring.tidy import tidy_cases
-from ragbench.types import Answer, Case, Chunk, Dataset
+from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
 
 GROUNDEDNESS_MEASURES = (
     "claim_support",
@@ -166,7 +166,7 @@ def _check(
     texts = context_texts([answer for _, answer in given.values()], chunks)
     pairs = [(answer.text, texts[query_id]) for query_id, (_, answer) in given.items()]
     verdicts = check_answers(pairs, model=model, threshold=threshold)
-    checked = {}
+    checked, by_id = {}, chunks_by_id(chunks)
     for (query_id, (case, answer)), own in zip(given.items(), verdicts, strict=True):
         ids = context_ids(answer)
         marked = [parse_citations(verdict.claim.text, ids) for verdict in own]
@@ -174,7 +174,7 @@ def _check(
             marked = [answer.citations] * len(own)  # given apart from the text: they hold for all of it
         citations = answer.citations or parse_citations(answer.text, ids)
         text = without_citations(answer.text, ids)
-        documents = {chunk.chunk_id: chunk.doc_id for chunk in chunks if chunk.chunk_id in citations}
+        documents = {one: by_id[one].doc_id for one in citations if one in by_id}
         documents |= {passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id}
         checked[query_id] = _Checked(case, text, ids, texts[query_id], citations, documents, own, marked)
     return checked

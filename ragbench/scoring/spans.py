@@ -26,7 +26,7 @@ from ragbench.metrics.retrieval import checked_run
 from ragbench.registry import BUDGETS, KS
 from ragbench.scoring.tidy import tidy
 from ragbench.segments import token_offsets, token_ranges, trim
-from ragbench.types import Case, Chunk, Dataset, Run, Span
+from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places
 
 FloatColumn = npt.NDArray[np.float64]
 
@@ -211,7 +211,7 @@ def _rank(dataset: Dataset, cases: Sequence[Case], run: Run, chunks: Sequence[Ch
             f"none of the run's {len(run):,} queries (the first is {next(iter(run))!r}) is a question of "
             f"{dataset.name!r}: the run belongs to another dataset"
         )
-    number = {chunk.chunk_id: i for i, chunk in enumerate(chunks)}
+    number = chunk_places(chunks)
     found = [run.get(case.query_id, {}) for case in cases]
     for asked, scores in zip(cases, found, strict=True):
         if unknown := [chunk_id for chunk_id in scores if chunk_id not in number]:

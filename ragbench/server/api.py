@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Depends, Header, HTTPException, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import text
 from starlette.concurrency import run_in_threadpool
 
@@ -209,8 +213,6 @@ def check_match(record: dict[str, Any], if_match: str) -> None:
 
 def check_name(name: str) -> None:
     """422 where a data set cannot have this name."""
-    from pydantic import TypeAdapter, ValidationError
-
     try:
         TypeAdapter(Name).validate_python(name)
     except ValidationError as exc:
@@ -257,10 +259,6 @@ async def create_dataset(
 
 def _dataset_body(content: bytes) -> DatasetBody | None:
     """A recipe or files; None where the body is a test set itself."""
-    import json
-
-    from fastapi.exceptions import RequestValidationError
-    from pydantic import ValidationError
 
     try:
         found = json.loads(content)
@@ -284,8 +282,6 @@ def one_dataset(request: Request, caller: Reader, name: str, client_id: Client =
 @router.delete("/datasets/{name}", status_code=204, tags=["data"])
 def remove_dataset(request: Request, caller: Runner, name: str, client_id: Client = None) -> None:
     """Remove a data set; the runs on it stay."""
-    import shutil
-
     place = folder_of(request, caller.writes(client_id)).testset(name)
     shutil.rmtree(place) if place.is_dir() else place.unlink(missing_ok=True)
 

@@ -28,6 +28,7 @@ from ragbench.statistics.columns import (
     pairs_by_measure,
     tables_of,
 )
+from ragbench.statistics.frames import printed_short, short_comparison
 from ragbench.statistics.intervals import (
     TIE,
     Bounds,
@@ -229,8 +230,6 @@ def compare(
         ConfigError: a measure that is not there, an unknown correction, a setting out of range.
         DataError: frames that are not tidy scores, or queries without a group in `cluster`.
     """
-    from ragbench.statistics.frames import printed_short, short_comparison
-
     result = compare_all(
         {"baseline": baseline, "contender": contender},
         "baseline",
@@ -268,8 +267,6 @@ def compare_all(
     0  dense       0.625    0.125        0.25
     1   none      -0.125      1.0         1.0
     """
-
-    from ragbench.statistics.frames import printed_short, short_comparison
 
     check_settings(n_resamples, alpha, seed)
     if correction not in CORRECTIONS:

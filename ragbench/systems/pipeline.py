@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from ragbench.generation import answer_ablations, check_llm, generate_answers
 from ragbench.llms import check_servers, load_llm
 from ragbench.prompts.generation_prompts import check_prompt, fill
 from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve, search_latency
-from ragbench.types import Answer, Case, Chunk, Corpus, Dataset, LLMLike, Retriever, Run, as_documents
+from ragbench.types import Answer, Case, Chunk, Corpus, Dataset, LLMLike, Retriever, Run, as_documents, chunks_by_id
 
 if TYPE_CHECKING:
     from ragbench.generation.ablations import Ablations
@@ -152,8 +153,12 @@ class Pipeline:
         """What a language model was sent for this answer; "" where none was asked."""
         if self.llm == "extractive" or not answer.contexts:
             return ""
-        text_of = {chunk.chunk_id: chunk.text for chunk in self.chunks if chunk.chunk_id in answer.contexts}
-        return fill(check_prompt(self._generation["prompt"]), query, [text_of[one] for one in answer.contexts])
+        texts = [self._by_id[one].text for one in answer.contexts]
+        return fill(check_prompt(self._generation["prompt"]), query, texts)
+
+    @cached_property
+    def _by_id(self) -> Mapping[str, Chunk]:
+        return chunks_by_id(self.chunks)
 
     def _answers(self, queries: Mapping[str, str], run: Run) -> list[Answer]:
         with self._lock:

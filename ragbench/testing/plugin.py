@@ -27,12 +27,11 @@ import pytest
 
 from ragbench.errors import ConfigError, DataWarning, MissingExtraError, RagbenchError
 from ragbench.files import expanded
-from ragbench.testing import recording
-from ragbench.types import DatasetSource
+from ragbench.testing import labelled_cases, recording
+from ragbench.types import LLM, Answer, Dataset, DatasetSource, System
 
 if TYPE_CHECKING:
     from ragbench.systems import McpSystem
-    from ragbench.types import LLM, Answer, Dataset, System
 
 _MARKER = ("dataset", "corpus", "split", "query_ids", "n", "min_grade", "system")
 _XDIST = "ragbench"
@@ -89,8 +88,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "ragbench_case" in metafunc.fixturenames:
-        from ragbench.testing import labelled_cases
-
         config, node = metafunc.config, metafunc.definition
         cases = labelled_cases(_dataset(config, node), min_grade=int(_chosen(config, node)["min_grade"]))
         metafunc.parametrize("ragbench_case", cases, ids=[case.query_id for case in cases])

@@ -207,3 +207,31 @@ def test_a_damaged_file_of_a_saved_set_is_a_data_error(repository: Repository, t
     (tmp_path / "saved" / "queries" / "queries.parquet").write_bytes(b"PAR1 cut")
     with pytest.raises(DataError, match="could not be read"):
         load_dataset(f"hf:{tmp_path / 'saved'}")
+
+
+@pytest.mark.parametrize(
+    "pattern", ["{url}/c.jsonl", "zip://c.jsonl::{url}/c.zip", "{url}/c.jsonl::c.zip", "ftp://127.0.0.1:9/c.jsonl"]
+)
+@pytest.mark.parametrize("file", ["README.md", ".huggingface.yaml"])
+def test_a_card_that_names_another_place_is_refused_unfetched(
+    repository: Repository, loopback: Any, wire: Any, file: str, pattern: str
+) -> None:
+    server = loopback(lambda asked: wire.Answered(b'{"_id": "d1", "text": "planted"}\n'))
+    folder = repository(whole())
+    card = (folder / "README.md").read_text().replace("corpus-corpus.jsonl", pattern.format(url=server.url))
+    (folder / file).write_text(card if file == "README.md" else card.replace("---\n", ""))
+    with pytest.raises(DataError, match=r"hf:.*small: its card names '.*', which is not in the repository"):
+        load_dataset(f"hf:{folder}")
+    assert server.asked == []
+
+
+def test_an_address_in_a_row_is_not_fetched(repository: Repository, loopback: Any, wire: Any) -> None:
+    server = loopback(lambda asked: wire.Answered(b""))
+    folder = repository({**whole(), ("corpus", "corpus"): [{"_id": "d1", "text": {"path": f"{server.url}/a.png"}}]})
+    info = "dataset_info:\n- config_name: corpus\n  features:\n  - name: _id\n    dtype: string\n"
+    info += "  - name: text\n    dtype: image\n"
+    card = (folder / "README.md").read_text()
+    (folder / "README.md").write_text(card.replace("configs:\n", f"{info}configs:\n", 1))
+    with pytest.raises(DataError, match=r"row 1: .*text"):
+        load_dataset(f"hf:{folder}")
+    assert server.asked == []

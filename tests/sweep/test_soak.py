@@ -1,4 +1,4 @@
-"""Sweeps, an evaluation and a server killed at random while they share one store of replies; about three minutes."""
+"""Sweeps, an evaluation and a server share a store of replies and are killed in flight; three minutes at most."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -23,21 +24,52 @@ from ragbench.datasets import load_dataset
 from ragbench.history import add_key
 from tests.sweep.test_language_models import reply_to, settings, write_grid
 
-GRID = '[sweep]\nname = "{}"\n[fixed]\nmax_queries = 25\njudge = "openai:j"\n[axes]\nprompt = {}'
-KILLING_S, LIMIT_S = 45.0, 120.0
-IN_FLIGHT_S = 4.0  # workers of a killed sweep see within a moment that it is gone
+GRID = '[sweep]\nname = "{}"\n[fixed]\nmax_queries = 15\njudge = "openai:j"\n[axes]\nprompt = {}'
+KILLING_S, LIMIT_S = 40.0, 150.0  # idle, two cores need less than 180 s for all; the limit is for hanging
+REPLY_S = 0.4
+MOMENT_S = 2.0  # within it a reply is stored, and workers of a killed sweep or server see that it is gone
+
+
+class Asked(NamedTuple):
+    """A request: what was asked, by which command, and when (s)."""
+
+    prompt: str
+    name: str
+    at: float
+
+
+class Provider:
+    """A model that takes its time. A command is known by its key."""
+
+    def __init__(self, wire: Any) -> None:
+        self.wire, self.seconds = wire, REPLY_S
+        self.asked: list[Asked] = []
+        self.flying: collections.Counter[str] = collections.Counter()
+        self.lock = threading.Lock()
+
+    def __call__(self, request: Any) -> Any:
+        name = request.headers["authorization"].removeprefix("Bearer ")
+        if request.body:  # one whose sender was killed while sending has none
+            prompt = json.dumps([request.body["model"], request.body["messages"]])
+            self.asked.append(Asked(prompt, name, time.monotonic()))
+        with self.lock:
+            self.flying[name] += 1
+        time.sleep(self.seconds)
+        with self.lock:
+            self.flying[name] -= 1
+        return reply_to(request, self.wire)
 
 
 def commands(folder: Path) -> dict[str, list[str]]:
     """Two sweeps and an evaluation that ask for many of the same replies, each into a folder of its own."""
-    questions = list(load_dataset("pydoc").queries)[:60]
+    questions = list(load_dataset("pydoc").queries)[:36]
     given = [json.dumps({"query_id": one, "answer": f"It is {one}.", "contexts": []}) + "\n" for one in questions]
     found = {}
-    for name, part, prompts in (("a", given[:45], ["cited", "plain"]), ("b", given[15:], ["plain", "concise"])):
+    for name, part, prompts in (("a", given[:26], ["cited", "plain"]), ("b", given[10:], ["plain", "concise"])):
         own = folder / name
         grid = write_grid(own, GRID.format(name, json.dumps(prompts)))
         (own / "answers.jsonl").write_text("".join(part), encoding="utf-8")
-        found[f"sweep {name}"] = ["sweep", str(grid), "--out", str(own / "out"), "--jobs", "1"]
+        found[f"sweep-{name}"] = ["sweep", str(grid), "--out", str(own / "out"), "--jobs", "1"]
         found["eval"] = [
             "eval", "--test-set", "pydoc", "--system", str(own / "answers.jsonl"), "--perspective", "answer",
             "--judge", "openai:j", "--criteria", "correctness", "--output", str(own / "eval"), "--force",
@@ -67,55 +99,93 @@ def free_port() -> int:
         return port
 
 
-class Served(threading.Thread):
-    """A server with a job of judgements, killed `max_kills` times at most and started again until it is done."""
+class Killed(threading.Thread):
+    """A command started again and again: killed while a request of its own is in flight, later left to its end."""
 
-    def __init__(self, folder: Path, deadline: float, max_kills: int = 3) -> None:
+    max_kills = 100
+
+    def __init__(self, name: str, command: list[str], provider: Provider, killing_s: float) -> None:
         super().__init__(daemon=True)
-        self.random, self.deadline, self.max_kills = random.Random(7), deadline, max_kills
+        self.name, self.command, self.provider, self.random = name, command, provider, random.Random(name)
+        self.until, self.deadline = (time.monotonic() + seconds for seconds in (killing_s, LIMIT_S))
         self.kills: list[float] = []
-        self.exit, self.output = -1, "the server"
+        self.exit, self.output = -1, ""
+
+    def run(self) -> None:
+        environment = {**os.environ, "RAG_EVAL_OPENAI_API_KEY": self.name}
+        while time.monotonic() < self.deadline and self.exit not in (0, 1):
+            with tempfile.TemporaryFile("w+") as output:
+                running = subprocess.Popen(
+                    [sys.executable, "-m", "ragbench", *self.command],
+                    start_new_session=True, env=environment, stdout=output, stderr=subprocess.STDOUT,
+                )  # fmt: skip
+                self.attend(running)
+                output.seek(0)
+                self.output = output.read()[-500:]
+
+    def attend(self, running: subprocess.Popen[bytes]) -> None:
+        """Until it is killed or over."""
+        flew = 0.0
+        after = self.random.uniform(0, 3 * REPLY_S)
+        while not self.over(running) and time.monotonic() < self.deadline:
+            time.sleep(0.02 if flew else 0.1)
+            flies = self.provider.flying[self.name] > 0
+            flew = flew or flies * time.monotonic()
+            hit = flies and time.monotonic() > flew + after
+            if hit and time.monotonic() < self.until and len(self.kills) < self.max_kills:
+                break
+        else:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
+            return
+        with suppress(ProcessLookupError):  # the group, or its leader alone
+            (os.killpg if self.random.random() < 0.5 else os.kill)(running.pid, signal.SIGKILL)
+        self.kills.append(time.monotonic())
+        running.wait()
+        time.sleep(0.5)
+
+    def over(self, running: subprocess.Popen[bytes]) -> bool:
+        """Whether it ended by itself."""
+        if running.poll() is None:
+            return False
+        self.exit = running.returncode
+        return True
+
+
+class Served(Killed):
+    """A server with a job of judgements; a job is given up when its workers died five times."""
+
+    max_kills = 3
+
+    def __init__(self, folder: Path, provider: Provider, killing_s: float) -> None:
         (folder / "root").mkdir(parents=True)
         self.database, self.port = str(folder / "runs.sqlite"), free_port()
         self.headers = {"X-API-Key": add_key("soak", client="acme", role="admin", database=self.database)}
-        self.command = [
-            "serve", "--root", str(folder / "root"), "--port", str(self.port), "--database", self.database,
-            "--lease", "3",
-        ]  # fmt: skip
-        self.sent = False
+        self.sent, self.next = False, 0.0
+        words = ["serve", "--root", str(folder / "root"), "--port", str(self.port), "--database", self.database]
+        super().__init__("served", [*words, "--lease", "3"], provider, killing_s)
 
-    def run(self) -> None:
-        while time.monotonic() < self.deadline:
-            running = subprocess.Popen(
-                [sys.executable, "-m", "ragbench", *self.command], start_new_session=True, stdout=subprocess.DEVNULL
-            )
-            end = time.monotonic() + self.random.uniform(12, 22) if len(self.kills) < self.max_kills else self.deadline
-            while time.monotonic() < end and running.poll() is None and not self.done():
-                time.sleep(0.3)
-            if self.done():
-                self.exit = 0
-                running.terminate()
-            else:
-                os.killpg(running.pid, signal.SIGKILL)
-                self.kills.append(time.monotonic())
-            running.wait()
-            if self.exit == 0:
-                return
+    def over(self, running: subprocess.Popen[bytes]) -> bool:
+        """Send what is needed as soon as the server answers; it ends with its job."""
+        if time.monotonic() < self.next or not self.done():
+            return super().over(running)
+        running.terminate()
+        self.exit = 0 if running.wait() in (0, -signal.SIGTERM) else 2
+        return True
 
     def done(self) -> bool:
-        """Send what is needed as soon as the server answers; whether its job has ended."""
+        self.next = time.monotonic() + 0.5
         url = f"http://127.0.0.1:{self.port}"
         try:
             with httpx.Client(base_url=url, headers=self.headers, timeout=10) as client:
                 if not self.sent:
-                    client.post("/ingest", json={"documentId": "d", "text": "Things work as they do."})
+                    for i in range(12):
+                        text = f"Thing {i} is as it is: the thing {i} works as thing {i} does."
+                        client.post("/ingest", json={"documentId": f"d{i}", "text": text})
                     cases = [
-                        {
-                            "id": f"c{i}",
-                            "question": f"How is thing {i}?",
-                            "expectedAnswer": f"As thing {i} does.",
-                        }
-                        for i in range(20)
+                        {"id": f"c{i}", "question": f"How is thing {i}?", "expectedAnswer": f"As thing {i} does."}
+                        for i in range(12)
                     ]
                     client.post("/api/v1/datasets?name=support", json=cases)
                     run = {"dataset": "support", "judge": True}
@@ -126,37 +196,16 @@ class Served(threading.Thread):
             return False
 
 
-class Killed(threading.Thread):
-    """A command started again and again: killed at random moments for a while, then left to its end."""
-
-    def __init__(self, command: list[str], seed: int, until: float, deadline: float) -> None:
-        super().__init__(daemon=True)
-        self.command, self.random, self.until, self.deadline = command, random.Random(seed), until, deadline
-        self.kills: list[float] = []
-        self.starts, self.exit, self.output = 0, -1, ""
-
-    def run(self) -> None:
-        while time.monotonic() < self.deadline:
-            running = subprocess.Popen(
-                [sys.executable, "-m", "ragbench", *self.command],
-                start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            )  # fmt: skip
-            self.starts += 1
-            left = (self.until if time.monotonic() < self.until else self.deadline) - time.monotonic()
-            wait = self.random.uniform(2, 14) if time.monotonic() < self.until else left
-            try:
-                self.output, _ = running.communicate(timeout=max(wait, 0.1))
-            except subprocess.TimeoutExpired:
-                whole = self.random.random() < 0.5  # the group, or its leader alone
-                with suppress(ProcessLookupError):
-                    (os.killpg if whole else os.kill)(running.pid, signal.SIGKILL)
-                running.communicate()
-                self.kills.append(time.monotonic())
-                time.sleep(1.5)
-                continue
-            self.exit = running.returncode
-            if self.exit in (0, 1) and time.monotonic() >= self.until:
-                return
+def finished(folder: Path, provider: Provider, killing_s: float) -> list[Killed]:
+    """All four, at the same time, to their ends."""
+    running: list[Killed] = [Served(folder / "served", provider, killing_s)]
+    running += [Killed(name, command, provider, killing_s) for name, command in commands(folder).items()]
+    for one in running:
+        one.start()
+    for one in running:
+        one.join()
+    assert [one.exit in (0, 1) for one in running] == [True] * 4, "\n".join(one.output for one in running)
+    return running
 
 
 @pytest.mark.simulation
@@ -164,48 +213,31 @@ class Killed(threading.Thread):
 def test_four_processes_that_are_killed_at_random_share_a_store_and_pay_once(
     loopback: Any, wire: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, float]] = []
-
-    def reply(request: Any) -> Any:
-        if request.body:  # one whose sender was killed while sending has none
-            asked.append((json.dumps([request.body["model"], request.body["messages"]]), time.monotonic()))
-        time.sleep(0.4)
-        return reply_to(request, wire)
-
-    server = loopback(reply)
+    provider, began = Provider(wire), time.monotonic()
+    server = loopback(provider)
     settings(monkeypatch, tmp_path / "cache of the killed", server.url, tmp_path)
     judged_by(monkeypatch)
-    began = time.monotonic()
-    killed: list[Killed | Served] = [Served(tmp_path / "killed" / "served", began + LIMIT_S)]
-    killed += [
-        Killed(command, seed, began + KILLING_S, began + LIMIT_S)
-        for seed, command in enumerate(commands(tmp_path / "killed").values())
-    ]
-    for one in killed:
-        one.start()
-    for one in killed:
-        one.join()
-    assert [one.exit in (0, 1) for one in killed] == [True] * 4, "\n".join(one.output[-500:] for one in killed)
-    kills = [at for one in killed for at in one.kills]
+    kills = {one.name: one.kills for one in finished(tmp_path / "killed", provider, KILLING_S)}
     times = collections.defaultdict(list)
-    for prompt, at in asked:
-        times[prompt].append(at)
-    again = [at for own in times.values() for at in own[:-1]]
-    print(f"{len(times)} prompts, {len(again)} asked again, {len(kills)} kills, {time.monotonic() - began:.0f} s")
-    assert len(kills) >= 4
-    assert [at for at in again if not any(abs(at - kill) < IN_FLIGHT_S for kill in kills)] == []
+    for one in provider.asked:
+        times[one.prompt].append(one)
+    again = [one for own in times.values() for one in own[:-1]]
+    n_kills, by = sum(map(len, kills.values())), collections.Counter(one.name for one in provider.asked)
+    print(f"{len(times)} prompts, {len(again)} asked again, {n_kills} kills, {time.monotonic() - began:.0f} s; {by}")
+    assert n_kills >= 4
+    assert again, "no request in flight was hit"
+    in_flight = [
+        any(one.at - MOMENT_S < kill < one.at + REPLY_S + MOMENT_S for kill in kills[one.name]) for one in again
+    ]
+    assert [one for one, was in zip(again, in_flight, strict=True) if not was] == []
 
     settings(monkeypatch, tmp_path / "cache of the undisturbed", server.url, tmp_path)
     judged_by(monkeypatch)
-    asked.clear()
-    alone = Served(tmp_path / "undisturbed" / "served", time.monotonic() + LIMIT_S, max_kills=0)
-    alone.run()
-    assert alone.exit == 0
-    for command in commands(tmp_path / "undisturbed").values():
-        done = subprocess.run([sys.executable, "-m", "ragbench", *command], capture_output=True, text=True)
-        assert done.returncode in (0, 1), done.stderr[-500:]
-    assert {prompt for prompt, _ in asked} == set(times)
-    assert len(asked) == len(times), "undisturbed, each is sent once"
+    provider.asked, provider.seconds = [], 0.0
+    finished(tmp_path / "undisturbed", provider, 0.0)
+    print(f"{time.monotonic() - began:.0f} s")
+    assert {one.prompt for one in provider.asked} == set(times)
+    assert len(provider.asked) == len(times), "undisturbed, each is sent once"
     expected = numbers(tmp_path / "undisturbed")
     assert len(expected) >= 8
     assert numbers(tmp_path / "killed") == expected

@@ -17,8 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import shown
-from ragbench.datasets.testsets import OTHER_FORMS, form_of, load_testset, losses
+from ragbench.datasets.testsets import OTHER_FORMS, form_of, load_testset, losses, patches
+from ragbench.datasets.testsets.assembly import DocumentIds
+from ragbench.datasets.testsets.parser import parse_json
 from ragbench.datasets.testsets.problems import nearest, refuse
+from ragbench.datasets.testsets.single_file import CASE_FIELDS, OwnCase, own_record
+from ragbench.datasets.testsets.validation import Entry, Reading, check, entry_of
 from ragbench.datasets.writer import unwritable
 from ragbench.errors import DataError, DataWarning
 from ragbench.files import expanded, locked, staged
@@ -77,8 +81,6 @@ def change_case(
 
 def case_record(dataset: Dataset, query_id: str) -> dict[str, Any]:
     """A case with its relevant documents as plain data, the fields named as in ragbench's own form."""
-    from ragbench.datasets.testsets.single_file import own_record
-
     for case in dataset.cases:
         if case.query_id == query_id:
             return own_record(case, dataset.qrels.get(query_id, {}), dataset.corpus)
@@ -100,9 +102,6 @@ required_flags, forbidden_flags, min_citations, latency_budget_ms, user_roles, m
     Raises:
         DataError: a field is not what it should be; all that are wrong are named.
     """
-    from ragbench.datasets.testsets.parser import parse_json
-    from ragbench.datasets.testsets.single_file import CASE_FIELDS, OwnCase
-    from ragbench.datasets.testsets.validation import Reading, check, entry_of
 
     reading = Reading()
     try:
@@ -138,9 +137,6 @@ def _edit(
 def _write(
     place: Path, dataset: Dataset, query_id: str, case: Case | None, relevant: Mapping[str, int], *, force: bool
 ) -> None:
-    from ragbench.datasets.testsets import patches
-    from ragbench.datasets.testsets.assembly import DocumentIds
-    from ragbench.datasets.testsets.validation import Entry
 
     form = form_of(place)
     if form in OTHER_FORMS:

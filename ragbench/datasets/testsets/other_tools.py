@@ -107,11 +107,12 @@ def records(path: Path, form: str) -> list[dict[str, Any]]:
     try:
         if form == "table":
             header, *rows = _cells(path)
-            named = [dict(zip(header, row, strict=False)) for row in rows]
             return [
-                _flat({str(k).strip(): _cell(v) for k, v in row.items() if k and v not in (None, "")})
-                for row in named
-                if any(row.values())
+                _flat(
+                    {str(k).strip(): _cell(v) for k, v in zip(header, cells, strict=False) if k and v not in (None, "")}
+                )
+                for cells in rows
+                if any(cells)
             ]
         text = path.read_text(encoding="utf-8-sig")
         if form == "promptfoo" and path.suffix.lower() != ".json":
@@ -129,10 +130,10 @@ def records(path: Path, form: str) -> list[dict[str, Any]]:
         return [{"id": key, "query": text, "sources": relevant.get(key, [])} for key, text in found["queries"].items()]
     if isinstance(found, dict) and isinstance(found.get("results"), dict):
         found = _answered(found["results"]["results"], path)
-    rows = found if isinstance(found, list) else found.get("examples", found.get("tests", []))
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    listed = found if isinstance(found, list) else found.get("examples", found.get("tests", []))
+    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
         raise DataError(f"{path}: expected a list of records of {form}")
-    return [_flat(row) for row in rows]
+    return [_flat(row) for row in listed]
 
 
 def _cells(path: Path) -> list[list[Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -87,7 +88,6 @@ def _known_forms(text: str) -> Iterator[tuple[int, int, str]]:
 
 @lru_cache(maxsize=1)
 def _plugins() -> tuple[Any, ...]:
-    import logging
 
     from detect_secrets.core.log import log
     from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class

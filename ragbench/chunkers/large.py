@@ -1,0 +1,117 @@
+"""Chunks of a corpus that is read from the disk: numbers in memory, texts cut when they are asked for."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar, overload
+
+import numpy as np
+
+from ragbench.datasets.large import LargeCorpus
+from ragbench.types import Chunk
+
+_Found = TypeVar("_Found", covariant=True)
+_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
+
+
+class LargeChunks(Sequence[Chunk]):
+    """What `chunk` gives for a `LargeCorpus`: three numbers for each chunk, its text from the file.
+
+    `ids` are the chunk ids, `places` is chunk_id -> number, `by_id` chunk_id -> `Chunk`; none is in memory.
+    """
+
+    def __init__(self, corpus: LargeCorpus) -> None:
+        self._corpus = corpus
+        self._documents, self._starts, self._ends = array("q"), array("q"), array("q")
+        self.ids, self.places, self.by_id = _Ids(self), _Places(self), _ById(self)
+
+    def extend(self, pieces: Iterable[Chunk]) -> None:
+        """Add the chunks of the next document."""
+        number = -1
+        for piece in pieces:
+            number = self._corpus.number(piece.doc_id) if number < 0 else number
+            self._documents.append(number)
+            self._starts.append(piece.start)
+            self._ends.append(piece.end)
+
+    def __repr__(self) -> str:
+        return f"LargeChunks({len(self):,} chunks)"
+
+    def __len__(self) -> int:
+        return len(self._starts)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        return self._cut(range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int) -> Chunk: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Chunk]: ...
+    def __getitem__(self, index: int | slice) -> Chunk | list[Chunk]:
+        if isinstance(index, slice):
+            return list(self._cut(range(len(self))[index]))
+        return next(self._cut([range(len(self))[index]]))
+
+    def _cut(self, numbers: Iterable[int]) -> Iterator[Chunk]:
+        last, doc_id, text = -1, "", ""
+        for i in numbers:
+            if self._documents[i] != last:
+                last = self._documents[i]
+                found = self._corpus.at(last)
+                doc_id, text = found.doc_id, found.full_text
+            yield Chunk.cut(doc_id, text, self._starts[i], self._ends[i])
+
+    def number(self, chunk_id: object) -> int:
+        """The place of a chunk; KeyError where there is none of that id."""
+        match = _ID.fullmatch(chunk_id) if isinstance(chunk_id, str) else None
+        if match:
+            documents = np.frombuffer(self._documents, dtype=np.int64)
+            number = self._corpus.number(match[1])
+            first, end = (int(np.searchsorted(documents, number, side)) for side in ("left", "right"))
+            for i in range(first, end):
+                if self.ids[i] == chunk_id:
+                    return i
+        raise KeyError(chunk_id)
+
+    def id_at(self, i: int) -> str:
+        return f"{self._corpus.id_at(self._documents[i])}#{self._starts[i]}-{self._ends[i]}"
+
+
+class _Ids(Sequence[str]):
+    def __init__(self, chunks: LargeChunks) -> None:
+        self._chunks = chunks
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self._chunks.id_at(i) for i in range(len(self))[index]]
+        return self._chunks.id_at(range(len(self))[index])
+
+
+class _ByChunkId(Mapping[str, _Found]):
+    def __init__(self, chunks: LargeChunks) -> None:
+        self._chunks = chunks
+
+    def __len__(self) -> int:
+        return len(self._chunks)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._chunks.ids)
+
+
+class _Places(_ByChunkId[int]):
+    def __getitem__(self, chunk_id: str) -> int:
+        return self._chunks.number(chunk_id)
+
+
+class _ById(_ByChunkId[Chunk]):
+    def __getitem__(self, chunk_id: str) -> Chunk:
+        return self._chunks[self._chunks.number(chunk_id)]
