@@ -359,11 +359,11 @@ def test_approximate_search_records_what_it_missed_and_is_the_same_each_time(
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     table = {f"t{i}": row for i, row in enumerate(vectors)}
     chunks, queries = chunks_of([f"t{i}" for i in range(900)]), {f"q{i}": f"t{900 + i}" for i in range(100)}
-    exact = Dense(chunks, FixedEmbedder(table)).search(queries, 10)  # type: ignore[arg-type]
+    exact = Dense(chunks, FixedEmbedder(table)).search(queries, 10)
     runs = []
     for place in ("one", "two", "two"):
         monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / place))
-        index = DenseIVF(chunks, FixedEmbedder(table), nprobe=4)  # type: ignore[arg-type]
+        index = DenseIVF(chunks, FixedEmbedder(table), nprobe=4)
         runs.append(json.dumps(index.search(queries, 10)))
         found = json.loads(runs[-1])
         shares = [len(exact[query_id].keys() & found[query_id].keys()) / 10 for query_id in queries]
@@ -371,11 +371,11 @@ def test_approximate_search_records_what_it_missed_and_is_the_same_each_time(
         assert 0.2 < index.ann_recall[10] < 1
     assert runs[0] == runs[1] == runs[2]
     assert len(list(tmp_path.glob("*/arrays/ivf/*.kept"))) == 2
-    whole = DenseIVF(chunks, FixedEmbedder(table), nprobe=10_000)  # type: ignore[arg-type]
+    whole = DenseIVF(chunks, FixedEmbedder(table), nprobe=10_000)
     assert whole.search(queries, 10) == exact
     assert whole.ann_recall == {10: 1.0}
     with pytest.raises(ConfigError, match="nprobe is 0"):
-        DenseIVF(chunks, FixedEmbedder(table), nprobe=0)  # type: ignore[arg-type]
+        DenseIVF(chunks, FixedEmbedder(table), nprobe=0)
 
 
 # --- on the disk -----------------------------------------------------------------------------------------------------
