@@ -12,6 +12,7 @@ import threading
 import time
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Future, wait
 from functools import lru_cache
 from typing import Any
 
@@ -70,7 +71,7 @@ class Bounds:
 
     def _received(self, response: Any) -> None:
         self._now.lasts_s = getattr(self._now, "whole_s", math.inf)
-        if response.has_redirect_location:
+        if response.has_redirect_location and not response.request.extensions.get("redirects"):
             here, place = response.request.url, response.headers["location"]
             there = here.join(place)
             if not self._same_host or there.host != here.host or there.scheme not in (here.scheme, "https"):
@@ -109,8 +110,22 @@ class _Backend:
     def __init__(self, inner: Any, left: Callable[[float | None], float]) -> None:
         self._inner, self._left = inner, left
 
-    def connect_tcp(self, *args: Any, timeout: float | None = None, **options: Any) -> _Connection:
-        return _Connection(self._inner.connect_tcp(*args, timeout=self._left(timeout), **options), self._left)
+    def connect_tcp(self, host: str, *args: Any, timeout: float | None = None, **options: Any) -> _Connection:
+        left, found = self._left(timeout), Future[Any]()
+
+        def connect() -> None:
+            try:
+                found.set_result(self._inner.connect_tcp(host, *args, timeout=left, **options))
+            except Exception as exc:
+                found.set_exception(exc)
+
+        # In a thread, as looking up a name takes no time-out, and each of its addresses a whole one.
+        threading.Thread(target=connect, daemon=True).start()
+        if wait([found], left).not_done:
+            found.add_done_callback(lambda late: late.exception() or late.result().close())
+            library = sys.modules[type(self._inner).__module__.partition(".")[0]]
+            raise library.ConnectTimeout(f"no connection to {host} within {left:.3g} s")
+        return _Connection(found.result(), self._left)
 
 
 class _Connection:

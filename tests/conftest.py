@@ -39,6 +39,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # processes side by side: one thread of
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_collection_finish() -> None:
+    """Hypothesis would read the constants in all 300 modules of the package before its first test: 10 s per process."""
+    if providers := sys.modules.get("hypothesis.internal.conjecture.providers"):
+        providers.__dict__["_get_local_constants"] = lambda: providers.__dict__["_local_constants"]
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Processes that share the tests (`-n auto`, the default): one per core, and none for what must run alone.
 

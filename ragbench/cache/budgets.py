@@ -1,4 +1,4 @@
-"""What a budget has spent, in the reply store's file, so that all processes of a sweep share one account.
+"""What a budget has spent, kept where the replies are, so that all processes of a sweep share one account.
 
 Before a request is sent, the most that it can cost is reserved; when the reply is there, the reservation is settled
 with what it did cost. A reservation that is never settled (its process was killed: the request may have been paid)
@@ -7,7 +7,6 @@ counts until the same request is answered. So the sum never passes the maximum.
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from typing import NamedTuple
 
@@ -39,7 +38,7 @@ def reserve(budget: str, bound: float, maximum: float, lasts_s: float, request: 
     their bounds (ask again later); None when it cannot fit any more.
     """
 
-    def work(connection: sqlite3.Connection) -> int | None:
+    def work(connection: database.Connection) -> int | None:
         now = _sums(connection, budget)
         # A thousandth of a cent of tolerance, because sums of floats are not exact.
         if now.settled + now.lost + bound > maximum + 1e-5:
@@ -59,7 +58,7 @@ def settle(reservation: int, actual: float, *, answered: bool = False) -> None:
     With `answered` what other processes had reserved for the same request, and never settled, is released.
     """
 
-    def work(connection: sqlite3.Connection) -> None:
+    def work(connection: database.Connection) -> None:
         connection.execute("UPDATE spending SET actual = ? WHERE id = ?", (actual, reservation))
         if answered:
             connection.execute(
@@ -77,14 +76,13 @@ def spent(budget: str) -> Spent:
     >>> spent("no such budget")
     Spent(settled=0.0, open=0.0, lost=0.0)
     """
-    if not database.path().exists():
+    if not database.exists():
         return Spent(0.0, 0.0, 0.0)
     return database.read(lambda connection: _sums(connection, budget))
 
 
-def _sums(connection: sqlite3.Connection, budget: str) -> Spent:
-    query = (
-        "SELECT TOTAL(actual), TOTAL(CASE WHEN actual IS NULL AND expires > ?1 THEN bound END), "
-        "TOTAL(CASE WHEN actual IS NULL AND expires <= ?1 THEN bound END) FROM spending WHERE budget = ?2"
-    )
-    return Spent(*connection.execute(query, (time.time(), budget)).fetchone())
+def _sums(connection: database.Connection, budget: str) -> Spent:
+    unsettled = "COALESCE(SUM(CASE WHEN actual IS NULL AND expires {} ? THEN bound END), 0.0)"
+    query = f"SELECT COALESCE(SUM(actual), 0.0), {unsettled.format('>')}, {unsettled.format('<=')} FROM spending"
+    now = time.time()
+    return Spent(*connection.execute(f"{query} WHERE budget = ?", (now, now, budget)).fetchone())

@@ -1,4 +1,7 @@
-"""The SQLite file of replies and spending: opened once per process, shared by its threads and by other processes.
+"""Where replies and spending are kept: a SQLite file, or the PostgreSQL database that RAGBENCH_DATABASE names.
+
+The database is for processes on many machines (`ragbench.cache.shared`). The file is opened once per process, and
+shared by its threads and by other processes of this machine.
 
 Write-ahead logging lets many processes read while one writes; a process that must wait does so for up to a minute. A
 process killed at any moment leaves a file that the next one opens: what was committed is there, what was not is not. A
@@ -16,12 +19,15 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ragbench.cache.arrays import cache_folder
 from ragbench.files import locked
+
+if TYPE_CHECKING:
+    from ragbench.cache.shared import SharedDatabase
 
 Result = TypeVar("Result")
 
@@ -29,7 +35,7 @@ _BUSY_S = 60.0
 _VERSION = 2  # 2: `request` of a reservation
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _DAMAGED_SCHEMA = re.compile(r"no such |malformed |unsupported file format|table \w+ has |unknown database")
-_TABLES = """
+TABLES = """
 CREATE TABLE reply (
     key TEXT PRIMARY KEY, portable TEXT NOT NULL,
     provider TEXT NOT NULL, model TEXT NOT NULL, origin TEXT NOT NULL,
@@ -72,6 +78,33 @@ class StoreError(OSError):
     """The reply store cannot be opened, read or written; the message states what to do."""
 
 
+class Rows(Protocol):
+    """What a statement found or did."""
+
+    @property
+    def rowcount(self) -> int: ...
+    @property
+    def lastrowid(self) -> int | None: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+
+
+class Connection(Protocol):
+    """What executes statements, in which a value is "?"."""
+
+    def execute(self, query: str, values: Sequence[Any] = (), /) -> Rows: ...
+
+
+def is_shared() -> bool:
+    """Whether replies and spending are in a PostgreSQL database instead of the file."""
+    return os.environ.get("RAGBENCH_DATABASE", "").startswith(("postgresql:", "postgresql+", "postgres:"))
+
+
+def exists() -> bool:
+    """Whether there may be replies or spending: where there is no file yet, none is made to look."""
+    return is_shared() or path().exists()
+
+
 def path() -> Path:
     """Where the file is, whether it exists or not; its folder exists."""
     try:
@@ -82,18 +115,22 @@ def path() -> Path:
         ) from exc
 
 
-def read(work: Callable[[sqlite3.Connection], Result]) -> Result:
-    """What `work` returns, given the connection."""
+def read(work: Callable[[Connection], Result], *, local: bool = False) -> Result:
+    """What `work` returns, given the connection; with `local` to the file in any case."""
+    if is_shared() and not local:
+        return _shared_database().run(work)
     return _open()._run(work)
 
 
-def rows(query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list[tuple[Any, ...]]:
     """What a query finds."""
-    return read(lambda connection: connection.execute(query, values).fetchall())
+    return read(lambda connection: connection.execute(query, values).fetchall(), local=local)
 
 
-def write(work: Callable[[sqlite3.Connection], Result]) -> Result:
+def write(work: Callable[[Connection], Result]) -> Result:
     """As `read`, in a transaction that holds the right to write from its start: all of `work` is done, or nothing."""
+    if is_shared():
+        return _shared_database().run(work, write=True)
 
     def in_transaction(connection: sqlite3.Connection) -> Result:
         connection.execute("BEGIN IMMEDIATE")
@@ -107,6 +144,22 @@ def write(work: Callable[[sqlite3.Connection], Result]) -> Result:
         return result
 
     return _open()._run(in_transaction)
+
+
+def identity() -> str:
+    """What tells the shared database from others; "" without one."""
+    return _shared_database().identity if is_shared() else ""
+
+
+def claimed(key: str, stop: threading.Event) -> AbstractContextManager[None]:
+    """As `ragbench.cache.replies.claim`, in the shared database."""
+    return _shared_database().claimed(key, stop)
+
+
+def _shared_database() -> SharedDatabase:
+    from ragbench.cache.shared import shared_database  # SQLAlchemy is for those who share
+
+    return shared_database(os.environ["RAGBENCH_DATABASE"], os.getpid())
 
 
 def _open() -> _Database:
@@ -203,7 +256,7 @@ def _connect(file: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous=FULL")  # a paid reply survives a loss of power, too
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 0:
-            connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version={_VERSION}; COMMIT;")
+            connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={_VERSION}; COMMIT;")
         elif version == 1:
             added = "ALTER TABLE spending ADD COLUMN request TEXT NOT NULL DEFAULT ''"
             connection.executescript(f"BEGIN IMMEDIATE; {added}; PRAGMA user_version={_VERSION}; COMMIT;")

@@ -15,7 +15,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import sqlite3
 import threading
 import time
 import warnings
@@ -118,7 +117,7 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
 
     With `any_origin` a reply from another origin counts too, unless there are several: then it is None.
     """
-    if not requests or not database.path().exists():
+    if not requests or not database.exists():
         return [None] * len(requests)
     exact = _found([request.key for request in requests], "key")
     # The last of several origins would depend on who wrote first: what is ambiguous is not found.
@@ -133,7 +132,7 @@ def lookup_many(requests: Sequence[Request], *, any_origin: bool = False) -> lis
 def store(request: Request, reply: Reply) -> Reply:
     """Keep the reply and give the one that is in the store: the first, when another process was faster."""
 
-    def work(connection: sqlite3.Connection) -> Reply:
+    def work(connection: database.Connection) -> Reply:
         row = connection.execute(f"SELECT key, {_REPLY}, proof FROM reply WHERE key = ?", (request.key,)).fetchone()
         if row is not None and row[-1] == _proof(row[0], Reply(*row[1:-1])):
             return Reply(*row[1:-1])
@@ -150,6 +149,10 @@ def claim(key: str, stop: threading.Event | None = None) -> Iterator[None]:
     The system gives the right back when its holder dies. Ends the wait with InterruptedError when `stop` is set.
     """
     database.read(lambda _: None)  # where replies cannot be kept, none should be bought
+    if database.is_shared():
+        with database.claimed(key, stop or threading.Event()):
+            yield
+        return
     file = cache_folder() / "locks" / f"reply-{key}.lock"
     with ExitStack() as stack:
         try:  # without locks on this file system the same request is, at worst, sent twice at the same moment
@@ -193,7 +196,7 @@ def import_file(path: Path | str) -> Imported:
     for _ in _checked_lines(path):
         pass  # all of it before any of it, and without making others wait
 
-    def work(connection: sqlite3.Connection) -> Imported:
+    def work(connection: database.Connection) -> Imported:
         added = known = differing = 0
         for request, reply, created in _checked_lines(path):
             row = connection.execute(f"SELECT {_REPLY}, proof FROM reply WHERE key = ?", (request.key,)).fetchone()
@@ -217,16 +220,17 @@ def info() -> dict[str, Any]:
     """
     file = database.path()
     models: dict[str, dict[str, int]] = {}
-    if file.exists():
+    if database.exists():
         query = (
-            "SELECT provider, model, COUNT(*), SUM(input_tokens), SUM(output_tokens) FROM reply "
+            "SELECT provider, model, COUNT(*), CAST(SUM(input_tokens) AS BIGINT), "
+            "CAST(SUM(output_tokens) AS BIGINT) FROM reply "
             "GROUP BY provider, model ORDER BY provider, model"
         )
         for provider, model, n, read, written in database.rows(query):
             models[f"{provider}:{model}"] = {"replies": n, "input_tokens": read, "output_tokens": written}
     sizes = [other.stat().st_size for other in file.parent.glob("replies.sqlite*")]
     return {
-        "file": str(file),
+        "file": "the database of RAGBENCH_DATABASE" if database.is_shared() else str(file),
         "bytes": sum(sizes),
         "replies": sum(counts["replies"] for counts in models.values()),
         "models": models,
@@ -240,10 +244,10 @@ def clear(models: Collection[str] | None = None) -> int:
     >>> clear(["no-such:model"])
     0
     """
-    if not database.path().exists():
+    if not database.exists():
         return 0
 
-    def work(connection: sqlite3.Connection) -> int:
+    def work(connection: database.Connection) -> int:
         if models is None:
             return connection.execute("DELETE FROM reply").rowcount
         deleted = 0
@@ -252,7 +256,7 @@ def clear(models: Collection[str] | None = None) -> int:
         return deleted
 
     deleted = database.write(work)
-    if deleted:
+    if deleted and not database.is_shared():
         with suppress(database.StoreError):  # another process reads now: the space is freed another time
             database.read(lambda connection: connection.execute("VACUUM"))
     return deleted
@@ -264,7 +268,11 @@ def _found(keys: list[str], column: str) -> dict[str, list[Reply]]:
     for start in range(0, len(keys), _AT_ONCE):
         some = keys[start : start + _AT_ONCE]
         query = f"SELECT {column}, key, {_REPLY}, proof FROM reply WHERE {column} IN ({','.join('?' * len(some))})"
-        for row in database.rows(query, some):
+        rows = database.rows(query, some)
+        if database.is_shared() and len(rows) < len(some) and database.path().exists():
+            there = {row[0] for row in rows}  # what was paid for before this machine shared its replies is not lost
+            rows += [row for row in database.rows(query, some, local=True) if row[0] not in there]
+        for row in rows:
             reply = Reply(*row[2:-1])
             if row[-1] == _proof(row[1], reply):
                 found.setdefault(row[0], []).append(reply)
@@ -278,17 +286,18 @@ def _proof(key: str, reply: Reply) -> str:
     return digest(key, *(str(value) for value in reply))
 
 
-def _insert(connection: sqlite3.Connection, request: Request, reply: Reply, created: float) -> None:
+def _insert(connection: database.Connection, request: Request, reply: Reply, created: float) -> None:
     row = (
         request.key, request.portable, request.provider, request.model, request.origin, request.system, request.prompt,
         request.max_tokens, float(request.temperature), request.schema_text, request.sample,
         *reply, created, _proof(request.key, reply),
     )  # fmt: skip
-    connection.execute(f"INSERT OR REPLACE INTO reply VALUES ({','.join('?' * len(row))})", row)
+    connection.execute("DELETE FROM reply WHERE key = ?", (request.key,))
+    connection.execute(f"INSERT INTO reply VALUES ({','.join('?' * len(row))})", row)
 
 
 def _all_rows() -> Iterator[dict[str, Any]]:
-    if not database.path().exists():
+    if not database.exists():
         return
     columns = [name.strip() for name in f"{_REQUEST}, {_REPLY}, created, proof".split(",")]
     query = f"SELECT rowid, {', '.join(columns)} FROM reply WHERE rowid IN ({{}})"

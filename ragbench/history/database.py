@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -14,51 +13,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, insert, inspect, select, text
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy import Connection, Engine, Table, insert, inspect, select, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
-from sqlalchemy.pool import NullPool
 
+from ragbench.cache.engines import DRIVERS, WAIT_S, engine_of
+from ragbench.cache.engines import database_url as database_url  # a public name of ragbench.history
 from ragbench.errors import ConfigError, DataError
-from ragbench.files import expanded
 
-_DRIVERS = {  # database -> driver, extra, query
-    "postgresql": ("postgresql+psycopg", "postgres", {}),
-    "postgres": ("postgresql+psycopg", "postgres", {}),
-    "mysql": ("mysql+pymysql", "mysql", {"charset": "utf8mb4"}),
-    "mariadb": ("mysql+pymysql", "mysql", {"charset": "utf8mb4"}),
-}
-_WAIT_S = 60
 _LOCK = 7241  # of migrations, on a server
-
-
-def database_url(database: str = "") -> URL:
-    """What is named, else RAGBENCH_DATABASE, else a file in the user's data folder (which `cache clear` leaves).
-
-    >>> database_url("postgresql://reader@db.example.com/runs").drivername, database_url("runs.sqlite").database
-    ('postgresql+psycopg', 'runs.sqlite')
-
-    Raises:
-        ConfigError: not the URL of a database that ragbench knows.
-    """
-    given = database or os.environ.get("RAGBENCH_DATABASE", "")
-    if not given:
-        from platformdirs import user_data_path
-
-        return URL.create("sqlite", database=str(user_data_path("ragbench", appauthor=False) / "history.sqlite"))
-    if "://" not in given:
-        return URL.create("sqlite", database=str(expanded(given)))
-    try:
-        url = make_url(given)
-    except (SQLAlchemyError, ValueError) as exc:
-        raise ConfigError("the database's URL cannot be read; expected such as sqlite:///runs.sqlite") from exc
-    kind = url.drivername.partition("+")[0]
-    if kind == "sqlite":
-        return url
-    if kind not in _DRIVERS:
-        raise ConfigError(f"a database of kind {kind!r} is not known; use sqlite, postgresql, mysql or mariadb")
-    driver, _, query = _DRIVERS[kind]
-    return url.set(drivername=driver).update_query_dict({**query, **url.query})
 
 
 @contextmanager
@@ -72,12 +34,12 @@ def connected(database: str = "", *, write: bool = False) -> Iterator[Connection
     url = database_url(database)
     shown = url.render_as_string(hide_password=True)
     try:
-        engine = _engine(url, os.getpid())
+        engine = engine_of(url, os.getpid())
         _check_version(engine, shown)
         with engine.connect().execution_options(ragbench_write=write) as connection, connection.begin():
             yield connection
     except ModuleNotFoundError as exc:
-        extra = next((extra for driver, extra, _ in _DRIVERS.values() if driver == url.drivername), "")
+        extra = next((extra for driver, extra, _ in DRIVERS.values() if driver == url.drivername), "")
         raise ConfigError(f"{shown} needs a driver; pip install 'ragbench-lab[{extra}]'") from exc
     except (SQLAlchemyError, OSError) as exc:
         reason = str(getattr(exc, "orig", None) or exc).strip().splitlines()
@@ -93,7 +55,7 @@ def upgrade(database: str = "") -> tuple[str, str]:
     url = database_url(database)
     shown = url.render_as_string(hide_password=True)
     try:
-        return _upgrade(_engine(url, os.getpid()), shown)
+        return _upgrade(engine_of(url, os.getpid()), shown)
     except (SQLAlchemyError, OSError) as exc:
         raise DataError(f"the database {shown} cannot be upgraded: {getattr(exc, 'orig', None) or exc}") from exc
 
@@ -128,7 +90,7 @@ def _lock_migrations(connection: Connection) -> None:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK})"))
     elif connection.dialect.name != "sqlite":
         connection.detach()  # from the pool, which would keep it open
-        if not connection.execute(text(f"SELECT GET_LOCK('ragbench-{_LOCK}', {_WAIT_S})")).scalar():
+        if not connection.execute(text(f"SELECT GET_LOCK('ragbench-{_LOCK}', {WAIT_S})")).scalar():
             raise DataError("another process has been upgrading this database for a minute; try again later")
 
 
@@ -169,39 +131,6 @@ def _versions() -> list[str]:
 
 def _newer(version: str, shown: str) -> ConfigError:
     return ConfigError(f"the tables of {shown} are of version {version}, which this ragbench does not know: update it")
-
-
-_engines: dict[tuple[URL, int], Engine] = {}
-
-
-def _engine(url: URL, process: int) -> Engine:  # a forked process must not use its parent's connections
-    # Of threads that come first at the same moment all use one: connections of another would never be closed.
-    return _engines.get((url, process)) or _engines.setdefault((url, process), _new_engine(url))
-
-
-def _new_engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        # PyMySQL loads the system's certificates for every new connection: 25 ms
-        return create_engine(url, pool_size=2, max_overflow=-1, pool_pre_ping=True)
-    if url.database:
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": _WAIT_S})
-
-    @event.listens_for(engine, "connect")
-    def _configure(connection: sqlite3.Connection, record: object) -> None:
-        connection.isolation_level = None  # so that transactions begin below, and hold changes of tables too
-        connection.execute("PRAGMA foreign_keys=ON")
-        with suppress(sqlite3.OperationalError):  # another process is switching it; it stays with the file
-            connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        # A transaction that reads first and then writes fails at once where another writes: it must wait at its start.
-        write = connection.get_execution_options().get("ragbench_write")
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
-    return engine
 
 
 def add_once(connection: Connection, table: Table, row: Mapping[str, Any]) -> None:

@@ -26,13 +26,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
 
 metadata = MetaData()
+# The migrations use these types, too: change none, but add others.
 LONG = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
 BYTES = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
 ID = String(64)
 NAME = String(190)
 TIME = String(32)
 # Names differ by case ("words" and "Words"), which MySQL ignores otherwise.
-_MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
 def _client() -> Column[str]:
@@ -43,7 +44,7 @@ case_set = Table(
     "case_set", metadata,
     Column("id", ID, primary_key=True),
     Column("cases", LONG, nullable=False),  # JSON: question by query_id, sorted by id
-    **_MYSQL,
+    **MYSQL,
 )  # fmt: skip
 dataset = Table(
     "dataset", metadata,
@@ -55,7 +56,7 @@ dataset = Table(
     Column("made_at", TIME, nullable=False),  # of a generated version; of others the first run that used it
     Column("recipe", LONG, nullable=False),  # JSON: how it was generated, {} where it was not
     Index("dataset_name", "client_id", "name"),
-    **_MYSQL,
+    **MYSQL,
 )  # fmt: skip
 run = Table(
     "run", metadata,
@@ -83,7 +84,7 @@ run = Table(
     Column("location", LONG, nullable=False),
     Index("run_made", "client_id", "made_at"),
     Index("run_named", "series", "made_at"),
-    **_MYSQL,
+    **MYSQL,
 )  # fmt: skip
 score = Table(
     "score", metadata,
@@ -95,7 +96,7 @@ score = Table(
     Column("n_scored", Integer, nullable=False),
     Column("n", Integer, nullable=False),
     Column("case_values", BYTES),  # float64 per question of the case_set, little-endian; NaN = unscored
-    **_MYSQL,
+    **MYSQL,
 )  # fmt: skip
 schedule = Table(
     "schedule", metadata,
@@ -110,7 +111,7 @@ schedule = Table(
     Column("enabled", Boolean, nullable=False),
     Column("made_at", TIME, nullable=False),
     UniqueConstraint("client_id", "name", name="schedule_name"),
-    **_MYSQL,
+    **MYSQL,
 )  # fmt: skip
 job = Table(
     "job", metadata,
@@ -126,7 +127,7 @@ job = Table(
     Column("ended_at", TIME),
     UniqueConstraint("schedule_id", "due_at", name="job_due"),
     Index("job_state", "state", "due_at"),
-    **_MYSQL,
+    **MYSQL,
 )  # fmt: skip
 alert_rule = Table(
     "alert_rule", metadata,
@@ -137,7 +138,7 @@ alert_rule = Table(
     Column("point", Boolean, nullable=False),  # the mean decides, not the whole interval
     Column("targets", LONG, nullable=False),  # JSON: references to environment variables, never addresses
     Column("made_at", TIME, nullable=False),
-    **_MYSQL,
+    **MYSQL,
 )  # fmt: skip
 alert = Table(
     "alert", metadata,
@@ -151,7 +152,7 @@ alert = Table(
     Column("targets", LONG, nullable=False),  # JSON: those that it was not sent to yet
     Column("error", LONG, nullable=False),
     UniqueConstraint("rule_id", "subject", name="alert_once"),
-    **_MYSQL,
+    **MYSQL,
 )  # fmt: skip
 api_key = Table(
     "api_key", metadata,
@@ -164,5 +165,5 @@ api_key = Table(
     Column("expires_at", TIME),  # NULL = never
     Column("last_used_at", TIME),
     UniqueConstraint("client_id", "name", name="api_key_name"),
-    **_MYSQL,
+    **MYSQL,
 )  # fmt: skip

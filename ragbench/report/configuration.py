@@ -33,16 +33,10 @@ def dataset_table(dataset: Dataset) -> pd.DataFrame:
         and the last row, "all", sums the others. `attrs["documents"]` is the size of the corpus.
     """
     rows = [
-        {
-            "category": case.category or "no category",
-            "questions": 1,
-            "with_judgements": bool(dataset.qrels.get(case.query_id)),
-            "with_evidence": bool(case.evidence),
-            "with_reference": case.reference_answer is not None,
-            "unanswerable": not case.answerable,
-        }
+        (case.category or "no category", 1, bool(dataset.qrels.get(case.query_id)), bool(case.evidence),
+         case.reference_answer is not None, not case.answerable)
         for case in dataset.cases
-    ]
+    ]  # fmt: skip
     columns = ["category", "questions", "with_judgements", "with_evidence", "with_reference", "unanswerable"]
     frame = pd.DataFrame(rows, columns=columns)
     table = frame.groupby("category", sort=False).sum().astype(int)
@@ -194,22 +188,14 @@ def perspective_table(summary: pd.DataFrame) -> pd.DataFrame:
         perspective, measure, meaning, better ("higher" or "lower"), mean, ci_low, ci_high, scored ("scored/all");
         measures that nothing could be scored by are left out.
     """
-    order = list(PERSPECTIVES)
     rows = [
-        {
-            "perspective": perspective_of(row["measure"]),
-            "measure": row["measure"],
-            "meaning": meaning_of(row["measure"]),
-            "better": "higher" if higher_is_better(row["measure"]) else "lower",
-            "mean": row["mean"],
-            "ci_low": row["ci_low"],
-            "ci_high": row["ci_high"],
-            "scored": f"{row['n_scored']}/{row['n']}",
-        }
+        (perspective_of(name := row["measure"]), name, meaning_of(name),
+         "higher" if higher_is_better(name) else "lower",
+         row["mean"], row["ci_low"], row["ci_high"], f"{row['n_scored']}/{row['n']}")
         for row in summary.to_dict("records")
         if perspective_of(row["measure"]) in _SHOWN and row["n_scored"]
-    ]
+    ]  # fmt: skip
     columns = ["perspective", "measure", "meaning", "better", "mean", "ci_low", "ci_high", "scored"]
-    rows.sort(key=lambda row: order.index(str(row["perspective"])))
+    rows.sort(key=lambda row: list(PERSPECTIVES).index(str(row[0])))
     table = pd.DataFrame(rows, columns=columns)
     return table.astype(dict.fromkeys(["mean", "ci_low", "ci_high"], "Float64")).round(3)

@@ -124,8 +124,7 @@ def sweep(
             if force:
                 folder.forget_journals(name)
             check_models(grid.runs[name], settings, folder=working_folder(grid))
-        if executor:
-            spending.check_shared(executor, [grid.runs[name] for name in waiting], settings)
+        store = spending.check_shared(executor, [grid.runs[name] for name in waiting], settings) if executor else ""
         side_by_side = min(jobs or processes.default_jobs(), max(1, len(waiting)))
         place = Place(grid.notebook.path, working_folder(grid), grid.run_timeout)
         stamp = {"grid": relative(grid.path.resolve(), folder.path)}
@@ -139,8 +138,10 @@ def sweep(
             runs: processes.Executor = launcher
             if executor and waiting:
                 from ragbench.sweep.cluster import DaskExecutor
+                from ragbench.sweep.remote import Packer
 
-                runs = stack.enter_context(DaskExecutor(executor, grid.notebook.text, jobs_of, jobs, say))
+                packer = Packer(grid.notebook.text, jobs_of.values(), store)
+                runs = stack.enter_context(DaskExecutor(executor, packer, jobs, say))
             if waiting:
                 many = min(runs.side_by_side, len(waiting))
                 say(f"{grid.name}: {len(waiting)} to run, {many} at a time; {len(skipped)} finished already")

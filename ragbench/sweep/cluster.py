@@ -21,7 +21,7 @@ _LOSSES = 3  # of one run; then it is taken to be the cause
 
 
 class DaskExecutor:
-    """An executor of `jobs` at "dask://host:port", "tls://host:port" or "dask://local?workers=4".
+    """An executor of packed jobs at "dask://host:port", "tls://host:port" or "dask://local?workers=4".
 
     The workers return what a run leaves, and only this process writes to the sweep's folder. A run whose worker is lost
     is run by another; one that fails is not tried again. What came back is kept and forgotten by the cluster at once,
@@ -33,14 +33,15 @@ class DaskExecutor:
     """
 
     def __init__(
-        self, address: str, notebook: str, jobs: Mapping[str, Job], side_by_side: int | None, say: Callable[[str], None]
+        self, address: str, packer: remote.Packer, side_by_side: int | None, say: Callable[[str], None]
     ) -> None:
-        self._packer = remote.Packer(notebook, jobs.values())
+        self._packer = packer
         self._wanted = side_by_side
         self._running: dict[str, tuple[Any, Job, float]] = {}
         self._losses: dict[str, int] = {}
         self._cluster, self._client = _connected(address)
-        self._address, self._data = address, None
+        self._address = address
+        self._data: Any = None
         try:
             known = self._client.run(version, "ragbench-lab", on_error="return")  # needs no ragbench there
             for worker, theirs in known.items():
@@ -99,8 +100,8 @@ class DaskExecutor:
                 return remote.unpack(future.result(timeout=_CONNECT_S), job, seconds)
             except TimeoutError:  # its worker died with it, and another computes it again
                 return None
-            except SweepError as exc:
-                return Outcome(job.name, seconds, str(exc))
+            except SweepError as unfit:
+                return Outcome(job.name, seconds, str(unfit))
         if future.status == "error":
             exc = future.exception()
             if isinstance(exc, KilledWorker):

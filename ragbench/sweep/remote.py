@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from ragbench.cache import database
 from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.evaluation import own_version
 from ragbench.evaluation.folder import JOURNAL
@@ -37,14 +38,15 @@ class Packer:
     """Jobs of one sweep as plain data; `inputs` is a zip of the files and folders that their parameters name.
 
     A path in a parameter travels where it is relative to the grid's folder; what an absolute one names each worker must
-    have. So does a module next to the grid that a parameter names as "module:attribute".
+    have. A module next to the grid that a parameter names as "module:attribute" travels too. `store` is the identity of
+    the database in which the workers keep replies and spending, "" where each may keep its own.
 
     Raises:
         ConfigError: the inputs are larger than 1 GiB, or a job holds a key or a URL with credentials.
     """
 
-    def __init__(self, notebook: str, jobs: Iterable[Job]) -> None:
-        self._notebook, jobs = notebook, list(jobs)
+    def __init__(self, notebook: str, jobs: Iterable[Job], store: str = "") -> None:
+        self._notebook, self._store, jobs = notebook, store, list(jobs)
         inputs = {path for job in jobs for path in _inputs(job)}
         places = {place for job in jobs for place in (job.staging, job.cwd, job.started_in)}
         self._base = Path(os.path.commonpath([*places, *inputs]))
@@ -60,6 +62,7 @@ class Packer:
             "notebook": self._notebook,
             "journal": journal.read_bytes() if journal.is_file() else None,
             "versions": versions(),
+            "store": self._store,
         }
 
     def _moved(self, job: Job) -> str:
@@ -79,6 +82,11 @@ def execute(task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, wanted
         job = replace(job, **{name: root / getattr(job, name) for name in Job.PATHS})
         try:
             check_versions(task["versions"], versions(), f"the worker on {platform.node()}")
+            if task["store"] and task["store"] != database.identity():
+                raise SweepError(
+                    f"the worker on {platform.node()} has another RAGBENCH_DATABASE than this sweep, or none; set "
+                    "the same there, so that no request is paid for twice"
+                )
             for path in (job.staging, job.cwd, job.started_in):
                 path.mkdir(parents=True, exist_ok=True)
             with zipfile.ZipFile(io.BytesIO(inputs)) as file:
@@ -88,7 +96,7 @@ def execute(task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, wanted
                 job.results.mkdir()
                 (job.results / JOURNAL).write_bytes(task["journal"])
             _check_source(job)
-        except RagbenchError as exc:
+        except (RagbenchError, database.StoreError) as exc:
             return {"error": str(exc), "failure": None, "files": {}}
         with Launcher([], side_by_side=side_by_side, fork=False) as launcher:
             launcher.start(job)

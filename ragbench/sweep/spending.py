@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.cache import budgets, digest
-from ragbench.errors import ConfigError
+from ragbench.cache import budgets, database, digest
+from ragbench.errors import ConfigError, DataError
 from ragbench.llms import Settings, current_settings
 from ragbench.llms.prices import Price, price_of
 from ragbench.llms.providers import PROVIDERS, parse
@@ -44,18 +44,25 @@ def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
     return sorted(model for model in found if price_of(model) != Price(0.0, 0.0))
 
 
-def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Settings) -> None:
-    """Refuse paid models on workers that share no store of replies and no account with this process.
+def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Settings) -> str:
+    """The identity of the database that workers on other machines have to share with this process; "" where none must.
 
     Raises:
-        ConfigError: naming the models.
+        ConfigError: there are paid models and no database.
+        DataError: it cannot be opened.
     """
-    here = executor.startswith("dask://local")
-    if not here and settings.replies != "offline" and (paid := paid_models(runs)):
+    here = executor.startswith("dask://local?") or executor == "dask://local"  # whose workers have our cache folder
+    if here or settings.replies == "offline" or not (paid := paid_models(runs)):
+        return ""
+    if not database.is_shared():
         raise ConfigError(
             f"{', '.join(paid)} may cost money, and the workers of {executor} share no replies and no budget with this "
-            "process, so a request could be paid for twice; run it without --executor, or --offline"
+            "process: set RAGBENCH_DATABASE to one PostgreSQL database here and on each worker, or use --offline"
         )
+    try:
+        return database.identity()
+    except database.StoreError as exc:
+        raise DataError(str(exc)) from exc
 
 
 def stopped(settings: Settings, unfinished: int) -> str:

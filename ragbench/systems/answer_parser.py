@@ -101,6 +101,8 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
             fields[key] = [fields[key]]
         elif isinstance(fields.get(key), Mapping):
             fields[key] = fields[key]["hits"]
+    if isinstance(fields.get("output"), str) and not any(key in fields for key in ANSWER_FIELDS):
+        fields["answer"] = fields["output"]  # an agent's, next to its contexts
     if not any(key in fields for key in (*ANSWER_FIELDS, *CONTEXT_FIELDS, "error")):
         raise DataError(
             f"neither an answer nor contexts; expected a field 'answer', found {', '.join(record) or 'none'}"
@@ -187,12 +189,13 @@ def _answer(query_id: str, record: _Record, model: str) -> Answer:
 def _passages(contexts: Sequence[_Context]) -> list[Passage]:
     """Each with an id that no other context of this answer has: "[3]" in a text means the third, twice there or not."""
     found: dict[str, Passage] = {}
+    numbers: dict[str, int] = {}
     for context in contexts:
         own = context.id or f"text-{hashlib.sha256(context.text.encode('utf-8', 'replace')).hexdigest()[:12]}"
-        passage_id, number = own, 1
-        while passage_id in found:
+        number = numbers.get(own, 0) + 1  # two excerpts of one document under the document's id, or one twice
+        while (passage_id := own if number == 1 else f"{own}~{number}") in found:
             number += 1
-            passage_id = f"{own}~{number}"  # two excerpts of one document under the document's id, or one twice
+        numbers[own] = number
         doc_id = context.doc_id or (own if number > 1 else "")
         found[passage_id] = Passage(passage_id, context.text, doc_id, context.score)
     return list(found.values())

@@ -9,18 +9,18 @@ import pytest
 from sqlalchemy import Engine, make_url
 from sqlalchemy.engine import URL
 
-from ragbench.history import database
+from ragbench.cache import engines
 
 
 def test_threads_that_come_first_at_the_same_moment_use_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     together = threading.Barrier(4)
-    new = database._new_engine
+    new = engines._new_engine
 
     def slow(url: URL) -> Engine:
         together.wait(10)
         return new(url)
 
-    monkeypatch.setattr(database, "_new_engine", slow)
+    monkeypatch.setattr(engines, "_new_engine", slow)
     url = make_url("sqlite:///")
     with ThreadPoolExecutor(4) as pool:
-        assert len(set(pool.map(lambda _: database._engine(url, 0), range(4)))) == 1
+        assert len(set(pool.map(lambda _: engines.engine_of(url, 0), range(4)))) == 1

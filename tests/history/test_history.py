@@ -21,6 +21,7 @@ from sqlalchemy import event, select, text
 from typer.testing import CliRunner
 
 import ragbench as rb
+from ragbench.cache.engines import engine_of
 from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.evaluation import new_result
@@ -38,7 +39,7 @@ from ragbench.history import (
     upgrade,
 )
 from ragbench.history.automatic import record_finished
-from ragbench.history.database import _engine, _versions, connected, database_url
+from ragbench.history.database import _versions, connected, database_url
 from tests.test_sweep import write_grid
 
 ROOT = Path(__file__).parents[2]
@@ -211,7 +212,7 @@ def test_two_processes_may_migrate_at_once(database: str) -> None:
 def test_a_migration_is_committed_before_the_next_one_begins(new_database: Callable[[str], str]) -> None:
     """MySQL commits each change of a table by itself, the version in alembic_version only at the end."""
     database = new_database("mariadb")
-    engine = _engine(database_url(database), os.getpid())
+    engine = engine_of(database_url(database), os.getpid())
     event.listen(engine, "commit", lambda connection: time.sleep(1))
     with ThreadPoolExecutor(2) as both:
         before = [one for one, _ in both.map(lambda _: upgrade(database), range(2))]
@@ -355,9 +356,9 @@ def test_recording_and_trends_are_quick(database: str) -> None:
 
 
 def test_a_database_of_the_first_version_is_upgraded_with_its_data(database: str) -> None:
-    from ragbench.history.database import _engine, _upgrade
+    from ragbench.history.database import _upgrade
 
-    engine = _engine(database_url(database), os.getpid())
+    engine = engine_of(database_url(database), os.getpid())
     first = [tables.case_set, tables.dataset, tables.run, tables.score]
 
     def content() -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragbench.errors import ConfigError, SweepError
+from ragbench.errors import ConfigError, DataError, SweepError
 from ragbench.llms import Settings
 from ragbench.sweep import read_grid, remote, spending, sweep
 from ragbench.sweep.cluster import _connected
@@ -93,7 +93,7 @@ def test_a_task_with_a_key_or_a_url_with_credentials_is_refused(
         remote.Packer('{"source": "key = \'sk-0123456789\'"}', [job])
 
 
-@pytest.mark.parametrize("what", ["ragbench", "python", "notebook"])
+@pytest.mark.parametrize("what", ["ragbench", "python", "notebook", "store"])
 def test_a_worker_with_another_version_or_notebook_is_refused(tmp_path: Path, what: str) -> None:
     path = write_grid(tmp_path / "notebooks", "[fixed]\nseed = 1")
     (job,) = jobs_of(path, tmp_path / "results")
@@ -102,6 +102,8 @@ def test_a_worker_with_another_version_or_notebook_is_refused(tmp_path: Path, wh
     if what == "notebook":
         task["notebook"] = task["notebook"].replace("0.5", "0.6")
         expected = "the notebook that came to the worker is not the one of this sweep"
+    elif what == "store":
+        task["store"], expected = "of the client", "has another RAGBENCH_DATABASE than this sweep, or none"
     else:
         task["versions"] = {**task["versions"], what: "9.9"}
         expected = f"has {what} {remote.versions()[what]} and this sweep has 9.9"
@@ -123,3 +125,6 @@ def test_paid_models_need_what_the_workers_share(monkeypatch: pytest.MonkeyPatch
         spending.check_shared("dask://127.0.0.1:8786", runs, Settings())
     spending.check_shared("dask://127.0.0.1:8786", runs, Settings(replies="offline"))
     spending.check_shared("dask://local", runs, Settings())
+    monkeypatch.setenv("RAGBENCH_DATABASE", "postgresql://127.0.0.1:1/none")
+    with pytest.raises(DataError, match="cannot be used"):
+        spending.check_shared("dask://127.0.0.1:8786", runs, Settings())

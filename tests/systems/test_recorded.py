@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,20 @@ def written(folder: Path, *records: object) -> Path:
     path = folder / "log.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize("own", [{"id": "d1"}, {}, {"id": "d1~2"}])
+def test_contexts_of_one_id_are_read_in_linear_time(tmp_path: Path, own: dict[str, str]) -> None:
+    contexts = [{"text": "Brunel did.", **own} for _ in range(30_000)]
+    log = written(tmp_path, {"query_id": "q1", "answer": "Brunel.", "contexts": [{"id": "d1", "text": "a"}, *contexts]})
+    start = time.process_time()
+    answer = RecordedSystem(log).answer("q1", "Who?")
+    assert time.process_time() - start < 10  # in quadratic time 100
+    ids = [one.passage_id for one in answer.passages]
+    assert len(set(ids)) == 30_001
+    assert (ids[0], ids[1].partition("~")[2], ids[2].rpartition("~")[2]) in (
+        ("d1", "2", "3"), ("d1", "", "2"), ("d1", "2", "2"),
+    )  # fmt: skip
 
 
 def test_a_log_with_ids(tmp_path: Path) -> None:

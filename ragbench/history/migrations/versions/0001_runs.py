@@ -1,20 +1,12 @@
 """The first tables: runs, their scores, the questions and the datasets that they are about."""
 
-from typing import Any
-
 from alembic import op
-from sqlalchemy import Boolean, Column, Double, ForeignKey, Index, Integer, LargeBinary, String, Text
-from sqlalchemy.dialects.mysql import LONGBLOB, LONGTEXT
+from sqlalchemy import Boolean, Column, Double, ForeignKey, Index, Integer, String
+
+from ragbench.history.tables import BYTES, ID, LONG, MYSQL, NAME, TIME
 
 revision = "0001"
 down_revision = None
-
-LONG = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
-BYTES = LargeBinary().with_variant(LONGBLOB(), "mysql", "mariadb")
-ID = String(64)
-NAME = String(190)
-TIME = String(32)
-_MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
 def upgrade() -> None:
@@ -22,7 +14,7 @@ def upgrade() -> None:
         "case_set",
         Column("id", ID, primary_key=True),
         Column("cases", LONG, nullable=False),
-        **_MYSQL,
+        **MYSQL,
     )  # fmt: skip
     op.create_table(
         "dataset",
@@ -34,7 +26,7 @@ def upgrade() -> None:
         Column("made_at", TIME, nullable=False),
         Column("recipe", LONG, nullable=False),
         Index("dataset_name", "client_id", "name"),
-        **_MYSQL,
+        **MYSQL,
     )  # fmt: skip
     op.create_table(
         "run",
@@ -62,7 +54,7 @@ def upgrade() -> None:
         Column("location", LONG, nullable=False),
         Index("run_made", "client_id", "made_at"),
         Index("run_series", "client_id", "series", "made_at"),
-        **_MYSQL,
+        **MYSQL,
     )  # fmt: skip
     op.create_table(
         "score",
@@ -74,5 +66,5 @@ def upgrade() -> None:
         Column("n_scored", Integer, nullable=False),
         Column("n", Integer, nullable=False),
         Column("case_values", BYTES),
-        **_MYSQL,
+        **MYSQL,
     )  # fmt: skip

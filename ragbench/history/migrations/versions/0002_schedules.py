@@ -1,19 +1,12 @@
 """Schedules and their jobs."""
 
-from typing import Any
-
 from alembic import op
-from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, String, Text, UniqueConstraint
-from sqlalchemy.dialects.mysql import LONGTEXT
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, String, UniqueConstraint
+
+from ragbench.history.tables import ID, LONG, MYSQL, NAME, TIME
 
 revision = "0002"
 down_revision = "0001"
-
-LONG = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
-ID = String(64)
-NAME = String(190)
-TIME = String(32)
-_MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
 def upgrade() -> None:
@@ -30,7 +23,7 @@ def upgrade() -> None:
         Column("enabled", Boolean, nullable=False),
         Column("made_at", TIME, nullable=False),
         UniqueConstraint("client_id", "name", name="schedule_name"),
-        **_MYSQL,
+        **MYSQL,
     )  # fmt: skip
     op.create_table(
         "job",
@@ -46,5 +39,5 @@ def upgrade() -> None:
         Column("ended_at", TIME),
         UniqueConstraint("schedule_id", "due_at", name="job_due"),
         Index("job_state", "state", "due_at"),
-        **_MYSQL,
+        **MYSQL,
     )  # fmt: skip

@@ -1,19 +1,12 @@
 """Rules for alerts, and the alerts that they raised."""
 
-from typing import Any
-
 from alembic import op
-from sqlalchemy import Boolean, Column, Integer, String, Text, UniqueConstraint
-from sqlalchemy.dialects.mysql import LONGTEXT
+from sqlalchemy import Boolean, Column, Integer, String, UniqueConstraint
+
+from ragbench.history.tables import ID, LONG, MYSQL, NAME, TIME
 
 revision = "0003"
 down_revision = "0002"
-
-LONG = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
-ID = String(64)
-NAME = String(190)
-TIME = String(32)
-_MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
 def upgrade() -> None:
@@ -26,7 +19,7 @@ def upgrade() -> None:
         Column("point", Boolean, nullable=False),
         Column("targets", LONG, nullable=False),
         Column("made_at", TIME, nullable=False),
-        **_MYSQL,
+        **MYSQL,
     )  # fmt: skip
     op.create_table(
         "alert",
@@ -40,5 +33,5 @@ def upgrade() -> None:
         Column("targets", LONG, nullable=False),
         Column("error", LONG, nullable=False),
         UniqueConstraint("rule_id", "subject", name="alert_once"),
-        **_MYSQL,
+        **MYSQL,
     )  # fmt: skip

@@ -1,16 +1,12 @@
 """Keys for the server."""
 
-from typing import Any
-
 from alembic import op
 from sqlalchemy import Column, String, UniqueConstraint
 
+from ragbench.history.tables import MYSQL, NAME, TIME
+
 revision = "0004"
 down_revision = "0003"
-
-NAME = String(190)
-TIME = String(32)
-_MYSQL: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
 def upgrade() -> None:
@@ -25,5 +21,5 @@ def upgrade() -> None:
         Column("expires_at", TIME),
         Column("last_used_at", TIME),
         UniqueConstraint("client_id", "name", name="api_key_name"),
-        **_MYSQL,
+        **MYSQL,
     )  # fmt: skip
