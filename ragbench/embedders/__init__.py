@@ -147,7 +147,7 @@ class TextEmbedder:
 
     @property
     def identity(self) -> str:
-        """What its vectors of documents depend on, besides the texts; "" where they must not be kept."""
+        """What its vectors of documents depend on apart from the texts; "" where they must not be kept."""
         is_stand_in = getattr(self._model, "is_stand_in", False)
         return "" if is_stand_in else f"{self._model.identity} {self._model.role('document')}"
 
