@@ -71,7 +71,7 @@ class Bounds:
 
     def _received(self, response: Any) -> None:
         self._now.lasts_s = getattr(self._now, "whole_s", math.inf)
-        if response.has_redirect_location:
+        if response.has_redirect_location and not response.request.extensions.get("redirects"):
             here, place = response.request.url, response.headers["location"]
             there = here.join(place)
             if not self._same_host or there.host != here.host or there.scheme not in (here.scheme, "https"):

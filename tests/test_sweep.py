@@ -726,7 +726,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("fork", "victim"),
     [
         *(("fork", victim) for victim in ("sweep", "group", "run", "kernel", "server", "all but kernels")),
-        *(("spawn", victim) for victim in ("sweep", "group", "run", "kernel")),
+        *(("spawn", victim) for victim in ("sweep", "run")),
+        *(pytest.param("spawn", victim, marks=pytest.mark.simulation) for victim in ("group", "kernel")),
     ],
     indirect=["fork"],
 )

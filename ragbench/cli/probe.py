@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from ragbench.cli import options
 from ragbench.cli.console import command, shown
 from ragbench.errors import ConfigError, DataError, printable
 from ragbench.types import Answer, Dataset
+
+if TYPE_CHECKING:
+    from ragbench.systems.reply_paths import Replies
 
 _NAMES = ("query", "question", "input", "message", "q", "prompt", "text")
 _BODIES = (*({name: "{query}"} for name in _NAMES), {"messages": [{"role": "user", "content": "{query}"}]})
@@ -53,17 +56,19 @@ def probe_command(
     question = words[-1]
     start = time.perf_counter()
     data = load_corpus(corpus) if corpus else Dataset("probe", "test", {}, (), {})
-    kind, table, replies, streamed = _reply(words[0], question, url, body, mcp, tool, data)
-    typer.echo(f"Reply after {time.perf_counter() - start:.2f} s{', a stream' if streamed else ''}:")
+    kind, table, received = _reply(words[0], question, url, body, mcp, tool, data)
+    replies = received.found
+    typer.echo(f"Reply after {time.perf_counter() - start:.2f} s{', a stream' if received.streamed else ''}:")
     for reply in replies[:3] + replies[-1:] * (len(replies) > 3):
         for line in reply_lines(reply):
             typer.echo(line[: len(line) - len(line.lstrip())] + printable(line))
     own = {key: table.pop(key) for key in ("reply", "delta") if table.get(key)}
-    proposal = own or (propose_paths(replies, question) if kind in ("http", "mcp") else {})
+    asked = kind in ("http", "mcp")
+    proposal = own or (propose_paths(replies if received.streamed else replies[-1:], question) if asked else {})
     answer = None
-    if kind in ("http", "mcp"):
+    if asked:
         with suppress(DataError):
-            answer = read_proposed(replies, proposal, streamed)
+            answer = read_proposed(received, proposal)
     else:
         answer = to_answer("probe", replies[0], words[0])
     typer.echo("")
@@ -85,10 +90,11 @@ def probe_command(
 
 def _reply(
     system: str, question: str, url: str, body: str, mcp: str, tool: str, data: Dataset
-) -> tuple[str, dict[str, Any], list[Any], bool]:
-    """The kind of the system, its table, the replies (the events of a stream), and whether it is one."""
+) -> tuple[str, dict[str, Any], Replies]:
+    """The kind of the system, its table, and what it replied."""
     from ragbench.systems import FunctionSystem, HttpSystem, McpSystem, load_system, read_tables
     from ragbench.systems.loader import is_object_name
+    from ragbench.systems.reply_paths import Replies
 
     if url:
         return "http", *_by_http(url, body, question)
@@ -99,7 +105,7 @@ def _reply(
             tool = tool or next(iter((*likely, *schemas)), "")
             typer.echo(f"Tools: {', '.join(schemas)}; asked is {tool}")
             table = {"server": mcp, "tool": tool, "arguments": {_argument(schemas.get(tool, {})): "{query}"}}
-            return "mcp", table, [server.call(tool, dict.fromkeys(table["arguments"], question))], False
+            return "mcp", table, Replies([server.call(tool, dict.fromkeys(table["arguments"], question))])
     table, kind = {}, ""
     if system.endswith(".toml"):
         tables = read_tables(Path(system))
@@ -110,12 +116,12 @@ def _reply(
     found = load_system(system, data)
     if isinstance(found, HttpSystem | McpSystem):
         with found:
-            return kind, table, *found.reply(question)
+            return kind, table, found.reply(question)
     raw = found.returned(question) if isinstance(found, FunctionSystem) else found.answer("probe", question)
-    return kind, table, [raw], False
+    return kind, table, Replies([raw])
 
 
-def _by_http(url: str, body: str, question: str) -> tuple[dict[str, Any], list[Any], bool]:
+def _by_http(url: str, body: str, question: str) -> tuple[dict[str, Any], Replies]:
     """The first form of a request that the service takes."""
     from ragbench.llms.failures import Failed
     from ragbench.systems import HttpSystem
@@ -130,14 +136,14 @@ def _by_http(url: str, body: str, question: str) -> tuple[dict[str, Any], list[A
     for table in tables:
         with HttpSystem(**table) as system:
             try:
-                replies, streamed = system.reply(question)
+                replies = system.reply(question)
             except Failed as exc:
                 refused = refused or str(exc)
                 if exc.status in _WRONG_FORM:
                     continue
                 raise ConfigError(str(exc)) from None
         typer.echo(f"Taken: {json.dumps({key: value for key, value in table.items() if key != 'url'})}")
-        return table, replies, streamed
+        return table, replies
     raise ConfigError(f"no usual form of a request was taken; give it with --body. The first refusal: {refused}")
 
 

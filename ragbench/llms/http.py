@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -26,6 +27,7 @@ class Limits(NamedTuple):
     connect_s: float = 10.0
     idle_s: float | None = None
     max_reply_mb: float = MAX_REPLY_MB
+    redirects: bool = False  # whether one is a reply; it is never followed
 
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -68,7 +70,9 @@ class Transport:
         bounds = Bounds(name)
         # Callers bound the number of requests; waiting for a connection would count as the server's latency.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
-        self._client = bounds.apply(httpx.Client(headers=headers, auth=auth, limits=limits, **bounds.options()))
+        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+        options = {"headers": headers, "auth": auth, "limits": limits, "cookies": no_cookies, **bounds.options()}
+        self._client = bounds.apply(httpx.Client(**options))
         self.close = weakref.finalize(self, self._client.close)
 
     def clean(self, text: str) -> str:
@@ -87,7 +91,8 @@ class Transport:
     ) -> Response:
         """The reply to one request, of any status; raises Failed, with `way_out` where no server answers.
 
-        `content` are those of `httpx.Client.build_request`: json, data, headers.
+        `content` is that of `httpx.Client.build_request`: json, data, headers, and cookies, into which those of the
+        reply are put; without them none are kept.
         """
         import httpx
 
@@ -116,10 +121,12 @@ class Transport:
         timeout = httpx.Timeout(limits.idle_s or timeout_s, connect=min(limits.connect_s, timeout_s), pool=timeout_s)
         # build_request would drop the address' own query
         whole = httpx.URL(url).copy_merge_params(params) if params else httpx.URL(url)
-        extensions = {"max_reply_mb": limits.max_reply_mb}
+        extensions = {"max_reply_mb": limits.max_reply_mb, "redirects": limits.redirects}
         request = self._client.build_request(method, whole, timeout=timeout, extensions=extensions, **content)
         start, first, parts = time.perf_counter(), 0.0, []
         response = self._client.send(request, stream=True)
+        if (cookies := content.get("cookies")) is not None:
+            cookies.extract_cookies(response)
         try:
             for part in response.iter_bytes():
                 first = first or time.perf_counter()

@@ -122,7 +122,8 @@ def export_mlflow(
             client.set_terminated(run_id)
             runs[result.name] = run_id
     except mlflow.exceptions.MlflowException as exc:
-        raise SystemsError(f"MLflow at {tracking_uri.rpartition('@')[2]} did not take the results: {exc}") from exc
+        where = tracking_uri.rpartition("@")[2]  # without a password
+        raise SystemsError(f"MLflow at {where} did not take it: {str(exc).replace(tracking_uri, where)}") from exc
     return runs
 
 

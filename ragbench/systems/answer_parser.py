@@ -101,6 +101,8 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
             fields[key] = [fields[key]]
         elif isinstance(fields.get(key), Mapping):
             fields[key] = fields[key]["hits"]
+    if isinstance(fields.get("output"), str) and not any(key in fields for key in ANSWER_FIELDS):
+        fields["answer"] = fields["output"]  # an agent's, next to its contexts
     if not any(key in fields for key in (*ANSWER_FIELDS, *CONTEXT_FIELDS, "error")):
         raise DataError(
             f"neither an answer nor contexts; expected a field 'answer', found {', '.join(record) or 'none'}"

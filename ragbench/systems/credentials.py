@@ -31,9 +31,10 @@ _SECRET_FIELD = re.compile(
 _MAYBE_SECRET_FIELD = re.compile(r"(?:^|_)(?:key|auth|sig|signature|pass|pin)$")
 _GENERATED = re.compile(r"(?=.*[A-Za-z])(?=.*\d)[\w~+/.=!$%&*#-]{8,}")
 _MIN_GENERATED = 16  # characters of what is refused where its field may be harmless, such as "key"
-_MIN_SECRET = 6  # characters; "1" and "true" are not secrets, and are in every text
+MIN_SECRET = 6  # characters; "1" and "true" are not secrets, and are in every text
 _ENV = re.compile(r"(?:(?P<scheme>[A-Za-z]+) )?(?P<variable>[A-Za-z_][A-Za-z0-9_]*)")
 _VARIABLE = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
+_HEADERS_OF_A_REPLY = re.compile(r"(receive_response_headers\.complete return_value=[^\[]*).*", re.DOTALL)
 _VALUE = re.compile(r"\{\w+(:\w+)?\}")  # what is put in for it comes from elsewhere
 
 
@@ -172,8 +173,7 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
 
     def value_of(variable: str, field: str) -> str:
         value = os.environ[variable].strip()
-        named = _SECRET_NAME.search(variable) or variable.upper().endswith("KEY") or _SECRET_FIELD.search(_field(field))
-        if len(value) >= _MIN_SECRET and (named or "@" in value or _GENERATED.fullmatch(value)):
+        if is_secret(variable, value) or (len(value) >= MIN_SECRET and _SECRET_FIELD.search(_field(field))):
             secrets[value] = None
         return value
 
@@ -185,6 +185,16 @@ def from_environment(template: Any, name: str) -> tuple[Any, tuple[str, ...]]:
         return [filled(value, field) for value in part] if isinstance(part, list | tuple) else part
 
     return filled(template, ""), tuple(secrets)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether what has this name is a secret."""
+    return bool(_SECRET_NAME.search(name) or name.upper().endswith("KEY"))
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Whether a value is a secret: by its name, or where it looks generated."""
+    return len(value) >= MIN_SECRET and bool(is_secret_name(name) or "@" in value or _GENERATED.fullmatch(value))
 
 
 def secret_headers(
@@ -205,7 +215,7 @@ def secret_headers(
         user, password = (os.environ[variable].strip() for variable in basic_env)
         encoded = base64.b64encode(f"{user}:{password}".encode()).decode()
         headers["Authorization"] = f"Basic {encoded}"
-        secrets += [encoded, *([password] if len(password) >= _MIN_SECRET else [])]
+        secrets += [encoded, *([password] if len(password) >= MIN_SECRET else [])]
     return headers, tuple(secrets)
 
 
@@ -221,7 +231,7 @@ def secret_variables(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         value
         for name, value in values.items()
-        if len(value) >= _MIN_SECRET and (_SECRET_NAME.search(name) or name.upper().endswith("KEY") or "@" in value)
+        if len(value) >= MIN_SECRET and (_SECRET_NAME.search(name) or name.upper().endswith("KEY") or "@" in value)
     )
 
 
@@ -254,7 +264,8 @@ class Scrubber(logging.Filter):
         self._secrets = secrets
 
     def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = scrubbed(record.getMessage(), self._secrets), ()
+        without_headers = _HEADERS_OF_A_REPLY.sub(r"\1", record.getMessage())  # cookies and tokens that are new
+        record.msg, record.args = scrubbed(without_headers, self._secrets), ()
         return True
 
     def start(self) -> None:

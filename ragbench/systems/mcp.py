@@ -12,7 +12,7 @@ from ragbench.llms import load_llm
 from ragbench.systems.connections import REFUSED, McpSpec, Pool, Sampled, Sampler, ToolError, Unreached
 from ragbench.systems.credentials import checked
 from ragbench.systems.function import EventLoop, failed
-from ragbench.systems.reply_paths import PathMatches, ReplyPaths, filled, names_in, question_values, read_reply
+from ragbench.systems.reply_paths import PathMatches, Replies, ReplyPaths, filled, names_in, question_values, read_reply
 from ragbench.types import Answer, LLMLike
 
 _LONGEST_CLOSE_S = 10.0
@@ -119,9 +119,9 @@ class McpSystem:
         """Call any tool of the server once: its result as JSON, or its text. Raises ToolError."""
         return self._loop.run(self._pool.call(tool, dict(arguments), Sampled()))[0]
 
-    def reply(self, query: str) -> tuple[list[Any], bool]:
-        """The tool's result for one question, before any path is applied, in a list; and False. Raises ToolError."""
-        return [self.call(self._spec.tool, filled(self._pool.arguments, question_values("probe", query, ())))], False
+    def reply(self, query: str) -> Replies:
+        """The tool's result for one question, before any path is applied. Raises ToolError."""
+        return Replies([self.call(self._spec.tool, filled(self._pool.arguments, question_values("probe", query, ())))])
 
     def check_replies(self, *, ended: bool) -> None:
         """Raise ConfigError where a path of `reply` has matched in no reply so far; see `PathMatches`."""

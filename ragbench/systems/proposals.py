@@ -11,7 +11,7 @@ from typing import Any
 
 from ragbench.errors import DataError
 from ragbench.systems.answer_parser import read_answer
-from ragbench.systems.reply_paths import ReplyPaths, join_events, read_reply
+from ragbench.systems.reply_paths import Replies, ReplyPaths, read_reply
 from ragbench.systems.shapes import ANSWER_FIELDS, CONTEXT_FIELDS
 from ragbench.types import Answer
 
@@ -47,7 +47,8 @@ def propose_paths(replies: Sequence[Any], question: str) -> dict[str, Any]:
     reply: dict[str, Any] = {}
     texts = _texts(replies, question)
     delta = ""
-    pieces = Counter(path for one in replies for path, _, value in _nodes(one) if isinstance(value, str))
+    found = [(path, value) for one in replies for path, _, value in _nodes(one) if isinstance(value, str)]
+    pieces = Counter(path for path, _ in dict.fromkeys(found))  # different ones: not the type of each event
     if pieces and max(pieces.values()) > 1:
         delta = pieces.most_common(1)[0][0]
     elif texts:
@@ -62,12 +63,10 @@ def propose_paths(replies: Sequence[Any], question: str) -> dict[str, Any]:
     return {key: value for key, value in (("reply", reply), ("delta", delta)) if value}
 
 
-def read_proposed(replies: Sequence[Any], proposal: Mapping[str, Any], streamed: bool) -> Answer:
+def read_proposed(replies: Replies, proposal: Mapping[str, Any]) -> Answer:
     """The answer that is read with these paths; DataError where there is none."""
     paths = ReplyPaths.model_validate(proposal.get("reply", {}))
-    if streamed:
-        return read_answer("probe", join_events(replies, paths, proposal.get("delta", "")))
-    return read_answer("probe", read_reply(replies[0], paths))
+    return read_answer("probe", replies.record(paths, proposal.get("delta", "")))
 
 
 def reply_lines(value: Any, *, indent: str = "", name: str = "$") -> Iterator[str]:
@@ -95,8 +94,8 @@ def reply_lines(value: Any, *, indent: str = "", name: str = "$") -> Iterator[st
         yield f"{indent}{name}: {shown if len(shown) <= 70 else f'{shown[:70]}... ({len(shown):,} characters)'}"
 
 
-def toml_table(table: Mapping[str, Any], name: str) -> str:
-    """One table as TOML; inner tables become tables of their own.
+def toml_table(table: Mapping[str, Any], name: str, *, many: bool = False) -> str:
+    """One table as TOML, or one of `many` of that name; inner tables become tables of their own.
 
     >>> print(toml_table({"url": "http://host/ask", "body": {"q": "{query}"}}, "http"), end="")
     [http]
@@ -104,10 +103,21 @@ def toml_table(table: Mapping[str, Any], name: str) -> str:
     <BLANKLINE>
     [http.body]
     q = "{query}"
+    >>> print(toml_table({"then": [{"url": "http://host/{id}"}]}, "http"), end="")
+    [http]
+    <BLANKLINE>
+    [[http.then]]
+    url = "http://host/{id}"
     """
-    own = [f"{_key(key)} = {json.dumps(value)}\n" for key, value in table.items() if not isinstance(value, Mapping)]
-    inner = [toml_table(value, f"{name}.{_key(key)}") for key, value in table.items() if isinstance(value, Mapping)]
-    return "\n".join([f"[{name}]\n{''.join(own)}", *inner])
+    own, inner = "", []
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            inner.append(toml_table(value, f"{name}.{_key(key)}"))
+        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
+            inner += [toml_table(one, f"{name}.{_key(key)}", many=True) for one in value]
+        else:
+            own += f"{_key(key)} = {json.dumps(value)}\n"
+    return "\n".join([f"{f'[[{name}]]' if many else f'[{name}]'}\n{own}", *inner])
 
 
 def _key(key: str) -> str:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -29,7 +29,7 @@ def _compiled(path: str) -> Any:
     return parse(path)
 
 
-def _check_path(path: str) -> str:
+def check_path(path: str) -> str:
     """ValueError for what is not a JSONPath, or whose search no time-out would end; "" (no path) is valid."""
     if path.count("..") > 1 or "=~" in path or "`sub(" in path or len(path) > _MAX_PATH:
         raise ValueError(
@@ -44,7 +44,7 @@ def _check_path(path: str) -> str:
     return path
 
 
-JsonPath = Annotated[str, AfterValidator(_check_path)]
+JsonPath = Annotated[str, AfterValidator(check_path)]
 """A JSONPath, or "" for none."""
 
 
@@ -81,6 +81,10 @@ class ReplyPaths(BaseModel):
     error: JsonPath = ""
     failed_flags: list[str] = []
 
+    def columns(self) -> dict[str, str]:
+        """The paths of lists in parallel."""
+        return {} if self.contexts else {part: path for part, path in self.context if path}
+
 
 def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
     """What `read_answer` reads, from a reply and the paths of its parts.
@@ -104,7 +108,7 @@ def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
         record["answer"] = found[0] if len(found) == 1 else "".join(map(str, found))
     if paths.contexts:
         record["contexts"] = [_context(entry, paths.context) for entry in entries(reply, paths.contexts)]
-    elif columns := {part: entries(reply, path) for part, path in paths.context if path}:
+    elif columns := {part: entries(reply, path) for part, path in paths.columns().items()}:
         if len(set(map(len, columns.values()))) > 1:
             lengths = ", ".join(f"{len(column)} at context.{part}" for part, column in columns.items())
             raise DataError(f"the lists in parallel differ in length: {lengths}")
@@ -124,6 +128,12 @@ def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
     return record
 
 
+def contexts_in(reply: Any, paths: ReplyPaths) -> list[Any]:
+    """The contexts of one reply, where their path is given."""
+    found: list[Any] = to_record(reply, ReplyPaths(contexts=paths.contexts, context=paths.context))["contexts"]
+    return found
+
+
 def read_reply(reply: Any, paths: ReplyPaths) -> Mapping[str, Any]:
     """`to_record` of a whole reply, which without any path may also be a text (the answer) or a list (contexts).
 
@@ -132,6 +142,36 @@ def read_reply(reply: Any, paths: ReplyPaths) -> Mapping[str, Any]:
     """
     shaped = as_record(reply) if isinstance(reply, str | list) and paths == ReplyPaths() else None
     return to_record(reply, paths) if shaped is None else shaped
+
+
+class Replies(NamedTuple):
+    """What a system replied to one question: one JSON, the events of a stream, or the replies to several requests."""
+
+    found: list[Any]
+    streamed: bool = False
+    pages: int | None = None
+
+    def record(self, paths: ReplyPaths, delta: str = "") -> Mapping[str, Any]:
+        """What `read_answer` reads; DataError where there is no answer."""
+        if len(self.found) == 1 and not self.streamed and self.pages is None:
+            return read_reply(self.found[0], paths)
+        return join_events(self.found, paths, delta, self.pages)
+
+
+def saved_value(replies: Sequence[Any], path: str) -> Any:
+    """The value at a path of the last reply that has it, a list where the path has several; None where none has it.
+
+    >>> replies = [{"hits": [{"id": 7}], "none": [], "job": "a"}, {}]
+    >>> saved_value(replies, "$.job"), saved_value(replies, "$.hits[*].id"), saved_value(replies, "$.none[*].id")
+    ('a', [7], [])
+    """
+    several = re.search(r"\[\*\]|\[\?|\.\.", path)
+    for reply in reversed(replies):
+        if found := _all(reply, path):
+            return found if several else found[0]
+        if several and (several.start() > 1) and _compiled(path[: several.start()]).find(reply):
+            return []
+    return None
 
 
 def sse_data(text: str) -> Iterator[tuple[str, str]]:
@@ -152,8 +192,11 @@ def sse_data(text: str) -> Iterator[tuple[str, str]]:
             yield event.event, event.data
 
 
-def join_events(replies: Sequence[Any], paths: ReplyPaths, delta: str) -> dict[str, Any]:
+def join_events(replies: Sequence[Any], paths: ReplyPaths, delta: str, pages: int | None = None) -> dict[str, Any]:
     """One record of all events: the pieces at `delta` joined, everything else from the last event that has it.
+
+    The same for the replies to several requests. Of the last of them that many may be pages: the contexts are theirs,
+    one after the other.
 
     Raises:
         DataError: there is no event, or none has an answer.
@@ -164,15 +207,17 @@ def join_events(replies: Sequence[Any], paths: ReplyPaths, delta: str) -> dict[s
     """
     if not replies:
         raise DataError("the stream ended before any event came")
-    record: dict[str, Any] = {}
+    record: dict[str, Any] = {} if pages is None else {"contexts": []}
     pieces: list[str] = []
-    for reply in replies:
+    for number, reply in enumerate(replies, (pages or 0) - len(replies)):
         try:
             found = to_record(reply, paths)
         except DataError:  # an event without the answer: most are
             found = to_record(reply, paths.model_copy(update={"answer": "", "error": paths.error or "$.error"}))
         pieces += [piece for piece in _all(reply, delta) if isinstance(piece, str)] if delta else []
-        record.update({key: value for key, value in found.items() if value not in ([], {})})
+        if pages is not None and (own := found.pop("contexts", [])) and number >= 0:
+            record["contexts"] += own
+        record.update({key: value for key, value in found.items() if value not in ([], {}, None)})
     if pieces:
         record["answer"] = "".join(pieces)
     if not {"answer", "text", "response", "contexts", "error"} & record.keys():
@@ -181,18 +226,37 @@ def join_events(replies: Sequence[Any], paths: ReplyPaths, delta: str) -> dict[s
     return record
 
 
-def json_events(text: str, sse: bool) -> Iterator[Any]:
-    """The parsed data of each event up to "[DONE]"; DataError for one that is not JSON or is called "error"."""
+def json_events(text: str, sse: bool, *, delta: str = "", events_by: str = "") -> Iterator[Any]:
+    """The parsed data of each event up to "[DONE]"; with `events_by` (see `HttpSystem`) as {name: data}.
+
+    Where `delta` is the whole data, data that is neither an object nor a JSON string is a piece of text as it is.
+
+    >>> list(json_events("data: In\\n\\ndata: [1].\\n\\n", True, delta="$"))
+    ['In', '[1].']
+    >>> list(json_events('event: hits\\ndata: [{"id": 7}]\\n\\n', True, events_by="event"))
+    [{'hits': [{'id': 7}]}]
+
+    Raises:
+        DataError: an event is not JSON, or is called "error".
+    """
     events = sse_data(text) if sse else (("message", line) for line in text.split("\n") if line.strip())
     for event, data in events:
         if data.strip() == "[DONE]":
             return
         if event == "error":
             raise DataError(f"the stream reports: {_cut(data)}")
+        name = event if events_by == "event" else ""
+        is_text = delta in ("$", f"$.{name}", f"$['{name}']")
         try:
-            yield json.loads(data)
+            found = json.loads(data)
         except (ValueError, RecursionError):
-            raise DataError(f"an event of the stream is not JSON: {_cut(data)}") from None
+            if not (is_text or name):
+                shown = f'{_cut(data)}; if it is a piece of the answer as it is, write delta = "$"'
+                raise DataError(f"an event of the stream is not JSON: {shown}") from None
+            found = data
+        found = data if is_text and not isinstance(found, str | Mapping) else found
+        named = [name] if name else _all(found, events_by) if events_by not in ("", "event") else []
+        yield {str(named[0]): found} if named else found
 
 
 _MAY_NEVER_MATCH = ("error", "flags", "failed_flags")  # a system that always works sends neither
@@ -217,14 +281,14 @@ class PathMatches:
 
     def see(self, replies: Sequence[Any]) -> None:
         """Note what matches in one reply, given as its events (a plain reply is one)."""
-        self._keys.setdefault("the first", list(dict.fromkeys(key for reply in replies for key in _keys(reply))))
+        self._keys.setdefault("the first", list(dict.fromkeys(key for reply in replies for key in keys_of(reply))))
         for part, path in list(self._unmatched.items()):
             places = replies
             if self._inside(part):
                 found = [entry for reply in replies for entry in entries(reply, self._paths.contexts)]
                 places = [entry for entry in found if isinstance(entry, Mapping)]
                 if places:
-                    self._keys.setdefault("the first context", _keys(places[0]))
+                    self._keys.setdefault("the first context", keys_of(places[0]))
             # "$.sources[*]" matches nothing in an empty list, which is there all the same
             if any(_compiled(path.removesuffix("[*]")).find(place) for place in places):
                 self._unmatched.pop(part, None)
@@ -257,11 +321,11 @@ class PathMatches:
             )
 
 
-def _keys(value: Any, depth: int = 3) -> list[str]:
+def keys_of(value: Any, depth: int = 3) -> list[str]:
     """The keys of an object and of the objects inside it, as "output.answer"."""
     found = []
     for key, entry in value.items() if isinstance(value, Mapping) else ():
-        inner = _keys(entry, depth - 1) if depth > 1 else []
+        inner = keys_of(entry, depth - 1) if depth > 1 else []
         found += [f"{key}.{one}" for one in inner] or [str(key)]
     return found
 
@@ -318,7 +382,8 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
     """A template with the values in the places of their names in braces; the structure is never touched.
 
     Values are put into texts as they are, and cannot break out of them; a text that is nothing but a name becomes the
-    value itself, and a list in a longer text its entries with commas. Braces around anything else are left alone.
+    value itself, and a list in a longer text its entries with commas; a field whose value is `...` is left out. Braces
+    around anything else are left alone.
 
     >>> filled({"q": "{query}", "text": "Q: {query}", "k": 5}, {"query": 'a "quote" {k}'})
     {'q': 'a "quote" {k}', 'text': 'Q: a "quote" {k}', 'k': 5}
@@ -329,7 +394,8 @@ def filled(template: Any, values: Mapping[str, Any]) -> Any:
             return values[alone[1]]
         return _PLACEHOLDER.sub(lambda match: in_text(values.get(match[1], match[0])), template)
     if isinstance(template, Mapping):
-        return {key: filled(value, values) for key, value in template.items()}
+        made = {key: filled(value, values) for key, value in template.items()}
+        return {key: value for key, value in made.items() if value is not ...}
     if isinstance(template, Sequence):
         return [filled(value, values) for value in template]
     return template
@@ -347,6 +413,8 @@ def question_values(query_id: str, query: str, user_roles: Sequence[str]) -> dic
 
 def in_text(value: Any) -> str:
     """A value inside a longer text: a list as its entries with commas, true and objects as JSON."""
+    if value is ...:
+        return ""
     if isinstance(value, list):
         return ",".join(map(in_text, value))
     return json.dumps(value) if isinstance(value, bool | Mapping) else str(value)

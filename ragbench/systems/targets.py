@@ -30,7 +30,7 @@ from ragbench.systems.http import HttpSpec
 from ragbench.systems.loader import read_tables
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.reply_paths import JsonPath, entries, filled
-from ragbench.systems.requests import Request, Sender
+from ragbench.systems.requests import Conversation, Request, Sender
 from ragbench.types import Document
 
 
@@ -129,9 +129,9 @@ def target_of(name: str, tables: Mapping[str, Any]) -> Target:
         call, close = _mcp(name, tables[kind], secrets)
     else:
         http = checked(HttpSpec, tables[kind], f"{name}, [http]")
-        sender = Sender(name, http, http.limits())
+        sender = Sender(name, http, http.limits(), http.login)
         steps = {step: sender.prepared(found, f"{name}, [ingest.{step}]") for step, found in given.items()}
-        call, close = _http(sender, http.tries, again=spec.same_ids), sender.close
+        call, close = _http(sender, http, again=spec.same_ids), sender.close
 
     def add(documents: Sequence[Document]) -> Sequence[Any]:
         listed = [filled(plain["document"], _values(document)) for document in documents]
@@ -171,20 +171,20 @@ def _number(reply: Any, path: str) -> int:
     return found[0]
 
 
-def _http(sender: Sender, tries: int, *, again: bool) -> _Call:
+def _http(sender: Sender, spec: HttpSpec, *, again: bool) -> _Call:
     retry, stop = RetryPolicy(), threading.Event()
 
     def call(step: _Step, values: Mapping[str, Any]) -> Any:
         def send() -> str:
             try:
-                return sender.clean(sender.send(step, values).text)
+                return sender.clean(sender.send(step, Conversation(values), {}, spec.timeout_s).text)
             except Failed as exc:
                 if not (again or _untouched(exc)):
                     exc.tries = 1  # it may have arrived, and would be there twice
                 raise
 
         try:
-            text = retry.run(send, stop, max_tries=tries)
+            text = retry.run(send, stop, max_tries=spec.tries)
         except Failed as exc:
             if _untouched(exc):
                 raise NotAdded(str(exc), stop=exc.stop) from None

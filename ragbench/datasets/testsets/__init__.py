@@ -45,7 +45,7 @@ OTHER_FORMS = {
 }
 """Form -> how the name of its file ends when it is written."""
 
-TABLES = (".csv", ".tsv")
+TABLES = (".csv", ".tsv", ".xlsx")
 
 FORMS = ("yaml", "json", "json-cases", "perspectives", "beir", "jsonl")
 
@@ -157,7 +157,7 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
         if wrong := _read(new, None, form)[1].problems:
             refuse(f"{dataset.name} as {form}", wrong)
 
-    return write_texts(target, _texts(dataset, form), check)
+    return write_texts(target, _texts(dataset, form, target.suffix.lower()), check)
 
 
 def form_of(path: str | Path) -> str:
@@ -285,7 +285,7 @@ def _read(path: str | Path, corpus: Mapping[str, Document] | None, form: str = "
     return place, reading
 
 
-def _texts(dataset: Dataset, form: str) -> dict[str, str]:
+def _texts(dataset: Dataset, form: str, suffix: str) -> dict[str, str]:
     """File name -> content; "" -> content for the forms that are one file."""
     from ragbench.datasets.testsets import case_lists, other_tools, perspectives, single_file, yaml_form
 
@@ -297,7 +297,7 @@ def _texts(dataset: Dataset, form: str) -> dict[str, str]:
         if form == "yaml":
             return {"": yaml_form.yaml_text(dataset)}
         if form in OTHER_FORMS:
-            return {"": other_tools.other_text(dataset, form)}
+            return {"": other_tools.other_text(dataset, form, suffix)}
         own = case_lists.JSON_FORMS[form]
         records = [own.record(case, dataset.qrels.get(case.query_id, {}), {}, {}) for case in dataset.cases]
         return {"": case_lists.json_text(case_lists.head_and_list(dataset.name, own, records)) + "\n"}

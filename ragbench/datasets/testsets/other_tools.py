@@ -2,11 +2,11 @@
 
     ragas       JSONL: user_input, reference, reference_contexts            (EvaluationDataset.to_jsonl, .to_csv)
     deepeval    JSON: [{input, expected_output, context}]                   (EvaluationDataset.save_as, json or csv)
-    promptfoo   YAML: tests: [{vars: {question}, assert: [{type, value}]}]
+    promptfoo   YAML: tests: [{vars: {question}, assert: [{type, value}]}]; what `promptfoo eval -o out.json` writes
     langsmith   JSONL: {inputs: {question}, outputs: {answer}}
     llamaindex  JSON: {examples: [{query, reference_answer, reference_contexts}]}, or QA pairs: {queries, corpus,
                 relevant_docs}
-    table       CSV or TSV: question, answer, source; also Phoenix's columns input and output, which hold JSON
+    table       CSV, TSV or XLSX: question, answer, source; also Phoenix's columns input and output, which hold JSON
 
 Which one a file is, its fields tell. Reference contexts are looked for in the documents and become evidence; one that
 no document holds stays in the case's metadata, with a warning. A source is a relevant document.
@@ -25,8 +25,9 @@ from typing import Any
 
 from ragbench.datasets.passages import Texts
 from ragbench.datasets.records import warn
+from ragbench.datasets.testsets import TABLES
 from ragbench.datasets.testsets.validation import Entry, Reading, derived_id
-from ragbench.errors import DataError
+from ragbench.errors import DataError, require
 from ragbench.types import Case, Dataset, Document
 
 _QUESTION = ("user_input", "input", "question", "query", "prompt", "q")
@@ -43,7 +44,7 @@ _ANSWER = (
 _CONTEXTS = ("reference_contexts", "context", "contexts", "ground_truth_contexts", "expected_context")
 _SOURCES = ("source", "sources", "doc_id", "document", "source_file", "file", "url", "reference_context_ids")
 _IDS = ("id", "_id", "query_id", "case_id", "example_id")
-_TABLES = (".csv", ".tsv")
+_USAGE = {"input_tokens": "prompt", "output_tokens": "completion"}
 _THRESHOLD = 90.0  # of the likeness of a context and its place, as in `match_passages`
 
 
@@ -54,7 +55,7 @@ def other_form(path: Path) -> str:
         DataError: a table that cannot be read.
     """
     suffix = path.suffix.lower()
-    if suffix in _TABLES:
+    if suffix in TABLES:
         return "table"
     try:
         if suffix == ".jsonl":
@@ -80,6 +81,8 @@ def other_form(path: Path) -> str:
             return ""
         raise
     if isinstance(found, dict):
+        if isinstance(found.get("results"), dict) and "results" in found["results"]:
+            return "promptfoo"
         pairs = {"queries", "corpus", "relevant_docs"} <= found.keys()
         return "llamaindex" if pairs or ("examples" in found and "cases" not in found) else ""
     first = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
@@ -102,13 +105,17 @@ def records(path: Path, form: str) -> list[dict[str, Any]]:
         DataError: it is not what its form has.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
         if form == "table":
-            rows = list(csv.DictReader(io.StringIO(text), delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
+            header, *rows = _cells(path)
             return [
-                _flat({str(k).strip(): _cell(v) for k, v in row.items() if k and v not in (None, "")}) for row in rows
+                _flat(
+                    {str(k).strip(): _cell(v) for k, v in zip(header, cells, strict=False) if k and v not in (None, "")}
+                )
+                for cells in rows
+                if any(cells)
             ]
-        if form == "promptfoo":
+        text = path.read_text(encoding="utf-8-sig")
+        if form == "promptfoo" and path.suffix.lower() != ".json":
             import yaml
 
             found = yaml.safe_load(text)
@@ -116,15 +123,56 @@ def records(path: Path, form: str) -> list[dict[str, Any]]:
             found = [json.loads(line) for line in text.splitlines() if line.strip()]
         else:
             found = json.loads(text)
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, csv.Error) as exc:
         raise DataError(f"{path} could not be read as {form}: {exc}") from exc
     if isinstance(found, dict) and "queries" in found:
         relevant = found["relevant_docs"]
         return [{"id": key, "query": text, "sources": relevant.get(key, [])} for key, text in found["queries"].items()]
-    rows = found if isinstance(found, list) else found.get("examples", found.get("tests", []))
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+    if isinstance(found, dict) and isinstance(found.get("results"), dict):
+        found = _answered(found["results"]["results"], path)
+    listed = found if isinstance(found, list) else found.get("examples", found.get("tests", []))
+    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
         raise DataError(f"{path}: expected a list of records of {form}")
-    return [_flat(row) for row in rows]
+    return [_flat(row) for row in listed]
+
+
+def _cells(path: Path) -> list[list[Any]]:
+    """The rows of a table, of which the first names the columns; of a workbook its first sheet."""
+    if path.suffix.lower() == ".xlsx":
+        openpyxl = require("openpyxl", "xlsx")
+        try:
+            sheet = openpyxl.load_workbook(io.BytesIO(path.read_bytes()), read_only=True, data_only=True).worksheets[0]
+            return [list(row) for row in sheet.iter_rows(values_only=True)] or [[]]
+        except Exception as exc:  # of a damaged archive there are many kinds
+            raise DataError(f"{path} could not be read as a workbook: {exc}; save it as .csv") from exc
+    text = path.read_text(encoding="utf-8-sig")
+    first = text.partition("\n")[0]
+    return list(csv.reader(io.StringIO(text), delimiter=max(",;\t", key=first.count))) or [[]]
+
+
+def _answered(results: Any, path: Path) -> Any:
+    """What one prompt and provider of promptfoo answered: its tests, with the answers."""
+    if not isinstance(results, list) or not all(isinstance(one, dict) for one in results):
+        return results
+    asked = {(one.get("promptIdx"), str(_part(one, "provider").get("id", ""))) for one in results}
+    if len(asked) > 1:
+        names = ", ".join(sorted(f"prompt {prompt} of {provider}" for prompt, provider in asked))
+        raise DataError(f"{path} holds answers to {names}; write a file for each (promptfoo eval --filter-providers)")
+    rows = []
+    for one in results:
+        reply = _part(one, "response")
+        usage, output = _part(reply, "tokenUsage"), reply.get("output")
+        row = {"vars": _part(one, "vars"), "assert": _part(one, "testCase").get("assert")}
+        row |= output if isinstance(output, dict) else {"response": output}
+        row["error"] = one.get("error") if output is None else None
+        row["usage"] = {ours: usage.get(theirs, 0) for ours, theirs in _USAGE.items()} if usage else None
+        row["latency_ms"] = {"total": one["latencyMs"]} if "latencyMs" in one else None
+        rows.append({name: value for name, value in row.items() if value is not None})
+    return rows
+
+
+def _part(record: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return part if isinstance(part := record.get(name), dict) else {}
 
 
 def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> Reading:
@@ -172,7 +220,7 @@ def matched_contexts(path: Path, form: str, corpus: Mapping[str, Document]) -> d
     return dict(Counter(place.how for place in found))
 
 
-def other_text(dataset: Dataset, form: str) -> str:
+def other_text(dataset: Dataset, form: str, suffix: str = "") -> str:
     """A test set as another tool reads it; evidence becomes reference contexts."""
     rows = [_Row(case, dataset) for case in dataset.cases]
     if form == "ragas":
@@ -197,7 +245,7 @@ def other_text(dataset: Dataset, form: str) -> str:
         tests = [{"description": r.id, "vars": {"question": r.question}, "assert": r.asserts} for r in rows]
         return str(yaml.safe_dump({"tests": tests}, sort_keys=False, allow_unicode=True))
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
     writer.writerow(["id", "question", "answer", "source"])
     writer.writerows([r.id, r.question, r.answer or "", ";".join(r.sources)] for r in rows)
     return out.getvalue()

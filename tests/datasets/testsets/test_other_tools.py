@@ -1,10 +1,14 @@
-"""Test sets of other tools in and out. ragas.* and deepeval.* were written by those packages, the others follow their
-documentation."""
+"""Test sets of other tools in and out. The files of ragas, DeepEval, LlamaIndex and LangSmith were written by those
+packages, the others follow their documentation."""
 
 from __future__ import annotations
 
+import importlib.util
+import json
 from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -20,7 +24,8 @@ CORPUS = {"rail.md": Document("rail.md", f"# Rail\n\n{TEXT} It is short."), "pet
 FORM_OF = {
     "ragas.jsonl": "ragas", "ragas.csv": "table", "deepeval.json": "deepeval", "deepeval.csv": "table",
     "promptfoo.yaml": "promptfoo", "langsmith.jsonl": "langsmith", "llamaindex_rag.json": "llamaindex",
-    "llamaindex_qa.json": "llamaindex", "phoenix.csv": "table", "sheet.csv": "table",
+    "promptfoo_output.json": "promptfoo", "llamaindex_qa.json": "llamaindex", "phoenix.csv": "table",
+    "sheet.csv": "table",
 }  # fmt: skip
 HAS_CONTEXTS = ["ragas.jsonl", "ragas.csv", "deepeval.json", "deepeval.csv", "llamaindex_rag.json"]
 
@@ -40,7 +45,7 @@ def test_a_file_of_another_tool_is_a_test_set(name: str) -> None:
         assert data.qrels[case.query_id] == {"rail.md": 1}
     if name == "sheet.csv":
         assert data.qrels[case.query_id] == {"rail.md": 1}
-    if name == "promptfoo.yaml":
+    if FORM_OF[name] == "promptfoo":
         assert case.required_keywords == ("1881",)
     if name == "llamaindex_qa.json":
         assert (data.qrels, data.corpus["n1"].text) == ({"q1": {"n1": 1}}, TEXT)
@@ -86,6 +91,52 @@ def test_recorded_answers_of_other_tools_are_systems(name: str) -> None:
     data = rb.load_testset(FILES / "ragas.jsonl", corpus=CORPUS)
     answer = rb.load_system(str(FILES / name), data).answer("q1", "When did the line open?")
     assert (answer.text, [one.text for one in answer.passages]) == ("It was 1881.", [TEXT])
+
+
+def test_what_promptfoo_and_langsmith_recorded_are_systems(tmp_path: Path) -> None:
+    data = rb.load_testset(FILES / "promptfoo_output.json", corpus=CORPUS)
+    answer = rb.load_system(str(FILES / "promptfoo_output.json"), data).answer("any", "When did the line open?")
+    assert (answer.text, answer.latency_ms) == ("It was 1881.", {"total": 812})
+    assert answer.usage is not None
+    assert (answer.usage.input_tokens, answer.usage.output_tokens) == (20, 5)
+    for name in ("langsmith_runs.jsonl", "langsmith_chain_runs.jsonl"):
+        answer = rb.load_system(str(FILES / name), data).answer("any", "When did the line open?")
+        assert (answer.text, [one.text for one in answer.passages]) == ("It was 1881.", [TEXT])
+    [result] = json.loads((FILES / "promptfoo_output.json").read_text())["results"]["results"]
+    two = [result, {**result, "provider": {"id": "other"}}]
+    (tmp_path / "two.json").write_text(json.dumps({"results": {"results": two}}))
+    with pytest.raises(DataError, match="prompt 0 of openai:chat:gpt-5, prompt 0 of other; write a file for each"):
+        rb.load_testset(tmp_path / "two.json")
+    (tmp_path / "none.json").write_text('{"results": {"results": [3]}}')
+    with pytest.raises(DataError, match="a list of records"):
+        rb.load_testset(tmp_path / "none.json")
+
+
+def test_a_spreadsheet_has_any_separator_or_is_a_workbook(tmp_path: Path) -> None:
+    rows: list[Any] = [
+        ["question", "answer", "source"],
+        ["When did the line open?", "In 1881.", "rail.md"],
+        [None, None, None],
+    ]
+    (tmp_path / "a.csv").write_text("question;answer;source\nWhen did the line open?;In 1881.;rail.md\n")
+    pd.DataFrame(rows[1:2], columns=rows[0]).to_csv(tmp_path / "b.tsv", sep="\t", index=False)
+    files = [tmp_path / "a.csv", tmp_path / "b.tsv"]
+    if importlib.util.find_spec("openpyxl"):
+        pd.DataFrame(rows[1:], columns=rows[0]).to_excel(tmp_path / "c.xlsx", index=False)
+        files.append(tmp_path / "c.xlsx")
+        (tmp_path / "bad.xlsx").write_bytes(b"PK not a workbook")
+        with pytest.raises(DataError, match=r"bad.xlsx could not be read as a workbook.*save it as .csv"):
+            rb.load_testset(tmp_path / "bad.xlsx")
+    expected = rb.load_testset(FILES / "sheet.csv", corpus=CORPUS)
+    for file in files:
+        data = rb.load_testset(file, corpus=CORPUS)
+        assert (data.cases, data.qrels) == (expected.cases, expected.qrels)
+    with pytest.warns(DataWarning, match="documents are not in the file"):
+        back = save_testset(expected, tmp_path / "out.tsv", "table")
+    assert "\t" in back.read_text()
+    assert rb.load_testset(back, corpus=CORPUS).qrels == expected.qrels
+    with pytest.raises(ConfigError, match=r"end it in \.csv, \.tsv"):
+        save_testset(expected, tmp_path / "out.xlsx", "table")
 
 
 def test_what_is_wrong_is_named(tmp_path: Path) -> None:
