@@ -312,7 +312,7 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
     ranking = {case.query_id: system.run.get(case.query_id, {}) for case in dataset.cases}
     documents = to_documents(ranking, system.chunks)
     prompts = {answer.query_id: system.prompt_for(queries[answer.query_id], answer) for answer in answers}
-    about = {"name": system.name, "kind": "Pipeline", "chunks": len(system.chunks)}
+    about = {"name": system.name, "kind": "Pipeline", "chunks": len(system.chunks), **system.ann_recall}
     return Answered(
         dataset,
         answers,

@@ -57,13 +57,13 @@ ITEMS: dict[str, Any] = {"k": 5, "reply": {"contexts": "$.items"}}
 
 
 def test_pages_without_end_are_not_read_without_end(serve: Served) -> None:
-    empty = serve(ask=lambda asked: {"items": [], "next": f"/ask?{len(empty.asked)}"})
+    empty: Any = serve(ask=lambda asked: {"items": [], "next": f"/ask?{len(empty.asked)}"})
     assert answered(empty, next="$.next", **ITEMS).contexts == ()
     assert len(empty.asked) == 1
     same = serve(ask={"items": [{"id": "a"}], "next": "again"})
     assert answered(same, next="$.next", body={"query": "{query}", "at": "{next}"}, **ITEMS).contexts == ("a",)
     assert len(same.asked) == 2
-    more = serve(ask=lambda asked: {"items": [{"id": f"a{len(more.asked)}"}], "next": "on"})
+    more: Any = serve(ask=lambda asked: {"items": [{"id": f"a{len(more.asked)}"}], "next": "on"})
     options = {**ITEMS, "k": 50, "next": "$.next", "body": {"query": "{query}", "at": "{next}"}}
     assert len(answered(more, pages=7, **options).contexts) == len(more.asked) == 7
 
