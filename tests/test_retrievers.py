@@ -26,9 +26,11 @@ from ragbench.retrievers import (
     BM25,
     BM25Disk,
     Dense,
+    DenseIVF,
     Hybrid,
     check_retriever,
     make_retriever,
+    ranking,
     rerank,
     retrieve,
     search_latency,
@@ -294,6 +296,18 @@ def test_dense_equals_a_plain_sort_of_all_cosines() -> None:
         assert run[f"q{i}"] == {f"d{j}#0": pytest.approx(exact[i, j], abs=1e-12) for j in best}
 
 
+@pytest.mark.parametrize(("block", "k"), [(40, 1), (40, 7), (1, 3), (700, 13), (40, 600)])
+def test_dense_in_blocks_of_chunks_is_dense(block: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chunks = chunks_of(random_texts(600, 3, seed=7))  # many texts are equal
+    queries = {f"q{i}": text for i, text in enumerate(random_texts(50, 3, seed=8))}
+    expected = Dense(chunks, HashedEmbedder()).search(queries, k)
+    monkeypatch.setattr(ranking, "_BLOCK_SCORES", block * len(queries))
+    assert Dense(chunks, HashedEmbedder()).search(queries, k) == expected
+    assert [list(own.items()) for own in Dense(chunks, HashedEmbedder()).search(queries, k).values()] == [
+        list(own.items()) for own in expected.values()
+    ]
+
+
 @pytest.mark.parametrize(
     ("vector", "message"),
     [((3.0, 4.0), "fixed gave vectors of length 5 to 5; expected unit length"), ((math.nan, 0.0), "expected unit")],
@@ -332,6 +346,36 @@ def test_hybrid_looks_deeper_than_k() -> None:
 def test_hybrid_refuses_a_negative_constant() -> None:
     with pytest.raises(ConfigError, match="rrf_k is -1; expected a number of 0 or more"):
         Hybrid([], "wordllama", rrf_k=-1)
+
+
+# --- approximate -----------------------------------------------------------------------------------------------------
+
+
+def test_approximate_search_records_what_it_missed_and_is_the_same_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(1000, 16)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    table = {f"t{i}": row for i, row in enumerate(vectors)}
+    chunks, queries = chunks_of([f"t{i}" for i in range(900)]), {f"q{i}": f"t{900 + i}" for i in range(100)}
+    exact = Dense(chunks, FixedEmbedder(table)).search(queries, 10)
+    runs = []
+    for place in ("one", "two", "two"):
+        monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / place))
+        index = DenseIVF(chunks, FixedEmbedder(table), nprobe=4)
+        runs.append(json.dumps(index.search(queries, 10)))
+        found = json.loads(runs[-1])
+        shares = [len(exact[query_id].keys() & found[query_id].keys()) / 10 for query_id in queries]
+        assert index.ann_recall == {10: pytest.approx(np.mean(shares), abs=1e-4)}
+        assert 0.2 < index.ann_recall[10] < 1
+    assert runs[0] == runs[1] == runs[2]
+    assert len(list(tmp_path.glob("*/arrays/ivf/*.kept"))) == 2
+    whole = DenseIVF(chunks, FixedEmbedder(table), nprobe=10_000)
+    assert whole.search(queries, 10) == exact
+    assert whole.ann_recall == {10: 1.0}
+    with pytest.raises(ConfigError, match="nprobe is 0"):
+        DenseIVF(chunks, FixedEmbedder(table), nprobe=0)
 
 
 # --- on the disk -----------------------------------------------------------------------------------------------------
@@ -410,7 +454,7 @@ def test_bm25_on_disk_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["bm25", "bm25@disk", "dense:wordllama", "hybrid:wordllama"])
+@pytest.mark.parametrize("name", ["bm25", "bm25@disk", "dense:wordllama", "dense:wordllama@ivf", "hybrid:wordllama"])
 def test_retrievers_are_made_by_name_and_say_what_they_are(name: str) -> None:
     retriever = make_retriever(name, chunks_of(["a", "b"]))
     assert isinstance(retriever, Retriever)
@@ -423,12 +467,14 @@ def test_retrievers_are_made_by_name_and_say_what_they_are(name: str) -> None:
     [
         (
             "bm26",
-            r"unknown retriever 'bm26'; did you mean 'bm25'\? Known: bm25, bm25@disk, dense:<embedder>, hybrid",
+            r"unknown retriever 'bm26'; did you mean 'bm25'\? Known: bm25, bm25@disk, dense:<embedder>, dense:",
         ),
         ("densse:minilm", "did you mean 'dense'"),
         ("dense", "names no embedder; write 'dense:minilm'"),
         ("hybrid:", "names no embedder; write 'hybrid:minilm'"),
         ("bm25:minilm", "BM25 compares words and takes no embedder; write 'bm25'"),
+        ("hybrid:minilm@ivf", "only 'dense:<embedder>@ivf' searches approximately"),
+        ("dense:minilmm@ivf", "unknown embedder 'minilmm'; did you mean 'minilm'"),
         ("bm25@disk:minilm", "takes no embedder; write 'bm25@disk'"),
         ("dense:minilmm", "unknown embedder 'minilmm'; did you mean 'minilm'"),
         ("", "unknown retriever ''"),

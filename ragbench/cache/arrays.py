@@ -74,7 +74,7 @@ def cache_folder() -> Path:
     return folder
 
 
-def digest(*parts: str | bytes, stream: Iterable[str] = ()) -> str:
+def digest(*parts: str | bytes, stream: Iterable[str | bytes] = ()) -> str:
     """SHA-256 of the parts as 64 hex digits. Each part counts with its length, so no two lists of parts are confused.
 
     Those of `stream` follow the others, one at a time, for what does not fit in memory.

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar, overload
-
-import numpy as np
 
 from ragbench.datasets.large import LargeCorpus
 from ragbench.types import Chunk
 
 _Found = TypeVar("_Found", covariant=True)
-_ID = re.compile(r"(.*)#(\d+)-(\d+)", re.DOTALL)
+_ID = re.compile(r"(.*)#(\d+-\d+)", re.DOTALL)
 
 
 class LargeChunks(Sequence[Chunk]):
@@ -67,11 +66,9 @@ class LargeChunks(Sequence[Chunk]):
         """The place of a chunk; KeyError where there is none of that id."""
         match = _ID.fullmatch(chunk_id) if isinstance(chunk_id, str) else None
         if match:
-            documents = np.frombuffer(self._documents, dtype=np.int64)
-            number = self._corpus.number(match[1])
-            first, end = (int(np.searchsorted(documents, number, side)) for side in ("left", "right"))
-            for i in range(first, end):
-                if self.ids[i] == chunk_id:
+            document = self._corpus.number(match[1])
+            for i in range(bisect_left(self._documents, document), bisect_right(self._documents, document)):
+                if f"{self._starts[i]}-{self._ends[i]}" == match[2]:
                     return i
         raise KeyError(chunk_id)
 

@@ -45,6 +45,8 @@ def _retrievers() -> Rows:
             rows.append((kind, "index on the disk, by tantivy (extra large)" if kind == "bm25@disk" else ""))
             continue
         rows += [(f"{kind}:{embedder}", "") for embedder in EMBEDDERS]
+        if kind == "dense":
+            rows.append(("dense:<embedder>@ivf", "approximate search, by faiss (extra large)"))
         rows.append((f"{kind}:<embedder>", "folder or hub name of a sentence-transformers model, or one of your own"))
     return [*rows, (FORM, "one of your own")]
 

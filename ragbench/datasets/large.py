@@ -36,10 +36,10 @@ class LargeCorpus(Mapping[str, Document]):
 
         self._place = place
         reader = pyarrow.ipc.open_file(pyarrow.memory_map(str(place / "documents.arrow")))
-        self._batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
-        self._hashes = np.load(place / "hashes.npy", mmap_mode="r")
-        self._rows = np.load(place / "rows.npy", mmap_mode="r")
-        if sum(batch.num_rows for batch in self._batches) != len(self._rows):
+        self._batches = [reader.get_batch(i).columns for i in range(reader.num_record_batches)]
+        hashes, rows = (np.load(place / f"{name}.npy", mmap_mode="r") for name in ("hashes", "rows"))
+        self._hashes, self._rows = np.asarray(hashes), np.asarray(rows)
+        if sum(len(columns[0]) for columns in self._batches) != len(rows):
             raise OSError(f"{place} is not whole")
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -53,7 +53,7 @@ class LargeCorpus(Mapping[str, Document]):
 
     def __iter__(self) -> Iterator[str]:
         for batch in self._batches:
-            yield from batch.column(0).to_pylist()
+            yield from batch[0].to_pylist()
 
     def __getitem__(self, doc_id: str) -> Document:
         return self.at(self.number(doc_id))
@@ -74,23 +74,23 @@ class LargeCorpus(Mapping[str, Document]):
     def documents(self) -> Iterator[Document]:
         """All documents, in order."""
         for batch in self._batches:
-            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            for values in zip(*(column.to_pylist() for column in batch), strict=True):
                 yield _document(*values)
 
     def at(self, number: int) -> Document:
         """The document of that number, from 0."""
         batch, row = self._batches[number // _ROWS], number % _ROWS
-        return _document(*(column[row].as_py() for column in batch.columns))
+        return _document(*(column[row].as_py() for column in batch))
 
     def id_at(self, number: int) -> str:
         """Its id alone."""
-        return str(self._batches[number // _ROWS].column(0)[number % _ROWS].as_py())
+        return str(self._batches[number // _ROWS][0][number % _ROWS].as_py())
 
     def number(self, doc_id: object) -> int:
         """The number of the document with that id; KeyError where there is none."""
         if isinstance(doc_id, str):
             wanted = np.uint64(_hash(doc_id))
-            place = int(np.searchsorted(self._hashes, wanted))
+            place = int(self._hashes.searchsorted(wanted))
             while place < len(self) and self._hashes[place] == wanted:
                 if self.id_at(number := int(self._rows[place])) == doc_id:
                     return number

@@ -184,20 +184,11 @@ def diagnose(
         )
         if explained and cause in ("judge_suspected", "fabricated"):
             evidence += f"; the judge: {' '.join(explained.split())[:300]}"
+        test = _test(known, measure, limit) if cause and case.answerable else ""
         rows.append(
-            {
-                "query_id": case.query_id,
-                "category": case.category,
-                "question": case.text,
-                "failed": bool(cause),
-                "cause": cause,
-                "evidence": evidence,
-                "test": _test(known, measure, limit) if cause and case.answerable else "",
-                "measure": measure or "",
-                "value": pd.NA if measure is None else known[measure],
-                "held": pd.NA if reach is None else reach.context,
-            }
-        )
+            (case.query_id, case.category, case.text, bool(cause), cause, evidence, test, measure or "",
+             pd.NA if measure is None else known[measure], pd.NA if reach is None else reach.context)
+        )  # fmt: skip
     columns = ["query_id", "category", "question", "failed", "cause", "evidence", "test", "measure", "value", "held"]
     return pd.DataFrame(rows, columns=columns).astype({"failed": bool, "value": "Float64", "held": "Float64"})
 

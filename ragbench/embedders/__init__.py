@@ -145,6 +145,12 @@ class TextEmbedder:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
+    @property
+    def identity(self) -> str:
+        """What its vectors of documents depend on apart from the texts; "" where they must not be kept."""
+        is_stand_in = getattr(self._model, "is_stand_in", False)
+        return "" if is_stand_in else f"{self._model.identity} {self._model.role('document')}"
+
     @cached_property
     def dimension(self) -> int:
         """The number of components of a vector."""

@@ -341,6 +341,7 @@ def result_of(
     scores = pd.concat(filled, ignore_index=True)[["query_id", "measure", "value"]]
     scores = scores[scores["query_id"].isin(dataset.queries)].reset_index(drop=True)
     facts = {"chunks": len(answered.chunks)} if answered.system.get("kind") == "Pipeline" else {}
+    facts |= {name: value for name, value in answered.system.items() if name.startswith("ann_recall@")}
     searched = {} if answered.search_ms is None else {"search_ms": answered.search_ms}
     result = new_result(
         name=report.name,

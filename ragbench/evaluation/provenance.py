@@ -12,7 +12,7 @@ from typing import Any
 
 # Libraries whose versions change numbers; config.json records them.
 _DECIDING = (
-    "bm25s", "numpy", "pandas", "PyStemmer", "pytrec-eval-terrier", "scipy", "sentence-transformers",
+    "bm25s", "faiss-cpu", "numpy", "pandas", "PyStemmer", "pytrec-eval-terrier", "scipy", "sentence-transformers",
     "sentencex", "tantivy", "tokenizers", "torch", "transformers", "wordllama",
 )  # fmt: skip
 

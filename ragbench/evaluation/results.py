@@ -351,14 +351,9 @@ def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
     if any(_values(result, main) != first for result in results[1:]):
         return main
     for name in ANSWER_MEASURES:
-        if all(_has(result, name) for result in results):
+        if all(result.scores.loc[result.scores["measure"] == name, "value"].notna().any() for result in results):
             return name
     return main
-
-
-def _has(result: Result, measure: str) -> bool:
-    """Whether at least one question is scored by the measure."""
-    return bool(result.scores.loc[result.scores["measure"] == measure, "value"].notna().any())
 
 
 def _values(result: Result, measure: str) -> dict[str, float]:
@@ -385,6 +380,11 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     identity = configurations(results).set_index("name").to_dict("index")
     rows = [{"name": result.name, **identity[result.name], **_standing(result, main)} for result in results]
     table = pd.DataFrame(rows)
+    for name in judged_columns(table):  # a result has it where it is below 1
+        ranked = name.replace("Judged", "nDCG")
+        complete = table[name].isna() & table[ranked].notna()
+        table.loc[complete, [name, f"{name}_ci_low", f"{name}_ci_high"]] = 1.0
+        table.loc[complete, f"{name}_n"] = table[f"{ranked}_n"]
     # what one system shows another may not: a service without passages has no score of evidence
     counts = [str(name) for name in table if str(name).endswith("_n")]
     table[counts] = table[counts].fillna(f"0/{len(results[0].queries)}")
@@ -398,11 +398,19 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     return printed_short(table, partial(_printed, main=main))
 
 
+def judged_columns(board: pd.DataFrame) -> list[str]:
+    """The columns Judged@k of a leaderboard that has nDCG@k: where a result has documents without a judgement."""
+    names = {str(name): str(name).replace("nDCG@", "Judged@") for name in board if "nDCG@" in str(name)}
+    return [judged for judged in names.values() if judged in board and f"{judged}_n" in board]
+
+
 def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
     """What a leaderboard prints: the ranking measure with its interval, other means, known costs, and the two ranks
     (which say more than the recalls they come from)."""
     bounds = zip(board[main], board[f"{main}_ci_low"], board[f"{main}_ci_high"], strict=True)
-    means = [name for name in LEADERBOARD if name != main and not name.startswith("span_recall")]
+    means = [
+        name for name in (*judged_columns(board), *LEADERBOARD) if name != main and not name.startswith("span_recall")
+    ]
     means = [name for name in means if name in board and board[name].notna().any()]
     others = ["chunks", "search_ms", "cost_usd", "generate_ms", "rank_equal_k", "rank_equal_budget"]
     known = [name for name in others if name in board and board[name].notna().any()]
@@ -417,7 +425,7 @@ def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
 def _standing(result: Result, main: str) -> dict[str, Any]:
     """The means of one configuration with their intervals, and what it costs; NaN = unscored, None = unknown."""
     only(result.scores, main)  # an unknown measure is refused here
-    wanted = dict.fromkeys([*LEADERBOARD, main])
+    wanted = dict.fromkeys(one for name in (*LEADERBOARD, main) for one in (name, name.replace("nDCG@", "Judged@")))
     own = result.scores[result.scores["measure"].isin(wanted)]
     summary = {row["measure"]: row for row in summarise(own).to_dict("records")}
     standing: dict[str, Any] = {}

@@ -126,6 +126,9 @@ def findings(result: Result, summary: pd.DataFrame) -> list[str]:
     about = f"over {test_set.questions} questions and {test_set.documents:,} documents"
     shown = ", ".join(_interval(of, name) for name in dict.fromkeys((main, "nDCG@10", "R@10")) if name in of)
     lines.append(f"Retrieval: {shown} {about}." if shown else f"Retrieval could not be scored {about}.")
+    if found := {name: value for name, value in result.config["facts"].items() if name.startswith("ann_recall@")}:
+        shown = ", ".join(f"{name} {value:.3f}" for name, value in found.items())
+        lines.append(f"The search is approximate; of the exact best chunks it found: {shown}.")
     lines += known_item_note(result)
     if {"span_recall@5", "span_recall@500tok"} <= of.keys():
         lines.append(

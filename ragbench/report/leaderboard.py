@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from ragbench.evaluation.results import judged_columns
 from ragbench.registry import higher_is_better
 from ragbench.report.evaluation import axis_end, forest_line
 from ragbench.report.failures import plain
@@ -105,6 +106,7 @@ def _cells(
     ends = [float(row[one]) for row in changes.values() for one in _ENDS if not pd.isna(row[one])]
     columns = [column for column in _COLUMNS if _known(table, column)]
     means = [] if measure == "nDCG@10" or "nDCG@10" not in table else ["nDCG@10"]
+    means += [name for name in judged_columns(table) if name != measure]
     header = ["#", "configuration", f"{measure} (ranked by)"]
     header += ["difference from the baseline"] if comparison is not None else []
     header += [*means, *(_COLUMNS[column][0] for column in columns)]

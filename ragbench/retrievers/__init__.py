@@ -14,6 +14,7 @@ from typing import Any
 from ragbench.embedders import check_embedder
 from ragbench.errors import ConfigError, require, unknown
 from ragbench.extension import FORM, imported, is_import
+from ragbench.retrievers.approximate import DenseIVF
 from ragbench.retrievers.bm25 import BM25
 from ragbench.retrievers.dense import Dense, Hybrid
 from ragbench.retrievers.disk import BM25Disk
@@ -24,6 +25,7 @@ __all__ = [
     "BM25",
     "BM25Disk",
     "Dense",
+    "DenseIVF",
     "Hybrid",
     "check_retriever",
     "make_retriever",
@@ -34,7 +36,8 @@ __all__ = [
 ]
 
 RETRIEVERS = ("bm25", "bm25@disk", "dense", "hybrid")
-FORMS = ("bm25", "bm25@disk", "dense:<embedder>", "hybrid:<embedder>")
+FORMS = ("bm25", "bm25@disk", "dense:<embedder>", "dense:<embedder>@ivf", "hybrid:<embedder>")
+_IVF = "@ivf"
 
 
 def make_retriever(
@@ -44,7 +47,8 @@ def make_retriever(
 
     "bm25", "bm25@disk" (`BM25Disk`, extra "large"), "dense:<embedder>" or "hybrid:<embedder>", where the embedder is
     anything that `load_embedder` takes: "dense:minilm", "hybrid:wordllama",
-    "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine".
+    "dense:sentence-transformers/all-mpnet-base-v2", "dense:models/mine". "dense:<embedder>@ivf" searches approximately
+    (`DenseIVF`, extra "large").
 
     One of your own is a class, or a function, that gives a `Retriever` for the chunks, or "package.module:attribute",
     which names one; a `Retriever` that is made already is taken as it is.
@@ -68,7 +72,9 @@ def make_retriever(
         return index
     if kind.startswith("bm25"):
         return BM25(chunks) if kind == "bm25" else BM25Disk(chunks)
-    return Dense(chunks, model) if kind == "dense" else Hybrid(chunks, model)
+    if kind == "dense":
+        return DenseIVF(chunks, model.removesuffix(_IVF)) if model.endswith(_IVF) else Dense(chunks, model)
+    return Hybrid(chunks, model)
 
 
 def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retriever]) -> None:
@@ -78,7 +84,7 @@ def check_retriever(name: str | Retriever | Callable[[Sequence[Chunk]], Retrieve
     >>> check_retriever("bm-25")
     Traceback (most recent call last):
     ragbench.errors.ConfigError: unknown retriever 'bm-25'; did you mean 'bm25'? Known: bm25, bm25@disk, \
-dense:<embedder>, hybrid:<embedder>, package.module:attribute
+dense:<embedder>, dense:<embedder>@ivf, hybrid:<embedder>, package.module:attribute
     """
     if _own(name) is None:
         _parse(name)
@@ -110,5 +116,9 @@ def _parse(name: Any) -> tuple[str, str]:
         raise ConfigError(unknown("retriever", kind or name, RETRIEVERS, f"{', '.join(FORMS)}, {FORM}"))
     if not model.strip():
         raise ConfigError(f"retriever {name!r} names no embedder; write '{kind}:minilm' or '{kind}:wordllama'")
-    check_embedder(model)
+    if model.endswith(_IVF):
+        if kind != "dense":
+            raise ConfigError(f"retriever {name!r}: only 'dense:<embedder>{_IVF}' searches approximately")
+        require("faiss", "large")
+    check_embedder(model.removesuffix(_IVF))
     return kind, model

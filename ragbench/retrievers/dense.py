@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ragbench import cache
+from ragbench.chunkers.large import LargeChunks
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, ModelError
 from ragbench.retrievers.bm25 import BM25
-from ragbench.retrievers.ranking import best, best_of_dense, check_k, checked_ids, counted, ranked
+from ragbench.retrievers.ranking import QUERIES_AT_ONCE, best, best_of_products, check_k, checked_ids, counted, ranked
 from ragbench.types import Chunk, EmbedderLike, Queries, Run, as_queries, chunk_places
 
 if TYPE_CHECKING:
@@ -20,13 +24,16 @@ if TYPE_CHECKING:
     from ragbench.types import Embedder, FloatArray
 
     Rows = npt.NDArray[np.int64]
+    _Pairs = tuple[Rows, Rows]
 
 _HYBRID_DEPTH = 100
+_TEXTS_AT_ONCE = 20_000
 _PAIRS_AT_ONCE = 20_000  # 120 MB for vectors of 384 components
 
 
 class Dense:
     """Search by meaning: the cosine between the vectors of query and chunk, in [-1, 1], over all chunks (exact).
+    The chunks go through in blocks, with all questions together, at every size.
 
     `embedder` is a name that `load_embedder` takes, or one of your own as it takes it. Every chunk has a
     score, so a result has k chunks where there are k; a query without any text has no result.
@@ -41,7 +48,11 @@ class Dense:
         self._embedder = load_embedder(embedder)
         self.chunks = chunks
         self._chunk_ids = checked_ids(chunks)
-        self._vectors = _checked(self._embedder.encode([chunk.text for chunk in chunks]), len(chunks), self._embedder)
+        if isinstance(chunks, LargeChunks):
+            self._vectors = _on_disk(chunks, self._embedder)
+        else:
+            encoded = self._embedder.encode([chunk.text for chunk in chunks])
+            self._vectors = _checked(encoded, len(chunks), self._embedder)
 
     @property
     def name(self) -> str:
@@ -59,13 +70,25 @@ class Dense:
         encode = getattr(self._embedder, "encode_queries", self._embedder.encode)
         asked = _checked(encode(list(queries.values())), len(queries), self._embedder)
 
-        def candidates(start: int, end: int) -> Candidates:
-            rows, columns, _ = best_of_dense(asked[start:end] @ self._vectors.T, k)
-            return rows, columns, self._cosines(asked[start:end], rows, columns)
-
-        run = ranked(queries, self._chunk_ids, candidates, k)
+        run = self._ranked(queries, asked, k)
         # A zero vector is a query without text: all cosines are 0, and the first k chunks would be no answer to it.
         return {query_id: found if asked[row].any() else {} for row, (query_id, found) in enumerate(run.items())}
+
+    def _ranked(self, queries: Mapping[str, str], asked: FloatArray, k: int) -> Run:
+        return self._rank(queries, asked, k, self._candidates)
+
+    def _rank(
+        self, queries: Mapping[str, str], asked: FloatArray, k: int, find: Callable[[FloatArray, int], _Pairs]
+    ) -> Run:
+        def candidates(start: int, end: int) -> Candidates:
+            rows, columns = find(asked[start:end], k)
+            return rows, columns, self._cosines(asked[start:end], rows, columns)
+
+        return ranked(queries, self._chunk_ids, candidates, k, block=QUERIES_AT_ONCE)
+
+    def _candidates(self, asked: FloatArray, k: int) -> _Pairs:
+        rows, columns, _ = best_of_products(asked, self._vectors, k)
+        return rows, columns
 
     def _cosines(self, asked: FloatArray, rows: Rows, columns: Rows) -> npt.NDArray[np.float64]:
         # float32 products differ in the last bits with the machine, the batch and the place in the matrix; in float64
@@ -126,6 +149,26 @@ class Hybrid:
                     scores[chunk_id] = scores.get(chunk_id, 0.0) + 1 / (self._rrf_k + rank)
             fused[query_id] = best(scores, self._place, k)
         return fused
+
+
+def _on_disk(chunks: LargeChunks, embedder: Embedder) -> FloatArray:
+    """The vectors of all chunks, computed a part at a time, in a file of the cache that is mapped into memory."""
+
+    def build(path: Path) -> None:
+        with cache.bypassed(), path.open("wb") as file:
+            for start in range(0, len(chunks), _TEXTS_AT_ONCE):
+                texts = [chunk.text for chunk in chunks[start : start + _TEXTS_AT_ONCE]]
+                part = _checked(embedder.encode(texts), len(texts), embedder)
+                if start == 0:
+                    shape = (len(chunks), part.shape[1])
+                    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                    np.lib.format.write_array_header_1_0(file, header)
+                file.write(np.ascontiguousarray(part, dtype="<f4").tobytes())
+
+    identity = getattr(embedder, "identity", "")
+    key = cache.digest(str(identity), stream=(chunk.text for chunk in chunks))
+    with nullcontext() if identity else cache.bypassed():  # what may change is not kept
+        return cache.kept("vectors", key, build, lambda path: np.load(path, mmap_mode="r"))
 
 
 def _checked(vectors: FloatArray, n: int, embedder: Embedder) -> FloatArray:

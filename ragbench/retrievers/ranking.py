@@ -23,20 +23,22 @@ if TYPE_CHECKING:
 
 _DECIMALS = 6
 _BLOCK_SCORES = 8_000_000  # scores held at once: 32 MB of float32
+QUERIES_AT_ONCE = 2_000  # of a dense search: each block of them reads all vectors
 _SLACK = 2e-5  # more than rounding to 6 decimals and float32 together can move a score of about 1
 
 
 def ranked(
-    queries: Mapping[str, str], chunk_ids: Sequence[str], candidates: Callable[[int, int], Candidates], k: int
-) -> Run:
+    queries: Mapping[str, str], chunk_ids: Sequence[str], candidates: Callable[[int, int], Candidates], k: int,
+    *, block: int = 0,
+) -> Run:  # fmt: skip
     """The exact top k of each query, equal scores in the order of the chunks.
 
     `candidates(start, end)` gives, for a block of queries, all pairs that could be among the best k once rounded.
-    Blocks are as large as the memory for their scores allows.
+    Blocks are as large as the memory for their scores allows, or of `block` queries.
     """
     ids = list(queries)
     run: Run = {query_id: {} for query_id in ids}
-    step = max(1, _BLOCK_SCORES // max(1, len(chunk_ids)))
+    step = block or max(1, _BLOCK_SCORES // max(1, len(chunk_ids)))
     for start in range(0, len(ids) if chunk_ids else 0, step):
         end = min(start + step, len(ids))
         rows, columns, scores = candidates(start, end)
@@ -67,15 +69,29 @@ def best_of_sparse(scores: csr_matrix, k: int) -> Candidates:
     return rows, scores.indices[places], scores.data[places]
 
 
-def best_of_dense(scores: FloatArray, k: int) -> Candidates:
-    """The candidates among all scores of a block (queries x chunks)."""
-    n = scores.shape[1]
-    if k >= n:
-        rows, columns = np.indices(scores.shape).reshape(2, -1)
-    else:
-        kth = np.partition(scores, n - k, axis=1)[:, n - k : n - k + 1]
-        rows, columns = np.nonzero(scores >= _floor(kth))
-    return rows, columns, scores[rows, columns]
+def best_of_products(asked: FloatArray, vectors: FloatArray, k: int) -> Candidates:
+    """The candidates among all products of queries and chunks, a block of chunks at a time."""
+    step = max(k, _BLOCK_SCORES // max(1, len(asked)))
+    kth = np.full(len(asked), -np.inf, dtype=np.float32)  # of the blocks so far
+    rows, columns = np.empty((2, 0), dtype=np.int64)
+    values = np.empty(0, dtype=np.float32)
+    for start in range(0, len(vectors), step):
+        scores = asked @ vectors[start : start + step].T
+        n = scores.shape[1]
+        if k < n:
+            kth = np.maximum(kth, np.partition(scores, n - k, axis=1)[:, n - k])
+        new_rows, new_columns = np.nonzero(scores >= _floor(kth)[:, None])
+        rows, columns = np.append(rows, new_rows), np.append(columns, new_columns + start)
+        values = np.append(values, scores[new_rows, new_columns])
+        if n == len(vectors):
+            break
+        order = np.lexsort((-values, rows))
+        first = np.searchsorted(rows[order], np.arange(len(asked) + 1))
+        full = np.flatnonzero(np.diff(first) >= k)
+        kth[full] = np.maximum(kth[full], values[order][first[full] + k - 1])
+        kept = values >= _floor(kth)[rows]
+        rows, columns, values = rows[kept], columns[kept], values[kept]
+    return rows, columns, values
 
 
 def _floor(kth: FloatArray) -> FloatArray:

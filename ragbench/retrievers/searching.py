@@ -55,7 +55,7 @@ def retrieve(
         short = {
             query_id: queries[query_id]
             for query_id, found in run.items()
-            if len(found) == depth and _documents(found, by_id) < len(there)
+            if len(found) == depth and _documents(found, by_id, len(there)) < len(there)
         }
         if not short:
             break
@@ -90,9 +90,15 @@ def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
     return documents
 
 
-def _documents(found: Mapping[str, float], by_id: Mapping[str, Chunk]) -> int:
-    chunks = (by_id.get(chunk_id) for chunk_id in found)
-    return len({chunk and chunk.doc_id for chunk in chunks})
+def _documents(found: Mapping[str, float], by_id: Mapping[str, Chunk], enough: int) -> int:
+    """How many documents the chunks are of; not counted further than `enough`."""
+    seen: set[str | None] = set()
+    for chunk_id in found:
+        chunk = by_id.get(chunk_id)
+        seen.add(None if chunk is None else chunk.doc_id)
+        if len(seen) >= enough:
+            break
+    return len(seen)
 
 
 def search_latency(

@@ -58,16 +58,15 @@ def confirm(path: Path, tables: Mapping[str, Any]) -> None:
 
 def _uses(tables: Mapping[str, Any]) -> str:
     """What the tables of a file start and send, and where to, in words; "" where they do neither."""
-    started = tables.get("mcp", {}).get("server", "") if isinstance(tables.get("mcp"), Mapping) else ""
+    mcp = tables.get("mcp")
+    started = mcp.get("server", "") if isinstance(mcp, Mapping) else ""
     variables, hosts = _NAMED.findall(json.dumps(tables, default=str)), []
     for table in _requests(tables):
-        headers = table.get("headers_env")
-        named = [*headers.values()] if isinstance(headers, Mapping) else []
-        for listed in (table.get("env"), table.get("basic_env")):
-            named += listed if isinstance(listed, list) else []
-        variables += [str(name).rpartition(" ")[2] for name in named]
-        places = [place for place in (table.get("url"), table.get("server")) if _is_address(place)]
-        hosts += ["/".join(str(place).split("/")[:3]) for place in places]
+        headers, *lists = (table.get(name) for name in ("headers_env", "env", "basic_env"))
+        lists.append([*headers.values()] if isinstance(headers, Mapping) else [])
+        variables += [str(name).rpartition(" ")[2] for names in lists if isinstance(names, list) for name in names]
+        places = (str(table.get(name)) for name in ("url", "server"))
+        hosts += ["/".join(place.split("/")[:3]) for place in places if _is_address(place)]
     parts = []
     if started and not _is_address(started):
         parts.append(f"starts {started if isinstance(started, str) else shlex.join(map(str, started))!r}")

@@ -53,25 +53,21 @@ class HttpSpec(Call):
     max_reply_mb: Annotated[float, Field(gt=0)] = 10.0
 
     @model_validator(mode="after")
-    def _asks(self) -> HttpSpec:
+    def _whole(self) -> HttpSpec:
+        """The question is sent, and each name in braces has a value when it is needed."""
         if not any("query" in call.names() for _, call in self.calls()):
             raise ValueError(
                 'the question is sent nowhere; write body = {query = "{query}"} or params = {q = "{query}"}'
             )
         if self.url.startswith("{"):
             raise ValueError("url is the address of the server; only that of a request in `then` may come from a reply")
-        return self
-
-    @model_validator(mode="after")
-    def _names(self) -> HttpSpec:
-        """Each name in braces has a value when it is needed."""
         several = bool(self.login or len(self.calls()) > 1 or self.save)
         known = {"query", "query_id", "user_roles", *(["k"] if self.k else [])}
         logins = [("login", Call.model_construct(**dict(self.login)))] if self.login else []
         for where, call in (*logins, *self.calls()):
             has = set() if where == "login" else known | ({"page", "offset", "next"} if call.paged else set())
             for name in sorted({*call.names(), *([call.each] if call.each else [])} - has):
-                if several or call.each == name or name == "k" or name in names_in(call.url):
+                if several or call.each == name or name in ("k", "next") or name in names_in(call.url):
                     raise ValueError(f"{where}: {unknown('value', name, sorted(has))}")
             if call.each or call.paged:
                 if call is not self.calls()[-1][1] or (call.each and call.paged):
@@ -234,11 +230,11 @@ class HttpSystem:
         self._ask(talk)
         return Replies(talk.replies, talk.streamed, talk.pages)
 
-    def _talk(self, query_id: str, query: str, user_roles: Sequence[str], max_tries: int) -> _Talk:
+    def _talk(self, query_id: str, query: str, user_roles: Sequence[str], max_tries: int) -> Conversation:
         k = {} if self._spec.k is None else {"k": self._spec.k}
-        return _Talk({**question_values(query_id, query, user_roles), **k}, max_tries, self._spec.delta)
+        return Conversation({**question_values(query_id, query, user_roles), **k}, max_tries, self._spec.delta)
 
-    def _ask(self, talk: _Talk) -> None:
+    def _ask(self, talk: Conversation) -> None:
         """Send the requests of one question."""
         try:
             for part, call in self._calls:
@@ -253,7 +249,7 @@ class HttpSystem:
         finally:
             self._sender.forget(talk)
 
-    def _replies(self, part: str, call: Call, talk: _Talk) -> list[Any]:
+    def _replies(self, part: str, call: Call, talk: Conversation) -> list[Any]:
         """The replies to one request: one, the events of a stream, its pages, or one for each entry of a list."""
         if call.each:
             listed = talk.values[call.each]
@@ -276,17 +272,16 @@ class HttpSystem:
         return found
 
     def _awaited(
-        self, part: str, call: Call, talk: _Talk, own: Mapping[str, Any], link: str = ""
+        self, part: str, call: Call, talk: Conversation, own: Mapping[str, Any], link: str = ""
     ) -> tuple[list[Any], list[Any]]:
         """The reply that has what the request waits for: without secrets, and as it came."""
         asked, until = 0, call.until
         while True:
             reply, found, plain = self._sent(part, call, talk, own, link)
             asked += 1
-            state = None if until is None else saved_value(plain, until.path)
+            state = None if until is None else saved_value(found, until.path)
             if until is not None and state in until.fails:
-                reason = f"{self.name}: {until.path} is {state!r}, which `fails` names"
-                raise Failed(reason, FailureKind.SERVER_ERROR)
+                raise Failed(f"{self.name}: {until.path} is {state!r}, which `fails` names", FailureKind.SERVER_ERROR)
             if until is None or (state is not None and state in (until.equals or [state])):
                 self._sender.save(call, talk, plain, reply.headers)
                 return found, plain
@@ -297,7 +292,7 @@ class HttpSystem:
             talk.spent_s += until.every_s
 
     def _sent(
-        self, part: str, call: Call, talk: _Talk, own: Mapping[str, Any], link: str
+        self, part: str, call: Call, talk: Conversation, own: Mapping[str, Any], link: str
     ) -> tuple[Response, list[Any], list[Any]]:
         """The reply to one request, tried as often as is allowed, and what it holds, without secrets and with them."""
 
@@ -318,7 +313,7 @@ class HttpSystem:
         same = reply.text == self._sender.clean(reply.text)
         return reply, found, found if same else self._parsed(part, call, talk, reply, reply.text)
 
-    def _parsed(self, part: str, call: Call, talk: _Talk, reply: Response, text: str) -> list[Any]:
+    def _parsed(self, part: str, call: Call, talk: Conversation, reply: Response, text: str) -> list[Any]:
         """The JSON of a reply, or the events of a stream; nothing where nothing has to be read."""
         kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind in _STREAMS:
@@ -337,21 +332,9 @@ class HttpSystem:
             raise unreadable(self.name, self._sender.clean(text))
         return [] if found is None else [found]
 
-    def _record(self, talk: _Talk) -> Mapping[str, Any]:
+    def _record(self, talk: Conversation) -> Mapping[str, Any]:
         self._matches.see(talk.replies)
         record = Replies(talk.replies, talk.streamed, talk.pages).record(self._spec.reply, self._spec.delta)
         if talk.pages is None:
             return record
         return {**record, "contexts": record["contexts"][: self._spec.k]}
-
-
-class _Talk(Conversation):
-    """What is known while the requests of one question are sent; `spent_s` is that of good replies, and of waiting."""
-
-    def __init__(self, values: Mapping[str, Any], max_tries: int, delta: str) -> None:
-        super().__init__(values)
-        self.delta = delta
-        self.max_tries, self.spent_s, self.first_byte_ms = max_tries, 0.0, 0.0
-        self.replies: list[Any] = []
-        self.streamed = False
-        self.pages: int | None = None

@@ -133,6 +133,12 @@ class Pipeline:
             self._index, self._dataset.queries, k=self.depth, chunks=self.chunks, reranker=self._reranker
         )
 
+    @property
+    def ann_recall(self) -> dict[str, float]:
+        """Of approximate search, `ann_recall@depth`: the fraction of the exact top that it found; {} of exact."""
+        found: Mapping[int, float] = getattr(self._index, "ann_recall", {})
+        return {f"ann_recall@{depth}": value for depth, value in sorted(found.items())}
+
     def answer_ablations(self) -> Ablations:
         """The questions of its dataset answered from other contexts; see `answer_ablations`."""
         return answer_ablations(self._dataset, self.chunks, self.llm, **self._generation)

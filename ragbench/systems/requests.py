@@ -10,7 +10,6 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import quote
 
@@ -135,23 +134,22 @@ class Call(Login):
 R = TypeVar("R", bound=Request)
 
 
-@dataclass
-class _Session:
-    """What a login gave; `worked`: a request was taken with it."""
-
-    values: dict[str, Any]
-    cookies: Any
-    worked: bool = False
-
-
 class Conversation:
-    """What the requests of one question share: values, cookies, the session, and their secrets."""
+    """What the requests of one question share, or what a login gave to all of them.
 
-    def __init__(self, values: Mapping[str, Any]) -> None:
+    `spent_s` is that of good replies and of waiting between them; `worked`: a request was taken with this login.
+    """
+
+    def __init__(self, values: Mapping[str, Any], max_tries: int = 1, delta: str = "") -> None:
         import httpx
 
         self.values, self.cookies, self.secrets = dict(values), httpx.Cookies(), list[str]()
-        self.session: _Session | None = None
+        self.session: Conversation | None = None
+        self.worked = self.streamed = False
+        self.max_tries, self.delta = max_tries, delta
+        self.spent_s = self.first_byte_ms = 0.0
+        self.replies: list[Any] = []
+        self.pages: int | None = None
 
 
 def origin(url: str) -> tuple[str, str, int | None]:
@@ -177,7 +175,7 @@ class Sender:
         self._headers, self._url = prepared.headers, prepared.url
         self._login = self.prepared(login, f"{name}, [http.login]") if login else None
         self._lock = threading.Lock()
-        self._session: _Session | None = None
+        self._session: Conversation | None = None
         self._failure: tuple[float, Failed | None] = (0.0, None)
         self._transport = Transport(name, self._secrets)
         self.clean = self._transport.clean
@@ -211,12 +209,12 @@ class Sender:
         if self._login is not None and talk.session is None:
             self._join(talk)
         try:
-            reply = self._sent(request, {**talk.values, **own}, talk.cookies, timeout_s, link)
+            reply = self._sent(request, talk, own, timeout_s, link)
         except Failed as exc:
             if exc.status != 401 or talk.session is None or not talk.session.worked:
                 raise
             self._join(talk)
-            reply = self._sent(request, {**talk.values, **own}, talk.cookies, timeout_s, link)
+            reply = self._sent(request, talk, own, timeout_s, link)
         if talk.session is not None:
             talk.session.worked = True
         return reply
@@ -227,8 +225,8 @@ class Sender:
             own = headers.get(path[7:]) if path.startswith("header:") else saved_value(replies, path)
             if own is None or own == "":
                 keys = ", ".join(key for reply in replies[-1:] for key in keys_of(reply)) or "none"
-                reason = f"{self._name}: the reply has nothing at save.{name} = {path!r}; it has the keys {keys}"
-                raise Failed(reason, FailureKind.UNREADABLE)
+                reason = f"the reply has nothing at save.{name} = {path!r}; it has the keys {keys}"
+                raise self._failed(reason, FailureKind.UNREADABLE)
             talk.values[name] = own
             if isinstance(own, str) and is_secret_name(name):
                 talk.secrets.append(own)
@@ -249,9 +247,7 @@ class Sender:
             found = str(httpx.URL(base).join(str(place)))
             if origin(found) == self._origin:
                 return found
-        shown = self.clean(repr(place)[:200])
-        reason = f"{self._name}: the reply gives the address {shown}, which is not on the server of url"
-        raise Failed(reason, FailureKind.REFUSED)
+        raise self._failed(f"the reply gives the address {str(place)[:200]!r}, which is not on the server of url")
 
     def _join(self, talk: Conversation) -> None:
         """Take the session, a new one where this is the one that was refused."""
@@ -266,11 +262,11 @@ class Sender:
         talk.values.update(talk.session.values)
         talk.cookies.update(talk.session.cookies)
 
-    def _logged_in(self) -> _Session:
+    def _logged_in(self) -> Conversation:
         assert self._login is not None
         own = Conversation({})
         try:
-            reply = self._sent(self._login, {}, own.cookies, self._limits.timeout_s, redirects=True)
+            reply = self._sent(self._login, own, {}, self._limits.timeout_s)
             found = []
             with suppress(ValueError, RecursionError):
                 found = [json.loads(reply.text)]
@@ -283,17 +279,12 @@ class Sender:
         given = [*own.values.items(), *((cookie.name, cookie.value or "") for cookie in own.cookies.jar)]
         secrets = (str(value) for name, value in given if name in own.values or is_secret(name, str(value)))
         self._secrets += [secret for secret in secrets if len(secret) >= MIN_SECRET]
-        return _Session(own.values, own.cookies)
+        return own
 
     def _sent(
-        self,
-        request: Request,
-        values: Mapping[str, Any],
-        cookies: Any,
-        timeout_s: float,
-        link: str = "",
-        redirects: bool = False,
+        self, request: Request, talk: Conversation, own: Mapping[str, Any], timeout_s: float, link: str = ""
     ) -> Response:
+        values, redirects = {**talk.values, **own}, request is self._login
         params = {} if link else _flat(request.params, values)  # a link has its own
         if not link and (alone := re.fullmatch(r"\{(\w+)\}", request.url)):
             link = self.linked(request, values, values[alone[1]])
@@ -307,7 +298,7 @@ class Sender:
                 json=None if request.body is None else filled(request.body, values),
                 data=_flat(request.form, values) or None,
                 headers=self._filled_headers(request.headers, values),
-                cookies=cookies,
+                cookies=talk.cookies,
             )
         except Failed as exc:
             if exc.kind is FailureKind.TIMEOUT:
@@ -317,21 +308,21 @@ class Sender:
             raise refused(self._name, reply.status, self.clean(reply.text), reply.headers, _HINTS)
         return reply
 
+    def _failed(self, reason: str, kind: FailureKind = FailureKind.REFUSED) -> Failed:
+        return Failed(f"{self._name}: {self.clean(reason)}", kind)
+
     def _address(self, url: str, values: Mapping[str, Any]) -> str:
         texts = {name: in_text(values[name]) for name in names_in(url) & values.keys()}
         for name, text in texts.items():
             if text in ("", ".", ".."):  # would be another address
-                raise Failed(
-                    f"{self._name}: {{{name}}} is {text!r}, which cannot be a part of url", FailureKind.REFUSED
-                )
+                raise self._failed(f"{{{name}}} is {text!r}, which cannot be a part of url")
         return str(filled(url, {name: quote(text, safe="") for name, text in texts.items()}))
 
     def _filled_headers(self, headers: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, str]:
         made = {header: in_text(filled(value, values)) for header, value in headers.items()}
         for header, value in made.items():
             if not (value.isascii() and value.isprintable()):  # the HTTP library's error would show it
-                reason = f"{self._name}: the header {header!r} would hold characters that no header has"
-                raise Failed(reason, FailureKind.REFUSED)
+                raise self._failed(f"the header {header!r} would hold characters that no header has")
         return made
 
 

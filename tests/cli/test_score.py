@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
+from ragbench.report.evaluation.sentences import brief_measures, depth_table, shown_measures
 from ragbench.types import Case, Dataset, Document
 
 
@@ -78,3 +80,23 @@ def test_a_run_is_a_recorded_system_that_retrieves_only(folder: Path) -> None:
     assert "Judged@10" in values  # the judgements are pooled, and q30 has no complete ranking
     full = replace(data, cases=data.cases[:30], qrels={q: judged[q] for q in data.queries if q != "q30"})
     assert "Judged@5" not in rb.evaluate(full, folder / "good.run").scores["measure"].tolist()
+
+
+def test_judged_is_next_to_ndcg_in_leaderboards_and_reports(folder: Path) -> None:
+    corpus = {f"d{d}": Document(f"d{d}", f"text {d}") for d in range(9)}
+    cases = [Case(f"q{q}", f"question {q}?") for q in range(30)]
+    data = Dataset("demo", "test", corpus, cases, rb.scoring.read_qrels(folder / "qrels.txt"))
+    good, bad = (rb.evaluate(data, folder / f"{name}.run", perspectives=["retrieval"]) for name in ("good", "bad"))
+    results = rb.Results([replace(good, name="good"), replace(bad, name="bad")])
+    board: Any = results.leaderboard().set_index("name")
+    assert board.loc["good", "Judged@10"] == board.loc["good", "Judged@10_ci_low"] == 1.0
+    assert board.loc["bad", "Judged@10"] == bad.scores.query("measure == 'Judged@10'")["value"].mean() < 1
+    assert board.loc["good", "Judged@10_n"] == "30/30"
+    assert "| Judged@10 |" in rb.report.leaderboard_markdown(board.reset_index(), "nDCG@10")
+    assert "Judged@10" in repr(results.leaderboard())
+    assert "Judged" not in repr(rb.Results([good]).leaderboard())
+    shown = [row.measure for row in shown_measures(bad.report)["retrieval"]]
+    assert shown.index("Judged@5") == shown.index("nDCG@5") + 1
+    assert "Judged@5" in [row.measure for row in brief_measures(bad.report)["retrieval"]]
+    assert "Judged@k" in [name for name, _ in depth_table(bad.report)[1]]
+    assert "Judged" not in str(depth_table(good.report))

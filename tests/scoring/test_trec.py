@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import importlib
 import itertools
+import os
+import sys
+import unittest
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import ir_measures
@@ -105,6 +110,9 @@ def test_measures_have_the_values_of_ir_measures() -> None:
             assert value == pytest.approx(theirs[str(ir_measures.parse_measure(name)), query_id]), (name, query_id)
 
 
+THEIRS = ir_measures.providers.PytrecEvalProvider
+
+
 class Ours(ir_measures.providers.Provider):
     """ragbench's functions behind the interface of ir_measures."""
 
@@ -120,6 +128,9 @@ class Ours(ir_measures.providers.Provider):
             def _iter_calc(self, run: Any) -> Any:
                 ranked = ir_measures.util.RunConverter(run).as_dict_of_dict()
                 for measure in measures:
+                    if set(measure.params) - {"rel", "cutoff", "beta", "p"}:  # an option that ragbench lacks
+                        yield from THEIRS().iter_calc([measure], qrels, run)
+                        continue
                     for query_id, value in evaluate(judged, ranked, [str(measure)])[
                         str(parse_measure(str(measure)))
                     ].items():
@@ -133,6 +144,33 @@ def test_ragbench_is_a_provider_of_ir_measures() -> None:
     run = [ScoredDoc(*row) for row in rows(RUN, *"abc").itertuples(index=False)]
     theirs = _values(ir_measures.DefaultPipeline, MEASURES, qrels, run)
     assert _values(Ours(), MEASURES, qrels, run) == pytest.approx(theirs)
+
+
+class Base(unittest.TestCase):
+    """The base of their test cases, which their source distribution lacks."""
+
+    def assertMetrics(self, found: Any, expected: Any) -> None:  # noqa: N802
+        values = [{(one.query_id, one.measure): one.value for one in side} for side in (found, expected)]
+        assert values[0] == pytest.approx(values[1], abs=5e-5)
+
+
+@pytest.mark.skipif("IR_MEASURES_SOURCE" not in os.environ, reason="IR_MEASURES_SOURCE names no unpacked source")
+@pytest.mark.parametrize("name", ["Success", "SetP", "SetR", "SetF", "nDCG", "P", "judged"])
+def test_the_test_suite_of_ir_measures_passes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their tests of the measures that ragbench has: `pip download ir-measures --no-deps --no-binary ir-measures`."""
+    base, package = ModuleType("theirs.base"), ModuleType("theirs")
+    base.BaseMeasureTest, package.__path__ = Base, [f"{os.environ['IR_MEASURES_SOURCE']}/tests"]  # type: ignore[attr-defined]
+    for module in (base, package):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(ir_measures.providers, "PytrecEvalProvider", Ours)
+    monkeypatch.setattr(ir_measures, "pytrec_eval", Ours())
+    monkeypatch.setattr(ir_measures, "judged", Ours())
+    tests = importlib.import_module(f"theirs.test_{name if name == 'judged' else 'pytrec_eval'}")
+    case = next(one for one in vars(tests).values() if isinstance(one, type) and hasattr(one, f"test_{name}"))
+    result = unittest.TestResult()
+    case(f"test_{name}").run(result)
+    assert result.testsRun == 1
+    assert not (problems := [text for _, text in (*result.failures, *result.errors)]), problems[0]
 
 
 def _values(provider: Any, names: list[str], qrels: Any, run: Any) -> dict[tuple[str, str], float]:

@@ -90,6 +90,16 @@ def test_ids(ragbench_dataset, ragbench_case):
     assert {"p002", "p003"} <= {str(case.get("name")).split()[0] for case in cases}
 
 
+def test_a_function_of_a_module_is_a_system(tmp_path: Path) -> None:
+    (tmp_path / "my_rag.py").write_text("def answer(question):\n    return 'In 1881: ' + question\n")
+    text = """
+def test_it(rag_system, ragbench_case):
+    assert rag_system.answer("q", ragbench_case.text).text.startswith("In 1881: ")
+"""
+    done = run(tmp_path, text, "--ragbench-queries=p002", "--ragbench-system=my_rag:answer")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_failures_of_system_and_test_are_distinguished(tmp_path: Path) -> None:
     done = run(tmp_path, FAILING)
     assert done.returncode == 1

@@ -51,7 +51,8 @@ def banner(report: Report) -> tuple[str, str]:
 def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[MeasureResult]]:
     """Perspective -> the rows of the table: the headline measures and those with a target, or every one.
 
-    A measure that nothing was scored by is left out unless a target wants it.
+    A measure that nothing was scored by is left out unless a target wants it. Judged@k, which a result has where it is
+    below 1, is next to nDCG@k.
     """
     places = {name: i for i, name in enumerate(HEADLINE)}
     table: dict[str, list[MeasureResult]] = {}
@@ -60,9 +61,9 @@ def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[Mea
         kept = [
             row
             for row in rows
-            if row.target is not None or (row.n_scored and (every or row.measure in places or _always_shown(row)))
+            if row.target is not None or (row.n_scored and (every or _next_to(row) in places or _always_shown(row)))
         ]
-        table[perspective.name] = sorted(kept, key=lambda row: places.get(row.measure, len(places)))
+        table[perspective.name] = sorted(kept, key=lambda row: places.get(_next_to(row), len(places)))
     return table
 
 
@@ -75,9 +76,13 @@ def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
     depth = 5 if 5 in ks else max(ks)
     wanted = {name.replace("@5", f"@{depth}") for name in BRIEF}
     return {
-        perspective: [row for row in rows if row.target is not None or row.measure in wanted or _always_shown(row)]
+        perspective: [row for row in rows if row.target is not None or _next_to(row) in wanted or _always_shown(row)]
         for perspective, rows in shown_measures(report, every=True).items()
     }
+
+
+def _next_to(row: MeasureResult) -> str:
+    return row.measure.replace("Judged@", "nDCG@")
 
 
 def _always_shown(row: MeasureResult) -> bool:
@@ -93,11 +98,12 @@ def depth_table(report: Report) -> tuple[list[int], list[tuple[str, list[str]]]]
     rows = [
         (f"{level}{name}@k{more}", [number(values.get(f"{level}{name}@{k}")) for k in ks])
         for name, more in _AT_DEPTHS.items()
+        if name != "Judged" or any(f"{level}Judged@{k}" in values for k in ks)
     ]
     return ks, rows if ks else []
 
 
-_AT_DEPTHS = {"P": " (precision)", "R": " (recall)", "F1": "", "nDCG": "", "Success": " (hit rate)"}
+_AT_DEPTHS = {"P": " (precision)", "R": " (recall)", "F1": "", "nDCG": "", "Judged": "", "Success": " (hit rate)"}
 
 
 def figures(report: Report) -> list[tuple[str, str]]:

@@ -6,8 +6,6 @@ Both run the same script and style (`explorer.js`, `explorer.css`) on the same d
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import html
 import json
 import os
@@ -27,6 +25,7 @@ from ragbench.evaluation.results import baseline_name, check_comparable, configu
 from ragbench.files import write_durably
 from ragbench.report.documents import data_of
 from ragbench.report.evaluation import check_output
+from ragbench.report.evaluation.html import script_hash
 from ragbench.report.explorer.contents import Texts, doubtful_of, measures_of, scores_of, side_of
 from ragbench.types import Dataset
 
@@ -158,7 +157,7 @@ class Explorer:
         # No text of a question can end the block: JSON writes < as an escape, and all but ASCII too.
         data = json.dumps(self.data, separators=(",", ":")).replace("<", "\\u003c")
         policy = (
-            f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; "
+            f"default-src 'none'; script-src {script_hash(script)}; style-src {script_hash(style)}; base-uri 'none'; "
             "form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
         )
         title = html.escape(" against ".join(side["label"] for side in reversed(self.data["sides"])))
@@ -195,7 +194,3 @@ class Explorer:
 
 def _asset(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,101 @@
+"""`pytest -m benchmark -s tests/test_benchmarks_large.py`: a million passages, and a thousand configurations.
+
+`-k 100_000` runs the smaller one. Each size is a process of its own with an empty cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.benchmark
+
+QUESTIONS = 1_000
+LOAD_TO_SCORES = """
+import json, resource, sys, time, warnings
+from pathlib import Path
+folder, retriever, passages = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+from ragbench.chunkers import chunk
+from ragbench.datasets import large, load_dataset
+from ragbench.retrievers import make_retriever, to_documents
+from ragbench.scoring import score_run
+import pandas, pytrec_eval, pyarrow, bm25s, tantivy
+def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+times, peaks, last = {}, {"imports": peak()}, time.process_time()
+def done(stage):
+    global last
+    times[stage], peaks[stage], last = time.process_time() - last, peak(), time.process_time()
+large.LARGE_BYTES = 0 if retriever == "bm25@disk" else 10**12
+data = load_dataset(folder); done("load")
+chunks = chunk(data, "document"); done("chunk")
+index = make_retriever(retriever, chunks); done("index")
+run = index.search(data.queries, 100); done("search")
+scores = score_run(data.qrels, to_documents(run, chunks), ["nDCG@10"]); done("score")
+assert len(chunks) == len(data.corpus) == passages and len(scores) == len(data.cases)
+print(json.dumps({"times": times, "peaks": peaks, "nDCG@10": scores["value"].mean()}))
+"""
+
+
+def write_set(folder: Path, passages: int) -> Path:
+    """Passages of 20 to 80 words whose frequencies fall as 1 / rank; a question is 8 words of the one that answers."""
+    random = np.random.default_rng(0)
+    words = np.array([f"w{i}x" for i in range(60_000)])
+    cumulated = np.cumsum(1 / np.arange(1, len(words) + 1))
+    asked = set(random.choice(passages, QUESTIONS, replace=False).tolist())
+    questions = []
+    (folder / "qrels").mkdir(parents=True)
+    with (folder / "corpus.jsonl").open("w", encoding="utf-8") as file:
+        for i, length in enumerate(random.integers(20, 80, size=passages).tolist()):
+            own = words[np.searchsorted(cumulated, random.random(length) * cumulated[-1])].tolist()
+            file.write(json.dumps({"_id": f"d{i}", "text": " ".join(own)}) + "\n")
+            if i in asked:
+                questions.append((f"q{i}", f"d{i}", " ".join(random.choice(own, 8).tolist())))
+    with (folder / "queries.jsonl").open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps({"_id": query_id, "text": text}) + "\n" for query_id, _, text in questions)
+    rows = "".join(f"{query_id}\t{doc_id}\t1\n" for query_id, doc_id, _ in questions)
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + rows)
+    return folder
+
+
+def measured(folder: Path, retriever: str, passages: int) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD_TO_SCORES, str(folder), retriever, str(passages)],
+        env={**os.environ, "RAGBENCH_CACHE_DIR": str(folder.parent / f"cache-{retriever}-{passages}")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    total, peaks = sum(found["times"].values()), found["peaks"]
+    stages = ", ".join(f"{stage} {taken:.1f}" for stage, taken in found["times"].items())
+    print(
+        f"{passages:,} passages x {QUESTIONS:,} questions, {retriever}: {total:.0f} CPU s, "
+        f"{1e5 * total / passages:.1f} s per 100,000 ({stages}); peak {peaks['score']:.2f} GB, of which imports "
+        f"{peaks['imports']:.2f} (indexed {peaks['index']:.2f}); search "
+        f"{1000 * found['times']['search'] / QUESTIONS:.1f} ms a question; nDCG@10 {found['nDCG@10']:.3f}"
+    )
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in kilobytes on Linux only")
+@pytest.mark.parametrize("passages", [100_000, 1_000_000], ids=["100_000", "1_000_000"])
+def test_from_load_to_scores_within_2_gb(passages: int, tmp_path: Path) -> None:
+    print()
+    totals = {}
+    for size in (passages // 4, passages // 2, passages):
+        found = measured(write_set(tmp_path / f"set-{size}", size), "bm25@disk", size)
+        totals[size] = sum(found["times"].values())
+        assert found["peaks"]["score"] <= 2.0
+    assert totals[passages] <= 1.25 * 4 * totals[passages // 4], "no worse than linear"
+    held = measured(tmp_path / f"set-{passages}", "bm25", passages)
+    if passages >= 1_000_000:
+        assert found["times"]["search"] < held["times"]["search"]
+    assert found["peaks"]["index"] < held["peaks"]["index"]
+    assert found["nDCG@10"] >= held["nDCG@10"] - 0.02
