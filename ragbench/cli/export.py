@@ -22,18 +22,20 @@ def export_command(
     ] = False,
     otlp: Annotated[str, typer.Option(metavar="URL", help="Send traces there, such as http://localhost:4318.")] = "",
     mlflow: Annotated[str, typer.Option(metavar="URI", help="Of MLflow's tracking, such as sqlite:///mlflow.db.")] = "",
-    experiment: Annotated[str, typer.Option(help="Of MLflow.")] = "ragbench",
+    experiment: Annotated[str, typer.Option(help="The experiment of MLflow.")] = "ragbench",
     content: Annotated[bool, typer.Option("--content", help="Traces with questions, answers, what was found.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
 ) -> None:
     """Give saved results to colleagues and other tools.
 
-    -o writes a table: name, query_id, category, measure, value, over all results. --otlp (pip install
-    'ragbench-lab[otel]') sends a trace per question to a collector of OpenTelemetry, by its conventions for generative
+    -o writes a table: name, query_id, category, measure, value, over all results.
+
+    --otlp (extra `otel`) sends a trace per question to a collector of OpenTelemetry, by its conventions for generative
     AI: retrieval, model, judge, tokens, and each score as gen_ai.evaluation.result; texts only with --content.
     Durations are those measured; a result does not hold when each began, so questions are laid out one after another.
-    --mlflow (pip install 'ragbench-lab[mlflow]') writes a run per result: parameters, means with intervals, and its
-    reports, which hold questions and answers. A second export adds nothing: runs and spans keep their ids.
+
+    --mlflow (extra `mlflow`) writes a run per result: parameters, means with intervals, and its reports, which hold
+    questions and answers. A second export adds nothing: runs and spans keep their ids.
 
     Exit status: 0 exported, 2 not.
     """

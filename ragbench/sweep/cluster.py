@@ -6,7 +6,9 @@ import ipaddress
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -36,18 +38,17 @@ class DaskExecutor:
         self, address: str, packer: remote.Packer, side_by_side: int | None, say: Callable[[str], None]
     ) -> None:
         self._packer = packer
-        self._wanted = side_by_side
+        self._wanted, self._say = side_by_side, say
         self._running: dict[str, tuple[Any, Job, float]] = {}
         self._losses: dict[str, int] = {}
         self._cluster, self._client = _connected(address)
         self._address = address
         self._data: Any = None
         try:
+            self._wait()
             known = self._client.run(version, "ragbench-lab", on_error="return")  # needs no ragbench there
             for worker, theirs in known.items():
                 remote.check_versions({"ragbench": remote.versions()["ragbench"]}, {"ragbench": str(theirs)}, worker)
-            if not known:
-                say(f"No worker is connected to {address} yet; the runs wait for one.")
         except BaseException:
             self.__exit__()
             raise
@@ -63,17 +64,20 @@ class DaskExecutor:
     @property
     def side_by_side(self) -> int:
         """What is asked for, or as many as the workers have threads now."""
-        return self._wanted or max(1, sum(self._client.ncores().values()))
+        with self._reached():
+            return self._wanted or max(1, sum(self._client.ncores().values()))
 
     def start(self, job: Job) -> None:
         """Send a run to the cluster."""
         (job.staging / "job.json").write_text(job.to_json(), encoding="utf-8")
-        if self._client.status != "running":
-            raise SweepError(f"the Dask scheduler at {self._address} is gone; the same command continues")
-        if self._data is None or self._data.status != "finished":  # the workers that had it are lost
-            self._data = self._client.scatter(self._packer.inputs, broadcast=True)
-        task = self._packer.packed(job)
-        future = self._client.submit(_run, task, self._data, key=f"ragbench-{job.name}-{uuid.uuid4().hex}", retries=0)
+        with self._reached():
+            if self._client.status != "running":
+                raise ConnectionError("the scheduler is gone")
+            if self._data is None or self._data.status != "finished":  # the workers that had it are lost
+                self._wait()
+                self._data = self._client.scatter(self._packer.inputs, broadcast=True)
+            task, key = self._packer.packed(job), f"ragbench-{job.name}-{uuid.uuid4().hex}"
+            future = self._client.submit(_run, task, self._data, key=key, retries=0)
         self._running[job.name] = future, job, time.monotonic()
 
     def ended(self) -> list[Outcome]:
@@ -92,14 +96,29 @@ class DaskExecutor:
             self._client.cancel([future for future, _, _ in self._running.values()], force=True)
         self._running = {}
 
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as exc:
+            raise SweepError(f"{self._address} is lost ({exc}); the same command continues with what is left") from exc
+
+    def _wait(self) -> None:
+        """Wait for a worker; clusters that grow with their tasks have none before the first."""
+        if not self._client.ncores():
+            self._say(f"No worker is connected to {self._address}; the runs wait for one.")
+            require("distributed", "dask").wait(self._client.submit(version, "ragbench-lab", pure=False))
+
     def _outcome(self, future: Any, job: Job, seconds: float) -> Outcome | None:
         from distributed import KilledWorker
 
         if future.status == "finished":
             try:
-                return remote.unpack(future.result(timeout=_CONNECT_S), job, seconds)
-            except TimeoutError:  # its worker died with it, and another computes it again
+                came = future.result(timeout=_CONNECT_S)
+            except (OSError, CancelledError):  # its worker died with it, and another computes it again
                 return None
+            try:
+                return remote.unpack(came, job, seconds)
             except SweepError as unfit:
                 return Outcome(job.name, seconds, str(unfit))
         if future.status == "error":

@@ -49,6 +49,10 @@ _STOPS = {"stop": "endTurn", "length": "maxTokens", "refusal": "refusal"}
 _CLOSED = -32000  # the SDK's code of a connection that ended
 _UNSUPPORTED_VERSION = -32022
 _SAME_REASON_S = 10.0
+_OLD = (
+    "the server speaks only the old HTTP+SSE transport of MCP; name the address of its streamable HTTP (it often ends "
+    "in /mcp), or start it by a command (stdio)"
+)
 _LONGEST_CLOSE_S = 10.0
 
 
@@ -295,10 +299,26 @@ class Pool:
                 leaf = _leaf(exc)
                 if number < len(protocols) and getattr(leaf, "code", None) == _UNSUPPORTED_VERSION:
                     continue
-                raise Unreached(self._worded(leaf, connection)) from None
+                raise Unreached(_OLD if await self._is_old() else self._worded(leaf, connection)) from None
             self._open = {one for one in self._open if not one.ended} | {connection}
             return connection
         raise AssertionError("unreachable")
+
+    async def _is_old(self) -> bool:
+        """Whether the address opens a stream with the event "endpoint", as servers did before streamable HTTP."""
+        if isinstance(self._spec.server, str):
+            import httpx2
+
+            options = Bounds(self._spec.name).options(is_async=True)
+            headers = {**self._spec.headers, **self._secret, "accept": "text/event-stream"}
+            with suppress(Exception):  # then it is something else, which has its own message
+                async with (
+                    asyncio.timeout(5),
+                    httpx2.AsyncClient(**options) as http,
+                    http.stream("GET", self._spec.server, headers=headers) as reply,
+                ):
+                    return str(await anext(reply.aiter_lines())).replace(" ", "") == "event:endpoint"
+        return False
 
     async def _call(
         self, connection: Connection, tool: str, arguments: dict[str, Any], sampled: Sampled

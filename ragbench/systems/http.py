@@ -67,7 +67,7 @@ class HttpSpec(Call):
         for where, call in (*logins, *self.calls()):
             has = set() if where == "login" else known | ({"page", "offset", "next"} if call.paged else set())
             for name in sorted({*call.names(), *([call.each] if call.each else [])} - has):
-                if several or call.each == name or name in ("k", "next") or name in names_in(call.url):
+                if several or call.each == name or name in ("k", "next") or name in names_in([call.url, call.headers]):
                     raise ValueError(f"{where}: {unknown('value', name, sorted(has))}")
             if call.each or call.paged:
                 if call is not self.calls()[-1][1] or (call.each and call.paged):

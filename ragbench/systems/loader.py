@@ -145,12 +145,14 @@ named 'no_such_module'
             _imported(options["object"], path.parent)
         elif kind != "pipeline":
             _service(kind, options).close()
-        address = options.get("url", options.get("server", ""))
-        if reachable and isinstance(address, str) and address.startswith("http") and not listens(address):
-            raise ModelError(
-                f"{path.name}: no server takes connections at {address.partition('?')[0]}; start it, or correct the "
-                "address", FailureKind.UNREACHABLE,
-            )  # fmt: skip
+        login = [options["login"]] if options.get("login") else []
+        for part in (options, *login, *options.get("before", ()), *options.get("then", ())):
+            address = part.get("url", part.get("server", ""))
+            if reachable and isinstance(address, str) and address.startswith("http") and not listens(address):
+                raise ModelError(
+                    f"{path.name}: no server takes connections at {address.partition('?')[0]}; start it, or correct "
+                    "the address", FailureKind.UNREACHABLE,
+                )  # fmt: skip
     elif is_object_name(spec):
         _imported(spec, folder)
     else:

@@ -88,3 +88,28 @@ def test_a_function_and_a_pipeline(tmp_path: Path, corpus: Path, monkeypatch: py
     assert "returned None" in probe("probed_rag:none", "When?", code=1)
     assert "Documents: rail" in probe("bm25", "When was the line opened?", "--corpus", corpus)
     assert "expected a system and a question" in probe("When?", code=2)
+
+
+def test_plain_text_and_events_with_a_type_become_files(loopback: Any, wire: Any, tmp_path: Path) -> None:
+    typed = "".join(f"data: {json.dumps({'type': 'token', 'text': one})}\n\n" for one in ("In ", "1881."))
+    for body in ("data: In \n\ndata: 1881.\n\n", typed):
+        stream = wire.Answered(body.encode(), headers={"content-type": "text/event-stream"})
+        server = loopback(lambda asked, stream=stream: stream)
+        probe("--url", server.url, "When?", "--write", tmp_path / "ours.toml", "--force")
+        assert load_system(tmp_path / "ours.toml", NOTHING).answer("q1", "When?").text == "In 1881."
+
+
+def test_a_file_with_several_requests_is_asked_and_written(loopback: Any, wire: Any, tmp_path: Path) -> None:
+    def reply(asked: Any) -> Any:
+        return wire.Answered(
+            {"id": "7"} if asked.method == "POST" else {"status": "done", "out": {"reply": "In 1881."}}
+        )
+
+    url, file = loopback(reply).url, tmp_path / "jobs.toml"
+    file.write_text(
+        f'[http]\nurl = "{url}"\nbody = {{messages = [{{role = "user", content = "{{query}}"}}]}}\n'
+        'save = {id = "$.id"}\n'
+        f'[[http.then]]\nmethod = "GET"\nurl = "{url}/{{id}}"\nuntil = {{path = "$.status", equals = ["done"]}}\n'
+    )
+    assert "answer    $.out.reply" in probe(file, "When?", "--write", tmp_path / "ours.toml")
+    assert load_system(tmp_path / "ours.toml", NOTHING).answer("q1", "When?").text == "In 1881."

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+import collections
 import io
 import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ragbench.errors import ConfigError, DataError, SweepError
+from ragbench.files import STAGING
 from ragbench.llms import Settings
 from ragbench.sweep import read_grid, remote, spending, sweep
 from ragbench.sweep.cluster import _connected
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job
-from tests.test_sweep import numbers_of, visible, write_grid
+from tests.history.conftest import _postgresql, new_database  # noqa: F401
+from tests.sweep import test_language_models as language_models
+from tests.test_sweep import alive_in, numbers_of, visible, wait_until, write_grid
 
 pytest.importorskip("distributed")
 pytestmark = [pytest.mark.usefixtures("warm_sweeps"), pytest.mark.filterwarnings("default")]
@@ -128,3 +139,141 @@ def test_paid_models_need_what_the_workers_share(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("RAGBENCH_DATABASE", "postgresql://127.0.0.1:1/none")
     with pytest.raises(DataError, match="cannot be used"):
         spending.check_shared("dask://127.0.0.1:8786", runs, Settings())
+
+
+# --- killed -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.simulation
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ctrl-c", "killed"])
+def test_a_stopped_client_ends_the_runs_and_continues(tmp_path: Path, how: signal.Signals) -> None:
+    path, out = write_grid(tmp_path / "notebooks", "[axes]\npause = [0.0, 600.0]"), tmp_path / "results"
+    command = [sys.executable, "-m", "ragbench", "sweep", str(path), "--out", str(out)]
+    client = subprocess.Popen(
+        [*command, "--executor", "dask://local?workers=2"], start_new_session=True, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "SWEEP_OF_A_TEST": str(out)},
+    )  # fmt: skip
+    first, _ = read_grid(path).runs
+    assert wait_until((out / "tiny" / f"{first}.ipynb").exists, 120)
+    assert wait_until(lambda: "kernel" in alive_in(out).values(), 60)
+    os.killpg(client.pid, how) if how is signal.SIGINT else client.send_signal(how)
+    _, printed = client.communicate(timeout=120)
+    assert client.returncode == (130 if how is signal.SIGINT else -how)
+    assert how is signal.SIGKILL or "Stopped: 1 of 2" in printed
+    assert wait_until(lambda: not alive_in(out), 60)
+    left = [name for name in visible(out / "tiny") if how is signal.SIGINT or not name.startswith(STAGING)]
+    assert left == [first, f"{first}.ipynb"]
+    assert sweep(path, out=out, only=first).skipped == (first,)
+
+
+class Machines:
+    """A scheduler, and workers that have nothing in common but the network."""
+
+    def __init__(self, folder: Path, database: str) -> None:
+        self.folder, self.database = folder, database
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            self.port = taken.getsockname()[1]
+        self.start("scheduler", "--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard")
+
+    def start(self, name: str, *arguments: str, **variables: str) -> None:
+        own = self.folder / name
+        (own / "tmp").mkdir(parents=True)
+        kind = name if name == "scheduler" else "worker"
+        with (own / "log").open("wb") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, "-m", f"distributed.cli.dask_{kind}", *arguments], cwd=own, stdout=log, stderr=log,
+                env={
+                    **os.environ, "HOME": str(own), "TMPDIR": str(own / "tmp"),
+                    "RAGBENCH_CACHE_DIR": str(own / "cache"), "RAGBENCH_DATABASE": self.database, **variables,
+                },
+            )  # fmt: skip
+
+    def add(self, name: str, **variables: str) -> None:
+        self.start(name, f"tcp://127.0.0.1:{self.port}", "--nthreads", "1", "--no-nanny", "--no-dashboard", **variables)
+
+    def stop(self, *names: str) -> None:
+        for name in names or [*self.processes]:
+            self.processes[name].kill()
+            self.processes[name].wait()
+
+    def workers(self) -> int:
+        from distributed import Client
+
+        with Client(f"tcp://127.0.0.1:{self.port}", timeout=60) as client:
+            return len(client.scheduler_info()["workers"])
+
+
+@pytest.mark.simulation
+def test_machines_that_share_no_folder_give_the_same_bytes_and_pay_once(
+    tmp_path: Path,
+    new_database: Callable[[str], str],  # noqa: F811
+    wire: Any,
+    loopback: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    grid_text = '[fixed]\ndataset = "../data/set"\njudge = "openai:j"\ncriteria = "relevance"\njudge_apart = 0\n'
+    path = language_models.write_grid(
+        tmp_path / "notebooks", grid_text + '[axes]\nprompt = ["cited", "plain"]\nk = [1, 2]\nchunk_size = [64, 128]'
+    )
+    data = tmp_path / "data" / "set"
+    (data / "qrels").mkdir(parents=True)
+    texts = [f"Document {i} is about {word} and nothing else." for i, word in enumerate(("red", "green", "blue"))]
+    lines = [json.dumps({"_id": f"d{i}", "title": "", "text": text}) for i, text in enumerate(texts)]
+    (data / "corpus.jsonl").write_text("\n".join(lines) + "\n")
+    questions = [json.dumps({"_id": f"q{i}", "text": f"What is {word}?"}) for i, word in enumerate(("red", "blue"))]
+    (data / "queries.jsonl").write_text("\n".join(questions) + "\n")
+    (data / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td2\t1\n")
+
+    def answered(asked: Any) -> Any:
+        if len(server.asked) == 6 and far:
+            with server.lock:
+                in_flight.extend(language_models.prompts_of(server))
+            machines.stop("a")
+        time.sleep(0.3)
+        return language_models.reply_to(asked, wire)
+
+    in_flight: list[Any] = []
+    far = False
+    server = loopback(answered)
+    language_models.settings(monkeypatch, tmp_path / "cache", server.url, tmp_path)
+    local = sweep(path, out=tmp_path / "local")
+    assert not local.failed
+    paid = sorted(language_models.prompts_of(server))
+    assert max(collections.Counter(paid).values()) == 1
+
+    server.asked.clear()
+    far, database = True, new_database("postgresql")
+    with pytest.raises(ConfigError, match="set RAGBENCH_DATABASE to one PostgreSQL database"):
+        sweep(path, out=tmp_path / "far", executor="dask://127.0.0.1:1")
+    monkeypatch.setenv("RAGBENCH_DATABASE", database)
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "another cache"))
+    machines = Machines(tmp_path / "machines", database)
+    try:
+        other = tmp_path / "other" / "ragbench_lab-9.9.dist-info"
+        other.mkdir(parents=True)
+        (other / "METADATA").write_text("Metadata-Version: 2.1\nName: ragbench-lab\nVersion: 9.9\n")
+        machines.add("old", PYTHONPATH=str(other.parent))
+        assert wait_until(lambda: machines.workers() == 1, 120)
+        address = f"dask://127.0.0.1:{machines.port}"
+        with pytest.raises(SweepError, match=r"has ragbench 9\.9 and this sweep has"):
+            sweep(path, out=tmp_path / "far", executor=address)
+        machines.stop("old")
+        for name in "abcd":
+            machines.add(name)
+        assert wait_until(lambda: machines.workers() == 4, 120)
+        result = sweep(path, out=tmp_path / "far", executor=address, max_cost=1000)
+        assert not result.failed, result.failed
+        assert machines.processes["a"].poll() is not None
+    finally:
+        machines.stop()
+    assert numbers_of(result.folder) == numbers_of(local.folder)
+    asked = collections.Counter(language_models.prompts_of(server))
+    assert sorted(asked) == paid
+    twice = {prompt for prompt, times in asked.items() if times > 1}
+    print(f"\n{len(paid)} requests; of {len(in_flight)} before the kill {len(twice)} were sent again")
+    assert twice <= set(in_flight[-4:])  # at most what was on its way when the worker was killed
+    assert len(twice) <= 1
+    account = spending.on_account(Settings(), result.folder)
+    assert spending.spent(account) == pytest.approx(0.018 * len(paid), abs=0.018 * len(twice) + 1e-9)

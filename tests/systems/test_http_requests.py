@@ -57,13 +57,13 @@ ITEMS: dict[str, Any] = {"k": 5, "reply": {"contexts": "$.items"}}
 
 
 def test_pages_without_end_are_not_read_without_end(serve: Served) -> None:
-    empty = serve(ask=lambda asked: {"items": [], "next": f"/ask?{len(empty.asked)}"})
+    empty: Any = serve(ask=lambda asked: {"items": [], "next": f"/ask?{len(empty.asked)}"})
     assert answered(empty, next="$.next", **ITEMS).contexts == ()
     assert len(empty.asked) == 1
     same = serve(ask={"items": [{"id": "a"}], "next": "again"})
     assert answered(same, next="$.next", body={"query": "{query}", "at": "{next}"}, **ITEMS).contexts == ("a",)
     assert len(same.asked) == 2
-    more = serve(ask=lambda asked: {"items": [{"id": f"a{len(more.asked)}"}], "next": "on"})
+    more: Any = serve(ask=lambda asked: {"items": [{"id": f"a{len(more.asked)}"}], "next": "on"})
     options = {**ITEMS, "k": 50, "next": "$.next", "body": {"query": "{query}", "at": "{next}"}}
     assert len(answered(more, pages=7, **options).contexts) == len(more.asked) == 7
 
@@ -162,6 +162,21 @@ def test_other_hosts_get_none_of_the_headers(serve: Served, monkeypatch: pytest.
     assert "x-key" not in elsewhere.asked[0].headers
 
 
+def test_a_request_has_the_headers_whose_values_are_known_and_its_own_first(serve: Served, wire: Any) -> None:
+    cookie = {"set-cookie": "sid=s3ssion-0815; Path=/"}
+    server = serve(start=wire.Answered({"id": "a"}, headers=cookie), ask={"answer": "s3ssion-0815"}, end={})
+    headers = {"X-Session": "{id}", "X-Kind": "main"}
+    calls: Any = {
+        "before": [{"url": "/start", "save": {"id": "$.id"}}],
+        "then": [{"url": "/end", "headers": {"x-kind": "own"}}],
+    }
+    assert answered(server, headers=headers, **calls).text == "***"  # the session's cookie is a secret too
+    shown = [
+        (asked.headers.get("x-session"), asked.headers["x-kind"], asked.headers.get("cookie")) for asked in server.asked
+    ]
+    assert shown == [(None, "main", None), ("a", "main", "sid=s3ssion-0815"), ("a", "own", "sid=s3ssion-0815")]
+
+
 LOGIN: dict[str, Any] = {"url": "/login", "body": {"password": "{env:MY_TOKEN}"}, "save": {"t": "$.t"}}
 BEARER: dict[str, Any] = {"headers": {"Authorization": "Bearer {t}"}}
 
@@ -240,6 +255,7 @@ def test_redirects_and_refusals_name_the_request(
         ({"before": [{"url": "http://h/{t}"}], "save": {"t": "$.t"}}, "before 1: unknown value 't'"),
         ({"body": {"query": "{query}", "n": "{k}"}}, "unknown value 'k'"),
         ({"body": {"query": "{query}", "n": "{next}"}}, "unknown value 'next'"),
+        ({"headers": {"X-Id": "{quer_id}"}}, "unknown value 'quer_id'; did you mean 'query_id'?"),
         ({"url": "{place}"}, "url is the address of the server"),
         ({"next": "$.next"}, "need k and the path of reply.contexts"),
         ({"next": "$.next", "then": [{"url": "http://h/"}], **ITEMS}, "only the last request has pages"),

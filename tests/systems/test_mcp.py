@@ -364,3 +364,16 @@ def test_resources_in_a_result_are_contexts() -> None:
         )
         assert (found.text, found.contexts) == (answer, ("file:///rail.md", "file:///pets.md"))
         assert [one.text for one in found.passages] == ["It opened in 1881.", "Cats nap."]
+
+
+@pytest.mark.parametrize("path", ["/sse", "/other"])
+def test_a_server_of_the_old_transport_is_named(loopback: Any, wire: Any, path: str) -> None:
+    def reply(asked: Any) -> Any:
+        if asked.method == "GET" and asked.path == "/sse":
+            stream = b"event: endpoint\ndata: /messages?session_id=1\n\n"
+            return wire.Answered(stream, headers={"content-type": "text/event-stream"})
+        return wire.Answered({}, status=405)
+
+    with McpSystem(f"{loopback(reply).url}{path}", tool="ask") as system:
+        error = system.answer("q1", "?").error or ""
+    assert ("the server speaks only the old HTTP+SSE transport of MCP; name the address" in error) == (path == "/sse")
