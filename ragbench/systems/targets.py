@@ -102,7 +102,7 @@ _Call = Callable[[_Step, Mapping[str, Any]], Any]
 def target_of(name: str, tables: Mapping[str, Any]) -> Target:
     """The target that the tables of a system's file describe: [ingest] next to [http] or [mcp].
 
-    `[ingest.add]` is what puts documents there: `tool` and `arguments`, or `url`, `method`, `body`, `params`. In them
+    `[ingest.add]` is what puts documents there: `tool` and `arguments`, or a request as in `HttpSystem`. In them
     "{doc_id}", "{title}", "{text}" and "{full_text}" are replaced by those of a document, "{documents}" by a batch,
     each as `ingest.document` states; `id` is the JSONPath of the target's id (or ids) in the reply (left out: our own).
     `[ingest.find]` finds one again (its `id` may hold "{doc_id}", to tell it among several: a path such as
