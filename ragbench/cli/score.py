@@ -58,8 +58,10 @@ def score_command(
     others = compare_all(scores, first, measures=wanted) if len(scores) > 1 else None
     if csv is not None:
         from ragbench.files import write_durably
+        from ragbench.text import shielded
 
         table = pd.concat([frame.assign(run=name) for name, frame in scores.items()])
+        table["query_id"] = table["query_id"].map(shielded)
         write_durably(csv, table[["run", "query_id", "measure", "value"]].to_csv(index=False))
     if as_json:
         parts = {"means": means, "comparison": others}

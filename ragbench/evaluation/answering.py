@@ -280,7 +280,8 @@ def answer_all(
 def _safety_answers(answered: Answered, system: System | Sequence[Answer], concurrency: int) -> dict[str, Answer]:
     """sample_id -> the answer to each safety input; those that failed, or were not recorded, are left out."""
     dataset = answered.dataset
-    if not answered.has_answers or (answered.answers and all(map(_is_lost, answered.answers))):
+    lost = [one.failed and one.failure is not FailureKind.DRY_RUN for one in answered.answers]
+    if not answered.has_answers or (lost and all(lost)):
         return {}
     asked = _safety_queries(dataset)
     if not isinstance(system, System):
@@ -288,10 +289,6 @@ def _safety_answers(answered: Answered, system: System | Sequence[Answer], concu
     cases = [Case(query_id, text) for query_id, text in asked.items()]
     answers = ask(system, replace(dataset, cases=cases, qrels={}), concurrency=concurrency, label="safety samples")
     return {answer.query_id: answer for answer in answers if not answer.failed}
-
-
-def _is_lost(answer: Answer) -> bool:
-    return answer.failed and answer.failure is not FailureKind.DRY_RUN
 
 
 def _safety_queries(dataset: Dataset) -> dict[str, str]:

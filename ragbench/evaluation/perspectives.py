@@ -89,7 +89,8 @@ def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame
     if measures := ranking_measures(levels_of(answered), named):
         chunks, run = answered.chunks, _judged(dataset, answered.documents)
         if any(0 in grades.values() for grades in dataset.qrels.values()):  # pooled: holes are worth knowing of
-            measures = [one for name in measures for one in (name, *_judged_at(name))]
+            judged = {name: name.replace("nDCG", "Judged") for name in measures if name.startswith("nDCG")}
+            measures = [one for name in measures for one in (name, judged.get(name)) if one]
         found = score_retrieval(dataset, run, chunk_run=answered.ranking, chunks=chunks, measures=measures)
         complete = {name for name, part in found.groupby("measure") if part["value"].min() == 1} - set(named)
         frames.append(found[~(found["measure"].isin(complete) & found["measure"].str.startswith("Judged"))])
@@ -110,10 +111,6 @@ def score_ranking(answered: Answered, named: Sequence[str] = ()) -> pd.DataFrame
             )
             frames.append(extra[extra["measure"].isin(more)])
     return pd.concat(frames, ignore_index=True)
-
-
-def _judged_at(name: str) -> list[str]:
-    return [name.replace("nDCG", "Judged")] if name.startswith("nDCG") else []
 
 
 def ranking_measures(levels: Sequence[str], named: Sequence[str] = ()) -> list[str]:

@@ -351,14 +351,9 @@ def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
     if any(_values(result, main) != first for result in results[1:]):
         return main
     for name in ANSWER_MEASURES:
-        if all(_has(result, name) for result in results):
+        if all(result.scores.loc[result.scores["measure"] == name, "value"].notna().any() for result in results):
             return name
     return main
-
-
-def _has(result: Result, measure: str) -> bool:
-    """Whether at least one question is scored by the measure."""
-    return bool(result.scores.loc[result.scores["measure"] == measure, "value"].notna().any())
 
 
 def _values(result: Result, measure: str) -> dict[str, float]:
@@ -379,7 +374,6 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     Raises:
         ComparisonError: no results, or results on different data or questions.
     """
-
     check_comparable(results)
     main = ranking_measure(results, measure)
     identity = configurations(results).set_index("name").to_dict("index")

@@ -89,7 +89,8 @@ def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
     add_once(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
     data = {name: run[name] for name in ("client_id", "split", "fingerprint")}
     data |= {"name": run["dataset"], "made_at": run["made_at"], "recipe": rows.recipe}
-    known = {"id": _dataset_id(data), **data}
+    identity = (data[name] for name in ("client_id", "name", "split", "fingerprint"))
+    known = {"id": content_id("dataset", *identity), **data}
     add_once(connection, tables.dataset, known)
     of = tables.dataset.c  # of an import in any order the earliest run decides
     later = update(tables.dataset).where(of.id == known["id"], of.made_at > run["made_at"])
@@ -131,10 +132,6 @@ def import_results(folder: str | Path, *, client: str = "", series: str = "", da
         new = len(record([(result, path)], client=client, series=series, database=database, alert=False))
         added, known = added + new, known + 1 - new
     return Imported(added, known, failed)
-
-
-def _dataset_id(row: Mapping[str, Any]) -> str:
-    return content_id("dataset", *(row[name] for name in ("client_id", "name", "split", "fingerprint")))
 
 
 def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows:

@@ -208,6 +208,7 @@ class StoredLLM:
                 folder = cache_folder() / "unreadable"
                 folder.mkdir(mode=0o700, exist_ok=True)
                 write_durably(folder / name, scrubbed(exc.body, self._client.secrets).encode("utf-8", "replace"))
+                (folder / name).chmod(0o600)
                 exc = exc.reworded(f"{exc}; all of it is in unreadable/{name} of the cache folder")
             raise exc from None
 

@@ -103,9 +103,7 @@ def export_mlflow(
                 continue
             for run in earlier:  # an export that was stopped
                 client.delete_run(run.info.run_id)
-            made_at = result.config.get("made_at")
-            made = int((datetime.fromisoformat(made_at) if made_at else datetime.now(UTC)).timestamp() * 1000)
-            data = result.config["dataset"]
+            made, data = made_ms(result), result.config["dataset"]
             tags = {f"ragbench.{name}": str(data.get(name, "")) for name in ("name", "split", "fingerprint")}
             tags |= {"ragbench.content": identity, "ragbench.version": own_version()}
             run_id = client.create_run(experiment_id, made, tags, result.name).info.run_id
@@ -139,6 +137,12 @@ def content_id(result: Result) -> str:
     """What distinguishes a result from all others: 64 hex digits of its name, time, data and scores."""
     parts = [result.name, result.config.get("made_at"), result.config["dataset"].get("fingerprint")]
     return sha256(f"{parts}{scores_to_csv(result.scores)}".encode()).hexdigest()
+
+
+def made_ms(result: Result) -> int:
+    """When a result was made, in milliseconds since 1970; now, where that is not known."""
+    made_at = result.config.get("made_at")
+    return int((datetime.fromisoformat(made_at) if made_at else datetime.now(UTC)).timestamp() * 1000)
 
 
 def results_of(results: Result | Sequence[Result]) -> Results:

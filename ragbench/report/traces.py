@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ from ragbench.errors import ConfigError, SystemsError, require
 from ragbench.evaluation import Result, own_version
 from ragbench.evaluation.records import CaseResult
 from ragbench.metrics.pipeline import by_stage
-from ragbench.report.export import content_id, results_of
+from ragbench.report.export import content_id, made_ms, results_of
 from ragbench.types import Answer, Completion
 
 if TYPE_CHECKING:
@@ -129,14 +128,11 @@ def spans_of(result: Result, content: bool = False) -> Sequence[ReadableSpan]:
     }
     scores = dict(list(result.scores.dropna().groupby("query_id")))
     reasons = {(j.query_id, f"llm_{j.criterion}"): j.explanation for j in result.judgements if content}
-    made_at = result.config.get("made_at")
-    end = datetime.fromisoformat(made_at) if made_at else datetime.now(UTC)
-    whole = sum(max(steps[0].ms, sum(s.ms for s in steps[1:] if not s.judged)) + sum(s.ms for s in steps if s.judged)
-                for steps in asked.values())  # fmt: skip
-    now = int(end.timestamp() * 1000) * _MS - round(whole * _MS)
+    lengths = (step.ms for first, *steps in asked.values() for step in (first, *(one for one in steps if one.judged)))
+    now = (made_ms(result) - round(sum(lengths))) * _MS
     for query_id, (first, *steps) in asked.items():
         root = span(first.name, first.attributes, now)
-        answered = now + round(max(first.ms, sum(step.ms for step in steps if not step.judged)) * _MS)
+        answered = now + round(first.ms * _MS)
         for step in steps:
             now = max(now, answered) if step.judged else now
             kind = SpanKind.CLIENT if "gen_ai.operation.name" in step.attributes else SpanKind.INTERNAL
@@ -166,8 +162,8 @@ def _steps(result: Result, answer: Answer, case: CaseResult, content: bool) -> I
         for name, role, text in (("input", "user", case.question), ("output", "assistant", case.answer)):
             message = [{"role": role, "parts": [{"type": "text", "content": text}]}]
             root[f"gen_ai.{name}.messages"] = json.dumps(message, ensure_ascii=False)
-    yield _Step(f"invoke_workflow {result.name}", stages.pop("total", 0.0), root)
-    stages.pop("first_byte", None)
+    total, _ = stages.pop("total", 0.0), stages.pop("first_byte", None)
+    yield _Step(f"invoke_workflow {result.name}", max(total, sum(stages.values())), root)
     if "retrieve" in stages or answer.contexts:
         source = str(result.config["dataset"].get("name", ""))
         found: dict[str, Any] = {"gen_ai.operation.name": "retrieval", "gen_ai.data_source.id": source}

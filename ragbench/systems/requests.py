@@ -194,10 +194,11 @@ class Sender:
         found, secrets = from_environment(templates, where)
         own, in_headers = secret_headers(request.headers_env, request.basic_env, where)
         self._secrets += (*secrets, *in_headers)
-        shared = self._headers if request.url.startswith("{") or origin(request.url) == self._origin else {}
-        if isinstance(request, Login) and not isinstance(request, Call):  # it knows no values yet
-            shared = {header: value for header, value in shared.items() if not names_in(value)}
-        return request.model_copy(update={**found, "headers": {**shared, **found["headers"], **own}})
+        own = {**found["headers"], **own}
+        if request.url.startswith("{") or origin(request.url) == self._origin:
+            written = {header.lower() for header in own}
+            own |= {header: value for header, value in self._headers.items() if header.lower() not in written}
+        return request.model_copy(update={**found, "headers": own})
 
     def send(
         self, request: Request, talk: Conversation, own: Mapping[str, Any], timeout_s: float, link: str = ""
@@ -228,9 +229,12 @@ class Sender:
                 reason = f"the reply has nothing at save.{name} = {path!r}; it has the keys {keys}"
                 raise self._failed(reason, FailureKind.UNREADABLE)
             talk.values[name] = own
-            if isinstance(own, str) and is_secret_name(name):
-                talk.secrets.append(own)
-                self._secrets.append(own)
+        given = {cookie.name: cookie.value or "" for cookie in talk.cookies.jar}
+        for name, value in {**given, **{name: str(talk.values[name]) for name in request.save}}.items():
+            by_name = request is self._login or is_secret_name(name)
+            if len(value) >= MIN_SECRET and (by_name if name in request.save else is_secret(name, value)):
+                talk.secrets.append(value)
+                self._secrets.append(value)
 
     def forget(self, talk: Conversation) -> None:
         """The end of a conversation: its secrets are in no text that is still to come."""
@@ -276,14 +280,13 @@ class Sender:
             refused_for_good = exc.kind in (FailureKind.REFUSED, FailureKind.UNREADABLE)  # more tries lock accounts
             self._failure = (math.inf if refused_for_good else time.monotonic(), worded)
             raise worded from None
-        given = [*own.values.items(), *((cookie.name, cookie.value or "") for cookie in own.cookies.jar)]
-        secrets = (str(value) for name, value in given if name in own.values or is_secret(name, str(value)))
-        self._secrets += [secret for secret in secrets if len(secret) >= MIN_SECRET]
         return own
 
     def _sent(
         self, request: Request, talk: Conversation, own: Mapping[str, Any], timeout_s: float, link: str = ""
     ) -> Response:
+        import httpx
+
         values, redirects = {**talk.values, **own}, request is self._login
         params = {} if link else _flat(request.params, values)  # a link has its own
         if not link and (alone := re.fullmatch(r"\{(\w+)\}", request.url)):
@@ -300,6 +303,8 @@ class Sender:
                 headers=self._filled_headers(request.headers, values),
                 cookies=talk.cookies,
             )
+        except httpx.InvalidURL as exc:
+            raise self._failed(f"the values of this question make no address of url ({exc})") from None
         except Failed as exc:
             if exc.kind is FailureKind.TIMEOUT:
                 exc.tries = 1  # late once is late again
@@ -319,7 +324,9 @@ class Sender:
         return str(filled(url, {name: quote(text, safe="") for name, text in texts.items()}))
 
     def _filled_headers(self, headers: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, str]:
-        made = {header: in_text(filled(value, values)) for header, value in headers.items()}
+        """Those whose values are known by now."""
+        known = {header: value for header, value in headers.items() if names_in(value) <= values.keys()}
+        made = {header: in_text(filled(value, values)).strip() for header, value in known.items()}
         for header, value in made.items():
             if not (value.isascii() and value.isprintable()):  # the HTTP library's error would show it
                 raise self._failed(f"the header {header!r} would hold characters that no header has")

@@ -54,6 +54,13 @@ def test_runs_have_means_intervals_and_a_comparison(folder: Path) -> None:
     assert len(pd.read_csv(folder / "each.csv")) == 2 * 30 * 6
 
 
+def test_an_id_that_a_spreadsheet_would_run_is_shielded(tmp_path: Path) -> None:
+    (tmp_path / "qrels.txt").write_text("=1+1 0 d1 1\n")
+    (tmp_path / "a.run").write_text("=1+1 Q0 d1 1 2.0 t\n")
+    score(tmp_path / "qrels.txt", tmp_path / "a.run", "--csv", tmp_path / "each.csv")
+    assert set(pd.read_csv(tmp_path / "each.csv")["query_id"]) == {"'=1+1"}
+
+
 def test_complete_judgements_are_not_mentioned_and_errors_are_one_line(folder: Path) -> None:
     assert "Judged" not in score(folder / "qrels.txt", folder / "good.run", "--measures", "nDCG@6")
     assert "did you mean 'good'" in score(folder / "qrels.txt", folder / "good.run", "--baseline", "god", code=2)

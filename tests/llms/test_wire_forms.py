@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,7 @@ def test_another_form_is_unreadable_and_kept(answer: Any, wire: Any, provider: s
     from ragbench.cache import cache_folder
 
     assert json.loads((cache_folder() / name).read_text(encoding="utf-8")) == body
+    assert os.name == "nt" or (cache_folder() / name).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("provider", list(NAMES))

@@ -136,6 +136,21 @@ def test_saved_values_stay_in_their_places(serve: Served, value: Any) -> None:
     assert last.path.count("?") == 1
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("\ud800", ""),
+        ("a" * 70_000, "ours, then 1: the values of this question make no address of url (URL too long)"),
+        ([], "ours, then 1: {id} is '', which cannot be a part of url"),
+        ("..", "ours, then 1: {id} is '..', which cannot be a part of url"),
+    ],
+)
+def test_saved_values_that_make_no_address(serve: Served, value: Any, message: str) -> None:
+    server = serve(ask={"answer": "Yes.", "id": value}, d={})
+    found = answered(server, save={"id": "$.id"}, then=[{"url": "/d/{id}", "form": {"a": "{id}"}}])
+    assert (found.error or "") == message
+
+
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "é", "a\tb"])
 def test_a_saved_value_that_no_header_can_hold(serve: Served, value: str) -> None:
     before = [{"url": "/start", "save": {"id": "$.id"}}]
@@ -160,6 +175,21 @@ def test_other_hosts_get_none_of_the_headers(serve: Served, monkeypatch: pytest.
     assert (found.text, len(found.contexts)) == ("Yes. ***", 1)
     assert server.asked[0].headers["x-key"] == TOKEN
     assert "x-key" not in elsewhere.asked[0].headers
+
+
+def test_a_request_has_the_headers_whose_values_are_known_and_its_own_first(serve: Served, wire: Any) -> None:
+    cookie = {"set-cookie": "sid=s3ssion-0815; Path=/"}
+    server = serve(start=wire.Answered({"id": "a"}, headers=cookie), ask={"answer": "s3ssion-0815"}, end={})
+    headers = {"X-Session": "{id}", "X-Kind": "main"}
+    calls: Any = {
+        "before": [{"url": "/start", "save": {"id": "$.id"}}],
+        "then": [{"url": "/end", "headers": {"x-kind": "own"}}],
+    }
+    assert answered(server, headers=headers, **calls).text == "***"  # the session's cookie is a secret too
+    shown = [
+        (asked.headers.get("x-session"), asked.headers["x-kind"], asked.headers.get("cookie")) for asked in server.asked
+    ]
+    assert shown == [(None, "main", None), ("a", "main", "sid=s3ssion-0815"), ("a", "own", "sid=s3ssion-0815")]
 
 
 LOGIN: dict[str, Any] = {"url": "/login", "body": {"password": "{env:MY_TOKEN}"}, "save": {"t": "$.t"}}
@@ -240,6 +270,7 @@ def test_redirects_and_refusals_name_the_request(
         ({"before": [{"url": "http://h/{t}"}], "save": {"t": "$.t"}}, "before 1: unknown value 't'"),
         ({"body": {"query": "{query}", "n": "{k}"}}, "unknown value 'k'"),
         ({"body": {"query": "{query}", "n": "{next}"}}, "unknown value 'next'"),
+        ({"headers": {"X-Id": "{quer_id}"}}, "unknown value 'quer_id'; did you mean 'query_id'?"),
         ({"url": "{place}"}, "url is the address of the server"),
         ({"next": "$.next"}, "need k and the path of reply.contexts"),
         ({"next": "$.next", "then": [{"url": "http://h/"}], **ITEMS}, "only the last request has pages"),

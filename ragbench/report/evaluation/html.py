@@ -71,7 +71,9 @@ def report_html(result: Result | Report) -> str:
         depths=sentences.depth_table(report),
         figures=sentences.figures(report),
         cost_rows=sentences.cost_rows(report.costs, len(report.cases)),
-        provenance=[(name, _pretty(value)) for name, value in _provenance(report)],
+        provenance=[
+            (name, json.dumps(value, indent=2, ensure_ascii=False, default=str)) for name, value in _provenance(report)
+        ],
     )
 
 
@@ -185,10 +187,6 @@ def _provenance(report: Report) -> list[tuple[str, Any]]:
         ("Settings", dict(report.settings)),
         ("Made", made),
     ]
-
-
-def _pretty(value: Any) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def visible(value: object) -> object:
