@@ -119,7 +119,8 @@ def sweep(
         notes = [*grid.notes, *_foreign(folder, grid, next(iter(source.values())))]
         skipped = [name for name in names if not force and folder.is_finished(name, grid.runs[name], source[name])]
         notes += _older(folder, skipped)
-        waiting = [name for name in names if name not in skipped]
+        done = set(skipped)
+        waiting = [name for name in names if name not in done]
         for name in waiting:
             if force:
                 folder.forget_journals(name)
@@ -147,7 +148,8 @@ def sweep(
                 say(f"{grid.name}: {len(waiting)} to run, {many} at a time; {len(skipped)} finished already")
             progress = Progress(console, len(names), skipped=len(skipped), jobs=runs.side_by_side)
             ended = run_all(grid.notebook.text, folder, jobs_of, progress, runs)
-            finished = tuple(name for name in waiting if name not in ended.failed and name not in ended.left)
+            unfinished = {*ended.failed, *ended.left}
+            finished = tuple(name for name in waiting if name not in unfinished)
             result = SweepResult(
                 folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left), notes=tuple(notes)
             )

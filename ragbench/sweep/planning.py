@@ -60,7 +60,8 @@ def plan(
     grid = replace(grid, runs={name: grid.runs[name] for name in chosen(grid, only)})
     sources = sources_of(grid)
     finished = [name for name, own in grid.runs.items() if not force and folder.is_finished(name, own, sources[name])]
-    to_run = {name: parameters for name, parameters in grid.runs.items() if name not in finished}
+    there = set(finished)
+    to_run = {name: parameters for name, parameters in grid.runs.items() if name not in there}
     asking = [p for p in to_run.values() if _asks(p)]
     if asking and (lacking := [name for name in _NEEDED if name not in grid.notebook.parameters]):
         note = f"{grid.notebook.path.name} has no parameter {lacking[0]}, so its requests cannot be foreseen"
