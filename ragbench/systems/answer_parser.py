@@ -95,7 +95,9 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
         DataError: naming every field that is not what it should be.
     """
     record = as_record(record) or record
-    fields = {key: _whole(value) for key, value in record.items() if value is not None and not _unrelated(key, value)}
+    fields = {
+        key: well_formed(value) for key, value in record.items() if value is not None and not _unrelated(key, value)
+    }
     for key in ("context", "hits"):
         if isinstance(fields.get(key), str):
             fields[key] = [fields[key]]
@@ -148,13 +150,13 @@ def _unrelated(key: str, value: Any) -> bool:
     )
 
 
-def _whole(value: Any) -> Any:
+def well_formed(value: Any) -> Any:
     """Half a surrogate pair, from a broken JSON escape, cannot be in a file: it becomes U+FFFD."""
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, Mapping):
-        return {_whole(key): _whole(entry) for key, entry in value.items()}
-    return [_whole(entry) for entry in value] if isinstance(value, list | tuple) else value
+        return {well_formed(key): well_formed(entry) for key, entry in value.items()}
+    return [well_formed(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def _answer(query_id: str, record: _Record, model: str) -> Answer:

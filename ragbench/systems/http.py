@@ -240,9 +240,10 @@ class HttpSystem:
             for part, call in self._calls:
                 try:
                     found = self._replies(part, call, talk)
-                except Failed as exc:
-                    where = f"{self.name}, {part}:" if part else f"{self.name}:"
-                    raise exc.reworded(str(exc).replace(f"{self.name}:", where, 1)) from None
+                except (Failed, DataError, RecursionError) as exc:
+                    where = f"{self.name}, {part}" if part else self.name
+                    own = exc if isinstance(exc, Failed) else Failed(f"{self.name}: {exc}", FailureKind.UNREADABLE)
+                    raise own.reworded(str(own).replace(f"{self.name}:", f"{where}:", 1)) from None
                 talk.replies += [] if part.startswith("before") else found
                 if call.each or call.paged:
                     talk.pages = len(found)
@@ -319,10 +320,7 @@ class HttpSystem:
         if kind in _STREAMS:
             talk.streamed = True
             sse = kind == "text/event-stream"
-            try:
-                return list(json_events(text, sse, delta=talk.delta, events_by=self._spec.events_by))
-            except DataError as exc:
-                raise Failed(f"{self.name}: {exc}", FailureKind.UNREADABLE) from None
+            return list(json_events(text, sse, delta=talk.delta, events_by=self._spec.events_by))
         found = None
         # The parser's error holds the whole body, so it must not be this one's context.
         with suppress(ValueError, RecursionError):

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from ragbench.errors import ConfigError, DataError, FailureKind
-from ragbench.systems.answer_parser import read_answer
+from ragbench.systems.answer_parser import read_answer, well_formed
 from ragbench.systems.function import failed
 from ragbench.systems.shapes import as_record
 from ragbench.text import without_surrogates
@@ -168,7 +168,7 @@ def saved_value(replies: Sequence[Any], path: str) -> Any:
     several = re.search(r"\[\*\]|\[\?|\.\.", path)
     for reply in reversed(replies):
         if found := _all(reply, path):
-            return found if several else found[0]
+            return well_formed(found if several else found[0])
         if several and (several.start() > 1) and _compiled(path[: several.start()]).find(reply):
             return []
     return None

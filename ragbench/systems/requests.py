@@ -285,6 +285,8 @@ class Sender:
     def _sent(
         self, request: Request, talk: Conversation, own: Mapping[str, Any], timeout_s: float, link: str = ""
     ) -> Response:
+        import httpx
+
         values, redirects = {**talk.values, **own}, request is self._login
         params = {} if link else _flat(request.params, values)  # a link has its own
         if not link and (alone := re.fullmatch(r"\{(\w+)\}", request.url)):
@@ -301,6 +303,8 @@ class Sender:
                 headers=self._filled_headers(request.headers, values),
                 cookies=talk.cookies,
             )
+        except httpx.InvalidURL as exc:
+            raise self._failed(f"the values of this question make no address of url ({exc})") from None
         except Failed as exc:
             if exc.kind is FailureKind.TIMEOUT:
                 exc.tries = 1  # late once is late again
@@ -322,7 +326,7 @@ class Sender:
     def _filled_headers(self, headers: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, str]:
         """Those whose values are known by now."""
         known = {header: value for header, value in headers.items() if names_in(value) <= values.keys()}
-        made = {header: in_text(filled(value, values)) for header, value in known.items()}
+        made = {header: in_text(filled(value, values)).strip() for header, value in known.items()}
         for header, value in made.items():
             if not (value.isascii() and value.isprintable()):  # the HTTP library's error would show it
                 raise self._failed(f"the header {header!r} would hold characters that no header has")

@@ -84,7 +84,9 @@ def as_context(value: Any) -> Any:
     """
     if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[1], Real):
         inner = as_context(value[0])
-        return {**({"text": inner} if isinstance(inner, str) else inner), "score": value[1]}
+        inner = {"text" if isinstance(inner, str) else "id": inner} if isinstance(inner, str | int) else inner
+        if isinstance(inner, Mapping):
+            return {**inner, "score": value[1]}
     if not isinstance(value, Mapping | str | Real | list | tuple | None):
         value = _attributes(value, _CONTEXT_NAMES) or value
     if not isinstance(value, Mapping):

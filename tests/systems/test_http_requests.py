@@ -136,6 +136,21 @@ def test_saved_values_stay_in_their_places(serve: Served, value: Any) -> None:
     assert last.path.count("?") == 1
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("\ud800", ""),
+        ("a" * 70_000, "ours, then 1: the values of this question make no address of url (URL too long)"),
+        ([], "ours, then 1: {id} is '', which cannot be a part of url"),
+        ("..", "ours, then 1: {id} is '..', which cannot be a part of url"),
+    ],
+)
+def test_saved_values_that_make_no_address(serve: Served, value: Any, message: str) -> None:
+    server = serve(ask={"answer": "Yes.", "id": value}, d={})
+    found = answered(server, save={"id": "$.id"}, then=[{"url": "/d/{id}", "form": {"a": "{id}"}}])
+    assert (found.error or "") == message
+
+
 @pytest.mark.parametrize("value", ["a\r\nX-Evil: 1", "é", "a\tb"])
 def test_a_saved_value_that_no_header_can_hold(serve: Served, value: str) -> None:
     before = [{"url": "/start", "save": {"id": "$.id"}}]

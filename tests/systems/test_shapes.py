@@ -12,7 +12,9 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
+from ragbench.errors import DataError
 from ragbench.systems import FunctionSystem, load_system
+from ragbench.systems.answer_parser import read_answer
 from ragbench.types import Case, Dataset, Document
 
 TEXT = "It opened in 1881."
@@ -121,3 +123,9 @@ def test_an_object_with_a_query_method_is_a_system_everywhere(tmp_path: Path, mo
     for system in (Engine(), Engine().query, "my_engine:engine", "ours.toml"):
         result = rb.evaluate(data, system, perspectives=["retrieval"])  # type: ignore[arg-type]
         assert result.summary.set_index("measure").loc["nDCG@5", "value"] == 1.0
+
+
+def test_a_pair_of_an_id_and_a_score_is_a_context_and_of_nothing_a_clear_error() -> None:
+    assert [one.passage_id for one in read_answer("q", {"contexts": [[7, 0.5]]}).passages] == ["7"]
+    with pytest.raises(DataError, match=r"contexts\.0"):
+        read_answer("q", {"contexts": [[None, 0.5]]})
