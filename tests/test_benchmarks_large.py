@@ -99,3 +99,72 @@ def test_from_load_to_scores_within_2_gb(passages: int, tmp_path: Path) -> None:
         assert found["times"]["search"] < held["times"]["search"]
     assert found["peaks"]["index"] < held["peaks"]["index"]
     assert found["nDCG@10"] >= held["nDCG@10"] - 0.02
+
+
+STEPS = """
+import json, shutil, sys, time, warnings
+from pathlib import Path
+from ragbench.evaluation import leaderboard, load_results
+from ragbench.evaluation.results import ranking_measure
+from ragbench.report import leaderboard_markdown
+from ragbench.sweep import plan, read_grid
+from ragbench.sweep.folder import SweepFolder
+from ragbench.sweep.grid import sources_of
+warnings.simplefilter("ignore")
+path, saved = Path(sys.argv[1]), Path(sys.argv[2])
+times, last = {}, 0.0
+def timed(step, work):
+    start = time.process_time()
+    found = work()
+    times[step] = time.process_time() - start
+    return found
+grid = timed("grid", lambda: read_grid(path))
+source = timed("sources", lambda: sources_of(grid))
+folder = SweepFolder(path.parent / grid.name)
+config = json.loads((saved / "config.json").read_text())
+for name, parameters in grid.runs.items():
+    shutil.copytree(saved, folder.path / name)
+    own = {**config, "parameters": parameters, "source": source[name]}
+    (folder.path / name / "config.json").write_text(json.dumps(own))
+    folder.notebook(name).write_text("{}")
+found = timed("plan", lambda: plan(path, out=path.parent))
+assert len(found.finished) == len(grid.runs) and not found.to_run
+timed("skip", lambda: [folder.is_finished(name, grid.runs[name], source[name]) for name in grid.runs])
+results = timed("load", lambda: load_results(folder.path))
+table = timed("leaderboard", lambda: leaderboard(results))
+main = ranking_measure(results)
+compared = timed("compare", lambda: results.compare(measures=[main]))
+timed("markdown", lambda: leaderboard_markdown(table, main, compared))
+timed("digest", folder.digest)
+print(json.dumps(times))
+"""
+
+
+def test_steps_over_1_000_configurations_grow_no_faster_than_their_number(tmp_path: Path) -> None:
+    root = Path(__file__).parents[1]
+    saved = next((root / "results" / "quickstart").glob("bm25-fixed-128-*/"))
+    print()
+    taken: dict[int, dict[str, float]] = {}
+    for n in (250, 500, 1_000):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        for name in ("evaluate", "compare"):
+            (folder / f"{name}.ipynb").write_bytes((root / "notebooks" / f"{name}.ipynb").read_bytes())
+        grid = f"""
+            [sweep]
+            name = "many"
+            [fixed]
+            dataset = "pydoc"
+            retriever = "bm25"
+            [axes]
+            chunk_size = {list(range(100, 100 + n // 2))}
+            k = [4, 5]
+        """
+        (folder / "grid.toml").write_text(grid)
+        command = [sys.executable, "-c", STEPS, str(folder / "grid.toml"), str(saved)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        taken[n] = json.loads(done.stdout)
+        print(f"{n:,} configurations, CPU s: {', '.join(f'{step} {own:.2f}' for step, own in taken[n].items())}")
+    for step, own in taken[1_000].items():
+        assert own <= 1.5 * 4 * taken[250][step] + 0.5, step

@@ -1,7 +1,8 @@
 """What is kept on disk between runs: arrays that are slow to compute, and replies that language models were paid for.
 
 `arrays` (and `info`, `clear` for them) keeps what can be computed again; `ragbench.cache.replies` keeps what cannot be
-had again without paying, in one SQLite file; `ragbench.cache.budgets`, in the same file, what a budget has spent.
+had again without paying, in one SQLite file or a PostgreSQL database; `ragbench.cache.budgets`, in the same place, what
+a budget has spent.
 """
 
 from __future__ import annotations

@@ -228,10 +228,10 @@ def info() -> dict[str, Any]:
         )
         for provider, model, n, read, written in database.rows(query):
             models[f"{provider}:{model}"] = {"replies": n, "input_tokens": read, "output_tokens": written}
-    sizes = [other.stat().st_size for other in file.parent.glob("replies.sqlite*")]
+    files = [] if database.is_shared() else file.parent.glob("replies.sqlite*")
     return {
         "file": "the database of RAGBENCH_DATABASE" if database.is_shared() else str(file),
-        "bytes": sum(sizes),
+        "bytes": sum(other.stat().st_size for other in files),
         "replies": sum(counts["replies"] for counts in models.values()),
         "models": models,
         "damaged": sorted(other.name for other in file.parent.glob("replies.damaged-*.sqlite")),

@@ -94,8 +94,8 @@ class SharedDatabase:
         except (SQLAlchemyError, ConfigError) as exc:
             reason = str(getattr(exc, "orig", None) or exc).strip().splitlines() or [type(exc).__name__]
             raise StoreError(
-                f"the reply store in the database {self._shown} cannot be used: {reason[0]}; RAGBENCH_REPLIES=off "
-                "continues without it, and then every request is paid for again"
+                f"the reply store in the database {self._shown} cannot be used: {reason[0]}. Without "
+                "RAGBENCH_DATABASE the store is a file of this machine, and what it has not is paid for again"
             ) from exc
 
 

@@ -33,7 +33,8 @@ def cache_info() -> None:
         computed, stored = cache.info(), replies.info()
         for key, value in computed.items():
             typer.echo(f"{key}: {value}")
-        typer.echo(f"replies: {stored['replies']:,} in {stored['bytes']:,} bytes, {stored['file']}")
+        size = f" in {stored['bytes']:,} bytes" if stored["bytes"] else ""
+        typer.echo(f"replies: {stored['replies']:,}{size}, {stored['file']}")
         for model, counts in stored["models"].items():
             read, written = counts["input_tokens"], counts["output_tokens"]
             typer.echo(f"  {model}: {counts['replies']:,} replies, {read:,} tokens in, {written:,} out")

@@ -374,7 +374,6 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     Raises:
         ComparisonError: no results, or results on different data or questions.
     """
-
     check_comparable(results)
     main = ranking_measure(results, measure)
     identity = configurations(results).set_index("name").to_dict("index")

@@ -61,7 +61,6 @@ def upgrade(database: str = "") -> tuple[str, str]:
 
 
 def _upgrade(engine: Engine, shown: str, to: str = "head") -> tuple[str, str]:
-
     from alembic import command
     from alembic.config import Config
 

@@ -230,7 +230,6 @@ def next_due(cron: str, zone: str, at: datetime) -> str:
 
 
 def _times(cron: str, zone: str, at: datetime, *, reverse: bool = False) -> Any:
-
     try:
         return CronSim(cron, at.astimezone(ZoneInfo(zone)), reverse=reverse)
     except CronSimError as exc:

@@ -259,7 +259,6 @@ async def create_dataset(
 
 def _dataset_body(content: bytes) -> DatasetBody | None:
     """A recipe or files; None where the body is a test set itself."""
-
     try:
         found = json.loads(content)
     except (ValueError, RecursionError) as exc:

@@ -267,7 +267,6 @@ def compare_all(
     0  dense       0.625    0.125        0.25
     1   none      -0.125      1.0         1.0
     """
-
     check_settings(n_resamples, alpha, seed)
     if correction not in CORRECTIONS:
         raise ConfigError(unknown("correction", correction, CORRECTIONS))

@@ -102,7 +102,6 @@ required_flags, forbidden_flags, min_citations, latency_budget_ms, user_roles, m
     Raises:
         DataError: a field is not what it should be; all that are wrong are named.
     """
-
     reading = Reading()
     try:
         parsed = parse_json(json.dumps(dict(record)), "the case")  # one way in for everything from outside
@@ -137,7 +136,6 @@ def _edit(
 def _write(
     place: Path, dataset: Dataset, query_id: str, case: Case | None, relevant: Mapping[str, int], *, force: bool
 ) -> None:
-
     form = form_of(place)
     if form in OTHER_FORMS:
         raise DataError(f"{place} is of another tool ({form}); convert it first: `ragbench testset convert`")
