@@ -174,7 +174,7 @@ def loaded_by(code: str) -> list[str]:
         ("rb.load_dataset('pydoc')", 8),
         ("rb.compare", 15),
         ("rb.chunk", 20),
-        ("rb.retrieve", 20),
+        ("rb.retrieve", 21),
         ("rb.load_llm", 25),
     ],
 )

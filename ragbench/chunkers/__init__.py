@@ -36,7 +36,6 @@ import numpy as np
 from ragbench.chunkers.borders import Borders, extend, split, split_weakest_first
 from ragbench.chunkers.large import LargeChunks
 from ragbench.datasets import check_documents
-from ragbench.datasets.large import LargeCorpus
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, DataWarning, unknown
 from ragbench.extension import FORM, imported, is_import, object_name
@@ -104,6 +103,8 @@ def chunk(
     >>> chunk({"d": "One, two, three"}, lambda text: text.split(", "))[1]
     Chunk(chunk_id='d#5-8', doc_id='d', start=5, end=8, text='two')
     """
+    from ragbench.datasets.large import LargeCorpus  # here, so that importing this module is light
+
     size, overlap = _renamed("size", size, chunk_size), _renamed("overlap", overlap, chunk_overlap)
     name = check_chunker(chunker)
     _check_numbers(size, overlap)

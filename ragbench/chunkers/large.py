@@ -6,10 +6,12 @@ import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
-from ragbench.datasets.large import LargeCorpus
 from ragbench.types import Chunk
+
+if TYPE_CHECKING:
+    from ragbench.datasets.large import LargeCorpus
 
 _Found = TypeVar("_Found", covariant=True)
 _ID = re.compile(r"(.*)#(\d+-\d+)", re.DOTALL)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ragbench import cache
-from ragbench.chunkers.large import LargeChunks
 from ragbench.embedders import load_embedder
 from ragbench.errors import ConfigError, ModelError
 from ragbench.retrievers.bm25 import BM25
@@ -20,6 +19,7 @@ from ragbench.types import Chunk, EmbedderLike, Queries, Run, as_queries, chunk_
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from ragbench.chunkers.large import LargeChunks
     from ragbench.retrievers.ranking import Candidates
     from ragbench.types import Embedder, FloatArray
 
@@ -45,6 +45,8 @@ class Dense:
     """
 
     def __init__(self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm") -> None:
+        from ragbench.chunkers.large import LargeChunks  # here, so that importing this module is light
+
         self._embedder = load_embedder(embedder)
         self.chunks = chunks
         self._chunk_ids = checked_ids(chunks)
