@@ -12,8 +12,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
 
 from ragbench.evaluation import evaluate
+from ragbench.retrievers import Dense
 from ragbench.systems import Pipeline, load_system
 from ragbench.types import Dataset
 from tests.history.conftest import _postgresql
@@ -74,14 +78,20 @@ def test_examples_of_search_servers_by_http(example: str, server: str, tmp_path:
     assert (passage.passage_id, passage.text, passage.doc_id, passage.score) == ("7", TEXTS["rail"], "rail", 1.5)
 
 
-def test_example_of_postgresql(postgresql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [source] = re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL)
-    (tmp_path / "pg_search.py").write_text(source, encoding="utf-8")
+@pytest.fixture
+def examples(postgresql: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The examples as modules next to a grid; the URL of the server that they ask."""
+    for source in re.findall(r"```python\n(.*?)```", SECTION, re.DOTALL):
+        (tmp_path / re.findall(r"# (\w+\.py)", source)[0]).write_text(source, encoding="utf-8")
     address = urlsplit(postgresql)
     for name, value in {"PGHOST": address.hostname, "PGPORT": address.port, "PGUSER": address.username}.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("PGDATABASE", address.path[1:])
     monkeypatch.chdir(tmp_path)
+    return postgresql
+
+
+def test_example_of_postgresql(examples: str) -> None:
     pipeline = Pipeline(DATA, "pg_search:FullText", chunker="document")
     index: Any = pipeline._index
     run = index.search({"q1": "cat naps", "none": "quantum", "odd": "') & (!"}, 10)
@@ -89,4 +99,20 @@ def test_example_of_postgresql(postgresql: str, tmp_path: Path, monkeypatch: pyt
     assert (run["none"], run["odd"]) == ({}, {})
     result = evaluate(DATA, pipeline, perspectives=["retrieval"])
     assert result.summary.set_index("measure").loc["nDCG@5", "value"] == 1.0
+    index.server.close()
+
+
+def test_example_of_pgvector_finds_what_dense_search_finds(examples: str) -> None:
+    with create_engine(examples, poolclass=NullPool, isolation_level="AUTOCOMMIT").connect() as connection:
+        try:
+            connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+        except DBAPIError:
+            pytest.skip("pgvector is not installed for this server (apt install postgresql-<version>-pgvector)")
+    pipeline = Pipeline(DATA, "pg_vectors:Vectors", chunker="document")
+    index: Any = pipeline._index
+    run = index.search(DATA.queries, 3)
+    expected = Dense(index.chunks, "minilm").search(DATA.queries, 3)
+    for query_id, own in expected.items():
+        assert list(run[query_id]) == list(own)
+        assert run[query_id] == pytest.approx(own, abs=1e-5)
     index.server.close()
