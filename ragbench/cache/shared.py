@@ -26,6 +26,8 @@ _TURN = 7242  # the lock of those who write
 _POLL_S = 0.1
 _GONE = "SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10; SET tcp_keepalives_count = 3"
 _OWN = "CREATE TABLE reply_store (id TEXT NOT NULL)"
+# Read from the catalogue: to_regclass would remember, within a transaction, that the table was not there.
+_THERE = "SELECT 1 FROM pg_class WHERE relname = 'reply_store' AND pg_table_is_visible(oid)"
 _opening = threading.Lock()
 _opened: dict[tuple[str, int], SharedDatabase] = {}
 
@@ -138,9 +140,9 @@ class _Rows:
 
 def _made(connection: Connection) -> str:
     """The identity of the database, whose tables are there then."""
-    if connection.execute("SELECT to_regclass('reply_store')").fetchone() == (None,):
+    if not connection.execute(_THERE).fetchone():
         connection.execute(f"SELECT pg_advisory_xact_lock({_TURN})")
-        if connection.execute("SELECT to_regclass('reply_store')").fetchone() == (None,):
+        if not connection.execute(_THERE).fetchone():
             tables = TABLES.replace("INTEGER PRIMARY KEY", "BIGSERIAL PRIMARY KEY").replace("INTEGER", "BIGINT")
             for statement in (tables.replace("REAL", "DOUBLE PRECISION") + _OWN).split(";"):
                 connection.execute(statement)

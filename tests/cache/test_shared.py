@@ -154,3 +154,17 @@ def test_a_database_that_cannot_be_reached_is_named_without_its_password(
     with pytest.raises(database.StoreError, match="cannot be used") as caught:
         replies.lookup(request())
     assert "secret" not in str(caught.value)
+
+
+def test_many_that_come_first_make_the_tables_once(store: str) -> None:
+    together = threading.Barrier(8)
+
+    def first(process: int) -> str:
+        together.wait(10)
+        opened = shared.SharedDatabase(store, -process)
+        opened._engine.dispose()
+        return opened.identity
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(first, range(1, 9)))) == 1
+    replies.info()
