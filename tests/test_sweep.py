@@ -101,7 +101,11 @@ def write_grid(folder: Path, text: str) -> Path:
     return path
 
 
-@pytest.fixture(params=["fork", "spawn"])
+# Where there are forks, fresh processes are tested by a killed sweep, by tests/sweep/test_forks.py and as simulations.
+SPAWN = "spawn" if forks.unavailable() else pytest.param("spawn", marks=pytest.mark.simulation)
+
+
+@pytest.fixture(params=["fork", SPAWN])
 def fork(request: pytest.FixtureRequest) -> bool:
     """Both ways to start a run; what they leave must be the same."""
     if request.param == "fork" and forks.unavailable() is not None:
@@ -726,8 +730,8 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("fork", "victim"),
     [
         *(("fork", victim) for victim in ("sweep", "group", "run", "kernel", "server", "all but kernels")),
-        *(("spawn", victim) for victim in ("sweep", "run")),
-        *(pytest.param("spawn", victim, marks=pytest.mark.simulation) for victim in ("group", "kernel")),
+        ("spawn", "sweep"),
+        *(pytest.param("spawn", victim, marks=pytest.mark.simulation) for victim in ("run", "group", "kernel")),
     ],
     indirect=["fork"],
 )
