@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ragbench.datasets.jsonl import located
+from ragbench.datasets.large import mapped
 from ragbench.datasets.records import add_judgement, assemble, case, document, identifier
 from ragbench.errors import ConfigError, DataError, DownloadError, RagbenchError, unknown
 from ragbench.files import expanded
@@ -53,8 +54,8 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
     if table not in splits:
         raise DataError(f"hf:{repository} has no split {split!r}; splits that are there: {', '.join(splits)}")
 
-    corpus = _unique(repo, corpus_config, "corpus", split, document, "document")
-    cases = _unique(repo, queries_config, "queries", split, case, "query")
+    corpus = mapped(_unique(repo, corpus_config, "corpus", split, document, "document"))
+    cases = {one.query_id: one for one in _unique(repo, queries_config, "queries", split, case, "query")}
     qrels: Qrels = {}
     for place, record in _rows(qrels_repo, qrels_config, table):
         with located(place):
@@ -66,19 +67,20 @@ def load_huggingface(repository: str, split: str = "test") -> Dataset:
 
 def _unique(
     repo: str, config: str, usual: str, split: str, parse: Callable[[Mapping[str, Any]], T], what: str
-) -> dict[str, T]:
-    """The records of a configuration by their ids."""
-    found: dict[str, T] = {}
+) -> Iterator[T]:
+    """The records of a configuration, whose ids differ."""
+    seen: set[str] = set()
     for place, record in _rows(repo, config, _only(repo, config, usual, split)):
         with located(place):
             named = record
             if "_id" not in record and "id" in record:
                 named = {("_id" if name == "id" else name): value for name, value in record.items()}
             own_id = identifier(named)
-            if own_id in found:
+            if own_id in seen:
                 raise DataError(f"{what} id {own_id!r} is there already; each needs its own")
-            found[own_id] = parse(named)
-    return found
+            seen.add(own_id)
+            found = parse(named)
+        yield found
 
 
 def _split_name(repository: str) -> tuple[str, str]:

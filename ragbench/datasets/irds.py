@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ragbench.datasets.jsonl import located
+from ragbench.datasets.large import mapped
 from ragbench.datasets.records import assemble, case, document, warn
 from ragbench.errors import ConfigError, DataError, DownloadError
 from ragbench.types import Case, Dataset, Document, Qrels, grade
@@ -31,16 +32,21 @@ def load_irds(dataset_id: str, split: str = "test") -> Dataset:
     taken = _resolve(registry, dataset_id, split)
     source, name = registry[taken], f"irds:{taken}"
 
-    corpus: dict[str, Document] = {}
+    seen: set[str] = set()
     repeated: dict[str, None] = {}
-    for doc in _rows(name, "documents", source.docs_iter):
-        title, text = _title_and_text(doc)
-        with located(name):
-            found = document({"_id": doc.doc_id, "title": title, "text": text})
-        if found.doc_id in corpus:
-            repeated[found.doc_id] = None
-        else:
-            corpus[found.doc_id] = found
+
+    def documents() -> Iterator[Document]:
+        for doc in _rows(name, "documents", source.docs_iter):
+            title, text = _title_and_text(doc)
+            with located(name):
+                found = document({"_id": doc.doc_id, "title": title, "text": text})
+            if found.doc_id in seen:
+                repeated[found.doc_id] = None
+            else:
+                seen.add(found.doc_id)
+                yield found
+
+    corpus = mapped(documents())
 
     cases: dict[str, Case] = {}
     for query in _rows(name, "queries", source.queries_iter):

@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from array import array
-from collections.abc import ItemsView, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 
 from ragbench import cache
 from ragbench.datasets.jsonl import parsed
-from ragbench.datasets.records import document, empty, identifier, repeated
+from ragbench.datasets.records import document, document_line, empty, identifier, repeated
 from ragbench.errors import DataError
 from ragbench.types import Document
 
@@ -121,6 +123,24 @@ def large_corpus(file: Path) -> LargeCorpus:
     with file.open("rb") as opened:
         key = cache.digest("corpus 1", hashlib.file_digest(opened, "sha256").hexdigest())
     return cache.kept("corpus", key, lambda folder: _build(file, folder), LargeCorpus)
+
+
+def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:
+    """Documents, whose ids differ, by id: in memory, or from a file where their texts have `LARGE_BYTES` or more."""
+    kept: dict[str, Document] = {}
+    size, rest = 0, iter(documents)
+    for one in rest:
+        kept[one.doc_id] = one
+        size += len(one.text)
+        if size >= LARGE_BYTES:
+            break
+    else:
+        return kept
+    with TemporaryDirectory(prefix="ragbench-corpus-") as folder:
+        file = Path(folder) / "corpus.jsonl"
+        with file.open("w", encoding="utf-8") as out:
+            out.writelines(f"{json.dumps(document_line(one))}\n" for one in chain(kept.values(), rest))
+        return large_corpus(file)
 
 
 def _build(file: Path, folder: Path) -> None:

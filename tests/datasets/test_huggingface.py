@@ -11,6 +11,7 @@ import datasets as hub
 import pytest
 
 from ragbench.datasets import load_dataset
+from ragbench.datasets.large import LargeCorpus
 from ragbench.errors import ConfigError, DataError, DataWarning, DownloadError
 from ragbench.types import Document
 
@@ -71,6 +72,25 @@ def test_judgements_in_the_repository(repository: Repository, qrels_config: str,
     }
     assert dataset.queries == {"q1": "one?", "q2": "two?"}
     assert dataset.qrels == {"q1": {"d1": 2}, "q2": {"d2": 1}}
+
+
+def test_a_large_corpus_stays_on_the_disk(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = repository(whole(), parquet=True)
+    small = load_dataset(f"hf:{folder}")
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr("ragbench.datasets.large.LARGE_BYTES", 1)
+    big = load_dataset(f"hf:{folder}")
+    assert isinstance(big.corpus, LargeCorpus)
+    assert big.corpus == small.corpus
+    assert big.fingerprint == small.fingerprint
+    twice = repository({**whole(), ("corpus", "corpus"): [*CORPUS, CORPUS[0]]}, name="twice")
+    with pytest.raises(DataError, match=r"corpus/corpus, row 3: document id 'd1'"):
+        load_dataset(f"hf:{twice}")
+    empty = repository({**whole(), ("corpus", "corpus"): [{"_id": "d1", "text": ""}]}, name="empty")
+    with pytest.warns(DataWarning):
+        load_dataset(f"hf:{empty}")
 
 
 def test_judgements_in_the_sister_repository(repository: Repository) -> None:

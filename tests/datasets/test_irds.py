@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ragbench.datasets import load_dataset
+from ragbench.datasets.large import LargeCorpus
 from ragbench.errors import ConfigError, DataError, DataWarning, DownloadError
 
 Register = Callable[..., str]
@@ -112,10 +113,18 @@ def test_empty_corpus(register: Register) -> None:
         load_dataset(register(docs=""))
 
 
-def test_repeated_documents_and_judgements_are_one_warning_each(register: Register) -> None:
+@pytest.mark.parametrize("large", [False, True], ids=["in memory", "on the disk"])
+def test_repeated_documents_and_judgements_are_one_warning_each(
+    register: Register, large: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     name = register(docs=DOCS + "d1\tAnother.\n", qrels=QRELS + "q1 1 d1 3\nq1 2 d1 1\n")
+    if large:
+        monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
+        monkeypatch.setattr("ragbench.datasets.large.LARGE_BYTES", 1)
     with pytest.warns(DataWarning) as caught:
         dataset = load_dataset(name)
+    assert isinstance(dataset.corpus, LargeCorpus) == large
+    assert list(dataset.corpus) == ["d1", "d2"]
     assert dataset.corpus["d1"].text == "Body one."
     assert dataset.qrels["q1"] == {"d1": 3}
     messages = [str(warning.message) for warning in caught]
