@@ -39,7 +39,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # processes side by side: one thread of
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)  # its plugin reads them at the end of the collection
+def pytest_collection_modifyitems() -> None:
     """Hypothesis would read the constants in all 300 modules of the package before its first test: 10 s per process."""
     if providers := sys.modules.get("hypothesis.internal.conjecture.providers"):
         providers.__dict__["_get_local_constants"] = lambda: providers.__dict__["_local_constants"]
