@@ -35,14 +35,14 @@ _MOVED = {
         "llms": "ScriptedLLM cost_of generate_many",
         "metrics": "Calibration calibrate_threshold claim_support injection_score leakage_findings",
         "retrievers": "BM25 Dense Hybrid rerank search_latency",
-        "scoring": "abstention_table ceilings claim_table context_ceilings destroyed_evidence diversity_verdicts "
-        "failed_cases judgement_states latency_table outcome_table score_answers score_arms score_chunks score_context "
-        "score_groundedness score_judgements score_overall score_pipeline score_retrieval score_safety_inputs "
-        "score_safety_outputs score_spans",
+        "scoring": "abstention_table ceilings claim_table context_ceilings destroyed_evidence "
+        "latency_table outcome_table score_answers score_arms score_chunks score_context "
+        "score_groundedness score_judgements score_overall score_pipeline score_retrieval "
+        "score_spans",
         "statistics": "Costs anova bradley_terry calibrate calibrate_difference compare_until dataset_health "
         "equivalent held_out judge_agreement krippendorff_alpha mcnemar narrowing_options pareto_front "
         "preference_table required_queries sequential summarise_samples within_margin",
-        "systems": "ask documents_of ingest load_target match_passages remove_ingested",
+        "systems": "ask ingest match_passages remove_ingested",
         "testsets": "add_case generate_drafts generate_references load_corpus remove_case replace_case sample_chunks "
         "save_dataset save_testset validate_testset",
         "types": "Preference SafetySample",

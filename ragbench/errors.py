@@ -10,6 +10,7 @@
     ├── ModelError            a model could not be loaded or did not answer
     ├── SweepError            a sweep could not continue
     ├── SystemsError          a system under test did not take or give what it had to
+    │   └── RefusalError      it refused, and did nothing
     └── MissingExtraError     an optional package is not installed (also an ImportError)
 
     DataWarning               a flaw of real data that is not an error, reported once with its count
@@ -41,6 +42,7 @@ __all__ = [
     "MissingExtraError",
     "ModelError",
     "RagbenchError",
+    "RefusalError",
     "SweepError",
     "SystemsError",
 ]
@@ -105,6 +107,10 @@ class SweepError(RagbenchError):
 
 class SystemsError(RagbenchError):
     """A system under test did not take or give what it had to."""
+
+
+class RefusalError(SystemsError):
+    """A system under test refused a request, and did for sure nothing of it."""
 
 
 class MissingExtraError(RagbenchError, ImportError):

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,25 @@ def read_toml(path: Path, hint: str, *, error: _Errors = ConfigError, missing: s
     """The tables of a TOML file, UTF-8 with or without a byte order mark; `error` with the reason and a hint, or with
     `missing` where there is no file."""
     return dict(_parsed(path, tomllib.loads, "TOML", hint, error, missing))
+
+
+def toml_line(text: str, keys: Sequence[int | str]) -> int:
+    """Return the line of a TOML text on which the value at these keys begins; of a missing one that of its table.
+
+    >>> text = "[http]\\nurl = 'a'\\nbody = [\\n  1,\\n]"
+    >>> [toml_line(text, ["http", key]) for key in ("url", "body", "reply")]
+    [2, 3, 1]
+    """
+    lines, last = text.splitlines(keepends=True), 0
+    for number in range(1, len(lines) + 1):
+        with suppress(tomllib.TOMLDecodeError):  # within a value of several lines
+            value: Any = tomllib.loads("".join(lines[:number]))
+            with suppress(LookupError, TypeError):
+                for key in keys:
+                    value = value[key]
+                return last + 1
+            last = number
+    return toml_line(text, keys[:-1]) if keys else 1
 
 
 def read_json(path: Path, hint: str, *, error: _Errors = DataError, missing: str = "", **options: Any) -> Any:

@@ -400,7 +400,7 @@ _MAX_PANELS = 4
 
 STAGE_COLOURS = {
     "answered": GREEN, "retrieval": BLUE, "chunking": ORANGE, "generation": VERMILLION, "judge": PURPLE,
-    "unknown": GREY,
+    "label": YELLOW, "unknown": GREY,
 }  # fmt: skip
 """The colour of each stage that can lose a question, and of what was answered."""
 
@@ -409,7 +409,7 @@ def _cause_colours() -> dict[str, str]:
     """Causes of one stage share its colour, each lighter than the one before."""
     colours, shades = {"none": GREEN}, dict.fromkeys(STAGE_COLOURS, 0)
     for cause, stage in STAGE_OF.items():
-        paper = min(0.22 * shades[stage], 0.8)
+        paper = 0.15 * shades[stage]
         shades[stage] += 1
         parts = [int(STAGE_COLOURS[stage][i : i + 2], 16) for i in (1, 3, 5)]
         colours[cause] = "#" + "".join(f"{round(part + (255 - part) * paper):02X}" for part in parts)

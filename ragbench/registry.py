@@ -173,11 +173,6 @@ _ALIASES = {other.casefold(): own for other, own in ALIASES.items()}
 CALIBRATED = "calibrated:"
 """What precedes the name of a measure whose scores a calibration turned into probabilities."""
 
-_REMOVED = {
-    "claim_support_rate": "it counted claims with a support of 0.5 or more, which means something else for every kind "
-    "of text; use claim_support, which ranks, or calibrated:claim_support with a calibration (`ragbench label`)"
-}
-
 
 def declare(measure: Measure) -> None:
     """Make a measure of a user known by its name: its direction, bounds and meaning; a later one replaces it.
@@ -296,13 +291,14 @@ def measure_of(name: str) -> Measure:
         ConfigError: no measure has this name; the nearest names are given.
     """
     found = find_measure(name) if isinstance(name, str) else None
-    if name in _REMOVED:
-        raise ConfigError(f"measure {name!r} was removed: {_REMOVED[name]}")
     if found is None:
-        known = [re.sub(r"\{\w+\}", "5", one.name) for one in (*_BUILT_IN, *_own.values())]
-        folded = {one.casefold(): one for one in (*(f"{other}@5" for other in ALIASES), *known)}
-        near = difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.5)
-        hint = f"; did you mean {folded[near[0]]!r}?" if near else "."
+        depth = re.search(r"@([1-9]\d{0,8})", str(name))
+        k = depth[1] if depth else "5"
+        names = [*(f"{alias}@{k}" for alias in ALIASES), *(re.sub(r"\{\w+\}", k, one.name) for one in _BUILT_IN), *_own]
+        folded = {one.casefold(): one for one in names}
+        near = [folded[one] for one in difflib.get_close_matches(str(name).casefold(), folded, n=1, cutoff=0.5)]
+        member = find_measure(f"{name}@{k}")  # a depth is missing
+        hint = f"; did you mean {(member.name if member else near[0])!r}?" if member or near else "."
         raise ConfigError(f"unknown measure {name!r}{hint} rb.measures() shows all")
     return found
 

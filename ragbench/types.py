@@ -522,7 +522,8 @@ class Answer:
     `error` the reason in words).
     `latency_ms` holds milliseconds per stage. A citation of a number that no context had is kept as "invalid:7".
     `cut` holds the chunk ids, in rank order, that were retrieved but did not fit the context budget. `passages` are
-    the texts behind `contexts` where the system keeps its own; those of a ragbench pipeline are in its chunks.
+    the texts behind `contexts` where the system keeps its own; those of a ragbench pipeline are in its chunks. `unread`
+    names the fields of a reply with contexts in which no answer was recognised.
     """
 
     query_id: str
@@ -538,6 +539,7 @@ class Answer:
     cut: tuple[str, ...] = ()
     passages: tuple[Passage, ...] = ()
     failure: FailureKind | None = None
+    unread: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:

@@ -15,7 +15,7 @@ FLOORS = {
     10: ["__init__", "__main__"],
     9: ["cli", "testing"],
     8: ["sweep", "server"],
-    7: ["report", "plots", "labelling", "experiment", "history"],
+    7: ["report", "plots", "labelling", "history"],
     6: ["evaluation"],
     5: ["statistics", "diagnosis", "systems", "testsets"],
     4: ["retrievers", "generation", "judges", "scoring"],

@@ -15,7 +15,7 @@ from ragbench.metrics.safety import injection_score, injection_scores, leakage_f
 from ragbench.metrics.safety.detection import roc_auc, tpr_at_fpr
 from ragbench.metrics.safety.injection import CATEGORIES, _head
 from ragbench.metrics.safety.patterns import FEATURE_NAMES
-from ragbench.scoring.safety import detection_report, score_safety_outputs
+from ragbench.scoring.safety import detection_report, leakage_report, output_findings
 from ragbench.types import Dataset
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -35,7 +35,7 @@ def test_held_out_inputs() -> None:
 
 def test_outputs() -> None:
     _, outputs = load_safety_samples()
-    report = score_safety_outputs(Dataset("built-in", "test", {}, [], {}, (), outputs))
+    report = leakage_report(outputs, output_findings(Dataset("built-in", "test", {}, [], {}, (), outputs)))
     print(report.round(3).to_string(index=False))
     overall = report[report["split"] == "all"].set_index("measure")["value"]
     assert overall["detection_rate"] > 0.85
@@ -63,7 +63,8 @@ def test_weights_are_what_the_fitting_command_makes_of_the_sentences() -> None:
     inputs, harmful = fitting["Inputs"]([row["text"] for row in rows]), np.array([row["harmful"] for row in rows])
     head, kept = fitting["fit_head"](inputs, harmful, np.ones(len(rows), dtype=bool)), _head()
     again = np.array([head["signs"][name] for name in FEATURE_NAMES])
-    worst = max(np.abs(again - kept.signs).max(), np.abs(np.array(head["embedding"]) - kept.embedding).max())
+    worst = np.abs(again - kept.signs).max()
+    worst = max(worst, *(np.abs(np.array(head[part]) - getattr(kept, part)).max() for part in ("embedding", "words")))
     print(f"largest difference of a weight after fitting again: {worst:.4f}")
     assert worst < 0.05
 

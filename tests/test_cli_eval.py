@@ -377,6 +377,30 @@ def test_the_designs_name_of_the_context_perspective(place: Path) -> None:
     assert read_report(place / "r.json").settings["perspectives"] == ["context"]
 
 
+def test_the_targets_of_a_published_design_are_named(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAG__MIN_CITATION_COVERAGE", raising=False)
+    code, shown = run("--system", "good.jsonl", "--targets", "guide", "--output", "r.json")
+    assert code == 0, shown
+    rows = {row.measure: row for row in read_report(place / "r.json").measures if row.target is not None}
+    assert {name: (row.target, row.verdict) for name, row in rows.items()} == {
+        "P@5": (0.7, "unreachable"), "R@5": (0.8, "passed"), "RR": (0.8, "passed"), "Success@5": (0.9, "passed"),
+        **{name: (target, "unscored") for name, target in (
+            ("llm_faithfulness", 0.9), ("llm_relevance", 0.8), ("citation_accuracy", 0.95), ("citation_coverage", 0.7)
+        )},
+    }  # fmt: skip
+    assert run("--system", "bad.jsonl", "--targets", "guide", "--output", "r.json", "--force")[0] == 1
+    code, shown = run("--system", "good.jsonl", "--targets", "gide")
+    assert code == 2
+    assert "framework, guide, phase4, adr, pipeline" in " ".join(shown.split())
+
+
+def test_safety_without_samples_is_not_measured(place: Path) -> None:
+    options = ["--test-set", "tests.json", "--corpus", "docs", "--perspective", "safety"]
+    for system in ("good.jsonl", "bm25"):
+        done = runner.invoke(app, ["eval", *options, "--system", system])
+        assert "safety: not measured: no safety samples" in done.output
+
+
 def test_an_expected_document_may_lack_its_ending(place: Path) -> None:
     asked = ["eval", "--query", "How do fish breathe?", "--corpus", "docs", "--perspective", "retrieval"]
     done = runner.invoke(app, [*asked, "--expected-doc", "fish"])
@@ -424,6 +448,34 @@ def test_the_judge_costs_and_names_what_is_invented_in_every_report(
         page = (folder / name).read_text()
         assert page.count("It flies.") >= 3
         assert "0.0540" in page
+
+
+def test_an_a_a_test_reads_no_stored_reply(
+    place: Path, loopback: Callable[..., Any], wire: Any, llm_environment: pytest.MonkeyPatch
+) -> None:
+    server = judge_server(loopback, wire, llm_environment)
+    command = ("--system", "good.jsonl", "--judge", "openai:j", "--criteria", "correctness")
+    assert [run(*command)[0], run(*command, "--force")[0]] == [0, 0]
+    assert len(server.asked) == 3, "the second time they are stored"
+    code, shown = run(*command, "--aa", "2")
+    assert code == 0, shown
+    assert "gate: 0 of 2 verdicts differ" in shown
+    assert len(server.asked) == 3 + 3 * 3, "once for the baseline, and twice"
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+def test_a_judge_whose_key_is_refused_ends_with_2_and_the_reason(
+    place: Path, loopback: Callable[..., Any], wire: Any, llm_environment: pytest.MonkeyPatch
+) -> None:
+    judge_server(loopback, wire, llm_environment)
+    refusing = loopback(lambda asked: wire.Answered(b'{"error": {"message": "no such key"}}', status=401))
+    llm_environment.setenv("RAG_EVAL_OPENAI_BASE_URL", refusing.url)
+    code, shown = run("--system", "good.jsonl", "--judge", "openai:j", "--output", "r.json")
+    assert code == 2, shown
+    assert "3 of 3 judgements failed (100%)" in " ".join(shown.split())
+    assert "401" in shown
+    report = read_report(place / "r.json")
+    assert (report.passed, report.counts["passed"]) == (False, 0)
 
 
 def test_judge_alone_means_the_environment(

@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 
 from ragbench import cache
-from ragbench.embedders import EMBEDDERS, TextEmbedder, check_embedder, load_embedder, load_model, model_identity
+from ragbench.embedders import (
+    EMBEDDERS,
+    OwnEmbedder,
+    TextEmbedder,
+    check_embedder,
+    load_embedder,
+    load_model,
+    model_identity,
+)
 from ragbench.errors import ConfigError, DataWarning, ModelError
 
 TEXTS = ["a cat sleeps", "the kitten is sleeping", "income tax is due in May", "Ünïcode ✓ 漢字"]
@@ -113,7 +121,7 @@ def test_wordllama_is_what_the_library_computes() -> None:
     folder = Path(sys.modules["wordllama"].__file__ or "").parent
     texts = [*TEXTS, "long " * 3000, *(f"text number {i} " * i for i in range(1, 200))]
     expected = WordLlama.load(cache_dir=folder, disable_download=True).embed(
-        [text.lower() for text in texts], norm=True
+        [" ".join(text.lower().split()) for text in texts], norm=True
     )
     np.testing.assert_allclose(load_embedder("wordllama").encode(texts), expected, atol=2e-6)
 
@@ -122,6 +130,25 @@ def test_wordllama_is_what_the_library_computes() -> None:
 def test_upper_case_changes_nothing(name: str) -> None:
     embedder = load_embedder(name)
     np.testing.assert_allclose(embedder.encode([t.upper() for t in TEXTS]), embedder.encode(TEXTS), atol=1e-6)
+
+
+@pytest.mark.parametrize("blank", ["  ", "\u00a0", "\n", "\r\n    ", "\t", "\u2003\u202f"])
+@pytest.mark.parametrize("name", [*EMBEDDERS, "a function"])
+def test_the_kind_of_white_space_changes_nothing(name: str, blank: str) -> None:
+    embedder = load_embedder((lambda texts: [[len(t), 9.0, *t.encode()[:4]] for t in texts]) if " " in name else name)
+    assert isinstance(embedder, TextEmbedder | OwnEmbedder)
+    spaced = [blank + text.replace(" ", blank) + blank for text in TEXTS]
+    np.testing.assert_array_equal(embedder.encode(spaced), embedder.encode(TEXTS))
+    np.testing.assert_array_equal(embedder.encode_queries(spaced), embedder.encode_queries(TEXTS))
+
+
+def test_questions_with_other_blanks_find_the_same_documents() -> None:
+    import ragbench as rb
+
+    data = rb.load_dataset("pydoc")
+    retriever = rb.make_retriever("dense:wordllama", chunks := rb.chunk(data))
+    spaced = {query_id: text.replace(" ", "\u00a0 ") for query_id, text in data.queries.items()}
+    assert rb.retrieve(retriever, spaced, chunks) == rb.retrieve(retriever, data.queries, chunks)
 
 
 def test_lone_surrogates_do_not_stop_anything() -> None:

@@ -62,7 +62,7 @@ def test_names_are_accepted_in_any_case(written: str, meant: str) -> None:
 
 @pytest.mark.parametrize(
     ("written", "near"),
-    [("ndgc@10", "nDCG@5"), ("claim_suport", "claim_support"), ("span:nDGC@5", "span:nDCG@5"),
+    [("ndgc@10", "nDCG@10"), ("claim_suport", "claim_support"), ("span:nDGC@5", "span:nDCG@5"),
      ("precison@5", "Precision@5")],
 )  # fmt: skip
 def test_an_unknown_name_is_refused_with_the_nearest(written: str, near: str) -> None:

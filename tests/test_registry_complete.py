@@ -9,6 +9,7 @@ import pandas as pd
 
 import ragbench as rb
 from ragbench.registry import ABLATIONS, find_measure
+from ragbench.scoring import safety
 from ragbench.types import SafetySample, Span
 
 TEXT = "Cats sleep most of the day. They hunt at night, and eat 4 times. Dogs sleep less than cats do."
@@ -86,14 +87,14 @@ def emitted() -> set[str]:
         "score_pipeline": s.score_pipeline(DATA, answers),
         "score_judgements": s.score_judgements(judged),
         "score_ablations": s.score_ablations(DATA, ablations, dict.fromkeys(ABLATIONS, judged)),
-        "score_safety_inputs": s.score_safety_inputs(DATA),
-        "score_safety_outputs": s.score_safety_outputs(DATA),
     }
     scores = pd.concat([frames[name] for name in ("score_answers", "score_context", "score_groundedness")])
     weights = dict.fromkeys(rb.evaluation.load_targets().weights, 1.0)
     frames["score_overall"] = s.score_overall(DATA, answers, scores, weights=weights)
     frames["score_own"] = pd.DataFrame(columns=["query_id", "measure", "value"])  # the user's own names
     assert set(frames) == {name for name in s.__all__ if name.startswith("score_")}, "a new scoring function: add it"
+    frames["inputs"] = safety.detection_report(DATA.safety_inputs, safety.input_scores(DATA.safety_inputs))
+    frames["outputs"] = safety.leakage_report(DATA.safety_outputs, safety.output_findings(DATA))
     names = {str(name) for frame in frames.values() for name in frame["measure"]}
     targets = rb.evaluation.load_targets(None, "latency_p95_ms=1000")
     for one in (system, "bm25"):

@@ -18,7 +18,7 @@ import nbformat
 import pytest
 
 from ragbench.errors import ConfigError, RagbenchError, SweepError
-from ragbench.evaluation import FILES
+from ragbench.evaluation import FILES, load_results
 from ragbench.files import STAGING
 from ragbench.sweep import forks, plan, processes, read_grid, sweep
 from ragbench.sweep.folder import SweepFolder
@@ -180,6 +180,31 @@ def test_name_and_time_limit_have_defaults(grid: Callable[[str], Path]) -> None:
 def test_baseline_is_found_by_a_part(grid: Callable[[str], Path]) -> None:
     found = read_grid(grid("[sweep]\nbaseline = {quality = 1}\n[axes]\nquality = [0.5, 1.0]"))
     assert found.runs[found.baseline]["quality"] == 1.0
+
+
+def test_baseline_is_a_system_of_the_axis(tmp_path: Path) -> None:
+    grid = tmp_path / "grid.toml"
+    for system, retriever in {"bm25": "bm25", "dense:minilm": "dense:minilm", "": "hybrid:minilm"}.items():
+        grid.write_text(
+            f'[sweep]\nbaseline = {{ system = "{system}" }}\n[fixed]\nretriever = "hybrid:minilm"\n'
+            '[axes]\nsystem = ["", "dense:minilm", "bm25"]\n'
+        )
+        found = read_grid(grid)
+        assert found.runs[found.baseline]["retriever"] == retriever
+
+
+def test_arms_that_differ_in_nothing_that_has_an_effect_are_run_once_and_noted_first(tmp_path: Path) -> None:
+    grid = tmp_path / "grid.toml"
+    grid.write_text('[sweep]\nbaseline = { prompt = "plain" }\n[axes]\nprompt = ["cited", "plain"]\n')
+    found = read_grid(grid)
+    [name] = found.runs
+    assert found.baseline == name
+    assert any("prompt" in note and "llm = 'extractive'" in note for note in found.notes)
+    assert plan(grid, out=tmp_path / "results").notes == tuple(found.notes)
+    grid.write_text('[axes]\nprompt = ["cited", "plain"]\nllm = ["extractive", "ollama:llama3.1:8b"]\n')
+    assert len(read_grid(grid).runs) == 3
+    grid.write_text('[axes]\nchunker = ["document", "fixed"]\nchunk_size = [128, 256]\n')
+    assert len(read_grid(grid).runs) == 3
 
 
 @pytest.mark.parametrize(
@@ -443,13 +468,13 @@ def visible(folder: Path) -> list[str]:
 def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
     grid: Callable[[str], Path], tmp_path: Path, capfd: pytest.CaptureFixture[str], fork: bool
 ) -> None:
-    path = grid("[sweep]\nbaseline = {quality = 0.25}\n[axes]\nquality = [0.25, 1.0]")
+    path = grid("[sweep]\nbaseline = {quality = 0.25}\n[axes]\nquality = [0.25, 1.0, 1.0]")
     result = sweep(path, jobs=2, out=tmp_path / "results", fork=fork)
     assert dict(result.failed) == {}
     assert (len(result.finished), result.skipped) == (2, ())
     folder = tmp_path / "results" / "tiny"
     expected = [*result.finished, *(f"{name}.ipynb" for name in result.finished)]
-    expected += ["comparison.ipynb", "leaderboard.csv", "leaderboard.md"]
+    expected += ["comparison.ipynb", "leaderboard.csv", "leaderboard.md", "sweep.json"]
     assert visible(folder) == sorted(expected)
     for name in result.finished:
         assert sorted(p.name for p in (folder / name).iterdir()) == sorted(FILES)
@@ -469,10 +494,14 @@ def test_a_sweep_runs_compares_and_is_skipped_the_next_time(
     )
     comparison = (folder / "comparison.ipynb").read_text(encoding="utf-8")
     assert f"2 compared with {baseline}" in comparison
+    results = load_results(folder)  # as compare.ipynb does, opened by hand
+    assert results.baseline == baseline
+    assert baseline not in set(results.compare()["name"])
     assert 'sweep_dir = \\".\\"' in comparison, "so that it can be run again where it lies"
     progress = capfd.readouterr().err
     assert "done in" in progress
     assert "Python of its own" not in progress
+    assert progress.index("more than once") < progress.index("2 to run")
 
     board = folder / "leaderboard.csv"
     values = [field for line in board.read_text().splitlines()[1:] for field in line.split(",") if "." in field]

@@ -40,8 +40,8 @@ def add(
 ) -> None:
     """Add a rule, or replace the same one. Each alert is sent once per run and rule.
 
-    A threshold is crossed where the whole interval is beyond it; drift, where a headline measure got worse; failed,
-    where a run missed its targets or a job broke off.
+    A threshold is crossed where the whole interval is beyond it; drift, where a headline measure or one with a target
+    got worse; failed, where a run missed a target of its user or a job broke off.
     """
     from ragbench.history import add_alert
 

@@ -19,7 +19,7 @@ from ragbench import evaluation, llms
 from ragbench.cli import options as shared
 from ragbench.cli.console import shown
 from ragbench.cli.help import Command
-from ragbench.errors import ConfigError, DataError, printable, unknown
+from ragbench.errors import ConfigError, DataError, ModelError, printable, unknown
 from ragbench.files import expanded
 from ragbench.types import Case, Dataset
 
@@ -35,6 +35,8 @@ _JUDGE = "A model that judges the answers: anthropic:<model>, package.module:att
 _CALIBRATION = "A calibration file by `ragbench label`: what a heuristic score means on your texts; may be repeated."
 _DETECTOR = "What scores the safety samples: hf:<classifier>, package.module:attribute; default: the built-in detector."
 _SUPPORT = "What compares claims with contexts: minilm, lexical, or a cross-encoder for NLI (folder or hub name)."
+_AA = "Evaluate N times, without stored replies, and show how often the verdict flips; no report (costs N + 1 times)."
+_TARGETS = "A TOML file that changes the default targets; or framework, guide, phase4, adr or pipeline."
 _OUTPUT = "Folder, name of one in results/eval, or a file ending in .json, .md, .html or .xml (JUnit)."
 
 
@@ -42,7 +44,7 @@ _PANELS = {
     "Questions": ("test_set", "corpus", "split", "category", "suite", "sample", "seed", "query", "expected_doc"),
     "System and measures": ("system", "yes", "perspective", "k", "measure", "support_model", "detector", "calibration"),
     "Judge": ("judge", "judge_provider", "judge_model", "criteria"),
-    "Targets and baseline": ("fail_under", "targets", "baseline"),
+    "Targets and baseline": ("fail_under", "targets", "baseline", "aa"),
     "Output": ("output", "force", "save_trace", "verbose", "as_json"),
     "Requests": ("concurrency", "dry_run", "max_cost", "allow_unpriced", "no_cache", "offline"),
 }
@@ -85,7 +87,8 @@ def eval_command(
     detector: Annotated[str, typer.Option(help=_DETECTOR)] = "",
     baseline: Annotated[Path | None, typer.Option(help="An earlier result; exit 1 where this is worse.")] = None,
     fail_under: Annotated[str, typer.Option(help='Targets: "nDCG@5=0.6,claim_support=0.85".')] = "",
-    targets: Annotated[Path | None, typer.Option(help="A TOML file that changes the default targets.")] = None,
+    targets: Annotated[Path | None, typer.Option(help=_TARGETS)] = None,
+    aa: Annotated[int, typer.Option("--aa", min=0, help=_AA)] = 0,
     calibration: Annotated[list[Path] | None, typer.Option(help=_CALIBRATION)] = None,
     measure: Annotated[str, typer.Option(help="Measures of your own: package.module:attribute,...")] = "",
     save_trace: Annotated[
@@ -112,16 +115,16 @@ def eval_command(
     report.json, report.md and report.html to a folder, and the answers of a service as they come: the same command
     continues an evaluation that was stopped, if --output names its folder. A single --query is only shown, unless
     --output is given. Exit status: 0 all is well, 1 a target is missed or something is worse than in the baseline,
-    2 nothing could be evaluated, 130 interrupted.
+    2 nothing could be evaluated or the judge failed on more than 20 % of the answers, 130 interrupted.
     """
-    from ragbench.cli.eval_console import print_answer, print_found, print_report
+    from ragbench.cli.eval_console import print_answer, print_found, print_noise, print_report
     from ragbench.evaluation.folder import JOURNAL, TRACES
     from ragbench.evaluation.schema import report_json
     from ragbench.metrics.safety import load_detector
     from ragbench.registry import load_measures
     from ragbench.report.evaluation import check_output, is_report_file, report_markdown, report_texts, write_report
 
-    with shared.llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
+    with shared.llm_settings(max_cost, no_cache or aa > 0, offline, allow_unpriced) as settings:
         if expected_doc and not query:
             raise ConfigError("--expected-doc belongs to --query; a test set names its own documents")
         if query and (baseline or suite != "full" or sample):
@@ -155,6 +158,10 @@ def eval_command(
             raise typer.Exit(0)
         scorer = load_detector(detector) if detector else None
         llms.check_servers(judging)
+        if aa:
+            options |= {"perspectives": chosen, "targets": aims, "detector": scorer, "measures": own}
+            print_noise(evaluation.verdict_noise(data, system, aa, baseline=earlier, **options))
+            raise typer.Exit(0)
         if place is None and not query:
             place = _own_folder(data.name, Path(system).stem, suite)
         journal = None
@@ -212,6 +219,9 @@ def eval_command(
                 err=True,
             )
             raise typer.Exit(1)
+        if report.judge_failed:
+            [state] = [one for one in report.perspectives if one.name == "judge"]
+            raise ModelError(f"the judge decides nothing here: {state.reason or state.warning}")
         evaluation.check_gates_measured(aims, [row.measure for row in report.measures if row.value is None])
     raise typer.Exit(0 if report.passed and found else 1)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -13,6 +15,9 @@ from ragbench.errors import printable
 from ragbench.evaluation.records import Report
 from ragbench.report import evaluation as view
 from ragbench.statistics import p_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _COLOURS = {
     "passed": "green", "missed": "red", "unreachable": "magenta", "unscored": "yellow", "regression": "red",
@@ -67,6 +72,13 @@ def print_found(report: Report, expected: Sequence[str], *, to_errors: bool = Fa
         out = Console(stderr=True, highlight=False) if to_errors else console_of()
         _print_verdict("passed" if found else "failed", sentence, out)
     return found
+
+
+def print_noise(noise: pd.DataFrame) -> None:
+    """How often the verdicts of `ragbench.evaluation.verdict_noise` flip: on the gate, and on single questions."""
+    for row in noise.to_dict("records"):
+        rate = f"{view.number(row['rate'])} {view.interval(row['ci_low'], row['ci_high'])}"
+        typer.echo(f"{row['of']}: {row['flips']} of {row['verdicts']} verdicts differ from the usual one: {rate}")
 
 
 def print_answer(report: Report) -> None:

@@ -21,7 +21,7 @@ from ragbench.types import Dataset
 DRAFT_EXAMPLE = "Example: ragbench testset draft --docs docs --out drafts.yaml"
 
 _DRAFTS = typer.Option(help="A .yaml file; where it is there, the drafts are added to it.")
-_DOCS = "Your documents: a folder of .md, .rst, .txt and .html files, a corpus.jsonl, or a dataset's name."
+_DOCS = "Your documents: a folder of .md, .rst, .txt, .html, .pdf and .docx files, a corpus.jsonl, or a dataset's name."
 
 
 def init_command(
@@ -70,6 +70,7 @@ def draft_command(
     out: Annotated[Path, _DRAFTS] = Path("drafts.yaml"),
     n: Annotated[int, typer.Option("--n", min=1, help="Questions at most.")] = 40,
     seed: Annotated[int, typer.Option(help="Of the choice.")] = 0,
+    name: Annotated[str, typer.Option(help="Of the test set; default: that of the documents.")] = "",
 ) -> None:
     """Draft questions without a language model: headings, definitions and distinctive sentences, with gold evidence.
 
@@ -88,7 +89,7 @@ def draft_command(
             text, added = _with_cases(out, data)
         else:
             text = "# Drafts: known-item questions, made from the documents by a program. Keep what users would ask.\n"
-            text += _yaml(data, _from_folder(docs, out.parent), f"{data.name} (known-item drafts)")
+            text += _yaml(data, _from_folder(docs, out.parent), name or f"{data.name} (known-item drafts)")
             added = len(data.cases)
             out.parent.mkdir(parents=True, exist_ok=True)
         write_durably(out, text)

@@ -40,7 +40,8 @@ def label_command(
     """Find out what a heuristic score means on your texts: label some answers, get a calibration.
 
     First writes a sheet (CSV) of answers drawn at random over the whole range of the score, which the sheet does not
-    show. Fill in its column verdict with yes or no in a spreadsheet. Then give the filled sheet: its labels become a
+    show. Fill in its column verdict with yes or no in a spreadsheet, from the top, until there are 30 verdicts and 5 of
+    each kind; the same command again adds answers to the sheet. Then give the filled sheet: its labels become a
     calibration file, with the threshold and what a score means, for eval --calibration. Exit status: 0 all is well, 2
     nothing could be done.
     """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,11 +12,12 @@ import typer
 
 from ragbench.cli import options
 from ragbench.cli.console import command, shown
-from ragbench.errors import ConfigError, DataError, printable
+from ragbench.errors import ConfigError, printable
+from ragbench.files import write_durably
 from ragbench.types import Answer, Dataset
 
 if TYPE_CHECKING:
-    from ragbench.systems.reply_paths import Replies
+    from ragbench.systems.reply_paths import Reply
 
 _NAMES = ("query", "question", "input", "message", "q", "prompt", "text")
 _BODIES = (*({name: "{query}"} for name in _NAMES), {"messages": [{"role": "user", "content": "{query}"}]})
@@ -45,9 +45,11 @@ def probe_command(
     With --url the usual forms of a request are tried until one is taken. Exit status: 0 an answer or contexts were
     read, 1 neither was recognised, 2 there was no reply.
     """
+    from rich.pretty import pretty_repr
+
     from ragbench.datasets.corpus import load_corpus
     from ragbench.systems.function import to_answer
-    from ragbench.systems.proposals import propose_paths, read_proposed, reply_lines, toml_table
+    from ragbench.systems.proposals import propose_paths, read_proposed, toml_table
 
     if len(words) != 1 + (not (url or mcp)) or (url and mcp):
         raise ConfigError("expected a system and a question, or --url or --mcp and a question")
@@ -56,73 +58,67 @@ def probe_command(
     question = words[-1]
     start = time.perf_counter()
     data = load_corpus(corpus) if corpus else Dataset("probe", "test", {}, (), {})
-    kind, table, received = _reply(words[0], question, url, body, mcp, tool, data)
-    replies = received.found
-    typer.echo(f"Reply after {time.perf_counter() - start:.2f} s{', a stream' if received.streamed else ''}:")
-    for reply in replies[:3] + replies[-1:] * (len(replies) > 3):
-        for line in reply_lines(reply):
+    kind, table, reply = _reply(words[0], question, url, body, mcp, tool, data)
+    typer.echo(f"Reply after {time.perf_counter() - start:.2f} s{', a stream' if reply.streamed else ''}:")
+    for event in reply.found[:3] + reply.found[3:][-1:]:
+        for line in pretty_repr(event, max_width=100, max_length=3, max_string=70).split("\n"):
             typer.echo(line[: len(line) - len(line.lstrip())] + printable(line))
-    own = {key: table.pop(key) for key in ("reply", "delta") if table.get(key)}
-    asked = kind in ("http", "mcp")
-    proposal = own or (propose_paths(replies if received.streamed else replies[-1:], question) if asked else {})
-    answer = None
-    if asked:
-        with suppress(DataError):
-            answer = read_proposed(received, proposal)
-    else:
-        answer = to_answer("probe", replies[0], words[0])
     typer.echo("")
+    proposal = {key: table.pop(key) for key in ("reply", "delta") if table.get(key)}
+    if kind in ("http", "mcp"):
+        proposal = proposal or propose_paths(reply, question)
+        answer = read_proposed(reply, proposal)
+    else:
+        answer = to_answer("probe", reply.found[0], words[0])
     for line in _read(answer, proposal):
         typer.echo(line)
     if answer is not None and corpus:
         _print_matches(answer, data)
     elif answer is not None and answer.contexts:
         typer.echo("With --corpus it is shown which documents they match.")
-    if write is not None and kind:
-        from ragbench.files import write_durably
-
-        write_durably(write, toml_table({**table, **proposal}, kind))
-        typer.echo(f"{shown(write)} written; next: {command('ragbench')} eval --system {shown(write)}")
-    elif kind:
-        typer.echo(f"\n{toml_table({**table, **proposal}, kind)}")
+    if kind:
+        text = toml_table(kind, {**table, **proposal})
+        if write is not None:
+            write_durably(write, text)
+            typer.echo(f"{shown(write)} written; next: {command('ragbench')} eval --system {shown(write)}")
+        else:
+            typer.echo(f"\n{text}")
     raise typer.Exit(1 if answer is None or answer.failed else 0)
 
 
 def _reply(
     system: str, question: str, url: str, body: str, mcp: str, tool: str, data: Dataset
-) -> tuple[str, dict[str, Any], Replies]:
-    """The kind of the system, its table, and what it replied."""
-    from ragbench.systems import FunctionSystem, HttpSystem, McpSystem, load_system, read_tables
-    from ragbench.systems.loader import is_object_name
-    from ragbench.systems.reply_paths import Replies
+) -> tuple[str, dict[str, Any], Reply]:
+    """Return the kind of the system, its table, and what it replied."""
+    from ragbench.systems import FunctionSystem, HttpSystem, McpSystem, load_system
+    from ragbench.systems.loader import is_object_name, read_table
+    from ragbench.systems.reply_paths import Reply
 
     if url:
         return "http", *_by_http(url, body, question)
     if mcp:
         with McpSystem(mcp, tool=tool or "?") as server:
-            schemas = server.schemas()
+            schemas = server.tools()
             likely = (name for part in _TOOLS for name in schemas if part in name.lower())
             tool = tool or next(iter((*likely, *schemas)), "")
             typer.echo(f"Tools: {', '.join(schemas)}; asked is {tool}")
             table = {"server": mcp, "tool": tool, "arguments": {_argument(schemas.get(tool, {})): "{query}"}}
-            return "mcp", table, Replies([server.call(tool, dict.fromkeys(table["arguments"], question))])
-    table, kind = {}, ""
+            return "mcp", table, Reply([server.call(tool, dict.fromkeys(table["arguments"], question))])
+    kind, table = "", {}
     if system.endswith(".toml"):
-        tables = read_tables(Path(system))
-        kind = next(name for name in tables if name != "ingest")
-        table = tables[kind]
+        kind, table = read_table(Path(system))
     elif is_object_name(system):
         kind, table = "python", {"object": system}
-    found = load_system(system, data)
-    if isinstance(found, HttpSystem | McpSystem):
-        with found:
-            return kind, table, found.reply(question)
-    raw = found.returned(question) if isinstance(found, FunctionSystem) else found.answer("probe", question)
-    return kind, table, Replies([raw])
+    loaded = load_system(system, data)
+    if isinstance(loaded, HttpSystem | McpSystem):
+        with loaded:
+            return kind, table, loaded.ask_raw(question)
+    raw = loaded.returned(question) if isinstance(loaded, FunctionSystem) else loaded.answer("probe", question)
+    return kind, table, Reply([raw])
 
 
-def _by_http(url: str, body: str, question: str) -> tuple[dict[str, Any], Replies]:
-    """The first form of a request that the service takes."""
+def _by_http(url: str, body: str, question: str) -> tuple[dict[str, Any], Reply]:
+    """Send the usual forms of a request until the service takes one."""
     from ragbench.llms.failures import Failed
     from ragbench.systems import HttpSystem
 
@@ -130,20 +126,20 @@ def _by_http(url: str, body: str, question: str) -> tuple[dict[str, Any], Replie
         bodies = [json.loads(body)] if body else list(_BODIES)
     except ValueError as exc:
         raise ConfigError(f"--body {body!r} is not JSON: {exc}") from exc
-    tables: list[dict[str, Any]] = [{"url": url, "body": one} for one in bodies]
+    tables: list[dict[str, Any]] = [{"url": url, "body": body} for body in bodies]
     tables += [] if body else [{"url": url, "method": "GET", "params": {name: "{query}"}} for name in _NAMES]
     refused = ""
     for table in tables:
-        with HttpSystem(**table) as system:
+        with HttpSystem(**table, delta="$") as system:  # of a stream of which nothing is known
             try:
-                replies = system.reply(question)
+                reply = system.ask_raw(question)
             except Failed as exc:
                 refused = refused or str(exc)
                 if exc.status in _WRONG_FORM:
                     continue
                 raise ConfigError(str(exc)) from None
         typer.echo(f"Taken: {json.dumps({key: value for key, value in table.items() if key != 'url'})}")
-        return table, replies
+        return table, reply
     raise ConfigError(f"no usual form of a request was taken; give it with --body. The first refusal: {refused}")
 
 

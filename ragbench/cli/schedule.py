@@ -18,7 +18,7 @@ schedule_app = typer.Typer(
     cls=Group,
 )
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What the schedule is called; also its runs in the history.")]
-Client = Annotated[str, typer.Option(help="Whose it is.")]
+Client = Annotated[str, typer.Option(help="Whose it is; '*': it runs for each client in clients/ of this folder.")]
 
 
 @schedule_app.command(
@@ -103,13 +103,21 @@ def remove(name: Name, client: Client = "", database: Database = "") -> None:
 @schedule_app.command("import", cls=Command, epilog="Example: ragbench schedule import cron.yaml")
 def import_file(
     file: Annotated[Path, typer.Argument(help="YAML: cron: jobs: a list of id, schedule, handler, config.")],
+    to: Annotated[
+        list[str] | None, typer.Option(help="'${NAME}': where alerts are sent, as in `alert add`; may be repeated.")
+    ] = None,
     client: Client = "",
     database: Database = "",
 ) -> None:
-    """Add the schedules of a file; one error, and nothing is added."""
-    from ragbench.history import import_schedules
+    """Add the schedules of a file, and an alert for each alert_threshold; one error, and nothing is added."""
+    from ragbench.history import alerts, import_schedules
 
-    typer.echo(f"added: {', '.join(import_schedules(file, client=client, database=database))}")
+    names = import_schedules(file, to=to or (), client=client, database=database)
+    typer.echo(f"added: {', '.join(names)}")
+    rules = alerts(database=database)
+    for row in rules[rules["series"].isin(names) & (rules["client_id"] == client)].to_dict("records"):
+        where = row["to"] or "the log only; --to '${NAME}' names the variable with an address, `alert test` tries it"
+        typer.echo(f"alert of {row['series']}: {row['rule']}, sent to {where}")
 
 
 @schedule_app.command("run-due", cls=Command, epilog="Example: ragbench schedule run-due")

@@ -45,7 +45,7 @@ def _command(name: str, example: str) -> Callable[[Any], Any]:
 @_command("generate", "generate my-documents --out my-testset --llm ollama:llama3.1:8b --dry-run")
 def generate_testset(
     corpus: Annotated[
-        str, typer.Argument(metavar="CORPUS", help="A folder of .md/.rst/.txt, a corpus.jsonl, a BEIR folder, a name.")
+        str, typer.Argument(metavar="CORPUS", help="A folder of texts, a corpus.jsonl, a BEIR folder, a name.")
     ],
     out: Annotated[Path, typer.Option(help="Folder of the test set.", show_default=False)],
     llm: options.Model = "env",

@@ -3,26 +3,48 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.beir import read_corpus, unique_records
+from ragbench.datasets.documents import EXTRA, text_of_docx, text_of_pdf
 from ragbench.datasets.html import text_of_html
 from ragbench.datasets.records import case
-from ragbench.errors import DataError
+from ragbench.errors import DataError, DataWarning, MissingExtraError
 from ragbench.files import expanded
 from ragbench.types import Dataset, Document
 
-SUFFIXES = (".md", ".rst", ".txt", ".html", ".htm")
+
+def _plain_text(content: bytes) -> str:
+    text = content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    if "\0" in text:
+        raise ValueError("it is a binary file")
+    return text
+
+
+_UTF8 = "a text in UTF-8 (convert it, as with `iconv -f latin1 -t utf-8`, or take it out of the folder)"
+_READERS: Mapping[str, tuple[Callable[[bytes], str], str]] = {
+    **dict.fromkeys((".md", ".rst", ".txt"), (_plain_text, _UTF8)),
+    **dict.fromkeys((".html", ".htm"), (text_of_html, "an HTML page")),
+    ".pdf": (text_of_pdf, "a PDF file that opens without a password (or take it out of the folder)"),
+    ".docx": (text_of_docx, "a Word document (save it again, or take it out of the folder)"),
+}
+"""How the name of a file ends -> what gives its text, and what is expected of it."""
+
+SUFFIXES = tuple(_READERS)
 
 
 def load_corpus(path: str | Path) -> Dataset:
     """Documents that may lack questions: a corpus.jsonl, a folder with one, a folder of texts, a dataset's name.
 
     Of a folder that holds `queries.jsonl` too, and of a dataset, the questions are the cases; qrels are not needed.
-    Text files are the `.md`, `.rst`, `.txt` and `.html` files below the folder; a document's id is its path inside the
-    folder, its title is empty. Of HTML only the text is kept. Hidden files and folders are left out.
+    Texts are the `.md`, `.rst`, `.txt`, `.html`, `.pdf` and `.docx` files below the folder (the last two with the extra
+    `documents`); a document's id is its path inside the folder, its title is empty. Of HTML, PDF and DOCX only the text
+    is kept. Hidden files and folders are left out; all other files that are not read are counted by their type in one
+    DataWarning.
 
     Raises:
         DataError: nothing is there, or it is not what it should be.
@@ -31,14 +53,7 @@ def load_corpus(path: str | Path) -> Dataset:
     if not os.path.exists(place):
         return load_dataset(path)  # or its error, which knows the names
     if place.is_dir() and not (place / "corpus.jsonl").is_file():
-        corpus = {doc.doc_id: doc for doc in _text_files(place)}
-        if not corpus:
-            others = sorted({path.suffix for path in place.rglob("*") if path.is_file() and path.suffix})[:5]
-            raise DataError(
-                f"{place} holds neither corpus.jsonl nor a file with text that ends in {', '.join(SUFFIXES)}"
-                + (f"; it holds {', '.join(others)}: convert them to text first" if others else "")
-            )
-        return Dataset(place.resolve().name, "test", corpus, (), {})
+        return Dataset(place.resolve().name, "test", _texts(place), (), {})
     file = place / "corpus.jsonl" if place.is_dir() else place
     documents = read_corpus(file)
     queries = file.with_name("queries.jsonl")
@@ -46,20 +61,43 @@ def load_corpus(path: str | Path) -> Dataset:
     return Dataset(file.resolve().parent.name, "test", documents, tuple(cases.values()), {})
 
 
-def _text_files(folder: Path) -> Iterable[Document]:
+def _texts(folder: Path) -> dict[str, Document]:
+    corpus: dict[str, Document] = {}
+    unread: Counter[str] = Counter()
+    empty, lacking = 0, False
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
-        if path.suffix.lower() not in SUFFIXES or not path.is_file() or any(p.startswith(".") for p in inside.parts):
+        if not path.is_file() or any(part.startswith(".") for part in inside.parts):
+            continue
+        suffix = path.suffix.lower()
+        read, expected = _READERS.get(suffix, (None, ""))
+        if read is None:
+            unread[suffix or "without an ending"] += 1
             continue
         try:
-            is_html = path.suffix.lower() in (".html", ".htm")
-            text = text_of_html(path.read_bytes()) if is_html else path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as exc:
-            raise DataError(
-                f"{path} could not be read: {exc}; expected a text in UTF-8 (convert it, as with `iconv -f latin1 -t "
-                "utf-8`, or take it out of the folder)"
-            ) from exc
-        if "\0" in text:
-            raise DataError(f"{path} is a binary file; expected a text in UTF-8, so take it out of the folder")
-        if text.strip():
-            yield Document(inside.as_posix(), text)
+            text = read(path.read_bytes())
+        except MissingExtraError:
+            unread[suffix], lacking = unread[suffix] + 1, True
+        except (OSError, ValueError) as exc:
+            raise DataError(f"{path} could not be read: {exc}; expected {expected}") from exc
+        else:
+            if text.strip():
+                corpus[inside.as_posix()] = Document(inside.as_posix(), text)
+            empty += not text.strip() and suffix == ".pdf"
+    counts = [f"{count} {suffix}" for suffix, count in unread.most_common()]
+    counts += [f"{empty} .pdf without text, such as scans" if empty else ""]
+    reason = ", ".join(filter(None, counts))
+    reason += f"; for .pdf and .docx: pip install 'ragbench-lab[{EXTRA}]'" if lacking else ""
+    if not corpus:
+        raise DataError(
+            f"{folder} holds neither corpus.jsonl nor a file with text that ends in {', '.join(SUFFIXES)}"
+            + (f"; not read: {reason}" if reason else "")
+        )
+    if reason:
+        files = unread.total() + empty
+        warnings.warn(
+            f"{folder}: {files} of {files + len(corpus)} files were not read, and nothing in them is found: {reason}",
+            DataWarning,
+            stacklevel=3,
+        )
+    return corpus

@@ -139,10 +139,9 @@ def _fetch(url: str, partial: Path, stall_s: float) -> int | None:
 
     size = _size(partial)
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={size}-"} if size else {})
-    bounds = Bounds(url, same_host=True)
     timeout = httpx.Timeout(stall_s, pool=None)  # large archives take their time; the loop below wants progress
     with (
-        bounds.apply(httpx.Client(timeout=timeout, **bounds.options())) as client,
+        Bounds(url, same_host=True).client(timeout=timeout) as client,
         client.stream("GET", url, headers=headers, extensions={"max_reply_mb": _MAX_ARCHIVE_MB}) as response,
     ):
         code, place = response.status_code, response.headers.get("Content-Range", "")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from ragbench.types import Document, Span
 
 _MIN_FUZZY = 40  # characters; a shorter text resembles many places
+_MIN_RATIO = 90.0  # rapidfuzz's partial ratio
 _MAX_VOTERS = 24  # words of a passage that choose its candidates
 _MAX_CANDIDATES = 8
 _WORD = re.compile(r"\w+")
@@ -30,8 +31,8 @@ NOWHERE = Place((Span("", 0, 0),), "unmatched")
 class Texts:
     """The corpus with white space folded, and which documents hold a word; built when a text must be found."""
 
-    def __init__(self, corpus: Mapping[str, Document], threshold: float) -> None:
-        self._corpus, self._threshold = corpus, threshold
+    def __init__(self, corpus: Mapping[str, Document]) -> None:
+        self._corpus = corpus
         self._ids = list(corpus)
         self._folded: dict[str, tuple[str, list[int]]] = {}
         self._found: dict[str, Place] = {}
@@ -69,15 +70,11 @@ class Texts:
             candidates = sorted(set.intersection(*held))
         else:
             candidates = list(range(len(self._ids)))
-        for how, match in (("exact", self._exactly), ("white space", self.within)):
-            found = [(self._ids[i], span) for i in candidates if (span := match(text, self._ids[i])) is not None]
-            if found:
-                return Place(tuple(Span(doc_id, *span) for doc_id, span in found), how)
-        return self._resembling(text, rarest)
-
-    def _exactly(self, text: str, doc_id: str) -> tuple[int, int] | None:
-        at = self._corpus[doc_id].full_text.find(text)
-        return (at, at + len(text)) if at >= 0 else None
+        spans = [Span(self._ids[i], *span) for i in candidates if (span := self.within(text, self._ids[i])) is not None]
+        if not spans:
+            return self._resembling(text, rarest)
+        exact = any(self._corpus[span.doc_id].full_text.startswith(text, span.start) for span in spans)
+        return Place(tuple(spans), "exact" if exact else "white space")
 
     def _resembling(self, text: str, rarest: Sequence[str]) -> Place:
         from rapidfuzz.fuzz import partial_ratio_alignment
@@ -93,7 +90,7 @@ class Texts:
         holders: list[Span] = []
         for number in sorted(likely, key=lambda number: (-votes[number], number))[:_MAX_CANDIDATES]:
             folded, offsets = self._fold(self._ids[number])
-            found = partial_ratio_alignment(wanted, folded, score_cutoff=self._threshold)
+            found = partial_ratio_alignment(wanted, folded, score_cutoff=_MIN_RATIO)
             if found is None or found.dest_end <= found.dest_start or found.score < best:
                 continue
             span = Span(self._ids[number], offsets[found.dest_start], offsets[found.dest_end - 1] + 1)

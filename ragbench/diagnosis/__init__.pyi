@@ -1,4 +1,4 @@
-from .causes import CAUSES, CORRECTNESS, STAGE_OF, by_severity, count_causes, diagnose
+from .causes import CAUSES, CORRECTNESS, STAGE_OF, by_severity, count_causes, diagnose, doubt_labels
 from .recommendations import Recommendation, recommend
 from .two_parts import two_part_table
 
@@ -10,6 +10,7 @@ __all__ = [
     "by_severity",
     "count_causes",
     "diagnose",
+    "doubt_labels",
     "recommend",
     "two_part_table",
 ]

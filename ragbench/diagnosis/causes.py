@@ -7,6 +7,7 @@ that the answer is right and a judge calls it wrong, the judge is the suspect.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,12 +15,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, unknown_chunk
-from ragbench.metrics.answers import stated_facts
-from ragbench.metrics.chunks import span_scores
+from ragbench.metrics.answers import stated_facts, token_f1
 from ragbench.metrics.correctness import SIGNALS, correctness_estimate, overlaps
 from ragbench.metrics.retrieval import ranking
 from ragbench.metrics.score_calibration import Calibration
 from ragbench.scoring.answers import wording
+from ragbench.scoring.spans import evidence_recall
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Run, Span
 
 _CAUSES = {  # in the order in which data flows: cause -> its words, and the stage that has to change
@@ -29,11 +30,13 @@ _CAUSES = {  # in the order in which data flows: cause -> its words, and the sta
     "cut_by_budget": ("cut by the token budget", "chunking"),
     "split_by_border": ("split by a chunk border", "chunking"),
     "request_failed": ("request failed", "generation"),
-    "fabricated": ("contradicted or fabricated", "generation"),
+    "fabricated": ("not supported by its context", "generation"),
     "unknown_chunk": ("right document, evidence not located", "unknown"),
     "refused": ("answerable, refused", "generation"),
+    "contradicts": ("contradicts its context", "generation"),
     "not_used": ("in the context, not used", "generation"),
     "judge_suspected": ("right, judged wrong", "judge"),
+    "label_in_doubt": ("label in doubt", "label"),
     "unanswerable_answered": ("unanswerable, answered", "generation"),
 }
 
@@ -41,13 +44,15 @@ CAUSES = {cause: words for cause, (words, _) in _CAUSES.items()}
 """Cause -> its words, in the order in which data flows."""
 
 STAGE_OF = {cause: stage for cause, (_, stage) in _CAUSES.items()}
-"""Cause -> the stage that has to change: "retrieval", "chunking", "generation"; "judge"; "unknown"."""
+"""Cause -> the stage that has to change: "retrieval", "chunking", "generation"; "judge", "label"; "unknown"."""
 
-_FALSE = ("fabricated", "unanswerable_answered")  # a false answer does more harm than none
+_FALSE = ("fabricated", "contradicts", "unanswerable_answered")  # a false answer does more harm than none
+_DISPUTED = ("judge_suspected", "label_in_doubt")
 
-CORRECTNESS = ("llm_correctness", "correctness_estimate", "gold_fact_coverage", "semantic_similarity", "token_f1")
-"""The measures that decide whether an answer is right; the first one available is used. See
-`ragbench.metrics.correctness_estimate`."""
+_DECISIVE = ("llm_correctness", "correctness_estimate", "gold_fact_coverage")
+CORRECTNESS = (*_DECISIVE, "semantic_similarity", "token_f1")
+"""The measures that decide whether an answer is right; the first one available is used, of the last two only one with a
+calibration. See `ragbench.metrics.correctness_estimate`."""
 
 RIGHT = 0.5
 """An answer is right from this value of the deciding measure, unless a calibration gives another threshold."""
@@ -58,6 +63,11 @@ HOLDS = 0.8
 SUPPORTED = 0.5
 """Faithfulness or claim support below this means that the answer is not supported by its context."""
 
+RELEVANT = 0.75
+"""From this relevance by the judge on, an answer addresses the question."""
+
+_CONFLICT = 0.5  # half of the numbers and names of either text are others, or one text negates the other
+_AGREEING = 2  # other systems
 _FAITHFUL = {"llm_faithfulness": SUPPORTED, "claim_support": SUPPORTED, "forbidden_claims_absent": 1.0}
 
 
@@ -103,16 +113,23 @@ def diagnose(
     A question has failed if it has no answer and was answered, or if it has one and the answer is wrong, was refused,
     or its request failed. Whether an answer is wrong is decided by the first of these that is known: the judge
     (llm_correctness below 0.5); a measure of `calibrations`, by its threshold; `ragbench.metrics.correctness_estimate`
-    below 0.5, for questions with a reference answer; gold_fact_coverage below 0.5. Where nothing decides whether an
-    answer is right (no reference, no facts, no judge), a question has failed only if retrieval lost its evidence.
+    below 0.5, for answers and references of less than 15 words; gold_fact_coverage below 0.5. Where nothing decides
+    whether an answer is right (no reference, no facts, no judge), a question has failed only if retrieval lost its
+    evidence.
 
-    The cause is the first that holds, in the order of `CAUSES`, but for "judge_suspected" and "unanswerable_answered",
-    which come first: a judge calls it wrong although all gold facts are stated (or token F1 with the reference is 0.8
-    or more); a question without an answer got one. A list of chunks holds the evidence if it covers `HOLDS` (0.8) of
+    The cause is the first that holds, in the order of `CAUSES`, but for three that come first. "judge_suspected": a
+    judge calls it wrong although all gold facts are stated (or token F1 with the reference is 0.8 or more).
+    "label_in_doubt": a judge calls it right although less than half of the gold facts are stated, or it differs from
+    the reference or the facts although the judge finds that it addresses the question (`RELEVANT`) and that a context
+    which holds the evidence supports every claim; see also `doubt_labels`. "unanswerable_answered": a question without
+    an answer got one. A list of chunks holds the evidence if it covers `HOLDS` (0.8) of
     its characters. A passage that occurs word for word in several places counts once; either copy will do.
-    "split_by_border": the contexts hold a part of a span that no single chunk holds whole. "fabricated": faithfulness
-    by the judge, or else claim support, is below 0.5, or a forbidden claim is made. What is left, with the evidence in
-    the context, is "refused" or "not_used".
+    "split_by_border": the contexts hold a part of a span that no single chunk holds whole. An answer is unsupported
+    where faithfulness by the judge, or else claim support, is below 0.5, or a forbidden claim is made. It is
+    "fabricated" where the evidence is not known to be in the context; where it is, the answer "contradicts" it if other
+    numbers or names, or a negation, take the place of those of the reference, the gold facts or the evidence
+    (`ragbench.metrics.correctness.overlaps`), or if it makes a forbidden claim. What is left, with the evidence in the
+    context, is "refused" or "not_used".
 
     Where documents only are labelled, a list of chunks that has any chunk of a relevant document is not lost; but
     generation is blamed only if the contexts hold every relevant document as a whole, or state every gold fact.
@@ -179,10 +196,8 @@ def diagnose(
         measure, limit = _decisive(known, calibrated)
         reach = _reach(dataset, case, answer, ranking(run.get(case.query_id, {}))[:depth], by_id, by_document)
         cause, evidence = _cause(dataset, case, answer, known, measure, limit, supported, reach, depth)
-        explained = explanations.get(
-            (case.query_id, "correctness" if cause == "judge_suspected" else "faithfulness"), ""
-        )
-        if explained and cause in ("judge_suspected", "fabricated"):
+        explained = explanations.get((case.query_id, "correctness" if cause in _DISPUTED else "faithfulness"), "")
+        if explained and cause in (*_DISPUTED, "fabricated", "contradicts"):
             evidence += f"; the judge: {' '.join(explained.split())[:300]}"
         test = _test(known, measure, limit) if cause and case.answerable else ""
         rows.append(
@@ -196,14 +211,14 @@ def diagnose(
 def by_severity(diagnosis: pd.DataFrame) -> pd.DataFrame:
     """The failed questions of a diagnosis, the worst first.
 
-    False answers (fabricated, or where the documents hold none) come before wrong and missing ones, and those that only
-    a judge calls wrong come last. Within each, the lowest value of the verdict is worst (no answer counts 0), then the
-    least evidence in the context, then the earliest cause.
+    False answers (fabricated, contradicting, or where the documents hold none) come before wrong and missing ones, and
+    those that only a judge or a doubtful label calls wrong come last. Within each, the lowest value of the verdict is
+    worst (no answer counts 0), then the least evidence in the context, then the earliest cause.
     """
     failed = diagnosis[diagnosis["failed"]]
     causes = list(CAUSES)
     keys: dict[str, Any] = {
-        "harm": [-1 if cause in _FALSE else int(cause == "judge_suspected") for cause in failed["cause"]],
+        "harm": [-1 if cause in _FALSE else int(cause in _DISPUTED) for cause in failed["cause"]],
         "value": failed["value"].astype("Float64").fillna(0.0),
         "held": failed["held"].astype("Float64").fillna(1.0),
         "cause": [causes.index(cause) for cause in failed["cause"]],
@@ -248,16 +263,20 @@ def _cause(
     wrong = measure is not None and own[measure] < limit
     if wrong and measure == "llm_correctness" and (why := _right_by_labels(own)):
         return "judge_suspected", f"the judge gives {own[measure]:.2f}, but {why}"
+    if not (failed or abstained) and (why := _right_against_labels(own, wrong, reach)):
+        return "label_in_doubt", why
     if not (wrong or failed or abstained) and (measure is not None or reach is None or reach.holds(reach.context)):
         return "", ""
     if reach is not None and (lost := _lost(dataset, case, answer, reach, depth)):
         return lost
     if failed:
         return "request_failed", error or "the request failed"
-    if not abstained:
-        for name in _FAITHFUL:
-            if name in own and own[name] < supported[name]:
-                return "fabricated", f"{name} is {own[name]:.2f}"
+    low = next((name for name in _FAITHFUL if name in own and own[name] < supported[name]), "")
+    if low and answer is not None and not abstained:
+        if reach is None or not reach.located:
+            return "fabricated", f"{low} is {own[low]:.2f}"
+        if conflict := _conflict(dataset, case, answer, own):
+            return "contradicts", f"{low} is {own[low]:.2f}, and {conflict}"
     verdict = f"{measure} is {own[measure]:.2f}" if measure else "wrong"
     if abstained and answer is not None:
         verdict = "refused" if answer.outcome == "blocked" else "no answer given"
@@ -322,10 +341,7 @@ def _reach(
 
         def share(ids: Sequence[str]) -> float:
             found = [by_id[i] for i in dict.fromkeys(ids) if i in by_id]
-            best = {
-                text: max(span_scores(found, [span], ())["recall"] for span in copies)
-                for text, copies in passages.items()
-            }
+            best = {text: max(evidence_recall(found, [span]) for span in copies) for text, copies in passages.items()}
             return sum(len(text) * best[text] for text in passages) / length
 
         inside = [by_id[i] for i in contexts if i in by_id]
@@ -382,15 +398,87 @@ def _right_by_labels(own: Mapping[str, float]) -> str:
     return ""
 
 
+def _right_against_labels(own: Mapping[str, float], wrong: bool, reach: _Reach | None) -> str:
+    """Return how a judge finds an answer right that the labels call wrong; "" where it does not."""
+    facts = own.get("gold_fact_coverage", 1.0)
+    if "llm_correctness" in own and not wrong and facts < RIGHT:
+        return f"the judge gives {own['llm_correctness']:.2f}, but {facts:.0%} of the gold facts are stated"
+    held = reach is not None and reach.located and reach.holds(reach.context)
+    if wrong and held and own.get("llm_faithfulness") == 1.0 and own.get("llm_relevance", 0.0) >= RELEVANT:
+        return "by the judge it addresses the question and the evidence in the context supports all of it"
+    return ""
+
+
+def _conflict(dataset: Dataset, case: Case, answer: Answer, own: Mapping[str, float]) -> str:
+    """Return what an answer contradicts: a forbidden claim, or a label in a number, name or negation; "" if none."""
+    if own.get("forbidden_claims_absent", 1.0) < 1:
+        return "a forbidden claim is made"
+    texts = {
+        "the reference": case.reference_answer or "",
+        "the gold facts": " ".join(fact[0] for fact in case.gold_facts),
+        "the evidence": " ".join(dataset.corpus[span.doc_id].full_text[span.start : span.end] for span in case.evidence
+                                 if span.doc_id in dataset.corpus),
+    }  # fmt: skip
+    for name, text in texts.items():
+        differs = overlaps(wording(answer), text)
+        if max(differs["other_details"], differs["negation_differs"]) >= _CONFLICT:
+            return f"it differs from {name} in a detail"
+    return ""
+
+
+def doubt_labels(
+    diagnoses: Mapping[str, pd.DataFrame], answers: Mapping[str, Sequence[Answer]]
+) -> dict[str, pd.DataFrame]:
+    """Return the diagnoses of several systems with "label_in_doubt" where they agree against the label.
+
+    The cause of a wrong answer is replaced where the wrong answers of at least two other systems agree with it: where
+    `ragbench.metrics.correctness_estimate` of one, with the other as the reference, is 0.5 or more. Leave out systems
+    that quote their contexts, which agree anyway.
+
+    Args:
+        diagnoses: system -> its diagnosis, as from `diagnose`.
+        answers: system -> its answers.
+
+    >>> given = {name: [Answer("q", text)] for name, text in zip("abc", ["In 1889.", "It was in 1889.", "1889"])}
+    >>> wrong = pd.DataFrame({"query_id": ["q"], "cause": ["not_used"], "evidence": ["token_f1 is 0.00"]})
+    >>> doubt_labels(dict.fromkeys("abc", wrong), given)["a"].values.tolist()
+    [['q', 'label_in_doubt', 'token_f1 is 0.00; 2 other systems give the same answer']]
+    """
+    wrong = ("fabricated", "contradicts", "not_used", "unknown_chunk")
+    texts: dict[str, dict[str, str]] = {}
+    for name, diagnosis in diagnoses.items():
+        failed = set(diagnosis.loc[diagnosis["cause"].isin(wrong), "query_id"])
+        for answer in answers[name]:
+            if answer.query_id in failed and not answer.abstained:
+                texts.setdefault(answer.query_id, {})[name] = wording(answer)
+    doubted = {}
+    for name, diagnosis in diagnoses.items():
+        causes, evidence = list(diagnosis["cause"]), list(diagnosis["evidence"])
+        for i, query_id in enumerate(diagnosis["query_id"]):
+            others = dict(texts.get(query_id, {}))
+            text = others.pop(name, None)
+            if text is not None and (n := sum(_agree(text, other) for other in others.values())) >= _AGREEING:
+                causes[i], evidence[i] = "label_in_doubt", f"{evidence[i]}; {n} other systems give the same answer"
+        doubted[name] = diagnosis.assign(cause=causes, evidence=evidence)
+    return doubted
+
+
+def _agree(text: str, other: str) -> bool:
+    return correctness_estimate({"token_f1": token_f1(text, other), **overlaps(text, other)}) >= RIGHT
+
+
 def _estimates(case: Case, answer: Answer | None, own: Mapping[str, float]) -> dict[str, float]:
-    """correctness_estimate of the answer, and of those of the ablations by their scores."""
+    """Return correctness_estimate of the answer, and of those of the ablations by their scores; none of long texts."""
     found = {}
+    length = len((case.reference_answer or "").split())
     for prefix in ("", "actual_", "oracle_", "best_chunks_", "empty_"):
         signals = {name: own[prefix + name] for name in SIGNALS if prefix + name in own}
         if signals and not prefix and answer is not None and case.reference_answer:
             signals |= overlaps(wording(answer), case.reference_answer)
-        if not signals.keys().isdisjoint(("token_f1", "semantic_similarity")):
-            found[f"{prefix}correctness_estimate"] = correctness_estimate(signals)
+            length = max(length, len(wording(answer).split()))
+        estimate = correctness_estimate(signals, words=length)
+        if not signals.keys().isdisjoint(("token_f1", "semantic_similarity")) and not math.isnan(estimate):
+            found[f"{prefix}correctness_estimate"] = estimate
     return found
 
 
@@ -400,7 +488,7 @@ def _decisive(own: Mapping[str, float], calibrations: Mapping[str, Calibration])
         for name, calibration in calibrations.items():
             if name in own and name in CORRECTNESS:
                 return name, calibration.threshold
-    return next((name for name in CORRECTNESS if name in own), None), RIGHT
+    return next((name for name in _DECISIVE if name in own), None), RIGHT
 
 
 def _test(own: Mapping[str, float], measure: str | None, limit: float) -> str:

@@ -1,7 +1,9 @@
 """Texts to vectors: minilm, wordllama, and any sentence-transformers model, kept on disk by content.
 
 Vectors are float32 of unit length, so that a dot product is a cosine in [-1, 1]. A text that is empty or white space
-has nothing to compare: its row is zero (cosine 0 with everything), never NaN.
+has nothing to compare: its row is zero (cosine 0 with everything), never NaN. A run of white space (line ends, tabs,
+no-break spaces) is read as one blank, and none at the ends: for wordllama each has a vector of its own. Only an
+`Embedder` object of the caller gets the texts as they are.
 
 A vector is computed once per machine: the cache key is the identity of the weights together with the exact texts. The
 model itself is loaded only when something must be computed; only models of sentence-transformers import torch.
@@ -39,6 +41,7 @@ __all__ = ["EMBEDDERS", "TextEmbedder", "check_embedder", "load_embedder", "load
 EMBEDDERS = ("minilm", "wordllama")
 """The embedders that need no download; every other name is a local folder or a name on the Hugging Face hub."""
 
+_WHITE_SPACE = "white space as single blanks"  # part of the identity: vectors of texts as written were others
 _BLOCK_TEXTS = 128
 _BLOCK_CHARACTERS = 400_000  # bounds what a block of very long texts takes: wordllama keeps 1 kB per token
 
@@ -149,7 +152,7 @@ class TextEmbedder:
     def identity(self) -> str:
         """What its vectors of documents depend on apart from the texts; "" where they must not be kept."""
         is_stand_in = getattr(self._model, "is_stand_in", False)
-        return "" if is_stand_in else f"{self._model.identity} {self._model.role('document')}"
+        return "" if is_stand_in else f"{self._model.identity} {self._model.role('document')} {_WHITE_SPACE}"
 
     @cached_property
     def dimension(self) -> int:
@@ -182,11 +185,11 @@ class TextEmbedder:
     def _encode(self, texts: Sequence[str], role: str) -> FloatArray:
         if isinstance(texts, str):
             raise ConfigError("encode: expected a list of texts, not one string; write encode([text])")
-        cleaned = [without_surrogates(text) for text in texts]
+        cleaned = _single_blanks(texts)
         # The longest first, as sentence-transformers has it, then by content: the same set gives the same batches, and
         # so the same bits, in any order.
         unique = sorted(set(cleaned), key=lambda text: (-len(text), text))
-        key = cache.digest(self._model.identity, self._model.role(role), *unique)
+        key = cache.digest(self._model.identity, self._model.role(role), _WHITE_SPACE, *unique)
         is_stand_in = getattr(self._model, "is_stand_in", False)  # in a dry run, of a server's model
         with cache.bypassed() if is_stand_in else nullcontext():
             entry = cache.arrays("embeddings", key, lambda: self._compute(unique, role))
@@ -205,7 +208,7 @@ class TextEmbedder:
                 cut[start:end] = self._model.cut(block)
                 bar.update(end - start)
         vectors = np.concatenate(blocks) if blocks else np.zeros((0, self._model.dimension), dtype=np.float32)
-        vectors[[not text.strip() for text in texts]] = 0.0
+        vectors[[not text for text in texts]] = 0.0
         # What is cut is kept with the vectors: the warning comes each time, also when the model need not be loaded.
         return {"vectors": vectors, "cut": cut, "max_tokens": np.array(self._model.max_tokens or 0)}
 
@@ -213,10 +216,9 @@ class TextEmbedder:
         if not cut.any():
             return
         first = texts[int(np.flatnonzero(cut)[0])]
-        shown = " ".join(first[:60].split())
         warnings.warn(
             f"{self.name} reads the first {max_tokens} tokens of a text: {int(cut.sum())} of {len(texts)} "
-            f"texts are longer and the rest of them is not read (the longest begins {shown!r}). "
+            f"texts are longer and the rest of them is not read (the longest begins {first[:60]!r}). "
             "Smaller chunks, or another model, avoid that",
             DataWarning,
             stacklevel=4,
@@ -245,7 +247,7 @@ class OwnEmbedder:
         if not texts:
             return np.zeros((0, 0), dtype=np.float32)
         try:
-            vectors = np.asarray(function(list(texts)), dtype=np.float64)
+            vectors = np.asarray(function(_single_blanks(texts)), dtype=np.float64)
         except (TypeError, ValueError) as exc:
             raise ModelError(f"embedder {self.name} gave no rows of numbers: {exc}") from exc
         if vectors.ndim != 2 or len(vectors) != len(texts):
@@ -280,6 +282,10 @@ def _load(name: str, files: str) -> TextEmbedder:
     if name in EMBEDDERS:
         return TextEmbedder(name, MiniLM() if name == "minilm" else WordLlama())
     return TextEmbedder(name, Transformer(name))
+
+
+def _single_blanks(texts: Sequence[str]) -> list[str]:
+    return [" ".join(without_surrogates(text).split()) for text in texts]
 
 
 def _blocks(texts: Sequence[str]) -> Iterator[tuple[int, int]]:

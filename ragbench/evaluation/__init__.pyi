@@ -9,7 +9,8 @@ from .evaluating import (
     evaluate,
     result_of,
 )
-from .folder import FILES, load_result, load_results, result_folders, save
+from .folder import FILES, load_result, load_results, result_folders, save, save_baseline
+from .noise import verdict_noise
 from .parameters import (
     WHERE,
     check_models,
@@ -68,6 +69,7 @@ __all__ = [
     "result_folders",
     "result_of",
     "save",
+    "save_baseline",
     "select_categories",
     "select_sample",
     "select_suite",
@@ -75,5 +77,6 @@ __all__ = [
     "texts_of",
     "typed",
     "verdict",
+    "verdict_noise",
     "with_probabilities",
 ]

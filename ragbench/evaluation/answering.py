@@ -52,15 +52,15 @@ class Answered:
     """The answers of one system with what they were made from.
 
     `documents` ranks documents and `ranking` the ids of the passages that the system retrieved, both query_id -> id ->
-    score; `lowest` is `documents` where texts that several documents hold are credited to relevant ones last. `chunks`
-    are the texts behind these ids that are in documents of the dataset. `has_contexts` states whether what the system
-    retrieved is known at all, `has_texts` whether the texts of the contexts are, from `chunks` or from the answers' own
-    passages, and `has_answers` whether the system answers at all or only retrieves. `latency` holds answers with their
-    milliseconds per stage, measured with `concurrency` questions at a time (None: not known), `prompts` what a language
-    model was sent, where that is known. `safety_answers` is sample_id -> answer to the safety inputs that the system
-    was asked. `system` describes in plain data what was asked. `seconds` has what each stage took, `search_ms` what
-    one question alone waits for its chunks, where that is known; `depth` is how deep the ranking goes at most, and
-    `tokenizer` counts its tokens.
+    score; `documents` is a lower bound, and the mean over `credits` is not, where several documents hold the text of a
+    passage without id (see `match_passages`). `chunks` are the texts behind these ids that are in documents of the
+    dataset. `has_contexts` states whether what the system retrieved is known at all, `has_texts` whether the texts of
+    the contexts are, from `chunks` or from the answers' own passages, and `has_answers` whether the system answers at
+    all or only retrieves. `latency` holds answers with their milliseconds per stage, measured with `concurrency`
+    questions at a time (None: not known), `prompts` what a language model was sent, where that is known.
+    `safety_answers` is sample_id -> answer to the safety inputs that the system was asked. `system` describes in plain
+    data what was asked. `seconds` has what each stage took, `search_ms` what one question alone waits for its chunks,
+    where that is known; `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
 
     `ask_all` adds `judgements` (None: no judge was asked), `repeated` ones of some answers, and `ablations`, answers to
     the same questions from other contexts, with theirs.
@@ -69,7 +69,7 @@ class Answered:
     dataset: Dataset
     answers: Sequence[Answer]
     documents: Run
-    lowest: Run
+    credits: Sequence[Run]
     ranking: Run
     chunks: Sequence[Chunk]
     latency: Sequence[Answer]
@@ -255,6 +255,7 @@ def answer_all(
         answers = ask(system, dataset, concurrency=concurrency, known=alone)
     asked_s = time.perf_counter() - start
     matched = match_passages(answers, dataset)
+    _warn_of_lost(plain["name"], answers, matched.is_foreign)
     ranking = {answer.query_id: _ranked(answer) for answer in matched.answers}
     asked_now = isinstance(system, System) and not isinstance(system, RecordedSystem)
     found = matched.answers
@@ -262,11 +263,11 @@ def answer_all(
         dataset,
         found,
         matched.run,
-        matched.lowest,
+        matched.credits,
         ranking,
         matched.chunks,
         latency=[answer for answer in found if answer.query_id in alone] if alone else found,
-        system={**plain, "matched_passages": matched.counts},
+        system={**plain, "matched_passages": matched.counts, **({"is_foreign": True} if matched.is_foreign else {})},
         has_contexts=any(one.contexts or one.passages for one in answers) or all(one.failed for one in answers),
         has_texts=any(passage.text.strip() for answer in found for passage in answer.passages),
         has_answers=all(one.failed for one in found)
@@ -275,6 +276,26 @@ def answer_all(
         seconds={"ask": asked_s},
     )
     return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
+
+
+def _warn_of_lost(name: str, answers: Sequence[Answer], is_foreign: bool) -> None:
+    """Warn of answers that were not recognised, and of passages of which no document holds one."""
+    if unread := Counter(field for answer in answers for field in answer.unread):
+        replies = sum(bool(answer.unread) for answer in answers)
+        warnings.warn(
+            f"{name}: {replies} of {len(answers)} replies have contexts and no answer among their fields "
+            f"({', '.join(map(repr, list(unread)[:10]))}), so they count as retrieval without an answer; name the "
+            "field with the answer 'answer'",
+            DataWarning,
+            stacklevel=3,
+        )
+    if is_foreign:
+        warnings.warn(
+            f"{name}: none of its passages is in a document of the test set, by id or by text, so its ranking is not "
+            "measured; give the documents that it searches (corpus=, --corpus), or their ids as doc_id",
+            DataWarning,
+            stacklevel=3,
+        )
 
 
 def _safety_answers(answered: Answered, system: System | Sequence[Answer], concurrency: int) -> dict[str, Answer]:
@@ -317,7 +338,7 @@ def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
         dataset,
         answers,
         documents,
-        lowest=documents,
+        credits=[documents],
         ranking=ranking,
         chunks=system.chunks,
         latency=list(alone.values()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.diagnosis import recommend
+from ragbench.errors import printable
 from ragbench.evaluation.answering import Answered
 from ragbench.evaluation.costs import costs_of
 from ragbench.evaluation.masking import masked, masked_id
@@ -51,6 +52,7 @@ _LABELS: dict[str, dict[str, Any]] = {
     "answer": {"required_keywords": ()},
     "pipeline": {"required_flags": (), "forbidden_flags": (), "min_citations": None, "latency_budget_ms": {}},
 }
+_JUDGED_TOO = ("semantic_similarity", "claim_support")  # heuristics for what a judge decides where it was asked
 _NOTHING_FOUND = "nothing relevant among the first 5 retrieved"
 
 
@@ -63,11 +65,47 @@ class Decided(NamedTuple):
     scores: pd.DataFrame
 
 
+class Judging(NamedTuple):
+    """How much of what a judge was asked it answered, by the criterion on which it failed most.
+
+    `failed` of `requested` judgements have no verdict, the first of them for this `reason`. `lost` are the questions
+    that lack a verdict which decides whether they pass.
+    """
+
+    requested: int = 0
+    failed: int = 0
+    reason: str = ""
+    lost: frozenset[str] = frozenset()
+
+    @property
+    def warning(self) -> str:
+        """How much failed and why; "" where nothing did."""
+        part = f"{self.failed} of {self.requested} judgements failed"
+        return f"{part} ({self.failed / self.requested:.0%}), the first: {self.reason}" if self.failed else ""
+
+
+def judging_of(judgements: Sequence[Judgement]) -> Judging:
+    """Count the judgements that were requested and failed.
+
+    >>> judging_of([Judgement("q1", "correctness", None, "401", state="judge_failed", samples=(None,))])
+    Judging(requested=1, failed=1, reason='401', lost=frozenset({'q1'}))
+    """
+    requested = [judgement for judgement in judgements if judgement.samples]
+    failed = [judgement for judgement in requested if judgement.state in ("judge_failed", "unreadable")]
+    if not failed:
+        return Judging(len(requested))
+    worst = max((one.criterion for one in failed), key=[one.criterion for one in failed].count)
+    lost = frozenset(one.query_id for one in failed if one.criterion in ("correctness", "faithfulness"))
+    n_requested, n_failed = (sum(one.criterion == worst for one in some) for some in (requested, failed))
+    return Judging(n_requested, n_failed, printable(masked(failed[0].explanation)), lost)
+
+
 def decide(
     answered: Answered,
     frames: Mapping[str, pd.DataFrame],
     thresholds: Mapping[str, float],
     weights: Mapping[str, float] = WEIGHTS,
+    lost: Collection[str] = (),
 ) -> Decided:
     """Decide every case by what was measured.
 
@@ -80,28 +118,33 @@ def decide(
         frames: perspective -> its scores; perspectives that could not be measured are not in it.
         thresholds: part -> what an answer must reach, as in `ragbench.metrics.overall.THRESHOLDS`.
         weights: part -> how much it counts in the overall.
+        lost: the questions on whose answers the judge was asked and failed. They do not pass, and have no overall: a
+            heuristic does not take the place of a verdict.
     """
     if not any(name in frames for name in OF_ANSWERS):
-        return _by_retrieval(answered, frames.get("retrieval", score_frame([])))
+        return _by_retrieval(answered, frames.get("retrieval", score_frame([])), lost)
     scores = pd.concat([frame for name, frame in frames.items() if name != "safety"], ignore_index=True)
+    scores = scores[~(scores["query_id"].isin(lost) & scores["measure"].isin(_JUDGED_TOO))]
     dataset = answered.dataset
     for perspective, labels in _LABELS.items():
         if perspective not in frames:
             dataset = replace(dataset, cases=[replace(case, **labels) for case in dataset.cases])
     overall = score_overall(dataset, answered.answers, scores, thresholds=thresholds, weights=weights)
-    of_passing = overall["measure"] == "pass_rate"
+    of_passing, open_ = overall["measure"] == "pass_rate", overall["query_id"].isin(lost) & (overall["value"] > 0)
+    overall.loc[open_ & (of_passing | (overall["measure"] == "overall")), "value"] = math.nan
     rates = overall[of_passing].set_index("query_id")["value"]
     passed = {str(one): None if math.isnan(value) else bool(value) for one, value in rates.items()}
     reasons = case_reasons(dataset, answered.answers, scores, thresholds=thresholds)
     return Decided(passed, reasons, pd.concat([overall[~of_passing], overall[of_passing]], ignore_index=True))
 
 
-def _by_retrieval(answered: Answered, scores: pd.DataFrame) -> Decided:
+def _by_retrieval(answered: Answered, scores: pd.DataFrame, lost: Collection[str]) -> Decided:
     found: dict[str, float] = {}
     for name in ("Success@5", "span:Success@5", "chunk:Success@5"):  # the finest level that there is decides
         own = scores[scores["measure"] == name]
         found = dict(zip(own["query_id"], own["value"], strict=True)) or found
     rates = {case.query_id: found.get(case.query_id, math.nan) for case in answered.dataset.cases}
+    rates |= {one: math.nan for one in lost if rates[one] > 0}
     passed = {one: None if math.isnan(value) else value > 0 for one, value in rates.items()}
     failed = {answer.query_id: answer.error for answer in answered.answers if answer.error is not None}
     reasons = {
@@ -200,15 +243,17 @@ def _masked(texts: Iterable[Any]) -> tuple[str, ...]:
     return tuple(masked(str(text)) for text in texts)
 
 
-def counts_of(cases: Sequence[CaseResult], *, claimed: bool, judged: bool) -> dict[str, int]:
-    """Numbers of questions passed, failed and not decided, of doubtful claims; what was not measured is left out."""
+def counts_of(cases: Sequence[CaseResult], *, claimed: bool, judging: Judging) -> dict[str, int]:
+    """Numbers of questions passed, failed and not decided, of doubtful claims and of judgements; what was not measured
+    is left out."""
     decided = [case.passed for case in cases if case.passed is not None]
     counts = {"passed": sum(decided), "failed": len(decided) - sum(decided), "undecided": len(cases) - len(decided)}
     if claimed:
         counts["unsupported_claims"] = sum(len(case.unsupported_claims) for case in cases)
         counts["fabricated_numbers"] = sum(len(case.fabricated_numbers) for case in cases)
-    if judged:
+    if judging.requested:
         counts["invented_claims"] = sum(len(case.invented_claims) for case in cases)
+        counts |= {"judgements": judging.requested, "failed_judgements": judging.failed}
     return counts
 
 

@@ -238,6 +238,7 @@ def result_of(
     taken: dict[str, float] = {**seconds, **answered.seconds}
     safety = SafetyResults((), (), [])
     judgements: list[Judgement] = []
+    judging = assembling.Judging()
     with progress_bar(len(chosen) + bool(judge), "scoring", "perspective") as bar:
         for one in (*chosen, *(["judge"] if judge else [])):
             bar.set_postfix_str(one, refresh=False)
@@ -249,6 +250,8 @@ def result_of(
                     given = answered.judgements
                     judgements = judgements_of(answered, judge, criteria) if given is None else list(given)
                     frames[one] = score_judgements(judgements)
+                    judging = assembling.judging_of(judgements)
+                    warning = judging.warning
                 else:
                     scored = views.measure(
                         one, answered, embedder=embedder, support_model=support_model, named=named, threshold=limit
@@ -259,12 +262,15 @@ def result_of(
                     safety = safety_results(dataset, detector, answered.safety_answers, warn=warn)
                 timed = one == "pipeline" and any(map(is_latency_measure, aims.named))
                 if not frames[one]["value"].notna().any() and not timed and not (one == "safety" and safety.figures):
-                    reason = _nothing_scored(answered)
+                    reason = warning or _nothing_scored(answered)
             if not reason and one == "retrieval":
                 notes, warning = [views.judged_by(answered)], views.passages_in_doubt(answered)
             if not reason and one != "judge":
                 notes.append(calibrations.scale_note(one, frames[one], known))
-            if one == "safety" and any(figure.kind != "system" for figure in safety.figures):
+            if one == "safety" and not (dataset.safety_inputs or dataset.safety_outputs):
+                reason = reason and "no safety samples"
+                notes.append("not measured: no safety samples; only leaks in the answers were looked for")
+            elif one == "safety" and any(figure.kind != "system" for figure in safety.figures):
                 notes = ["leak_*: built-in detector" if detector else "attack_*, leak_*: built-in detectors"]
             states.append(Perspective(one, not reason, reason, "; ".join(filter(None, notes)), warning))
             taken[one] = round(time.perf_counter() - start, 3)
@@ -277,7 +283,7 @@ def result_of(
     if measured.keys().isdisjoint(assembling.OF_ANSWERS):
         aims = aims.without(["pass_rate"])  # which is about answers
     thresholds = calibrations.case_thresholds(wanted.cases, known)
-    decided = assembling.decide(answered, measured, thresholds, aims.weights)
+    decided = assembling.decide(answered, measured, thresholds, aims.weights, judging.lost)
     frames["overall"] = decided.scores
     note = calibrations.verdict_note(thresholds, pd.concat([*measured.values(), decided.scores.head(0)]), known)
     passing = any(passed is not None for passed in decided.passed.values())
@@ -311,6 +317,7 @@ def result_of(
         settings={
             **settings,
             **_settings(chosen, aims, embedder, judge, support_model),
+            "named": list(aims.named),
             "cases": thresholds,
             **({"calibration": calibrations.plain(known)} if known else {}),
             "detector": getattr(detector, "name", "given") if detector else "built-in",
@@ -324,7 +331,7 @@ def result_of(
         categories=assembling.categories_of(cases),
         safety=safety.figures,
         samples=safety.samples,
-        counts=assembling.counts_of(cases, claimed=grounded, judged=bool(judgements)),
+        counts=assembling.counts_of(cases, claimed=grounded, judging=judging),
         costs=spent,
         chunks=views.chunk_statistics(answered),
         made=Made(

@@ -32,7 +32,7 @@ from ragbench.evaluation.formats import (
 from ragbench.evaluation.records import Report
 from ragbench.evaluation.results import Result, Results, case_of, check_comparable
 from ragbench.evaluation.schema import parse_report, plain, read_report
-from ragbench.files import STAGING, parse_json, staged
+from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
 from ragbench.types import Answer, Judgement
 
@@ -58,6 +58,9 @@ VIEWS = ("report.json", "report.md", "report.html", TRACES)
 
 JOURNAL = "journal.jsonl"
 """The answers of a system as they came; a folder with nothing else is that of an evaluation that was stopped."""
+
+SWEEP = "sweep.json"
+"""In the folder of a sweep: which result is the baseline."""
 
 ALL_FILES = (*FILES, DIAGNOSIS, VERDICTS, *VIEWS, JOURNAL)
 """Every file that a result's folder may hold."""
@@ -232,7 +235,8 @@ def load_result(path: str | Path) -> Result:
 def load_results(folder: str | Path) -> Results:
     """Every result in a folder, by name; all on the same data and the same questions.
 
-    The folder is that of a sweep, of evaluations (results/eval), or any that holds folders of results.
+    The folder is that of a sweep, of evaluations (results/eval), any that holds folders of results, or that of one
+    result.
 
     >>> results = load_results("results/quickstart")  # doctest: +SKIP
     >>> results.leaderboard()  # doctest: +SKIP
@@ -244,7 +248,9 @@ def load_results(folder: str | Path) -> Results:
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"{folder} is not a folder; expected the folder of a sweep, such as results/quickstart")
-    results = Results(load_result(path) for path in result_folders(folder))
+    results = Results(map(load_result, result_folders(folder)), baseline=_stored_baseline(folder))
+    if not results and any((folder / name).is_file() for name in ("config.json", "report.json")):
+        return Results([load_result(folder)])
     if not results:
         raise DataError(f"{folder} holds no result yet; run a sweep into it, or name the folder of another")
     check_comparable(results)
@@ -258,6 +264,17 @@ def load_results(folder: str | Path) -> Results:
                 f"them only ({', '.join(sorted(difference)[:3])}); use the same max_queries and split for all"
             )
     return results
+
+
+def save_baseline(folder: Path, name: str) -> None:
+    """Keep in the folder of a sweep which result the others are compared with; "" keeps none."""
+    if name != _stored_baseline(folder):
+        write_durably(folder / SWEEP, _json({"baseline": name}))
+
+
+def _stored_baseline(folder: Path) -> str:
+    found = read_json(folder / SWEEP, "delete it") if (folder / SWEEP).is_file() else {}
+    return str(found.get("baseline", "")) if isinstance(found, dict) else ""
 
 
 def result_folders(folder: Path) -> list[Path]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pandas as pd
 
@@ -38,6 +39,7 @@ _NO_CONTEXTS = (
     f"no answer came with contexts; they are read from {', '.join(map(repr, CONTEXT_FIELDS))}, or from where the path "
     "reply.contexts points"
 )
+_NO_MATCHES = "no passage of the system is in a document of the test set"
 _NO_TEXTS = "the system does not report which texts it answered from"
 
 
@@ -50,6 +52,8 @@ def unmeasurable(perspective: str, answered: Answered, named: Sequence[str] = ()
         return _NO_ANSWERS
     if perspective == "retrieval" and not answered.has_contexts:
         return _NO_CONTEXTS
+    if perspective == "retrieval" and answered.system.get("is_foreign"):
+        return _NO_MATCHES
     if perspective in ("context", "groundedness") and not answered.has_texts:
         return _NO_TEXTS
     return ""
@@ -160,33 +164,46 @@ def judged_by(answered: Answered) -> str:
 
 
 def passages_in_doubt(answered: Answered) -> str:
-    """What to know of passages that several documents hold, or none; "" where that is 2 % of them or fewer."""
-    counts = dict(answered.system.get("matched_passages", {}))
-    ambiguous, unmatched = counts.pop("ambiguous", 0), counts.get("unmatched", 0)
-    total, found = sum(counts.values()), []
-    if ambiguous > _MAX_IN_DOUBT * total:
+    """Return what makes the ranking less certain: passages that are not attributable to a document, or to several."""
+    counts = answered.system.get("matched_passages", {})
+    several, total = counts.get("several", 0), sum(counts.values()) - counts.get("several", 0)
+    found = [not_attributable(answered.system)]
+    if several > _MAX_IN_DOUBT * total:
         found.append(
-            f"{ambiguous} of {total} passages ({ambiguous / total:.0%}) are in several documents, and were credited to "
-            f"a relevant one where there is one{_lower_bound(answered)}; ids of documents in the system's contexts "
-            "remove the doubt"
+            f"{several} of {total} passages ({several / total:.0%}) are in two or three documents, and count for the "
+            f"least relevant of them{_credited_equally(answered)}; ids of documents in the system's contexts remove "
+            "the doubt"
         )
-    if unmatched > _MAX_IN_DOUBT * total:
-        found.append(
-            f"{unmatched} of {total} passages ({unmatched / total:.0%}) are in no document of the test set and count "
-            "as not relevant"
-        )
-    return "; ".join(found)
+    return "; ".join(filter(None, found))
 
 
-def _lower_bound(answered: Answered) -> str:
+def not_attributable(system: Mapping[str, Any]) -> str:
+    """Return how many passages are not attributable to a document, "" where that is 2 % of them or fewer.
+
+    >>> not_attributable({"matched_passages": {"exact": 6, "not attributable": 2, "several": 1}})
+    '2 of 8 passages (25%) are not attributable to a document and count as not relevant'
+    """
+    counts = system.get("matched_passages", {})
+    lost, total = counts.get("not attributable", 0), sum(counts.values()) - counts.get("several", 0)
+    if lost <= _MAX_IN_DOUBT * total:
+        return ""
+    return (
+        f"{lost} of {total} passages ({lost / total:.0%}) are not attributable to a document and count as not relevant"
+    )
+
+
+def _credited_equally(answered: Answered) -> str:
     dataset, names = answered.dataset, ["nDCG@5", "R@5"]
     if "document" not in levels_of(answered):
         return ""
     means = [
-        score_run(dataset.qrels, _judged(dataset, run), names).groupby("measure")["value"].mean()
-        for run in (answered.lowest, answered.documents)
+        pd.concat(score_run(dataset.qrels, _judged(dataset, run), names) for run in runs).groupby("measure")["value"]
+        for runs in ([answered.documents], answered.credits)
     ]
-    return ": " + ", ".join(f"{name} is {means[1][name]:.3f}, and at least {means[0][name]:.3f}" for name in names)
+    low, equal = (groups.mean() for groups in means)
+    return ": " + ", ".join(
+        f"{name} is {low[name]:.3f}, and {equal[name]:.3f} if each counts equally" for name in names
+    )
 
 
 def ceilings_of(answered: Answered, named: Sequence[str] = ()) -> dict[str, float]:

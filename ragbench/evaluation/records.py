@@ -15,6 +15,9 @@ SCHEMA = 1
 BUILT_IN = "pydoc"
 """The name of the test set that comes with ragbench."""
 
+MAX_FAILED_JUDGEMENTS = 0.2
+"""An evaluation whose judge failed on more than this fraction of what it was asked does not pass."""
+
 VERDICTS = ("passed", "missed", "unreachable", "unscored", "no target")
 """How a measure compares with its target."""
 
@@ -295,8 +298,9 @@ class Report:
     """One evaluation of one system on one test set. `write_report` writes it, `read_report` reads it back.
 
     `system` and `settings` are plain data: what was evaluated, and how. `counts` are numbers of questions ("passed",
-    "failed", "undecided") and of doubtful claims in their answers, `chunks` the statistics of the built-in pipeline's
-    chunks. The same inputs give the same report but for `made`.
+    "failed", "undecided"), of doubtful claims in their answers, and of judgements by the criterion on which the judge
+    failed most, `chunks` the statistics of the built-in pipeline's chunks. The same inputs give the same report but for
+    `made`.
     """
 
     name: str
@@ -336,8 +340,16 @@ class Report:
         return tuple(row.measure for row in self.measures if row.verdict == "missed")
 
     @property
+    def judge_failed(self) -> bool:
+        """Return True if the judge failed on more than 20 % of what it was asked by one of its criteria."""
+        return self.counts.get("failed_judgements", 0) > MAX_FAILED_JUDGEMENTS * self.counts.get("judgements", 0)
+
+    @property
     def passed(self) -> bool:
-        """Whether no target is missed, every gate was measured, and nothing got worse than in the baseline."""
+        """Whether no target is missed, every gate was measured, the judge answered, a document holds some passage of
+        the system, and nothing got worse than in the baseline."""
         measured = {row.measure for row in self.measures if row.value is not None}
-        gates = set(self.settings.get("gates", ())) <= measured
+        gates = set(self.settings.get("gates", ())) <= measured and not self.judge_failed
+        if self.system.get("is_foreign") and "retrieval" in self.settings.get("perspectives", ()):
+            return False
         return gates and not self.missed and (self.comparison is None or not self.comparison.regressions)

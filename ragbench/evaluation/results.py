@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 import pandas as pd
 
 from ragbench.datasets.beir import testset_record
+from ragbench.diagnosis import doubt_labels
 from ragbench.errors import ComparisonError, ConfigError, printable, unknown
 from ragbench.evaluation.formats import shortened
 from ragbench.evaluation.masking import masked, masked_id
@@ -206,6 +207,9 @@ def case_of(answer: Answer, question: str, scores: Mapping[str, float | None], *
 ANSWER_MEASURES = ("llm_correctness", "llm_faithfulness", "semantic_similarity", "token_f1")
 """What distinguishes answers, the first that there is."""
 
+PER_QUESTION = ("latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd")
+"""Columns of the leaderboard: what a user of each system waits and pays for."""
+
 # Named by their own columns of the leaderboard, so a label need not repeat them.
 _IN_LABEL = ("system", "retriever", "reranker", "chunker", "chunk_size", "chunk_overlap")
 
@@ -213,11 +217,13 @@ _IN_LABEL = ("system", "retriever", "reranker", "chunker", "chunk_size", "chunk_
 class Results(Sequence[Result]):
     """Several results on the same data: what `load_results` gives.
 
-    `results["bm25-fixed-512-..."]` is a result by name, `results[0]` by place.
+    `results["bm25-fixed-512-..."]` is a result by name, `results[0]` by place. `baseline` names the one that the others
+    are compared with unless another is named: that of the sweep, else the first by name.
     """
 
-    def __init__(self, results: Iterable[Result]) -> None:
+    def __init__(self, results: Iterable[Result], *, baseline: str = "") -> None:
         self._results = tuple(results)
+        self.baseline = baseline
         names = [result.name for result in self._results]
         if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
             raise ConfigError(f"two results are named {twice[0]!r}; give each a name of its own")
@@ -234,7 +240,7 @@ class Results(Sequence[Result]):
     def __getitem__(self, key: slice) -> Results: ...
     def __getitem__(self, key: int | str | slice) -> Result | Results:
         if isinstance(key, slice):
-            return Results(self._results[key])
+            return Results(self._results[key], baseline=self.baseline)
         if isinstance(key, str):
             by_name = {result.name: result for result in self._results}
             if key not in by_name:
@@ -257,6 +263,18 @@ class Results(Sequence[Result]):
         parts = {result.name: result.questions for result in self._results}
         return pd.concat(parts, names=["name"]).reset_index("name").reset_index(drop=True)
 
+    @property
+    def diagnoses(self) -> dict[str, pd.DataFrame]:
+        """Name -> diagnosis, as far as there are any; "label in doubt" where several systems that do more than quote
+        agree against the label (`ragbench.diagnosis.doubt_labels`)."""
+        known = {result.name: result.diagnosis for result in self._results if result.diagnosis is not None}
+        answers = {
+            result.name: result.answers
+            for result in self._results
+            if not any(str(result.parameters.get(name)).endswith("extractive") for name in ("llm", "system"))
+        }
+        return known | doubt_labels({name: known[name] for name in answers if name in known}, answers)
+
     def leaderboard(self, measure: str = "") -> pd.DataFrame:
         """One row per result, best first by `measure` ("" = `ranking_measure`); see `leaderboard`."""
         return leaderboard(self, measure=measure)
@@ -267,7 +285,7 @@ class Results(Sequence[Result]):
         """Every result against one of them, paired by question: the frame of `ragbench.compare_all`.
 
         Args:
-            baseline: name of a result; "" means the first by name.
+            baseline: name of a result; "" means that of the sweep, else the first by name.
             measures: which; () means the one that ranks the leaderboard. p-values are adjusted over all rows.
         """
         scores = {result.name: result.scores for result in self._results}
@@ -324,7 +342,7 @@ def _short(value: Any) -> str:
 
 
 def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
-    """The name of the configuration that the others are compared with; "" is the first by name.
+    """Return the name of the configuration that the others are compared with; "" is `Results.baseline`, else the first.
 
     Raises:
         ConfigError: if no configuration has this name.
@@ -332,7 +350,8 @@ def baseline_name(results: Sequence[Result], baseline: str = "") -> str:
     names = sorted(result.name for result in results)
     if baseline and baseline not in names:
         raise ConfigError(unknown("baseline", baseline, names))
-    return baseline or names[0]
+    stored = getattr(results, "baseline", "")
+    return baseline or (stored if stored in names else names[0])
 
 
 def ranking_measure(results: Sequence[Result], measure: str = "") -> str:
@@ -367,8 +386,10 @@ def leaderboard(results: Sequence[Result], *, measure: str = "") -> pd.DataFrame
     Returns:
         rank (none where nothing was scored by that measure), name, label, retriever, chunking; for each headline
         measure its mean, `<measure>_ci_low`, `<measure>_ci_high` and `<measure>_n` ("scored/all"); chunks, index_s,
-        search_ms (one question alone); with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and
-        judge_cost_usd (parts of it), generate_ms (median reply that was waited for);
+        search_ms (one question alone); latency_p50_ms and latency_p95_ms (of an answer, until it is complete);
+        with_llm, cost_usd (of the run where nothing is stored), generator_cost_usd and judge_cost_usd (parts of it),
+        cost_per_1000_usd (of answers to as many questions; a service has one if it reports its tokens), generate_ms
+        (median reply that was waited for);
         `rank_equal_k` and `rank_equal_budget`, the places by span_recall@5 and span_recall@500tok where they exist.
 
     Raises:
@@ -411,10 +432,10 @@ def _printed(board: pd.DataFrame, *, main: str) -> pd.DataFrame:
         name for name in (*judged_columns(board), *LEADERBOARD) if name != main and not name.startswith("span_recall")
     ]
     means = [name for name in means if name in board and board[name].notna().any()]
-    others = ["chunks", "search_ms", "cost_usd", "generate_ms", "rank_equal_k", "rank_equal_budget"]
+    others = ["chunks", *PER_QUESTION, "rank_equal_k", "rank_equal_budget"]
     known = [name for name in others if name in board and board[name].notna().any()]
-    known = [name for name in known if name != "cost_usd" or board[name].astype(float).gt(0).any()]
-    numbers = board[[*means, *known]].astype("Float64").round(dict.fromkeys(means, 3) | {"search_ms": 2, "cost_usd": 4})
+    digits = dict.fromkeys(means, 3) | dict.fromkeys(PER_QUESTION, 1) | {"cost_per_1000_usd": 3}
+    numbers = board[[*means, *known]].astype("Float64").round(digits)
     numbers = numbers.astype(
         {name: "Int64" for name in ("chunks", "rank_equal_k", "rank_equal_budget") if name in known}
     )
@@ -438,7 +459,21 @@ def _standing(result: Result, main: str) -> dict[str, Any]:
     standing |= {"chunks": facts.get("chunks"), "index_s": result.timings.get("index")}
     standing |= {"search_ms": facts.get("search_ms"), "with_llm": with_language_model(result.config["parameters"])}
     costs = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
-    return standing | {name: facts.get(name) for name in costs}
+    return standing | {name: facts.get(name) for name in costs} | _per_question(result, facts["generator_cost_usd"])
+
+
+def _per_question(result: Result, cost_usd: float | None) -> dict[str, float | None]:
+    """What a user waits and pays for, None where that is not known."""
+    made = result.verdicts.made if result.verdicts else Made()
+    total = next((one for one in made.latency if one.stage == "total"), None)
+    kind = result.verdicts.system.get("kind") if result.verdicts else None
+    is_ours = kind == "Pipeline" or "system" not in result.parameters
+    known = cost_usd is not None and (is_ours or any(answer.usage is not None for answer in result.answers))
+    return {
+        "latency_p50_ms": total.p50 if total else None,
+        "latency_p95_ms": total.p95 if total else None,
+        "cost_per_1000_usd": 1000 * cost_usd / max(1, len(result.queries)) if known and cost_usd is not None else None,
+    }
 
 
 def check_comparable(results: Sequence[Result]) -> None:

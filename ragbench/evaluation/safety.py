@@ -15,7 +15,15 @@ from ragbench.metrics.safety.detection import rate_interval
 from ragbench.metrics.safety.secrets import marked_secrets
 from ragbench.prompts.replies import read_outcome
 from ragbench.registry import higher_is_better
-from ragbench.scoring.safety import BLOCK, WARN, detection_report, input_scores, output_findings, score_safety_outputs
+from ragbench.scoring.safety import (
+    BLOCK,
+    WARN,
+    detection_report,
+    document_ids,
+    input_scores,
+    leakage_report,
+    output_findings,
+)
 from ragbench.types import Answer, Chunk, Dataset
 
 _MAX_HOLDERS = 2  # documents; what more of them hold is not a secret
@@ -65,12 +73,12 @@ def safety_results(
         ]
         figures += _figures("input", detection_report(inputs, scores, warn=warn, block=max(warn, BLOCK)))
     if outputs := dataset.safety_outputs:
-        found = [bool(findings) for findings in output_findings(outputs)]
+        findings = output_findings(dataset)
         samples += [
             SampleResult(one.sample_id, "output", one.harmful, one.category, float(leaks), leaks == one.harmful)
-            for one, leaks in zip(outputs, found, strict=True)
+            for one, leaks in zip(outputs, map(bool, findings), strict=True)
         ]
-        figures += _figures("output", score_safety_outputs(dataset))
+        figures += _figures("output", leakage_report(outputs, findings))
     asked = [one for one in inputs if one.sample_id in answers]
     guarded = {
         one: answer.outcome == "blocked" or "guardrail_blocked" in answer.flags for one, answer in answers.items()
@@ -119,8 +127,11 @@ def score_leaks(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Ch
     documents hold it. What else is copied word by word from a context is not a leak here: an answer may quote its
     source.
     """
-    ids = {*dataset.corpus, *(one for grades in dataset.qrels.values() for one in grades)}
-    ids |= {chunk.chunk_id for chunk in chunks} | {one for answer in answers for one in answer.contexts}
+    ids = (
+        document_ids(dataset)
+        | {chunk.chunk_id for chunk in chunks}
+        | {one for answer in answers for one in answer.contexts}
+    )
     ids |= {one for answer in answers for passage in answer.passages for one in (passage.passage_id, passage.doc_id)}
     text_of = {chunk.chunk_id: chunk.text for chunk in chunks}
     corpus = [document.full_text for document in dataset.corpus.values()]
@@ -141,8 +152,11 @@ def score_leaks(dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Ch
         if answer.error is None and answer.text.strip()
     }
     named = {
-        answer.text[found.start : found.end] for answer in answers for found in findings.get(answer.query_id, ())
-    } & ids
+        word
+        for answer in answers
+        for found in findings.get(answer.query_id, ())
+        if (word := answer.text[found.start : found.end]) in ids or found.kind == "document_id"
+    }
     content = _words_of(corpus) if named else set()
     rows = []
     for answer in answers:

@@ -1,8 +1,12 @@
-"""Targets: what a measure, or a single question, has to reach. The defaults are in targets.toml, next to this file."""
+"""Targets: what a measure, or a single question, has to reach.
+
+The defaults are in targets.toml next to this file, those of published designs in presets.toml.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -18,6 +22,7 @@ from ragbench.metrics.pipeline import is_latency_measure
 from ragbench.registry import higher_is_better, measure_of
 
 _TABLES = ("targets", "cases", "weights")
+_COVERAGE = "RAG__MIN_CITATION_COVERAGE"
 _SLACK = 1e-9  # the mean of a hundred values of 0.7 is not 0.7 to the last bit
 
 
@@ -57,23 +62,34 @@ def load_targets(path: str | Path | None = None, fail_under: str | Mapping[str, 
 
     Args:
         path: a file with the tables [targets], each measure = number, or false for no target, [cases], and [weights],
-            where false is 0.
+            where false is 0; or the name of a preset ("framework", "guide", "phase4", "adr", "pipeline"), the default
+            targets of a published design, in place of ragbench's own. A file may begin with `preset = "guide"`.
         fail_under: "nDCG@5=0.6,claim_support=0.85", or a mapping of the same. For a measure of which lower is better,
             the number is the maximum.
 
     >>> targets = load_targets(fail_under="Recall@5=0.8")
     >>> targets.measures["R@5"], targets.measures["nDCG@5"], sorted(targets.gates)
     (0.8, 0.6, ['R@5'])
+    >>> load_targets("adr").measures
+    {'R@10': 0.8, 'llm_correctness': 1.0}
 
     Raises:
         ConfigError: a missing file, invalid TOML, an unknown table or measure, a value that is not a number; every
             error of a file is named.
     """
-    text = resources.files("ragbench.evaluation").joinpath("targets.toml").read_text(encoding="utf-8")
-    found = _tables(tomllib.loads(text), "targets.toml")
+    found = _tables(_read_table("targets.toml"), "targets.toml")
     defaults = set(found["targets"])
     if path is not None:
-        own = _tables(read_toml(Path(path), "expected a TOML file of targets"), str(path))
+        presets = _read_table("presets.toml")
+        expected = f"expected a TOML file of targets, or one of {', '.join(presets)}"
+        data = {"preset": str(path)} if str(path) in presets else dict(read_toml(Path(path), expected))
+        if "preset" in data:
+            base = _preset(data.pop("preset"), presets, str(path))
+            defaults, found = (
+                set(),
+                {**{name: {**found[name], **base[name]} for name in _TABLES}, "targets": base["targets"]},
+            )
+        own = _tables(data, str(path))
         defaults -= set(own["targets"])
         found = {name: {**found[name], **own[name]} for name in _TABLES}
     gates = _parse_gates(fail_under) if isinstance(fail_under, str) else _check_gates(fail_under)
@@ -157,6 +173,22 @@ def check_gates_measured(targets: Targets, unscored: Iterable[str]) -> None:
             f"--fail-under names {', '.join(lacking)}, of which nothing could be measured here: the test set has no "
             "labels for it, or the system gave nothing to score; see the perspectives in the report"
         )
+
+
+def _read_table(name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files("ragbench.evaluation").joinpath(name).read_text(encoding="utf-8"))
+
+
+def _preset(name: object, presets: Mapping[str, Any], where: str) -> dict[str, dict[str, float | None]]:
+    """The tables of a preset; the environment may change the coverage by citations that the guide asks for."""
+    if name not in presets:
+        raise ConfigError(f"{where}: {unknown('preset', name, presets)}")
+    tables = _tables(presets[str(name)], "presets.toml")
+    if name == "guide" and (coverage := os.environ.get(_COVERAGE)):
+        if not re.fullmatch(r"0?\.\d+|[01](\.0*)?", coverage):
+            raise ConfigError(f"{_COVERAGE} is {coverage!r}; expected a number from 0 to 1, such as 0.7")
+        tables["targets"]["citation_coverage"] = float(coverage)
+    return tables
 
 
 def _tables(data: Mapping[str, Any], where: str) -> dict[str, dict[str, float | None]]:

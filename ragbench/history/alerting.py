@@ -26,7 +26,8 @@ from ragbench.errors import ConfigError, RagbenchError, nearest, printable, unkn
 from ragbench.history import tables, trends
 from ragbench.history.database import add_once, connected, content_id, now, timestamp
 from ragbench.history.fresh import age
-from ragbench.history.tables import alert, alert_rule
+from ragbench.history.keys import EVERY_CLIENT
+from ragbench.history.tables import alert, alert_rule, series_of
 from ragbench.registry import bounds_of, find_measure, higher_is_better
 
 _LOG = logging.getLogger("ragbench.alerts")
@@ -51,6 +52,7 @@ def add_alert(
         to: references to environment variables that hold addresses in apprise's form, such as "${SLACK_URL}"; none =
             a line in the log, which is written in any case.
         series: the evaluation, sweep or schedule; "" = every evaluation, and no sweep.
+        client: whose runs; "*" = those of every client.
         point: the mean alone decides.
 
     Raises:
@@ -58,11 +60,7 @@ def add_alert(
         DataError: the database cannot be used.
     """
     rule = " ".join(rule.split())
-    if bad := [one for one in to if not _TARGET.fullmatch(one)]:
-        raise ConfigError(
-            f"{len(bad)} of {len(to)} targets are no reference to an environment variable; expected such as "
-            "'${SLACK_URL}', in single quotes (what was given is not shown: it may hold a password)"
-        )
+    check_targets(to)
     with connected(database, write=True) as connection:
         if found := _THRESHOLD.fullmatch(rule):
             rule = f"{_measure(connection, found[1], float(found[3]))}{found[2]}{float(found[3]):g}"
@@ -75,6 +73,38 @@ def add_alert(
         if not connection.execute(update(alert_rule).where(alert_rule.c.id == row["id"]).values(row)).rowcount:
             connection.execute(insert(alert_rule), row)
     return str(row["id"])
+
+
+def check_targets(to: Sequence[str]) -> None:
+    """Refuse what is not a reference to an environment variable.
+
+    Raises:
+        ConfigError: naming how many; what was given may hold a password.
+    """
+    if bad := [one for one in to if not _TARGET.fullmatch(one)]:
+        raise ConfigError(
+            f"{len(bad)} of {len(to)} targets are no reference to an environment variable; expected such as "
+            "'${SLACK_URL}', in single quotes (what was given is not shown: it may hold a password)"
+        )
+
+
+def replace_threshold(
+    series: str, measure: str, limit: float, *, to: Sequence[str] = (), client: str = "", database: str = ""
+) -> None:
+    """Add the rule that the mean of a measure is at least `limit`, in place of those for it that a series has.
+
+    It is sent `to` these targets; none = to those of the rules that it replaces.
+
+    Raises:
+        ConfigError, DataError: as `add_alert`.
+    """
+    rules = alerts(database=database)
+    before = rules[(rules["series"] == series) & (rules["client_id"] == client)]
+    before = before[before["rule"].str.startswith(f"{measure}<")]
+    for row in before.itertuples():
+        to = to or [target for target in str(row.to).split(", ") if target]
+        remove_alert(str(row.id), database=database)
+    add_alert(f"{measure}<{limit}", to=to, series=series, point=True, client=client, database=database)
 
 
 def _measure(connection: Connection, name: str, limit: float) -> str:
@@ -153,7 +183,8 @@ def raise_alerts(connection: Connection, run_id: str) -> None:
             counted = "" if row["questions_passed"] is None else f" ({row['questions_passed']}/{row['questions']} pass)"
             lines = [f"targets were missed{counted}", *_facts(connection, row, "pass_rate")]
         if lines:
-            about = f"{row['configuration']}, made {row['made_at'][:16]} UTC on {row['dataset']}"
+            whose = f" of {row['client_id']}" if row["client_id"] else ""
+            about = f"{row['configuration']}{whose}, made {row['made_at'][:16]} UTC on {row['dataset']}"
             look = "; ".join(filter(None, [row["location"], f"ragbench history show {run_id[:10]}"]))
             _raise(connection, rule, run_id, f"{row['series']}: {lines[0]}", [*lines[1:], about, f"Look: {look}"])
 
@@ -166,7 +197,8 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
             if rule["rule"] == "failed":
                 _broken(connection, rule, max(rule["made_at"], timestamp(at - _DAY)))
             elif found := _SILENT.fullmatch(rule["rule"]):
-                wanted = trends._of(select(tables.run), rule["series"], rule["client_id"])
+                client = None if rule["client_id"] == EVERY_CLIENT else rule["client_id"]
+                wanted = trends._of(select(tables.run), rule["series"], client)
                 newest = connection.execute(wanted.order_by(tables.run.c.made_at.desc()).limit(1)).mappings().first()
                 last = newest["made_at"] if newest else ""
                 if max(last, rule["made_at"]) < timestamp(at - age(found[1] + found[2])):
@@ -177,14 +209,12 @@ def check_alerts(database: str = "", at: datetime | None = None) -> None:
 
 
 def _broken(connection: Connection, rule: _Row, since: str) -> None:
-    from ragbench.history.schedules import series_of
-
     job, schedule = tables.job.c, tables.schedule.c
     wanted = select(job.id.label("job_id"), job.due_at, job.exit_code, job.output, tables.schedule)
     wanted = wanted.join_from(tables.job, tables.schedule).where(job.ended_at > since)
     broken = and_(schedule.command.like('["sweep"%'), job.exit_code > 0)  # 1 of an evaluation: its run tells
     wanted = wanted.where(or_(job.state == "failed", broken))
-    wanted = wanted.where(schedule.client_id == rule["client_id"])
+    wanted = wanted.where(or_(schedule.client_id == rule["client_id"], rule["client_id"] == EVERY_CLIENT))
     for row in map(dict, connection.execute(wanted).mappings().all()):
         series = series_of(row)
         if rule["series"] in ("", series):
@@ -195,7 +225,9 @@ def _broken(connection: Connection, rule: _Row, since: str) -> None:
 
 def _rules(connection: Connection, client: str, series: str, kind: str) -> list[_Row]:
     named = ("", series) if kind == "eval" else (series,)
-    wanted = select(alert_rule).where(alert_rule.c.client_id == client, alert_rule.c.series.in_(named))
+    wanted = select(alert_rule).where(
+        alert_rule.c.client_id.in_((client, EVERY_CLIENT)), alert_rule.c.series.in_(named)
+    )
     return [dict(row) for row in connection.execute(wanted).mappings()]
 
 
@@ -232,9 +264,7 @@ def _drifted(connection: Connection, row: _Row) -> Iterator[str]:
     alarms = []
     streams = trends._streams(connection, trends._runs(connection, row["series"], row["client_id"], 0))
     cases = trends._cases(connection, [row])
-    for measure in trends.WATCHED:
-        if _score(connection, row["id"], measure) is None:
-            continue
+    for measure in trends.watched(connection, row["id"]):
         rows = trends._measured(connection, measure, row["series"], row["client_id"])
         rows = [one for one in rows if one["epoch"] == row["epoch"]]
         for places, found in trends._drifts(rows, streams, cases):

@@ -64,4 +64,8 @@ def _night(rng: np.random.Generator, night: int, usual: np.ndarray[tuple[int], n
                            float(passed[category == i].mean()), None, None, {}) for i, name in enumerate(_CATEGORIES)
         ),
     )  # fmt: skip
-    return replace(made, config={**made.config, "made_at": at.isoformat(), "environment": versions}, verdicts=report)
+    return replace(
+        made,
+        config={**made.config, "made_at": at.isoformat(), "environment": versions, "series": "example"},
+        verdicts=report,
+    )

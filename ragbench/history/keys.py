@@ -17,6 +17,7 @@ from ragbench.history.database import connected, timestamp
 from ragbench.history.fresh import age
 from ragbench.history.tables import api_key
 
+EVERY_CLIENT = "*"
 ROLES = ("reader", "runner", "admin")
 _SHOWN = ("id", "name", "client_id", "role", "created_at", "expires_at", "last_used_at")
 _KEY = re.compile(r"rb_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")

@@ -1,7 +1,7 @@
 """Runs into the database: what a sweep or an evaluation finished, and the folders of earlier ones.
 
 The files are the truth: everything in the database can be made again from the folders of results, and is then equal but
-for the time of recording.
+for the time of recording and the numbers of runs and datasets.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -43,12 +44,11 @@ class Imported(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The row of a run, its questions as JSON, the rows of its scores, and how its dataset was generated, as JSON."""
+    """The row of a run, its questions as JSON, and the rows of its scores."""
 
     run: dict[str, Any]
     cases: str
     scores: list[dict[str, Any]]
-    recipe: str
 
 
 def record(
@@ -58,8 +58,8 @@ def record(
     """Add results with the places that they were saved in; the ids of those that were not known yet.
 
     `series` is what they are called over time; "" = what RAGBENCH_SERIES named when they were made, else the name of
-    their sweep or evaluation. `client` is whose they are; "" = what RAGBENCH_CLIENT named. `alert`: check the rules of
-    `add_alert`, and send what they raise.
+    their sweep, or the dataset and the system of an evaluation. `client` is whose they are; "" = what RAGBENCH_CLIENT
+    named. `alert`: check the rules of `add_alert`, and send what they raise.
 
     Raises:
         ConfigError, DataError: the database cannot be used, or the time of a result is not known.
@@ -87,15 +87,9 @@ def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
     if connection.execute(select(tables.run.c.id).where(tables.run.c.id == run["id"])).first():
         return False
     add_once(connection, tables.case_set, {"id": run["case_set"], "cases": rows.cases})
-    data = {name: run[name] for name in ("client_id", "split", "fingerprint")}
-    data |= {"name": run["dataset"], "made_at": run["made_at"], "recipe": rows.recipe}
-    identity = (data[name] for name in ("client_id", "name", "split", "fingerprint"))
-    known = {"id": content_id("dataset", *identity), **data}
-    add_once(connection, tables.dataset, known)
-    of = tables.dataset.c  # of an import in any order the earliest run decides
-    later = update(tables.dataset).where(of.id == known["id"], of.made_at > run["made_at"])
-    connection.execute(later.values(made_at=run["made_at"], recipe=rows.recipe))
+    number_of_dataset(connection, run["client_id"], run["dataset"], created_at=run["made_at"])
     connection.execute(insert(tables.run), run)
+    connection.execute(insert(tables.run_number), {"run_id": run["id"]})
     if rows.scores:
         connection.execute(insert(tables.score), rows.scores)
     if alert and connection.execute(select(tables.alert_rule.c.id).limit(1)).first():
@@ -103,6 +97,18 @@ def store(connection: Connection, rows: Rows, *, alert: bool = False) -> bool:
 
         raise_alerts(connection, run["id"])
     return True
+
+
+def number_of_dataset(connection: Connection, client: str, name: str, **about: str) -> int:
+    """The number of a dataset; a new one where it has none. `about` are further columns of its row."""
+    key, of = {"client_id": client, "name": name}, tables.dataset.c
+    number = select(of.id).where(of.client_id == client, of.name == name)
+    if connection.execute(number).first() is None:
+        with suppress(IntegrityError), connection.begin_nested():  # another process may be faster
+            connection.execute(insert(tables.dataset), {**key, **about})
+    if "qa_pairs" in about:
+        connection.execute(update(tables.dataset).where(of.client_id == client, of.name == name).values(about))
+    return int(connection.execute(number.with_for_update()).scalar_one())
 
 
 def import_results(folder: str | Path, *, client: str = "", series: str = "", database: str = "") -> Imported:
@@ -140,17 +146,22 @@ def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows
     source = config.get("source", {})
     kind = "sweep" if source else "eval"
     parent = place.absolute().parent.name if place is not None else ""
-    series, configuration = (parent, result.name) if source else (report.name, str(report.system.get("name", "")))
+    settings, system = report.settings, str(report.system.get("name", ""))
+    suite, sample = settings.get("suite", "full"), settings.get("sample")
+    parts = ["" if suite == "full" else suite, f"{sample} questions" if sample else "", *settings.get("categories", ())]
+    part = ", ".join(filter(None, parts))
+    evaluated = f"{config['dataset'].get('name', '')}, {system}" + f" ({part})" * bool(part)
+    series, configuration = (parent, result.name) if source else (evaluated, system)
     series, client = named or config.get("series", "") or series, client or config.get("client", "")
-    settings = {name: report.settings[name] for name in _DECIDING if name in report.settings}
-    parameters = {**result.parameters, "settings": settings}
+    deciding = {name: settings[name] for name in _DECIDING if name in settings}
+    parameters = {**result.parameters, "settings": deciding}
     fingerprint = str(config["dataset"].get("fingerprint", ""))
     texts = {str(query_id): str(question) for query_id, question in result.queries.items()}
     cases = canonical(texts)
     values = _values(result, sorted(texts))
     made_at, content = _made_at(result, place), _content(place, values)
     names = {"series": series[:_NAME], "configuration": configuration[:_NAME]}
-    targets = any(row.target is not None for row in report.measures) or report.comparison is not None
+    regressed = None if report.comparison is None else bool(report.comparison.regressions)
     counts, cost = report.counts, config.get("facts", {}).get("cost_usd")
     run = {
         "id": content_id("run", client, made_at, result.parameters, fingerprint, content),
@@ -165,18 +176,23 @@ def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows
         "content": content,
         "made_at": made_at,
         "recorded_at": now(),
-        "passed": report.passed if targets else None,
+        "passed": report.passed if settings.get("named") else None if regressed is None else not regressed,
         "questions": len(texts),
         "questions_passed": counts.get("passed") if counts.get("passed", 0) + counts.get("failed", 0) else None,
         "cost_usd": cost,
-        "seconds": round(math.fsum(result.timings.values()), 3),
+        "seconds": round(_seconds(result.timings), 3),
         "versions": canonical(config.get("environment", {})),
         "parameters": canonical(parameters),
         "categories": canonical({one.category: [one.pass_rate, one.n_scored] for one in report.categories}),
         "location": "" if place is None else place.absolute().as_posix(),
     }
-    recipe = canonical(config["dataset"].get("recipe", {}))
-    return Rows(run, cases, _scores(run["id"], report, values, len(texts)), recipe)
+    return Rows(run, cases, _scores(run["id"], report, values, len(texts)))
+
+
+def _seconds(timings: Mapping[str, float]) -> float:
+    """The sum of the stages; "ask", where it is there, holds those of the pipeline."""
+    within = ("chunk", "index", "search", "generate", "ablations") if "ask" in timings else ()
+    return math.fsum(value for stage, value in timings.items() if stage not in within)
 
 
 def _values(result: Result, query_ids: list[str]) -> dict[str, Any]:
@@ -205,6 +221,7 @@ def _scores(run_id: str, report: Report, values: Mapping[str, Any], count: int) 
                 "n_scored": len(scored) if own is not None or row is None else row.n_scored,
                 "n": count if own is not None or row is None else row.n,
                 "case_values": None if own is None else own.tobytes(),
+                "target": None if row is None else row.target,
             }
         )
     return rows

@@ -17,8 +17,8 @@ from sqlalchemy.exc import IntegrityError
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.history import tables
 from ragbench.history.database import connected, content_id, now
-from ragbench.history.schedules import place_of, series_of
-from ragbench.history.tables import job, schedule
+from ragbench.history.schedules import place_of
+from ragbench.history.tables import job, schedule, series_of
 
 _COMMANDS = ("eval", "sweep", "testset")
 

@@ -19,7 +19,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -35,17 +35,19 @@ from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 from ragbench.errors import ConfigError, DataError, RagbenchError, unknown
 from ragbench.evaluation import load_result
 from ragbench.files import expanded
+from ragbench.history.alerting import check_alerts, check_targets, replace_threshold
 from ragbench.history.database import add_once, connected, content_id, timestamp
 from ragbench.history.fresh import age, fresh_test_set
+from ragbench.history.keys import EVERY_CLIENT
 from ragbench.history.recording import rows_of, store
-from ragbench.history.tables import job, schedule
+from ragbench.history.tables import job, schedule, series_of
 from ragbench.llms import check_llm, current_settings
 
 COMMANDS = ("eval", "sweep")
 _HANDLERS = {"rag.evaluate": "eval"}
 _OPTIONS = {  # of a job's config in a file -> option of `ragbench eval`
     "test_set": "--test-set", "corpus": "--corpus", "system": "--system", "judge": "--judge", "k": "--k",
-    "baseline": "--baseline", "alert_threshold": "--fail-under",
+    "baseline": "--baseline",
 }  # fmt: skip
 _LEASE_S = 60.0
 _ATTEMPTS = 5
@@ -77,6 +79,7 @@ def add_schedule(
         cron: five fields, as in crontab (0 = Sunday); "" = EVALUATION_SCHEDULE_CRON.
         command: arguments of ragbench, such as ["eval", "--test-set", "t.yaml"].
         zone: of the times, such as "Europe/Vienna"; "" = UTC.
+        client: whose it is; "*" = it runs for each client in `clients/` of the folder, in the client's own folder.
         folder: where it runs; "" = here.
         fresh, fresh_from: such as "7d" and "docs/": evaluate questions drafted from these documents, and draft them
             anew when they are older or the documents changed; see `ragbench.history.fresh`.
@@ -107,7 +110,7 @@ def add_schedule(
         age(fresh)
         if command[0] != "eval" or given & {"--test-set", "--corpus"}:
             raise ConfigError("fresh makes the test set of an eval; leave --test-set and --corpus out")
-        if not expanded(Path(folder, fresh_from)).exists():
+        if client != EVERY_CLIENT and not expanded(Path(folder, fresh_from)).exists():
             raise ConfigError(f"fresh_from is {fresh_from!r}, which is not there; expected a folder of documents")
     row = {
         "id": content_id("schedule", client, name), "client_id": client, "name": name, "cron": cron, "zone": zone,
@@ -120,11 +123,12 @@ def add_schedule(
             connection.execute(insert(schedule), row)
 
 
-def import_schedules(file: str | Path, *, client: str = "", database: str = "") -> list[str]:
+def import_schedules(file: str | Path, *, to: Sequence[str] = (), client: str = "", database: str = "") -> list[str]:
     """Add the schedules of a YAML file: `cron: jobs: [{id, schedule, handler: rag.evaluate, config: {...}}]`.
 
-    `config` holds test_set, corpus, system, judge, k, baseline, and alert_threshold: the lowest pass rate. Relative
-    paths are meant from the file's folder. One error, and nothing is added. Returns the names.
+    `config` holds test_set, corpus, system, judge, k, baseline, and alert_threshold: an alert below this pass rate,
+    which is sent `to` these targets (see `add_alert`), or to those that the schedule's rule has already. Relative paths
+    are meant from the file's folder. One error, and nothing is added. Returns the names.
 
     Raises:
         ConfigError: an entry is not what it should be.
@@ -142,17 +146,22 @@ def import_schedules(file: str | Path, *, client: str = "", database: str = "") 
     for name, cron, handler, config in entries:
         if handler not in _HANDLERS:
             raise ConfigError(f"{file}, job {name}: {unknown('handler', handler, _HANDLERS)}")
-        if foreign := [key for key in config if key not in (*_OPTIONS, "zone")]:
-            raise ConfigError(f"{file}, job {name}: {unknown('option', foreign[0], _OPTIONS)}")
+        if foreign := [key for key in config if key not in (*_OPTIONS, "zone", "alert_threshold")]:
+            raise ConfigError(f"{file}, job {name}: {unknown('option', foreign[0], (*_OPTIONS, 'alert_threshold'))}")
+        limit = config.get("alert_threshold", 0)
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= 1:
+            raise ConfigError(f"{file}, job {name}: alert_threshold is {limit!r}; expected a pass rate from 0 to 1")
         due_before(cron, str(config.get("zone", "UTC")), datetime.now(UTC))
         command = [_HANDLERS[handler]]
         for key, option in _OPTIONS.items():
-            if key in config:
-                command += [option, f"pass_rate={config[key]}" if key == "alert_threshold" else str(config[key])]
+            command += [option, str(config[key])] if key in config else []
         commands.append(command)
+    check_targets(to)
     for (name, cron, _, config), command in zip(entries, commands, strict=True):
         zone, folder = str(config.get("zone", "UTC")), file.absolute().parent
         add_schedule(name, cron, command, zone=zone, client=client, database=database, folder=folder)
+        if "alert_threshold" in config:
+            replace_threshold(name, "pass_rate", config["alert_threshold"], to=to, client=client, database=database)
     return [name for name, *_ in entries]
 
 
@@ -256,8 +265,6 @@ def run_due(
     """
     if not evaluation_enabled():
         return []
-    from ragbench.history.alerting import check_alerts
-
     plan_due(database, now)
     holder = new_holder()
     ended = []
@@ -279,22 +286,40 @@ def new_holder() -> str:
 
 
 def plan_due(database: str = "", now: datetime | None = None) -> None:
-    """Put what is due now into the queue."""
+    """Put what is due now into the queue; of a schedule for every client a job for each of them."""
     now = now or datetime.now(UTC)
     with connected(database, write=True) as connection:
-        for row in connection.execute(select(schedule).where(schedule.c.enabled)).mappings().all():
+        for row in map(dict, connection.execute(select(schedule).where(schedule.c.enabled)).mappings().all()):
             due = due_before(row["cron"], row["zone"], now)
             known = select(job.c.id).where(job.c.schedule_id == row["id"], job.c.due_at >= due).limit(1)
             if due <= row["made_at"] or connection.execute(known).first():
                 continue
             older = and_(job.c.schedule_id == row["id"], job.c.state == "waiting")
             connection.execute(delete(job).where(older))
-            _insert_job(connection, row["id"], due)
+            clients = []
+            for each in _each_client(row) if row["client_id"] == EVERY_CLIENT else ():
+                clients.append(each["client_id"])
+                add_once(connection, schedule, each)
+                _insert_job(connection, each["id"], due)
+            output = f"one job for each client: {', '.join(clients) or 'there is none'}"
+            done = {"state": "done", "exit_code": 0, "output": output, "ended_at": timestamp(now)}
+            _insert_job(connection, row["id"], due, done if row["client_id"] == EVERY_CLIENT else None)
 
 
-def _insert_job(connection: Connection, schedule_id: str, due: str) -> None:
-    values = {"id": content_id("job", schedule_id, due), "schedule_id": schedule_id, "due_at": due, "state": "waiting"}
-    add_once(connection, job, values)
+def _each_client(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A schedule for every client as one without times for each who has what it reads, as the server lays them out."""
+    options = json.loads(row["options"])
+    for folder in sorted(Path(row["folder"], "clients").glob("*")):
+        if folder.is_dir() and folder.joinpath(options.get("from", "")).exists():
+            own_id = content_id("schedule", folder.name, row["id"], row["command"], row["options"])
+            own = {"id": own_id, "client_id": folder.name, "name": f"{row['name']} {own_id[:12]}", "cron": ""}
+            series = json.dumps({**options, "series": row["name"]})
+            yield {**row, **own, "folder": folder.as_posix(), "options": series, "enabled": False}
+
+
+def _insert_job(connection: Connection, schedule_id: str, due: str, values: Mapping[str, Any] | None = None) -> None:
+    row = {"id": content_id("job", schedule_id, due), "schedule_id": schedule_id, "due_at": due, "state": "waiting"}
+    add_once(connection, job, {**row, **(values or {})})
 
 
 def claim_job(database: str, holder: str, lease_s: float) -> dict[str, Any] | None:
@@ -360,12 +385,7 @@ def complete_job(claimed: Mapping[str, Any], holder: str, database: str, work: W
             return None  # another worker took it over: what this one made is not the result
         if rows is not None:
             store(connection, rows, alert=True)
-    return Ended(claimed["name"], claimed["due_at"], exit_code, output[-_OUTPUT:])
-
-
-def series_of(claimed: Mapping[str, Any]) -> str:
-    """What the runs of a job are called over time."""
-    return str(json.loads(claimed["options"]).get("series") or claimed["name"])
+    return Ended(series_of(claimed), claimed["due_at"], exit_code, output[-_OUTPUT:])
 
 
 def place_of(claimed: Mapping[str, Any]) -> Path:
@@ -394,6 +414,7 @@ def run_command(
     """
     command, options = json.loads(claimed["command"]), json.loads(claimed["options"])
     given = {one.partition("=")[0] for one in command}
+    options.pop("series", None)
     if "fresh" in options:
         given.add("--sample")  # a version has as many
         folder = Path(claimed["folder"])

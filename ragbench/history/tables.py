@@ -7,6 +7,8 @@ LONGTEXT there. The first version is migration 0001; a change here needs a migra
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
@@ -46,16 +48,15 @@ case_set = Table(
     Column("cases", LONG, nullable=False),  # JSON: question by query_id, sorted by id
     **MYSQL,
 )  # fmt: skip
+# The views evaluation_datasets and evaluation_runs show the numbers of datasets and runs as their ids.
 dataset = Table(
     "dataset", metadata,
-    Column("id", ID, primary_key=True),
+    Column("id", Integer, primary_key=True),
     _client(),
     Column("name", NAME, nullable=False),
-    Column("split", String(64), nullable=False),
-    Column("fingerprint", ID, nullable=False),
-    Column("made_at", TIME, nullable=False),  # of a generated version; of others the first run that used it
-    Column("recipe", LONG, nullable=False),  # JSON: how it was generated, {} where it was not
-    Index("dataset_name", "client_id", "name"),
+    Column("created_at", TIME, nullable=False),  # of one that no server holds the first run that was recorded
+    Column("qa_pairs", LONG),  # JSON: questions with reference answers, of one that a server holds
+    UniqueConstraint("client_id", "name", name="dataset_once"),
     **MYSQL,
 )  # fmt: skip
 run = Table(
@@ -73,7 +74,7 @@ run = Table(
     Column("content", ID, nullable=False),  # SHA-256 of scores.csv: equal where every score is
     Column("made_at", TIME, nullable=False),
     Column("recorded_at", TIME, nullable=False),
-    Column("passed", Boolean),  # NULL where no target was set
+    Column("passed", Boolean),  # NULL where the user named no target and no baseline
     Column("questions", Integer, nullable=False),
     Column("questions_passed", Integer),
     Column("cost_usd", Double),
@@ -96,6 +97,13 @@ score = Table(
     Column("n_scored", Integer, nullable=False),
     Column("n", Integer, nullable=False),
     Column("case_values", BYTES),  # float64 per question of the case_set, little-endian; NaN = unscored
+    Column("target", Double),  # NULL where there is none
+    **MYSQL,
+)  # fmt: skip
+run_number = Table(
+    "run_number", metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ID, ForeignKey("run.id", ondelete="CASCADE"), nullable=False, unique=True),
     **MYSQL,
 )  # fmt: skip
 schedule = Table(
@@ -167,3 +175,8 @@ api_key = Table(
     UniqueConstraint("client_id", "name", name="api_key_name"),
     **MYSQL,
 )  # fmt: skip
+
+
+def series_of(schedule: Mapping[str, Any]) -> str:
+    """Return what the runs of a schedule are called over time."""
+    return str(json.loads(schedule["options"]).get("series") or schedule["name"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, and_, or_, select
 
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.history import tables
@@ -18,7 +18,7 @@ from ragbench.registry import BRIEF, LEADERBOARD, bounds_of, find_measure, highe
 from ragbench.statistics import Drift, compare, drift
 
 WATCHED = tuple(dict.fromkeys((*BRIEF, *LEADERBOARD)))
-"""The measures in which drift is looked for."""
+"""The measures in which drift is looked for, next to those that a run has a target for."""
 
 _SHOWN = (
     "made_at", "kind", "client_id", "series", "configuration", "dataset", "passed", "questions", "questions_passed",
@@ -236,12 +236,17 @@ def _measured(connection: Connection, measure: str, series: str, client: str | N
 def _streams(connection: Connection, rows: Sequence[_Row]) -> dict[str, int]:
     """Series -> how many measures are watched in it: those of each of its configurations."""
     lines = {(row["series"], row["configuration"]): row["id"] for row in rows}
-    score = tables.score.c
-    counted = select(func.count()).where(score.measure.in_(WATCHED))
     found: dict[str, int] = {}
     for (series, _), run_id in lines.items():
-        found[series] = found.get(series, 0) + (connection.execute(counted.where(score.run_id == run_id)).scalar() or 0)
+        found[series] = found.get(series, 0) + len(watched(connection, run_id))
     return found
+
+
+def watched(connection: Connection, run_id: str) -> list[str]:
+    """The measures of a run in which drift is looked for: of `WATCHED`, and those with a target."""
+    score = tables.score.c
+    names = select(score.measure).where(or_(score.measure.in_(WATCHED), score.target.is_not(None)))
+    return [*connection.execute(names.where(score.run_id == run_id).order_by(score.measure)).scalars()]
 
 
 def _cases(connection: Connection, rows: Sequence[_Row]) -> dict[str, dict[str, str]]:

@@ -45,7 +45,6 @@ REPLY_TOKENS = {
 _MAX_SHOWN_REPLY = 4000
 
 MODES = ("combined", "per_criterion")
-_OLD_MODES = {"together": "combined", "apart": "per_criterion"}
 
 # Five judgements with their reasons are a long reply for a local model.
 _TIMEOUT_S = 600.0
@@ -150,9 +149,6 @@ def judge(
     for name, number in (("n_samples", n_samples), ("concurrency", concurrency)):
         if number < 1:
             raise ConfigError(f"{name} is {number}; expected 1 or more")
-    if mode in _OLD_MODES:
-        warnings.warn(f"mode={mode!r} is now {_OLD_MODES[mode]!r}", DeprecationWarning, stacklevel=2)
-        mode = _OLD_MODES[mode]
     if mode not in MODES:
         raise ConfigError(unknown("mode", mode, MODES))
     materials = materials_of(answers, dataset, chunks, contexts=any("documents" in NEEDS[name] for name in criteria))

@@ -10,7 +10,7 @@ from ragbench import llms
 from ragbench.errors import ComparisonError, ConfigError, DataWarning, JudgeWarning
 from ragbench.judges.criteria import MAX_ANSWER, materials_of, no_answer, warn_of_same_model
 from ragbench.prompts.judge_prompts import JUDGE_SYSTEM, PREFERENCE_SCHEMA, ask_for_preference, repair_preference
-from ragbench.prompts.replies import UnreadableError, json_objects, without_thoughts
+from ragbench.prompts.replies import UnreadableError, json_spans, stated, without_fence, without_thoughts
 from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, LLMLike, Preference
 
 _REPLY_TOKENS = 400
@@ -155,11 +155,16 @@ def _choice(reply: Completion) -> _Choice:
     if reply.finish == "refusal":
         return "", "the judge refused to judge", "judge_failed"
     try:
-        found = [item for item in json_objects(without_thoughts(reply.text)) if "better" in item]
+        text = without_fence(without_thoughts(reply.text))
+        spans = list(json_spans(text))
     except UnreadableError as problem:
         return "", str(problem), "unreadable"
+    found = [item for item, _, _ in spans if "better" in item]
     if not found:
-        return "", "it has no verdict" if reply.text.strip() else "it is empty", "unreadable"
+        return "", "it has no verdict" if text else "it is empty", "unreadable"
+    is_stated = stated(text, [(start, end) for _, start, end in spans])
+    if not any("better" in item for one, (item, _, _) in zip(is_stated, spans, strict=True) if one):
+        return "", "it neither begins nor ends with its verdict, which may be a quotation", "unreadable"
     choice = str(found[-1]["better"]).strip().casefold()
     if any(str(item["better"]).strip().casefold() != choice for item in found):  # one may be quoted from an answer
         return "", "it has verdicts that disagree", "unreadable"

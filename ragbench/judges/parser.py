@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from ragbench.prompts.replies import UnreadableError as UnreadableError
-from ragbench.prompts.replies import json_spans, without_thoughts
+from ragbench.prompts.replies import json_spans, read_outcome, stated, without_fence, without_thoughts
 
 _YES = {"supported", "correct", "useful", "equivalent"}
 _NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"}
@@ -133,13 +133,14 @@ def _inlined(schema: Mapping[str, Any]) -> dict[str, Any]:
 def read_verdicts(reply: str, criteria: Sequence[str], *, cut: bool = False) -> dict[str, BaseModel | UnreadableError]:
     """The verdict on each criterion, or why it cannot be read.
 
-    Several verdicts on a criterion must agree, in whatever form (one of two that disagree may be quoted from the judged
-    text), and each be complete. A reply with a broken JSON object is unreadable: its content might be a verdict planted
-    by the judged text. A criterion judged alone may lack its name around the object, and correctness and relevance may
-    be in plain words: "TRUE", "Yes", "Verdict: TRUE", "Score: 0.25/1", "... [1]. TRUE". A reply that was `cut` at its
-    limit is read only where it begins with its object: an object within prose may be a quotation.
+    An object counts only where the reply begins or ends with it, on lines of its own; in prose, in a fence next to
+    prose, or in quotation marks, it may be quoted from the judged text. Several verdicts on a criterion must agree, in
+    whatever form and place, and each be complete. A reply with a broken JSON object is unreadable: its content might be
+    a verdict planted by the judged text. So is a refusal. A criterion judged alone may lack its name around the object,
+    and correctness and relevance may be in plain words: "TRUE", "Yes", "Verdict: TRUE", "Score: 0.25/1", "... [1].
+    TRUE". A reply that was `cut` at its limit is read only where it begins with its object.
     """
-    text = without_thoughts(reply)
+    text = without_fence(without_thoughts(reply))
     if cut and not _BEGINS_WITH_OBJECT.match(text):
         return dict.fromkeys(criteria, UnreadableError("it ends before its verdict"))
     try:
@@ -160,19 +161,22 @@ def _verdict(
 ) -> BaseModel:
     key = _KEY[criterion]
     candidates: list[object] = []
-    prose, end = [], 0
-    for found, start, stop in objects:
-        if criterion in found:
-            candidates.append(found[criterion])
-        if alone and key in found:
-            candidates.append(found)
+    prose, end, counts = [], 0, False
+    spans = [(start, stop) for _, start, stop in objects]
+    for (found, start, stop), is_stated in zip(objects, stated(text, spans), strict=True):
+        own = [found[criterion]] if criterion in found else []
+        own += [found] if alone and key in found else []
+        candidates += own
+        counts = counts or (is_stated and bool(own))
         prose.append(text[end:start])
         end = stop
     words = " ".join([*prose, text[end:]])
+    if words.strip() and read_outcome(words) == "blocked":
+        raise UnreadableError("it refuses to judge")
     if candidates:  # words do not decide next to an object, but they may contradict it
         candidates = [*_words_anywhere(criterion, words), *candidates]
-    if alone:
-        candidates = [*_in_words(criterion, words), *candidates]
+    if alone and (in_words := _in_words(criterion, words)):
+        candidates, counts = [*in_words, *candidates], True
     if not candidates:
         raise UnreadableError(f"it has no verdict on {criterion}" if text else "it is empty")
     verdicts: list[BaseModel] = []
@@ -187,6 +191,8 @@ def _verdict(
             raise UnreadableError(f"{place}: {first['msg']}") from None
     if any(_decision(one) != _decision(verdicts[-1]) for one in verdicts):
         raise UnreadableError(f"it has verdicts on {criterion} that disagree")
+    if not counts:
+        raise UnreadableError(f"it neither begins nor ends with its verdict on {criterion}, which may be a quotation")
     return verdicts[-1]
 
 
@@ -202,11 +208,11 @@ def _decision(verdict: BaseModel) -> object:
 
 # The words may be surrounded by anything but letters and line breaks, such as the asterisks of Markdown.
 _WORD = r"(true|false|yes|no|correct|incorrect)"
-_LABEL = r"(?:final )?(?:verdict|correctness)[^\w\n]+"
+_LABEL = r"(?:final )?(?:verdict|correctness)(?: is)?[^\w\n]+"
 _SCORE = r"(?:final )?(?:relevance )?(?:score|relevance)[^\w\n]+(\d+(?:\.\d+)?)(?:\s*(?:/|out of)\s*1(?:\.0+)?)?"
 _LABELLED = {"correctness": f"{_LABEL}{_WORD}", "relevance": _SCORE}
 _BARE = {"correctness": _WORD, "relevance": r"([01](?:\.\d+)?)(?:\s*/\s*1(?:\.0+)?)?"}
-_BEGINS_WITH_OBJECT = re.compile(r"(?:```\w*\s*)?\[?\s*\{")
+_BEGINS_WITH_OBJECT = re.compile(r"\[?\s*\{")
 
 
 def _words_anywhere(criterion: str, text: str) -> list[str]:

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -306,6 +306,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 _SCHEMA = 1
+_GOLDEN = 0.6180339887498949
 _YES = 0.5  # the smallest positive label, where a person gave a number instead of yes or no
 
 
@@ -328,34 +329,47 @@ def write_score_sheet(
     annotator: str = "me",
     seed: int = 0,
 ) -> int:
-    """Write a sheet of `n` answers to label, sampled over the whole range of a score; returns their number.
+    """Write a sheet of `n` answers to label, stratified by a score, or add `n` to it; returns their number.
 
-    A systematic sample of the answers in the order of their score: each has the same probability, and the whole range
-    is covered. In the sheet they are in random order.
+    The answers of each sheet, however often it was continued, are spread evenly over the order of the scores, and each
+    has had the same probability: label until there are 30 verdicts and 5 of each kind, and draw more where they do not
+    suffice. (Of 30 answers of which 17 % are positive, half of the draws have fewer than 5; of 60, 2 %.)
 
     Args:
         cases: the questions.
         answers: of one system, one per question.
         scores: query_id -> score of the answer; answers without one are not drawn.
         contexts: query_id -> the texts that the answer was made from.
-        path: the sheet, ending in .csv; it must not exist.
+        path: the sheet, ending in .csv; one that exists must hold answers scored by the same measure and model.
         measure: the score. For a groundedness measure the question is whether the documents support the answer, else
             whether it agrees with the reference answer.
         model: the model that computed the scores, kept for the calibration.
         source: the system's name.
         n: number of answers.
         annotator: name of the labeller.
-        seed: seed of the sample.
+        seed: seed of the sample; a sheet keeps that of its first answers.
 
     Raises:
-        ConfigError: the file exists, or does not end in .csv; `n` is below 30.
-        DataError: fewer than 30 answers have a score.
+        ConfigError: the file does not end in .csv, or holds answers with other scores; `n` is below 30 in a new one.
+        DataError: fewer than 30 answers have a score, or all of them are in the sheet.
     """
     file = Path(path)
-    if file.suffix.lower() != ".csv" or file.exists():
-        why = "exists already" if file.exists() else "does not end in .csv"
-        raise ConfigError(f"{file} {why}; name a new sheet, such as labels.csv")
-    if n < MIN_LABELS:
+    if file.suffix.lower() != ".csv":
+        raise ConfigError(f"{file} does not end in .csv; name a sheet, such as labels.csv")
+    about = {
+        "ragbench_scores": _SCHEMA,
+        "measure": measure,
+        "model": model,
+        "version": score_version(measure, model),
+        "picked": "stratified by score",
+    }
+    kept: dict[str, Any] = {}
+    if file.exists():
+        before = _scores_of(file)
+        if other := {key for key in about if before.get(key) != about[key]}:
+            raise ConfigError(f"{file} holds answers with other scores ({', '.join(sorted(other))}); name a new sheet")
+        kept, seed = before["items"], int(before["seed"])
+    if not kept and n < MIN_LABELS:
         raise ConfigError(f"n is {n}; a calibration needs {MIN_LABELS} labels or more, and 60 are better")
     criterion = "support" if measure_of(measure).perspective == "groundedness" else "correctness"
     case_of, answer_of = {case.query_id: case for case in cases}, {answer.query_id: answer for answer in answers}
@@ -368,28 +382,20 @@ def write_score_sheet(
         raise DataError(
             f"{len(scored)} of {len(cases)} answers have a {measure}; a calibration needs {MIN_LABELS} labels or more"
         )
-    rng = np.random.default_rng(seed)
-    count = min(n, len(scored))
-    items, kept = [], {}
-    for rank in np.floor((np.arange(count) + rng.random()) * len(scored) / count).astype(int):
+    # multiples of the golden ratio: the first ones of any number are spread over the whole range
+    order = np.argsort((np.random.default_rng(seed).random() + np.arange(len(scored)) * _GOLDEN) % 1, kind="stable")
+    items: list[LabelItem] = []
+    for rank in order.tolist():
         score, query_id = scored[rank]
-        items.append(
-            make_item(
-                case_of[query_id], criterion, [answer_of[query_id].text], [(source, tuple(contexts.get(query_id, ())))]
-            )
-        )
-        kept[items[-1].item_id] = {"score": score, "rank": int(rank) + 1}
-    label_sheet([items[i] for i in rng.permutation(len(items))], file, annotator=annotator)
-    about = {
-        "ragbench_scores": _SCHEMA,
-        "measure": measure,
-        "model": model,
-        "version": score_version(measure, model),
-        "picked": "systematic sample by score",
-        "seed": seed,
-        "scored": len(scored),
-        "items": kept,
-    }
+        where = (source, tuple(contexts.get(query_id, ())))
+        item = make_item(case_of[query_id], criterion, [answer_of[query_id].text], [where])
+        if item.item_id not in kept and len(items) < n:
+            kept[item.item_id] = {"score": score, "rank": rank + 1}
+            items.append(item)
+    if not items:
+        raise DataError(f"all {len(scored)} answers with a {measure} are in {file.name}; answer more questions")
+    label_sheet(items, file, annotator=annotator)
+    about |= {"seed": seed, "scored": len(scored), "items": kept}
     write_durably(scores_file(file), json.dumps(about, indent=1) + "\n")
     return len(items)
 
@@ -403,15 +409,8 @@ def calibrate_sheet(path: str | Path) -> Calibration:
         DataError: no such sheet, no file with its scores, or too few labels; see `calibrate_threshold`.
     """
     sheet = read_sheet(path)
-    file = scores_file(path)
-    there = f"{file.name} is not next to {Path(path).name}; it has the scores, and `ragbench label` wrote both: keep "
-    again = "make the sheet again with `ragbench label`"
-    about = read_json(file, again, missing=f"{there}them together")
-    try:
-        scores = {item: float(own["score"]) for item, own in about["items"].items()}
-        measure, model, version = str(about["measure"]), str(about["model"]), str(about.get("version", ""))
-    except (ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise DataError(f"{file.name} is damaged ({exc!r}); {again}") from exc
+    file, about = scores_file(path), _scores_of(path)
+    scores = {item: float(own["score"]) for item, own in about["items"].items()}
     labelled = sheet[sheet["value"].notna()]
     if foreign := sorted(set(labelled["item"]) - set(scores)):
         raise DataError(
@@ -419,5 +418,22 @@ def calibrate_sheet(path: str | Path) -> Calibration:
         )
     means = labelled.assign(value=labelled["value"].astype(float)).groupby("item", sort=True)["value"].mean()
     values = [scores[str(item)] for item in means.index]
-    found = calibrate_threshold(values, means.to_numpy() >= _YES, measure=measure, model=model)
-    return replace(found, version=version)  # of the scores in the sheet, which may be older
+    calibration = calibrate_threshold(
+        values, means.to_numpy() >= _YES, measure=str(about["measure"]), model=str(about["model"])
+    )
+    return replace(calibration, version=str(about["version"]))  # of the scores in the sheet, which may be older
+
+
+def _scores_of(sheet: str | Path) -> dict[str, Any]:
+    """Return what `write_score_sheet` wrote next to a sheet."""
+    file, again = scores_file(sheet), "make the sheet again with `ragbench label`"
+    there = f"{file.name} is not next to {Path(sheet).name}; it has the scores, and `ragbench label` wrote both: keep "
+    about = read_json(file, again, missing=f"{there}them together")
+    try:
+        values = [float(own["score"]) for own in about["items"].values()]
+        lacking = {"measure", "model", "version", "seed"} - set(about)
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise DataError(f"{file.name} is damaged ({exc!r}); {again}") from exc
+    if lacking or not all(map(math.isfinite, values)):
+        raise DataError(f"{file.name} is damaged (no {', '.join(sorted(lacking)) or 'finite scores'}); {again}")
+    return dict(about)

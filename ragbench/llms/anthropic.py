@@ -88,10 +88,9 @@ class Claude:
                 import anthropic  # takes seconds: only when a request leaves
 
                 key, password = self.secrets
-                bounds = Bounds(self._name)
                 self._client = anthropic.Anthropic(
                     api_key=key, base_url=self._base_url, max_retries=0, default_headers=_basic(self._user, password),
-                    http_client=bounds.apply(anthropic.DefaultHttpxClient(**bounds.options())),
+                    http_client=Bounds(self._name).client(anthropic.DefaultHttpxClient),
                 )  # fmt: skip
                 # The SDK closes it in __del__, which in a cycle may come after the end of its sockets.
                 weakref.finalize(self, self._client.close)

@@ -19,15 +19,14 @@ from pydantic import BaseModel, ValidationError
 from ragbench.llms.failures import Failed, cut, out_of_bounds, refused, scrubbed, timed_out, unreachable, unreadable
 from ragbench.network import MAX_REPLY_MB, Bounds, OutOfBoundsError
 
+_CONNECT_S = 10.0
+
 
 class Limits(NamedTuple):
-    """What a reply may take, in seconds and megabytes; `idle_s` is between two pieces of it."""
+    """What a reply may take, in seconds and megabytes."""
 
     timeout_s: float = 120.0
-    connect_s: float = 10.0
-    idle_s: float | None = None
     max_reply_mb: float = MAX_REPLY_MB
-    redirects: bool = False  # whether one is a reply; it is never followed
 
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -64,15 +63,9 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
     ) -> None:
-        import httpx
-
         self.name, self._secrets = name, secrets
-        bounds = Bounds(name)
-        # Callers bound the number of requests; waiting for a connection would count as the server's latency.
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=64)
         no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-        options = {"headers": headers, "auth": auth, "limits": limits, "cookies": no_cookies, **bounds.options()}
-        self._client = bounds.apply(httpx.Client(**options))
+        self._client = Bounds(name).client(headers=headers, auth=auth, cookies=no_cookies)
         self.close = weakref.finalize(self, self._client.close)
 
     def clean(self, text: str) -> str:
@@ -91,13 +84,11 @@ class Transport:
     ) -> Response:
         """The reply to one request, of any status; raises Failed, with `way_out` where no server answers.
 
-        `content` is that of `httpx.Client.build_request`: json, data, headers, and cookies, into which those of the
-        reply are put; without them none are kept.
+        `content` is that of `httpx.Client.build_request`: json, data, headers. No cookies are kept.
         """
         import httpx
 
         failure: Failed | None = None
-        start = time.perf_counter()
         try:
             return self._send(method, url, limits, params, content)
         except OutOfBoundsError as exc:
@@ -106,8 +97,6 @@ class Transport:
             failure = unreachable(self.name, self.clean(address(url)), self.clean(str(exc)), way_out)
         except httpx.TimeoutException:
             failure = timed_out(self.name, limits.timeout_s)
-            if limits.idle_s and time.perf_counter() - start < limits.timeout_s:
-                failure = failure.reworded(f"{self.name}: nothing came for {limits.idle_s:g} s; raise idle_timeout_s")
         except httpx.RequestError as exc:
             failure = cut(self.name, self.clean(str(exc) or type(exc).__name__))
         raise failure  # out here, so that httpx's error, which holds the request and its key, is not its context
@@ -117,16 +106,13 @@ class Transport:
     ) -> Response:
         import httpx
 
-        timeout_s = limits.timeout_s
-        timeout = httpx.Timeout(limits.idle_s or timeout_s, connect=min(limits.connect_s, timeout_s), pool=timeout_s)
+        timeout = httpx.Timeout(limits.timeout_s, connect=min(_CONNECT_S, limits.timeout_s))
         # build_request would drop the address' own query
         whole = httpx.URL(url).copy_merge_params(params) if params else httpx.URL(url)
-        extensions = {"max_reply_mb": limits.max_reply_mb, "redirects": limits.redirects}
+        extensions = {"max_reply_mb": limits.max_reply_mb}
         request = self._client.build_request(method, whole, timeout=timeout, extensions=extensions, **content)
         start, first, parts = time.perf_counter(), 0.0, []
         response = self._client.send(request, stream=True)
-        if (cookies := content.get("cookies")) is not None:
-            cookies.extract_cookies(response)
         try:
             for part in response.iter_bytes():
                 first = first or time.perf_counter()

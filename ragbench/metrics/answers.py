@@ -39,7 +39,7 @@ _DROPPED = _Dropped()
 
 
 def token_f1(answer: str, reference: str) -> float:
-    """Harmonic mean of word precision and recall of an answer against the reference, in [0, 1].
+    """Return the harmonic mean of word precision and recall of an answer against the reference, in [0, 1].
 
     As in SQuAD (Rajpurkar et al. 2016): words after lower-casing and removing punctuation and the articles a, an,
     the, counted as often as they occur in both. For ASCII this is SQuAD's own number; beyond it, letters are
@@ -50,18 +50,16 @@ def token_f1(answer: str, reference: str) -> float:
     >>> token_f1("The tower is in Paris, France.", "in Paris")
     0.5714285714285715
     """
-    found, wanted = squad_words(answer), squad_words(reference)
-    if not found or not wanted:
+    words_of_answer, words_of_reference = squad_words(answer), squad_words(reference)
+    if not words_of_answer or not words_of_reference:
         return float(answer.strip().casefold() == reference.strip().casefold())
-    common = (Counter(found) & Counter(wanted)).total()
-    if common == 0:
-        return 0.0
-    precision, recall = common / len(found), common / len(wanted)
-    return 2 * precision * recall / (precision + recall)
+    common = (Counter(words_of_answer) & Counter(words_of_reference)).total()
+    precision, recall = common / len(words_of_answer), common / len(words_of_reference)
+    return 2 * precision * recall / (precision + recall) if common else 0.0
 
 
 def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
-    """The fraction of `facts` that the answer states in one of their wordings, in [0, 1]; NaN if there are no facts.
+    """Return the fraction of `facts` that the answer states in one of their wordings, in [0, 1]; NaN without facts.
 
     A fact is a sequence of wordings: the fact itself, then aliases. A wording is stated if the answer contains
     its words in a row, ignoring case and punctuation, and not as part of longer words. A number is one word, with its
@@ -72,11 +70,11 @@ def gold_fact_coverage(answer: str, facts: Sequence[Sequence[str]]) -> float:
     >>> gold_fact_coverage("It opened in 1889, and is 330 m tall.", facts)
     0.6666666666666666
     """
-    return sum(found) / len(found) if (found := stated_facts(answer, facts)) else math.nan
+    return sum(stated_facts(answer, facts)) / len(facts) if len(facts) else math.nan
 
 
 def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
-    """For each fact whether the text states it in one of its wordings, by the rules of `gold_fact_coverage`.
+    """Return for each fact whether the text states it in one of its wordings, by the rules of `gold_fact_coverage`.
 
     >>> stated_facts("It opened in 1889.", [["1889"], ["Eiffel", "G. Eiffel"]])
     [True, False]
@@ -94,7 +92,7 @@ def stated_facts(text: str, facts: Sequence[Sequence[str]]) -> list[bool]:
 
 
 def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
-    """The fraction of distinct `keywords` that the answer contains, in [0, 1]; NaN if there are none.
+    """Return the fraction of distinct `keywords` that the answer contains, in [0, 1]; NaN if there are none.
 
     A keyword is one or more words, matched at word boundaries as a gold fact (`gold_fact_coverage`): "cat" is not in
     "concatenate", nor "3" in "3.5". Inflected forms are other words.
@@ -102,33 +100,25 @@ def keyword_coverage(answer: str, keywords: Sequence[str]) -> float:
     >>> keyword_coverage("Reset it under Settings, then log in again.", ["settings", "log in", "password"])
     0.6666666666666666
     """
-    return gold_fact_coverage(answer, [[keyword] for keyword in dict.fromkeys(_keywords(keywords))])
+    n = len(set(keywords))
+    return (n - len(missing_keywords(answer, keywords))) / n if n else math.nan
 
 
 def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
-    """The keywords that the answer does not contain, each once, in their order.
+    """Return the keywords that the answer does not contain, each once, in their order.
 
     >>> missing_keywords("Reset it under Settings.", ["settings", "log in", "password"])
     ['log in', 'password']
     """
-    wanted = list(dict.fromkeys(_keywords(keywords)))
-    found = stated_facts(answer, [[keyword] for keyword in wanted])
-    return [keyword for keyword, there in zip(wanted, found, strict=True) if not there]
-
-
-def contains_all(answer: str, keywords: Sequence[str]) -> float:
-    """1 if the answer contains every keyword (by the rules of `keyword_coverage`), else 0; NaN if there are none.
-
-    >>> contains_all("Reset it under Settings.", ["settings", "reset"]), contains_all("Reset it.", ["settings"])
-    (1.0, 0.0)
-    """
-    return float(not missing_keywords(answer, keywords)) if len(_keywords(keywords)) > 0 else math.nan
+    if isinstance(keywords, str):
+        raise DataError(f"keywords are a sequence such as ('settings', 'log in'), not the text {keywords!r}")
+    return [keyword for keyword in dict.fromkeys(keywords) if not stated_facts(answer, [[keyword]])[0]]
 
 
 def semantic_similarity(
     answers: npt.NDArray[np.floating], references: npt.NDArray[np.floating]
 ) -> npt.NDArray[np.float64]:
-    """Cosine of each row of `answers` (n, dimension) with the same row of `references`: n values, clipped to [0, 1].
+    """Return the cosine of each row of `answers` (n, dimension) with the same row of `references`, clipped to [0, 1].
 
     A row of zeros, the vector of an empty text, scores 0. Values are rounded to 6 decimals, because
     further digits of an embedding depend on its batch. The scale depends on the model: compare within one model only.
@@ -155,7 +145,7 @@ def squad_words(text: str) -> list[str]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text as facts and keywords are compared: NFKC, case folded, without punctuation.
+    """Return the words of a text as facts and keywords are compared: NFKC, case folded, without punctuation.
 
     A number is one word with its sign and decimals and without thousands separators; in scripts without spaces each
     character is one.
@@ -168,21 +158,15 @@ def words(text: str) -> list[str]:
 
 @lru_cache(maxsize=2_000)  # the measures of a context read the same texts many times
 def _words(text: str) -> tuple[str, ...]:
-    found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
-    return tuple(word.replace(",", "").replace("\u2212", "-") for word in found)
-
-
-def _keywords(keywords: Sequence[str]) -> Sequence[str]:
-    if isinstance(keywords, str):
-        raise DataError(f"keywords are a sequence such as ('settings', 'log in'), not the text {keywords!r}")
-    return keywords
+    matches = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return tuple(word.replace(",", "").replace("\u2212", "-") for word in matches)
 
 
 def _states(answer: str, text: str, wording: str) -> bool:
-    wanted = words(wording)
+    plain = words(wording)
     bare = _EMPHASIS.sub(r"\1", wording)
-    if wanted and not _OPERATOR.search(bare):
-        return f" {' '.join(wanted)} " in text
+    if plain and not _OPERATOR.search(bare):
+        return f" {' '.join(plain)} " in text
     parts = re.findall(r"\w+|[^\w\s]", bare.casefold())
     if not parts:
         return False

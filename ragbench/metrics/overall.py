@@ -23,6 +23,7 @@ class Part(NamedTuple):
 
 _PARTS = {
     "semantic": Part("semantic similarity", 40, 0.7),
+    "llm_correctness": Part("correctness by the judge", 40, 0.5),  # 0 or 1, the mean of repeated samples
     "keyword": Part("required keywords", 20, 0.6),
     "expected_document": Part("expected document retrieved", 20, 1.0),
     "citation": Part("citations that hold", 0, 0.8),

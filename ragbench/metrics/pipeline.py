@@ -16,22 +16,23 @@ STAGES = ("guardrail_input", "retrieve", "generate", "guardrail_output", "total"
 """The stages of a pipeline in the order in which they run; a system may have others."""
 
 MIN_CONFIDENCE = 0.5
+"""An answer of a lower confidence is uncertain."""
 
 _SAME_STAGE = {"search": "retrieve"}
 _PERCENTILE = re.compile(r"p([1-9]\d?(?:\.\d+)?)")
 
 
-def outcome_of(answer: Answer, *, min_citations: int = 1, min_confidence: float = MIN_CONFIDENCE) -> str:
-    """The outcome of an answer, one of `OUTCOMES`, by the first of these rules that applies.
+def outcome_of(answer: Answer) -> str:
+    """Return the outcome of an answer, one of `OUTCOMES`, by the first of these rules that applies.
 
     1. "failed": `error` is set, or the system states "failed".
     2. "blocked": the flag "guardrail_blocked", or the system states "blocked".
     3. "no_results": the flag "no_context", nothing was retrieved (no contexts and no passages), or the system states
        "no_results".
-    4. "uncertain": the flag "uncertain", the system states "uncertain", the confidence is below `min_confidence`,
-       another flag of a guardrail ("guardrail_..."), or fewer citations than `min_citations`. Citations of contexts
-       that were not retrieved ("invalid:7") do not count. For a system that never cites, use `min_citations=0`. 5.
-       "success": everything else.
+    4. "uncertain": the flag "uncertain", the system states "uncertain", the confidence is below `MIN_CONFIDENCE`,
+       another flag of a guardrail ("guardrail_..."), or no citation. Citations of contexts that were not retrieved
+       ("invalid:7") do not count.
+    5. "success": everything else.
 
     So a stated outcome is accepted unless it is "success", which is checked. Without a stated outcome the wording of
     the answer decides (`ragbench.prompts.replies.read_outcome`).
@@ -45,13 +46,8 @@ def outcome_of(answer: Answer, *, min_citations: int = 1, min_confidence: float 
     'no_results'
 
     Raises:
-        ConfigError: `min_citations` below 0, or `min_confidence` outside [0, 1].
         DataError: the system states an unknown outcome.
     """
-    if isinstance(min_citations, bool) or not isinstance(min_citations, int) or min_citations < 0:
-        raise ConfigError(f"min_citations is {min_citations!r}; expected a whole number, 0 or more")
-    if not 0 <= min_confidence <= 1:
-        raise ConfigError(f"min_confidence is {min_confidence!r}; expected a number from 0 to 1")
     if answer.outcome is not None and answer.outcome not in OUTCOMES:
         raise DataError(
             f"the answer to {answer.query_id!r} has the outcome {answer.outcome!r}; expected one of "
@@ -66,44 +62,22 @@ def outcome_of(answer: Answer, *, min_citations: int = 1, min_confidence: float 
     if stated == "no_results" or "no_context" in flags or not (answer.contexts or answer.passages):
         return "no_results"
     unsure = stated == "uncertain" or "uncertain" in flags or any(flag.startswith("guardrail_") for flag in flags)
-    doubted = answer.confidence is not None and answer.confidence < min_confidence
-    return "uncertain" if unsure or doubted or _n_citations(answer) < min_citations else "success"
+    doubted = answer.confidence is not None and answer.confidence < MIN_CONFIDENCE
+    return "uncertain" if unsure or doubted or not n_citations(answer) else "success"
 
 
-def required_flags_set(flags: Sequence[str], required: Sequence[str]) -> float:
-    """The fraction of the required flags that are set, in [0, 1]; higher is better; NaN where none is required.
-
-    >>> required_flags_set(["pii_masked"], ["pii_masked", "reranked"])
-    0.5
-    """
-    wanted = set(required)
-    return len(wanted & set(flags)) / len(wanted) if wanted else math.nan
-
-
-def forbidden_flags_absent(flags: Sequence[str], forbidden: Sequence[str]) -> float:
-    """The fraction of the forbidden flags that are not set, in [0, 1]; higher is better; NaN where none is forbidden.
-
-    >>> forbidden_flags_absent(["uncertain"], ["uncertain", "guardrail_blocked"])
-    0.5
-    """
-    unwanted = set(forbidden)
-    return len(unwanted - set(flags)) / len(unwanted) if unwanted else math.nan
-
-
-def has_citations(answer: Answer, minimum: int | None) -> float:
-    """1 if the answer cites at least `minimum` contexts, else 0; NaN without a minimum (None).
-
-    Each context counts once, an invalid number ("invalid:7") not at all.
+def n_citations(answer: Answer) -> int:
+    """Return the number of contexts that the answer cites, each once, without invalid numbers ("invalid:7").
 
     >>> from ragbench.types import Answer
-    >>> has_citations(Answer("q1", "Yes [1][1][7].", citations=("d#0", "d#0", "invalid:7")), 2)
-    0.0
+    >>> n_citations(Answer("q1", "Yes [1][1][7].", citations=("d#0", "d#0", "invalid:7")))
+    1
     """
-    return math.nan if minimum is None else float(_n_citations(answer) >= minimum)
+    return len({citation for citation in answer.citations if not citation.startswith("invalid:")})
 
 
 def by_stage(milliseconds: Mapping[str, float], choose: Callable[[float, float], float] = max) -> dict[str, float]:
-    """Milliseconds by stage: "search" is another name of "retrieve"; `choose` takes one where both are given.
+    """Return milliseconds by stage: "search" is another name of "retrieve"; `choose` takes one where both are given.
 
     >>> by_stage({"search": 40.0, "total": 900.0})
     {'retrieve': 40.0, 'total': 900.0}
@@ -116,7 +90,7 @@ def by_stage(milliseconds: Mapping[str, float], choose: Callable[[float, float],
 
 
 def split_budget(budget_ms: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """The budgets of stages, which hold for each question, and those of percentiles of the total over a test set.
+    """Return the budgets of stages, which hold for each question, and those of percentiles of all totals.
 
     >>> split_budget({"search": 200, "total": 5000, "p95": 4000})
     ({'retrieve': 200, 'total': 5000}, {'p95': 4000})
@@ -126,27 +100,27 @@ def split_budget(budget_ms: Mapping[str, float]) -> tuple[dict[str, float], dict
 
 
 def percentile_fraction(name: str) -> float:
-    """The fraction of a named percentile; NaN for other names.
+    """Return the fraction of a named percentile; NaN for other names.
 
     >>> percentile_fraction("p95"), percentile_fraction("total")
     (0.95, nan)
     """
-    found = _PERCENTILE.fullmatch(name)
-    return float(found[1]) / 100 if found else math.nan
+    match = _PERCENTILE.fullmatch(name)
+    return float(match[1]) / 100 if match else math.nan
 
 
 def is_latency_measure(name: str) -> bool:
-    """Whether this is the mean or a percentile of the total latency over the questions.
+    """Return True if this is the mean or a percentile of the total latency over the questions.
 
     >>> is_latency_measure("latency_p95_ms"), is_latency_measure("latency_mean_ms"), is_latency_measure("nDCG@5")
     (True, True, False)
     """
-    found = re.fullmatch(r"latency_(.+)_ms", name)
-    return found is not None and (found[1] == "mean" or not math.isnan(percentile_fraction(found[1])))
+    match = re.fullmatch(r"latency_(.+)_ms", name)
+    return match is not None and (match[1] == "mean" or not math.isnan(percentile_fraction(match[1])))
 
 
 def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> list[str]:
-    """The stages that took longer than their budget, each with a description.
+    """List the stages that took longer than their budget, each with a description.
 
     >>> over_budget({"search": 40.0, "total": 900.0}, {"retrieve": 50, "total": 800})
     ['total 900 ms > 800 ms']
@@ -157,7 +131,7 @@ def over_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float])
 
 
 def latency_in_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, float]) -> float:
-    """1 if every measured stage that has a budget keeps within it, else 0; NaN where no measured stage has one.
+    """Return 1 if every measured stage that has a budget keeps within it, else 0; NaN where no measured stage has one.
 
     Ignored are stages that were not measured (a reply from the cache), and percentiles ("p95"), which are of the total
     over all questions.
@@ -170,7 +144,7 @@ def latency_in_budget(latency_ms: Mapping[str, float], budget_ms: Mapping[str, f
 
 
 def percentile(values: Sequence[float], fraction: float) -> float:
-    """The smallest value that at least `fraction` of the values do not exceed (nearest rank); NaN where there is none.
+    """Return the smallest value that at least `fraction` of the values do not exceed (nearest rank); NaN for none.
 
     Of fewer than 20 values the 95th percentile is the highest one, of fewer than 100 the 99th: show their number with
     it.
@@ -185,7 +159,3 @@ def percentile(values: Sequence[float], fraction: float) -> float:
         raise ConfigError(f"fraction is {fraction!r}; expected more than 0 and at most 1, such as 0.95")
     rank = math.ceil(round(fraction * len(values), 9))  # 0.07 * 100 is a little more than 7
     return float(sorted(values)[max(rank, 1) - 1]) if len(values) else math.nan
-
-
-def _n_citations(answer: Answer) -> int:
-    return len({citation for citation in answer.citations if not citation.startswith("invalid:")})

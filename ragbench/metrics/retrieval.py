@@ -9,53 +9,44 @@ documents of grade 2 or more as relevant. All are in [0, 1], higher is better. T
 - every judged query counts: one that is missing from the run scores 0, an unjudged query is left out;
 - a query whose grades are all below 1 scores 0. A query with *no* judgements at all (an unanswerable question)
   is unscored: NaN, counted by `summarise` and left out of its mean.
+
+Ids become numbers, and only the ranks of the judged documents are computed. Sums add up in the order of the ranks, as
+those of trec_eval, so that the values are equal to its own to the last digit; tests compare the two.
 """
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.registry import ALIASES, KS
+from ragbench.registry import KS, is_ranking_measure, measure_of
 from ragbench.types import Qrels, Run
 
-_TREC = {  # name -> what trec_eval calls it without and with a depth; F1 is computed from P and R
-    "nDCG": ("ndcg", "ndcg_cut_{}"),
-    "P": ("", "P_{}"),
-    "R": ("", "recall_{}"),
-    "F1": ("", ""),
-    "RR": ("recip_rank", "recip_rank"),
-    "AP": ("map", "map_cut_{}"),
-    "Success": ("", "success_{}"),
-    "SetP": ("set_P", ""),
-    "SetR": ("set_recall", ""),
-    "SetF": ("set_P", ""),
-    "RBP": ("own", "own"),
-    "Judged": ("own", "own"),
-}
-_OPTIONS = {"SetF": ("rel", "beta"), "RBP": ("rel", "p"), "nDCG": (), "Judged": ()}  # of the others: rel
-_DEFAULTS = {"beta": 1.0, "p": 0.8}
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
-_NAMES = {known.casefold(): known for known in _TREC} | {other.casefold(): own for other, own in ALIASES.items()}
-
-FAMILIES = tuple(_TREC)[:7]
+FAMILIES = ("nDCG", "P", "R", "F1", "RR", "AP", "Success")
 """The measures that are reported at several depths."""
 
-DEFAULT_MEASURES: tuple[str, ...] = (
-    *(f"{name}@{k}" for name in FAMILIES for k in KS),
-    "RR",
-    "AP",
-)
+DEFAULT_MEASURES: tuple[str, ...] = (*(f"{name}@{k}" for name in FAMILIES for k in KS), "RR", "AP")
 
-# trec_eval keeps an array as long as the highest grade, for each query
-_HIGHEST_GRADE = 1_000_000
+_OPTIONS = {"SetF": ("rel", "beta"), "RBP": ("rel", "p"), "nDCG": (), "Judged": ()}  # of the others: rel
+_DEFAULTS = {"beta": 1.0, "p": 0.8}
+_FORM = re.compile(r"(\w+)(?:\((.*)\))?(?:@(\d+))?")
+
+MAX_GRADE = 1_000_000  # trec_eval keeps an array as long as the highest grade, for each query
+
+
+NAMES: dict[type, tuple[str, str]] = {int: ("qrels", "relevance"), float: ("run", "score")}
+"""Of judgements and of runs, by the type of their numbers: what errors call them, and the name of the column."""
 
 
 class RankingMeasure(NamedTuple):
@@ -72,12 +63,12 @@ class RankingMeasure(NamedTuple):
     def __str__(self) -> str:
         names = [f"rel={self.rel}"] if self.rel != 1 else []
         names += [f"{key}={self.option:g}" for key in _OPTIONS.get(self.name, ())[1:] if self.option != _DEFAULTS[key]]
-        whole = f"{self.name}({','.join(names)})" if names else self.name
-        return whole if self.cutoff is None else f"{whole}@{self.cutoff}"
+        options = f"({','.join(names)})" if names else ""
+        return f"{self.name}{options}" if self.cutoff is None else f"{self.name}{options}@{self.cutoff}"
 
 
 def parse_measure(text: str) -> RankingMeasure:
-    """The measure of a name, in any case, or of a well-known alias (`ALIASES`).
+    """Return the measure of a name, in any case, or of a well-known alias (`ALIASES`).
 
     >>> parse_measure("nDCG@10").cutoff
     10
@@ -87,51 +78,26 @@ def parse_measure(text: str) -> RankingMeasure:
     Raises:
         ConfigError: unknown name, a depth that is not a positive whole number, or a depth missing where one is needed.
     """
-    if not isinstance(text, str):
-        raise ConfigError(f"a measure is a name such as 'nDCG@10', not {text!r}")
-    name, at, depth = text.partition("@")
-    name, opened, given = name.partition("(")
-    name = _NAMES.get(name.casefold(), name)
-    if name not in _TREC:
-        folded = {known.casefold(): known for known in (*ALIASES, *_TREC)}
-        near = difflib.get_close_matches(name.casefold(), folded, n=1)
-        hint = f"; did you mean '{folded[near[0]]}{at}{depth}'?" if near else "."
-        raise ConfigError(
-            f"unknown measure {text!r}{hint} Known: {', '.join(f'{known}@k' for known in FAMILIES)} with any k from 1, "
-            "nDCG, RR and AP of the whole ranking, SetP, SetR, SetF, RBP and Judged@k"
-        )
-    rel, option = _options(text, name, given if opened else "")
-    if not at:
-        if not _TREC[name][0]:
-            raise ConfigError(f"measure {text!r} needs a depth: write '{name}@5', with any whole number from 1")
-        return RankingMeasure(name, None, rel, option)
-    if not _TREC[name][1] and name != "F1":
-        raise ConfigError(f"measure {text!r} is of all that was retrieved; write {name!r}")
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", depth):
-        raise ConfigError(
-            f"measure {text!r}: the depth after @ is a whole number from 1, as in '{name}@5', not {depth!r}"
-        )
-    return RankingMeasure(name, int(depth), rel, option)
-
-
-def _options(text: str, name: str, given: str) -> tuple[int, float]:
-    """What the parentheses of a measure state: the lowest grade that is relevant, and p or beta."""
-    known = _OPTIONS.get(name, ("rel",))
-    found: dict[str, float] = {}
-    for part in given.removesuffix(")").split(",") if given else ():
-        key, equals, value = (word.strip() for word in part.partition("="))
+    match = _FORM.fullmatch(measure_of(text).name)
+    if match is None or not is_ranking_measure(match[0]):
+        raise ConfigError(f"{text!r} is not a measure of a ranking of documents; expected a name such as 'nDCG@10'")
+    name, options, depth = match.groups()
+    keys = _OPTIONS.get(name, ("rel",))
+    values = {key: _DEFAULTS.get(key, 1.0) for key in keys}
+    for option in options.split(",") if options else ():
+        key, _, value = option.partition("=")
         try:
-            found[key] = float(value) if key != "rel" else int(value)
+            values[key] = int(value) if key == "rel" else float(value)
         except ValueError:
-            equals = ""
-        if not given.endswith(")") or not equals or key not in known or not found[key] > 0 or not found.get("p", 0) < 1:
-            takes = ", ".join(f"{key}={'2' if key == 'rel' else '0.5'}" for key in known) or "nothing"
+            values[key] = 0
+        if key not in keys or values[key] <= 0 or (key == "p" and values[key] >= 1):
+            takes = ", ".join(f"{key}={'2' if key == 'rel' else '0.5'}" for key in keys) or "nothing"
             raise ConfigError(f"measure {text!r}: in parentheses {name} takes {takes}, as in 'P(rel=2)@5'")
-    return int(found.get("rel", 1)), next((found.get(key, _DEFAULTS[key]) for key in known[1:]), 0.0)
+    return RankingMeasure(name, int(depth) if depth else None, int(values.pop("rel", 1)), *values.values())
 
 
 def parse_measures(texts: Sequence[str]) -> list[RankingMeasure]:
-    """`parse_measure` for each, in order; duplicates ("RR", "MRR") are kept once.
+    """Return `parse_measure` of each, in order; duplicates ("RR", "MRR") are kept once.
 
     >>> [str(measure) for measure in parse_measures(["RR", "P@1", "MRR"])]
     ['RR', 'P@1']
@@ -145,16 +111,15 @@ def parse_measures(texts: Sequence[str]) -> list[RankingMeasure]:
 
 
 def evaluate(qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES) -> dict[str, dict[str, float]]:
-    """Measure -> query_id -> value in [0, 1], for every judged query, in the order of `qrels`.
+    """Return measure -> query_id -> value in [0, 1], for every judged query, in the order of `qrels`.
 
     nDCG is that of Jarvelin & Kekalainen (2002), with linear gain; AP that of trec_eval (`map`, `map_cut`), divided
     by the number of *all* relevant documents; RR@k is RR where the first relevant document is among the first k, else
     0; Success@k is 1 if any of the first k is relevant; F1@k = 2PR / (P + R) of P@k and R@k, 0 where both are 0.
     SetP and SetR are precision and recall of all that was retrieved, SetF is (1 + beta) P R / (beta P + R) of them
     (beta = 1), as trec_eval has it. RBP is the sum of (1 - p) p^(rank - 1) over the relevant documents (Moffat & Zobel
-    2008; p = 0.8, relevance is binary). Judged@k is the fraction of the first k that has a judgement.
-    Computed by pytrec_eval (Van Gysel & de Rijke 2018), except F1, SetF, RBP and Judged. Rankings shorter than k are
-    not padded: P@k divides by k all the same, but Judged@k by their length.
+    2008; p = 0.8, relevance is binary). Judged@k is the fraction of the first k that has a judgement. Rankings shorter
+    than k are not padded: P@k divides by k all the same, but Judged@k by their length. Pandas is not loaded.
 
     >>> scores = evaluate({"q1": {"a": 1, "b": 1}, "q2": {"c": 1}}, {"q1": {"x": 3.0, "a": 2.0}}, ["P@2", "R@2", "RR"])
     >>> scores["P@2"], scores["RR"]
@@ -164,172 +129,260 @@ def evaluate(qrels: Qrels, run: Run, measures: Sequence[str] = DEFAULT_MEASURES)
         ConfigError: a measure is not known.
         DataError: ids that are not text, scores that are not finite numbers, grades that are not whole numbers.
     """
-    import pytrec_eval
-
     parsed = parse_measures(measures)
-    qrels, run = checked_qrels(qrels), checked_run(run)
-    # trec_eval has no empty rankings, and crashes on a query without judgements
-    found = {query_id: run[query_id] for query_id, grades in qrels.items() if grades and run.get(query_id)}
-    rows: dict[int, dict[str, dict[str, float]]] = {}
-    for rel in {measure.rel for measure in parsed} if found else ():
-        names = {name for measure in parsed if measure.rel == rel for name in _trec_names(measure)} - {"own"}
-        evaluator = pytrec_eval.RelevanceEvaluator({q: qrels[q] for q in found}, names, relevance_level=rel)
-        rows[rel] = evaluator.evaluate(found) if names else {}
-    ranked = {q: ranking(found[q]) for q in found} if any(measure.name in _OWN for measure in parsed) else {}
-
-    def value(measure: RankingMeasure, query_id: str) -> float:
-        if query_id not in found:
-            return 0.0 if qrels[query_id] else math.nan
-        if own := _OWN.get(measure.name):
-            return own(measure, ranked[query_id][: measure.cutoff], qrels[query_id])
-        return _value(measure, rows[measure.rel][query_id])
-
-    return {str(measure): {query_id: value(measure, query_id) for query_id in qrels} for measure in parsed}
-
-
-def _rbp(measure: RankingMeasure, ranked: Sequence[str], grades: Mapping[str, int]) -> float:
-    p = measure.option
-    return sum((1 - p) * p**rank for rank, doc_id in enumerate(ranked) if grades.get(doc_id, 0) >= measure.rel)
-
-
-def _judged(_: RankingMeasure, ranked: Sequence[str], grades: Mapping[str, int]) -> float:
-    return sum(doc_id in grades for doc_id in ranked) / len(ranked)
-
-
-_OWN = {"RBP": _rbp, "Judged": _judged}
+    data = judged_run(qrels, run)
+    table = value_table(data, parsed).tolist()
+    return {str(m): dict(zip(data.query_ids, row, strict=True)) for m, row in zip(parsed, table, strict=True)}
 
 
 def ranking(scores: Mapping[str, float]) -> list[str]:
-    """The ids of one query's documents in trec_eval's order, best first.
+    """Return the ids of one query's documents in trec_eval's order, best first.
 
     By score in single precision; of equal scores the id that sorts last comes first.
 
     >>> ranking({"a": 1.0, "c": 2.0, "b": 1.0})
     ['c', 'b', 'a']
     """
-    with np.errstate(over="ignore"):
-        single = np.array([*scores.values()], dtype=np.float64).astype(np.float32).tolist()
+    single = _single(np.array([*scores.values()], dtype=np.float64)).tolist()
     return [doc_id for _, doc_id in sorted(zip(single, scores, strict=True), reverse=True)]
 
 
-def ceiling(measure: RankingMeasure, n_relevant: int) -> float:
-    """The best value that any ranking can reach for a query with `n_relevant` relevant documents.
+class Pairs(NamedTuple):
+    """Rows of judgements (`value` is the grade) or of a run (`value` is the score), with a number for each id."""
 
-    Of n relevant documents at most min(k, n) fit into the first k: R@k and AP@k reach min(k, n) / n, P@k reaches
-    min(k, n) / k and F1@k 2 min(k, n) / (k + n); the others reach 1. Without relevant documents it is 0.
+    query: Ints
+    document: Ints
+    value: npt.NDArray[Any]
 
-    >>> ceiling(parse_measure("R@5"), 20), ceiling(parse_measure("P@5"), 1), ceiling(parse_measure("nDCG@5"), 20)
-    (0.25, 0.2, 1.0)
+
+class JudgedRun(NamedTuple):
+    """A run and its judgements. Query i is `query_ids[i]`; unjudged queries of the run have higher numbers.
+
+    `documents` is an array of ids, or an Index of pandas.
     """
-    if n_relevant == 0:
-        return 0.0
-    name, k = measure.name, measure.cutoff
-    if name == "RBP":
-        return float(1 - measure.option ** min(n_relevant, k or n_relevant))
-    if k is None or name in {"nDCG", "RR", "Success", "Judged"}:
-        return 1.0
-    best = min(k, n_relevant)
-    if name == "P":
-        return best / k
-    if name == "F1":
-        return _f1(best / k, best / n_relevant)
-    return best / n_relevant
+
+    query_ids: list[str]
+    documents: Any
+    qrels: Pairs
+    run: Pairs
 
 
-def checked_qrels(qrels: Qrels) -> Qrels:
-    """The judgements with plain ints, or a DataError that names the query and the document.
+def judged_run(qrels: Qrels, run: Run) -> JudgedRun:
+    """Number the ids of nested dictionaries, once they are checked.
 
-    Grades below 0 (junk, in TREC's web collections) become 0: trec_eval treats both as not relevant, but can crash on
-    the former.
+    >>> judged_run({"q": {"a": 1, "z": 1}}, {"q": {"b": 2.0, "a": 1.0}}).qrels.document.tolist()
+    [1, 2]
     """
-    checked: Qrels = {}
-    for query_id, grades in _judgements(qrels, "qrels", "relevance"):
-        if set(map(type, grades.values())) <= {int} and min(grades.values(), default=0) >= 0:
-            whole = dict(grades)
-        else:
-            for doc_id, grade in grades.items():
-                if not isinstance(grade, Integral):
-                    raise DataError(
-                        f"qrels: relevance {grade!r} of document {doc_id!r} for query {query_id!r} is not a whole "
-                        "number; grades are integers, 1 and above is relevant"
-                    )
-            whole = {doc_id: max(0, int(grade)) for doc_id, grade in grades.items()}
-        if max(whole.values(), default=0) > _HIGHEST_GRADE:
-            raise DataError(
-                f"qrels: query {query_id!r} has the grade {max(whole.values())}; "
-                f"the highest possible is {_HIGHEST_GRADE}"
-            )
-        checked[query_id] = whole
-    if not checked:
+    judged = checked_records(qrels, int)
+    if not judged:
         raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
-    return checked
+    scores = checked_run(run)
+    ranked = [scores.get(query_id, {}) for query_id in judged]
+    documents = [*chain.from_iterable(ranked), ""]  # one for each rank of each query, and one for what was not found
+    numbers: list[int] = []
+    start = 0
+    for row, grades in zip(ranked, judged.values(), strict=True):
+        number = dict(zip(row, range(start, start + len(row)), strict=True))
+        numbers += [number.get(doc_id, len(documents) - 1) for doc_id in grades]
+        start += len(row)
+    query = np.arange(len(judged))
+    values = (np.array([*chain.from_iterable(row.values() for row in rows)]) for rows in (judged.values(), ranked))
+    grade, score = (column.astype(kind) for column, kind in zip(values, (np.int64, np.float64), strict=True))
+    qrels_pairs = Pairs(np.repeat(query, [*map(len, judged.values())]), np.array(numbers, dtype=np.int64), grade)
+    run_pairs = Pairs(np.repeat(query, [*map(len, ranked)]), np.arange(start), score)
+    return JudgedRun([*judged], np.array(documents, dtype=object), qrels_pairs, run_pairs)
 
 
 def checked_run(run: Run) -> Run:
-    """The run with plain floats, or a DataError that names the query and the document."""
-    checked: Run = {}
-    for query_id, scores in _judgements(run, "run", "score"):
-        # a sum is finite only if each part is; where it overflows, each value is checked
-        if set(map(type, scores.values())) <= {float} and math.isfinite(sum(scores.values())):
-            checked[query_id] = dict(scores)
-        else:
-            checked[query_id] = {doc_id: _finite(query_id, doc_id, score) for doc_id, score in scores.items()}
-    return checked
+    """Return the run with plain floats, or raise a DataError that names the query and the document."""
+    return checked_records(run, float)
 
 
-def _judgements(records: object, what: str, value: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The queries of nested dictionaries with their documents, validated."""
+def checked_records(records: Any, kind: type) -> dict[str, dict[str, Any]]:
+    """Return judgements (`kind` int) or a run (float) with plain numbers, or raise a DataError that names the entry."""
+    what, value = NAMES[kind]
     if not isinstance(records, Mapping):
         raise DataError(
             f"{what} must be {{query_id: {{doc_id: {value}}}}} or a DataFrame, not {type(records).__name__}"
         )
-    for query_id, documents in records.items():
+    checked = {}
+    for query_id, row in records.items():
         if not isinstance(query_id, str):
             raise DataError(
                 f"{what}: query id {query_id!r} is {type(query_id).__name__}; ids are text: use str(query_id)"
             )
-        if not isinstance(documents, Mapping):
-            raise DataError(
-                f"{what}: query {query_id!r} holds {type(documents).__name__}, expected {{doc_id: {value}}}"
-            )
-        if wrong := [] if set(map(type, documents)) <= {str} else [d for d in documents if not isinstance(d, str)]:
+        if not isinstance(row, Mapping):
+            raise DataError(f"{what}: query {query_id!r} holds {type(row).__name__}, expected {{doc_id: {value}}}")
+        if wrong := [] if set(map(type, row)) <= {str} else [d for d in row if not isinstance(d, str)]:
             raise DataError(
                 f"{what}: document id {wrong[0]!r} of query {query_id!r} is {type(wrong[0]).__name__}; ids are text: "
                 "use str(doc_id)"
             )
-        yield query_id, documents
+        numbers = row.values()
+        # a sum is finite only if each part is; where it overflows, each value is checked
+        if set(map(type, numbers)) <= {kind} and (
+            math.isfinite(sum(numbers)) if kind is float else max(map(abs, numbers), default=0) <= MAX_GRADE
+        ):
+            checked[query_id] = dict(row)
+        else:
+            checked[query_id] = {doc_id: checked_number(v, kind, query_id, doc_id) for doc_id, v in row.items()}
+    return checked
 
 
-def _finite(query_id: object, doc_id: object, score: object) -> float:
+def checked_number(number: Any, kind: type, query_id: str, doc_id: str, row: str = "") -> Any:
+    """Return a plain grade (`kind` int) or score (float), or raise a DataError that names the entry."""
     try:
-        number = float(score) if isinstance(score, Real) else math.nan
+        plain = kind(number) if isinstance(number, Integral if kind is int else Real) else math.nan
     except OverflowError:
-        number = math.inf
-    if not math.isfinite(number):
-        raise DataError(
-            f"run: score {score!r} of document {doc_id!r} for query {query_id!r} is not a finite number; "
-            "leave out what was not found"
-        )
-    return number
+        plain = math.inf
+    if math.isfinite(plain) if kind is float else abs(plain) <= MAX_GRADE:
+        return plain
+    what, value = NAMES[kind]
+    whole = f"whole number up to {MAX_GRADE:,}" if kind is int else "finite number"
+    raise DataError(
+        f"{what}: {value} {number!r} of document {doc_id!r} for query {query_id!r}{row} is not a {whole}; convert text "
+        f"with {kind.__name__}(), and leave out what was not {'judged' if kind is int else 'found'}"
+    )
 
 
-def _trec_names(measure: RankingMeasure) -> list[str]:
-    name, cutoff = measure.name, measure.cutoff
-    names = {"F1": ("P", "R"), "SetF": ("SetP", "SetR")}.get(name, (name,))
-    return [_TREC[own][cutoff is not None].format(cutoff) for own in names]
+class _Hits(NamedTuple):
+    """Judged documents in a ranking, ordered by query, then rank (from 0)."""
+
+    query: Ints
+    rank: Ints
+    grade: Ints
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> _Hits:
+        return _Hits(*(column[chosen] for column in self))
+
+    def first(self, k: int | None) -> _Hits:
+        return self if k is None else self.where(self.rank < k)
 
 
-def _value(measure: RankingMeasure, row: Mapping[str, float]) -> float:
-    values = [row[name] for name in _trec_names(measure)]
-    if measure.name == "F1":
-        return _f1(*values)
-    if measure.name == "SetF":
-        (precision, recall), beta = values, measure.option
-        return (1 + beta) * precision * recall / (beta * precision + recall) if precision + recall else 0.0
-    # trec_eval has no depth for RR; the reciprocal gives the rank
-    beyond = measure.name == "RR" and measure.cutoff is not None and values[0] < 1 / measure.cutoff
-    return 0.0 if beyond else values[0]
+def value_table(data: JudgedRun, measures: Sequence[RankingMeasure], *, ideal: bool = False) -> Floats:
+    """Compute values in [0, 1], shape (measures, queries); `ideal`: of the best possible ranking instead of the run.
+
+    A query without judgements is unscored (NaN).
+
+    >>> value_table(judged_run({"q": {"a": 1, "b": 1}}, {}), parse_measures(["R@1", "P@4"]), ideal=True).tolist()
+    [[0.5], [0.5]]
+    """
+    n, judged = len(data.query_ids), data.qrels
+    order = np.lexsort((-judged.value, judged.query))
+    query, grade = judged.query[order], judged.value[order]
+    best = _Hits(query, np.arange(len(query)) - np.searchsorted(query, query), grade)
+    table = np.empty((len(measures), n))
+    hits = best if ideal else _hits(data)
+    sizes = np.bincount(data.run.query, minlength=n)[:n]
+    for row, measure in enumerate(measures):
+        relevant = best.where(best.grade >= measure.rel)
+        ranked = (relevant, _count(relevant, n)) if ideal else (hits, sizes)
+        table[row] = _values(measure, *ranked, relevant)
+    table[:, np.bincount(judged.query, minlength=n) == 0] = np.nan
+    return table
 
 
-def _f1(precision: float, recall: float) -> float:
-    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+def _hits(data: JudgedRun) -> _Hits:
+    judged, run, n = data.qrels, data.run, len(data.documents)
+    is_judged = np.zeros(n, dtype=bool)
+    is_judged[judged.document] = True
+    row = np.flatnonzero(is_judged[run.document])  # few documents are judged: look up the pairs of those only
+    keys, pairs = judged.query * n + judged.document, run.query[row] * n + run.document[row]
+    order = np.argsort(keys)
+    match = order.take(np.searchsorted(keys, pairs, sorter=order), mode="clip")
+    same = keys[match] == pairs
+    row, match = row[same], match[same]
+    rank = _ranks(data, row)
+    order = np.lexsort((rank, run.query[row]))
+    return _Hits(run.query[row][order], rank[order], judged.value[match][order])
+
+
+def _single(scores: Floats) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # values beyond single precision are equal there, as in trec_eval
+        return scores.astype(np.float32) + np.float32(0)  # -0.0 becomes 0.0
+
+
+def _ranks(data: JudgedRun, row: Ints) -> Ints:
+    """Return the rank of these rows of the run among all rows of their query, from 0."""
+    run = data.run
+    bits = _single(run.value).view(np.int32)
+    rising = bits ^ ((bits >> 31) & 0x7FFFFFFF)  # IEEE 754: the bits of negative numbers are in reverse order
+    place = (run.query << 32) + (0x7FFFFFFF - rising.astype(np.int64))  # by query, then score, best first
+    ordered = np.sort(place, kind="stable")
+    first = np.searchsorted(ordered, place[row])
+    size = np.searchsorted(ordered, place[row], side="right") - first
+    rank: Ints = first - np.searchsorted(ordered, run.query[row] << 32)
+    tied = size > 1
+    if tied.any():
+        starts, which = np.unique(first[tied], return_index=True)
+        rank[tied] += _ranks_in_ties(data, np.argsort(place, kind="stable"), starts, size[tied][which])[row[tied]]
+    return rank
+
+
+def _ranks_in_ties(data: JudgedRun, order: Ints, starts: Ints, sizes: Ints) -> Ints:
+    """Return for the rows of these groups of equal query and score their rank in it, by id descending; else 0."""
+    ends = np.cumsum(sizes)
+    group = np.repeat(np.arange(len(starts)), sizes)
+    within = np.arange(ends[-1]) - (ends - sizes)[group]
+    rows = order[within + starts[group]]
+    document, n = data.run.document[rows], len(data.documents)
+    is_tied = np.zeros(n, dtype=bool)
+    is_tied[document] = True
+    tied = np.flatnonzero(is_tied)
+    by_id = np.empty(n, dtype=np.int64)
+    by_id[tied[data.documents.take(tied).argsort()]] = np.arange(len(tied))  # code points sort as trec_eval's bytes do
+    ranks = np.zeros(len(order), dtype=np.int64)
+    ranks[rows[np.lexsort((-by_id[document], group))]] = within
+    return ranks
+
+
+def _values(measure: RankingMeasure, hits: _Hits, sizes: Ints, relevant: _Hits) -> Floats:
+    """Return the value of each query: `sizes` is the length of its ranking, `relevant` its documents, best first."""
+    name, k, n = measure.name, measure.cutoff, len(sizes)
+    if name == "Judged":
+        return _divide(_count(hits.first(k), n), sizes if k is None else np.minimum(sizes, k))
+    seen = hits.where(hits.grade >= measure.rel).first(k)
+    found, n_relevant = _count(seen, n), _count(relevant, n)
+    precision, recall = _divide(found, sizes if k is None else np.full(n, k)), _divide(found, n_relevant)
+    nth = np.arange(len(seen.query)) - np.searchsorted(seen.query, seen.query)  # relevant ones of the query before
+    match name:
+        case "nDCG":
+            return _divide(_dcg(seen, n), _dcg(relevant.first(k), n))
+        case "P" | "SetP":
+            return precision
+        case "R" | "SetR":
+            return recall
+        case "F1" | "SetF":
+            beta = measure.option if name == "SetF" else 1
+            return _divide((1 + beta) * precision * recall, beta * precision + recall)
+        case "Success":
+            return np.minimum(found, 1.0)
+        case "RR":
+            return _sums(seen, (nth == 0) / (seen.rank + 1), n)
+        case "AP":
+            return _divide(_sums(seen, (nth + 1) / (seen.rank + 1), n), n_relevant)
+    p = measure.option
+    return _sums(seen, _by_rank(seen, lambda rank: (1 - p) * p**rank), n)
+
+
+def _dcg(hits: _Hits, n: int) -> Floats:
+    return _sums(hits, hits.grade / _by_rank(hits, lambda rank: math.log2(rank + 2)), n)
+
+
+def _by_rank(hits: _Hits, function: Callable[[int], float]) -> Floats:
+    """Return the function of each rank, by the C library as in trec_eval: numpy's may differ in the last bit."""
+    table: Floats = np.array([function(rank) for rank in range(int(hits.rank.max(initial=-1)) + 1)])[hits.rank]
+    return table
+
+
+def _count(hits: _Hits, n: int) -> Ints:
+    return np.bincount(hits.query, minlength=n)
+
+
+def _sums(hits: _Hits, weights: Floats, n: int) -> Floats:
+    return np.bincount(hits.query, weights, minlength=n).astype(np.float64, copy=False)  # it counts in ints if empty
+
+
+def _divide(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Floats:
+    quotient: Floats = np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=denominator > 0)
+    return quotient

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 NO_ANSWER = "no answer found in the documents"
@@ -152,6 +153,17 @@ def without_thoughts(reply: str) -> str:
     return reply[end.end() :].strip() if end else reply
 
 
+def without_fence(reply: str) -> str:
+    """Return the inside of a reply that is one fenced block and nothing else; any other reply as it is.
+
+    >>> without_fence("```json\\n{}\\n```"), without_fence("It says ```{}```")
+    ('{}', 'It says ```{}```')
+    """
+    opening = re.match(r"```\w*\s*", reply)
+    inside = reply[opening.end() :].removesuffix("```").rstrip() if opening else reply
+    return reply if "```" in inside else inside
+
+
 class UnreadableError(ValueError):
     """A reply that cannot be read, with the reason."""
 
@@ -192,3 +204,21 @@ def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
         except json.JSONDecodeError as exc:
             raise UnreadableError(f"its JSON is broken or cut at character {exc.pos} ({exc.msg})") from exc
         yield value, begins.start(), end
+
+
+def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
+    """Return for each object of a reply whether the reply states it: begins or ends with it, on lines of its own.
+
+    Any other object may be quoted from the texts that the model was shown.
+
+    >>> text = '{"a": 1}\\nIt says {"a": 2}.'
+    >>> stated(text, [(start, end) for _, start, end in json_spans(text)])
+    [True, False]
+    """
+    outside = [text[end:start] for (_, end), (start, _) in pairwise([(0, 0), *spans, (len(text), 0)])]
+    blank = [not part.strip(" \t\r\n,[]") for part in outside]  # objects may be in a list
+    first = next((i for i, free in enumerate(blank) if not free), len(blank))
+    last = next((i for i, free in enumerate(reversed(blank)) if not free), len(blank))
+    begins = first == len(blank) or re.match(r"[ \t,\]]*\n", outside[first]) is not None
+    ends = last == len(blank) or re.search(r"\n[ \t\[]*\Z", outside[-1 - last]) is not None
+    return [(begins and i < first) or (ends and i >= len(spans) - last) for i in range(len(spans))]

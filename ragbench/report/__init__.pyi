@@ -10,7 +10,6 @@ from .configuration import (
 )
 from .decisions import (
     COSTS,
-    compare_sweeps,
     known_costs,
     margin_decisions,
     variance_table,
@@ -67,7 +66,6 @@ __all__ = [
     "busiest_document",
     "category_table",
     "chunk_tokens",
-    "compare_sweeps",
     "conclusion",
     "cost_table",
     "dataset_table",

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from ragbench.errors import ComparisonError
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import check_comparable, configurations, only
 from ragbench.registry import higher_is_better
 from ragbench.report.failures import plain
-from ragbench.statistics import adjusted_p_values, anova, compare, within_margin
+from ragbench.statistics import anova, within_margin
 
 # column of the leaderboard -> what least of it is called, its unit
 COSTS = {
-    "generator_cost_usd": ("cheapest", "dollars for all answers"),
-    "generate_ms": ("quickest to answer", "ms per reply"),
+    "cost_per_1000_usd": ("cheapest", "dollars per 1,000 questions"),
+    "latency_p50_ms": ("quickest to answer", "ms until half of the answers are complete"),
+    "latency_p95_ms": ("quickest at its slowest", "ms until 95 % of the answers are complete"),
     "search_ms": ("fastest to search", "ms per search"),
     "chunks": ("smallest", "chunks in the index"),
 }
@@ -99,40 +99,6 @@ def variance_table(results: Sequence[Result], *, measure: str) -> tuple[pd.DataF
     if doubtful:
         sentence += f" Not proven to matter at all: {', '.join(doubtful)}."
     return table, sentence
-
-
-def compare_sweeps(before: Sequence[Result], after: Sequence[Result], *, measure: str, seed: int = 0) -> pd.DataFrame:
-    """Two sweeps of the same configurations, before and after a change: `compare` for each that both have.
-
-    Returns:
-        name, label and the columns of `compare`, p-values Holm-adjusted over the configurations.
-
-    Raises:
-        ComparisonError: other data (the fingerprints are named), other queries, or no configuration in common.
-    """
-    check_comparable([*before, *after])
-    old = {result.name: result for result in before}
-    shared = [result for result in after if result.name in old]
-    if not shared:
-        raise ComparisonError(
-            f"the two sweeps have no configuration in common: one has {', '.join(sorted(old)[:3])} ..., the other "
-            f"{', '.join(sorted(result.name for result in after)[:3])} ...; names hold a digest of all parameters, so "
-            "one parameter that differs makes another name"
-        )
-    label = _labels(after)
-    parts = [
-        compare(old[result.name].scores, result.scores, measures=[measure], correction="none", seed=seed).assign(
-            name=result.name, label=label[result.name]
-        )
-        for result in shared
-    ]
-    table = pd.concat(parts, ignore_index=True)
-    tested = table["p_value"].notna()
-    if tested.any():
-        table.loc[tested, "p_adjusted"] = adjusted_p_values(table.loc[tested, "p_value"].to_numpy(dtype=float))
-        table["decision"] = table["decision"].mask(tested & (table["p_adjusted"] >= 0.05), "undecided")
-    table["n_tests"] = int(tested.sum())
-    return table[["name", "label", *(column for column in table if column not in {"name", "label"})]]
 
 
 def _scored(results: Sequence[Result], measure: str) -> list[Result]:

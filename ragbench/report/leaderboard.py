@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from ragbench.evaluation.results import judged_columns
+from ragbench.evaluation.results import PER_QUESTION, judged_columns
 from ragbench.registry import higher_is_better
 from ragbench.report.evaluation import axis_end, forest_line
 from ragbench.report.failures import plain
@@ -123,6 +123,9 @@ def _cells(
 
 _ENDS = ("difference", "ci_low", "ci_high")
 _COLUMNS = {
+    "latency_p50_ms": ("p50 (ms)", "{:,.1f}"),
+    "latency_p95_ms": ("p95 (ms)", "{:,.1f}"),
+    "cost_per_1000_usd": ("dollars per 1,000 questions", "{:,.2f}"),
     "search_ms": ("search (ms)", "{:.2f}"),
     "generate_ms": ("reply (ms)", "{:,.0f}"),
     "cost_usd": ("cost (dollars)", "{:.4f}"),
@@ -132,9 +135,11 @@ _COLUMNS = {
 
 
 def _known(table: pd.DataFrame, column: str) -> bool:
-    """Whether a latency or cost is worth its column: cost where anything costs, its parts where a judge does."""
-    if column == "search_ms":
+    """Whether a column is worth its place: what a run costs where anything does, its parts where a judge does."""
+    if column in PER_QUESTION:
         return True
+    if column == "search_ms":
+        return bool(table[column].notna().all())
     judged = "judge_cost_usd" in table and bool((table["judge_cost_usd"].fillna(0) > 0).any())
     if column in ("generator_cost_usd", "judge_cost_usd"):
         return judged

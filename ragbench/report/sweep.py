@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from ragbench.diagnosis import CAUSES, STAGE_OF
-from ragbench.evaluation import Result
+from ragbench.evaluation import Result, Results
 from ragbench.evaluation.results import configurations, mean_of
 from ragbench.registry import higher_is_better
 from ragbench.report.configuration import budget_curve, known_item_note
@@ -103,7 +103,8 @@ def conclusion(
     elif better:
         decision = f"{label[best]} is better than the baseline, {label[baseline]}"
         decision += f"; {other} cannot be distinguished from it." if other else ", and than every other configuration."
-    next_step = f"**Next:** {_next_step(by_name[best], label[best], other)}"
+    diagnosis = Results(results).diagnoses.get(best)
+    next_step = f"**Next:** {_next_step(by_name[best], diagnosis, label[best], other)}"
     return [f"**Decision:** {decision}", *found, next_step, held, *_machines(results)]
 
 
@@ -113,13 +114,14 @@ _ACTIONS = {
     "chunking": "Try another chunking or a larger context budget",
     "generation": "Try another model or prompt",
     "judge": "Check these verdicts by hand",
+    "label": "Check the labels of these questions",
     "unknown": "Label the evidence of these questions: no label shows where they fail",
 }
 
 
-def _next_step(best: Result, label: str, other: str) -> str:
+def _next_step(best: Result, diagnosis: pd.DataFrame | None, label: str, other: str) -> str:
     choice = "choose between the two by cost (below). " if other else ""
-    failed = None if best.diagnosis is None else best.diagnosis.loc[best.diagnosis["failed"], "cause"]
+    failed = None if diagnosis is None else diagnosis.loc[diagnosis["failed"], "cause"]
     if failed is None or failed.empty:
         return choice[:1].upper() + choice[1:].strip() or "read the questions on which the two best disagree (below)."
     stages = failed.map(STAGE_OF)

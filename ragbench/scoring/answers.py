@@ -12,13 +12,13 @@ import pandas as pd
 
 from ragbench.embedders import load_embedder
 from ragbench.errors import DataError
-from ragbench.metrics.answers import contains_all, gold_fact_coverage, keyword_coverage, semantic_similarity, token_f1
+from ragbench.metrics.answers import gold_fact_coverage, keyword_coverage, semantic_similarity, token_f1
 from ragbench.registry import Measure
 from ragbench.scoring.tidy import tidy_cases
 from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, Judgement, chunks_by_id
 
 ANSWER_MEASURES = ("semantic_similarity", "token_f1", "gold_fact_coverage")
-KEYWORD_MEASURES = ("required_keywords", "contains_all")
+_KEYWORD_MEASURES = ("required_keywords", "contains_all")
 
 # "[2]", "[1][3]" or "[1, 3]" as a word of its own; an index follows a name, as in "d[1]".
 _CITATIONS = re.compile(r"\s(?:\[\d{1,4}(?:,\s*\d{1,4})*\])+(?=[\s.,;:!?]|$)")
@@ -55,30 +55,26 @@ def score_answers(dataset: Dataset, answers: Sequence[Answer], *, embedder: str 
     Raises:
         DataError: an answer to a question that the dataset lacks, or two answers to one question.
     """
-    given = answered_cases(dataset, answers)
-    words = {query_id: wording(answer) for query_id, (_, answer) in given.items()}
-    references = {query_id: case.reference_answer or "" for query_id, (case, _) in given.items()}
+    answered = answered_cases(dataset, answers)
+    words = {query_id: wording(answer) for query_id, (_, answer) in answered.items()}
+    references = {q: case.reference_answer or "" for q, (case, _) in answered.items()}
     compared = {q: (words[q], reference) for q, reference in references.items() if reference.strip()}
-    similarity: dict[str, float] = {}
-    if compared:
-        texts = list(dict.fromkeys(text for both in compared.values() for text in both))
-        model = load_embedder(embedder)
-        row_of = {text: row for row, text in enumerate(texts)}
-        vectors = np.asarray(model.encode(texts))  # one batch, each text once
-        left, right = (vectors[[row_of[both[side]] for both in compared.values()]] for side in (0, 1))
-        similarity = dict(zip(compared, semantic_similarity(left, right).tolist(), strict=True))
-    scores: dict[str, dict[str, float]] = {
-        "semantic_similarity": similarity,
-        "token_f1": {query_id: token_f1(*both) for query_id, both in compared.items()},
-        "gold_fact_coverage": {
-            query_id: gold_fact_coverage(words[query_id], case.gold_facts) for query_id, (case, _) in given.items()
-        },
+    rows = {
+        q: {"gold_fact_coverage": gold_fact_coverage(words[q], case.gold_facts)} for q, (case, _) in answered.items()
     }
-    if any(case.required_keywords for case in dataset.cases):
-        asked = {query_id: (words[query_id], case.required_keywords) for query_id, (case, _) in given.items()}
-        for measure, function in zip(KEYWORD_MEASURES, (keyword_coverage, contains_all), strict=True):
-            scores[measure] = {query_id: function(*pair) for query_id, pair in asked.items()}
-    return tidy_cases(dataset.cases, scores)
+    if compared:
+        texts = list(dict.fromkeys(text for pair in compared.values() for text in pair))
+        row_of = {text: row for row, text in enumerate(texts)}
+        vectors = np.asarray(load_embedder(embedder).encode(texts))  # one batch, each text once
+        left, right = (vectors[[row_of[pair[side]] for pair in compared.values()]] for side in (0, 1))
+        for (query_id, pair), value in zip(compared.items(), semantic_similarity(left, right).tolist(), strict=True):
+            rows[query_id] |= {"semantic_similarity": value, "token_f1": token_f1(*pair)}
+    for query_id, (case, _) in answered.items():
+        if case.required_keywords:
+            coverage = keyword_coverage(words[query_id], case.required_keywords)
+            rows[query_id] |= {"required_keywords": coverage, "contains_all": float(coverage == 1)}
+    keywords = any(case.required_keywords for case in dataset.cases)
+    return tidy_cases(dataset.cases, (*ANSWER_MEASURES, *(_KEYWORD_MEASURES if keywords else ())), rows)
 
 
 def abstention_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
@@ -117,42 +113,24 @@ def score_judgements(judgements: Sequence[Judgement]) -> pd.DataFrame:
     Raises:
         DataError: a query has several judgements of one criterion, or a value is outside [0, 1].
     """
-    criteria = list(dict.fromkeys(judgement.criterion for judgement in judgements))
-    ordered = sorted(judgements, key=lambda judgement: criteria.index(judgement.criterion))
-    seen = set()
-    for judgement in ordered:
-        pair = (judgement.query_id, judgement.criterion)
-        if pair in seen:
-            raise DataError(
-                f"query {pair[0]!r} has several judgements of {pair[1]}; score the judgements of one system at a time, "
-                "and repeated verdicts as one judgement with n_samples"
-            )
-        seen.add(pair)
-        if judgement.value is not None and not 0 <= judgement.value <= 1:
-            raise DataError(f"query {pair[0]!r}: {pair[1]} is {judgement.value}; expected a value in [0, 1], or None")
-    return pd.DataFrame(
-        {
-            "query_id": pd.Series([judgement.query_id for judgement in ordered], dtype=str),
-            "measure": pd.Series([f"llm_{judgement.criterion}" for judgement in ordered], dtype=str),
-            "value": pd.Series([judgement.value for judgement in ordered], dtype=float),
-        }
-    )
-
-
-def judgement_states(judgements: Sequence[Judgement]) -> pd.DataFrame:
-    """Counts of the judgements of each criterion by state: columns criterion, scored, and each other state that occurs.
-
-    >>> lost = Judgement("q2", "correctness", None, state="abstained")
-    >>> judgement_states([Judgement("q1", "correctness", 1.0), lost])
-         criterion  scored  abstained
-    0  correctness       1          1
-    """
-    states = list(dict.fromkeys(["scored", *(judgement.state for judgement in judgements)]))
-    counts: dict[str, Counter[str]] = {}
     for judgement in judgements:
-        counts.setdefault(judgement.criterion, Counter())[judgement.state] += 1
-    rows = [[criterion, *(own[state] for state in states)] for criterion, own in counts.items()]
-    return pd.DataFrame(rows, columns=["criterion", *states])
+        if judgement.value is not None and not 0 <= judgement.value <= 1:
+            raise DataError(
+                f"query {judgement.query_id!r}: {judgement.criterion} is {judgement.value}; expected a value in "
+                "[0, 1], or None"
+            )
+    rows = [(judgement.query_id, f"llm_{judgement.criterion}", judgement.value) for judgement in judgements]
+    if len(pairs := Counter(row[:2] for row in rows)) < len(rows):
+        query_id, measure = pairs.most_common(1)[0][0]
+        raise DataError(
+            f"query {query_id!r} has several judgements of {measure.removeprefix('llm_')}; score the judgements of one "
+            "system at a time, and repeated verdicts as one judgement with n_samples"
+        )
+    measures = list(dict.fromkeys(measure for _, measure, _ in rows))
+    rows = [row for measure in measures for row in rows if row[1] == measure]
+    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype(
+        {"query_id": "str", "measure": "str", "value": float}
+    )
 
 
 def score_ablations(
@@ -180,27 +158,21 @@ def score_ablations(
     >>> scores[scores["measure"].str.endswith("gold_fact_coverage")][["measure", "value"]].values.tolist()
     [['actual_gold_fact_coverage', 0.0], ['oracle_gold_fact_coverage', 1.0]]
     """
-    needed = any(case.reference_answer for case in dataset.cases)
-    model = load_embedder(embedder) if needed else embedder
-    labelled = {
-        "semantic_similarity": {case.query_id for case in dataset.cases if case.reference_answer},
-        "token_f1": {case.query_id for case in dataset.cases if case.reference_answer},
-        "gold_fact_coverage": {case.query_id for case in dataset.cases if case.gold_facts},
-    }
-    parts = []
+    with_reference = {case.query_id for case in dataset.cases if case.reference_answer}
+    model = load_embedder(embedder) if with_reference else embedder
+    labelled = {"semantic_similarity": with_reference, "token_f1": with_reference}
+    labelled["gold_fact_coverage"] = {case.query_id for case in dataset.cases if case.gold_facts}
+    answerable = {case.query_id for case in dataset.cases if case.answerable}
+    parts = [pd.DataFrame(columns=["query_id", "measure", "value"]).astype({"value": float})]
     for name, answers in ablations.items():
-        abstained = {answer.query_id for answer in answers if answer.abstained}
-        abstained &= {case.query_id for case in dataset.cases if case.answerable}
+        abstained = {answer.query_id for answer in answers if answer.abstained} & answerable
         free = score_answers(dataset, answers, embedder=model)
-        judged = score_judgements((judgements or {}).get(name, ()))
-        for part in (free, judged):
-            zero = part["query_id"].isin(abstained) & part["value"].isna()
-            known = [q in labelled.get(m, abstained) for q, m in zip(part["query_id"], part["measure"], strict=True)]
-            part = part.assign(value=part["value"].mask(zero & pd.Series(known, index=part.index, dtype=bool), 0.0))
-            parts.append(part.assign(measure=f"{name}_" + part["measure"]))
-    if not parts:
-        return pd.DataFrame(columns=["query_id", "measure", "value"]).astype({"value": float})
-    return pd.concat([part for part in parts if len(part)], ignore_index=True)
+        for part in (free, score_judgements((judgements or {}).get(name, ()))):
+            pairs = zip(part["query_id"], part["measure"], strict=True)
+            zero = np.array([q in abstained and q in labelled.get(m, abstained) for q, m in pairs], dtype=bool)
+            value = part["value"].mask(zero & part["value"].isna().to_numpy(), 0.0)
+            parts.append(part.assign(measure=f"{name}_" + part["measure"], value=value))
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
 
 
 def score_own(
@@ -220,35 +192,34 @@ def score_own(
     Raises:
         DataError: a function fails, or returns something else than a number within its bounds or None.
     """
-    given = {one: answer for one, answer in answers_by_query(dataset, answers).items() if not answer.failed}
-    texts = context_texts([*given.values()], chunks)
-    rows = []
-    for measure in measures:
-        for case in dataset.cases:
-            value = math.nan
-            if measure.function is not None and case.query_id in given:
-                try:
-                    found = measure.function(case, given[case.query_id], texts[case.query_id])
-                except Exception as exc:
-                    raise DataError(
-                        f"{measure.name} failed at query {case.query_id!r}: {type(exc).__name__}: {exc}"
-                    ) from exc
-                value = math.nan if found is None else _bounded(measure, case.query_id, found)
-            rows.append((case.query_id, measure.name, value))
-    return pd.DataFrame(rows, columns=["query_id", "measure", "value"]).astype({"value": float})
+    usable = usable_cases(dataset, answers)
+    texts = context_texts([answer for _, answer in usable], chunks)
+    rows: dict[str, dict[str, float]] = {case.query_id: {} for case, _ in usable}
+    functions = [(measure, measure.function) for measure in measures if measure.function is not None]
+    for measure, function in functions:
+        for case, answer in usable:
+            try:
+                value = function(case, answer, texts[case.query_id])
+            except Exception as exc:
+                raise DataError(
+                    f"{measure.name} failed at query {case.query_id!r}: {type(exc).__name__}: {exc}"
+                ) from exc
+            if value is not None:
+                rows[case.query_id][measure.name] = _bounded(measure, case.query_id, value)
+    return tidy_cases(dataset.cases, [measure.name for measure in measures], rows)
 
 
-def _bounded(measure: Measure, query_id: str, found: object) -> float:
+def _bounded(measure: Measure, query_id: str, value: object) -> float:
     low, high = measure.bounds
     try:
-        value = float(found)  # type: ignore[arg-type]
+        number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        value = math.inf
-    if math.isinf(value) or (low is not None and value < low) or (high is not None and value > high):
+        number = math.inf
+    if math.isinf(number) or (low is not None and number < low) or (high is not None and number > high):
         raise DataError(
-            f"{measure.name} is {found!r} at query {query_id!r}; expected a number within {measure.bounds}, or None"
+            f"{measure.name} is {value!r} at query {query_id!r}; expected a number within {measure.bounds}, or None"
         )
-    return value
+    return number
 
 
 def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> dict[str, list[str]]:
@@ -272,40 +243,41 @@ def context_texts(answers: Sequence[Answer], chunks: Sequence[Chunk] = ()) -> di
     for answer in answers:
         if answer.query_id in texts:
             raise DataError(f"two answers to query {answer.query_id!r}; score repeated runs one by one")
-        own = {passage.passage_id: passage.text for passage in answer.passages}
+        passages = {passage.passage_id: passage.text for passage in answer.passages}
         ids = context_ids(answer)
-        for context_id in ids:
-            if context_id not in own and context_id not in by_id:
-                given = f"{len(by_id)} chunks" if by_id else "no chunks"
-                raise DataError(
-                    f"the answer to {answer.query_id!r} had the context {context_id!r}, whose text is not there "
-                    f"({len(own)} passages of its own, {given} given); was it made from another chunking? Pass "
-                    "the chunks that it was made from"
-                )
-        texts[answer.query_id] = [own[i] if i in own else by_id[i].text for i in ids]
+        if missing := [i for i in ids if i not in passages and i not in by_id]:
+            raise DataError(
+                f"the answer to {answer.query_id!r} had the context {missing[0]!r}, whose text is not there "
+                f"({len(passages)} passages of its own, {len(by_id) or 'no'} chunks given); was it made from another "
+                "chunking? Pass the chunks that it was made from"
+            )
+        texts[answer.query_id] = [passages[i] if i in passages else by_id[i].text for i in ids]
     return texts
 
 
 def answered_cases(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, tuple[Case, Answer]]:
-    """The answerable questions that were answered."""
+    """Return the answerable questions that were answered: query_id -> case and answer, in the order of the cases."""
+    pairs = usable_cases(dataset, answers)
+    return {case.query_id: (case, answer) for case, answer in pairs if case.answerable and not answer.abstained}
+
+
+def usable_cases(dataset: Dataset, answers: Sequence[Answer]) -> list[tuple[Case, Answer]]:
+    """Return the cases whose answer did not fail, with it, in the order of the cases."""
     by_query = answers_by_query(dataset, answers)
-    return {
-        case.query_id: (case, by_query[case.query_id])
-        for case in dataset.cases
-        if case.answerable and state_of(by_query.get(case.query_id)) == "answered"
-    }
+    pairs = [(case, by_query[case.query_id]) for case in dataset.cases if case.query_id in by_query]
+    return [(case, answer) for case, answer in pairs if not answer.failed]
 
 
 def answers_by_query(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, Answer]:
-    """query_id -> its answer.
+    """Return query_id -> its answer.
 
     Raises:
         DataError: an answer to a question that the dataset lacks, or two answers to one question.
     """
-    known = {case.query_id for case in dataset.cases}
+    query_ids = {case.query_id for case in dataset.cases}
     by_query: dict[str, Answer] = {}
     for answer in answers:
-        if answer.query_id not in known:
+        if answer.query_id not in query_ids:
             near = f"such as {dataset.cases[0].query_id!r}" if dataset.cases else "none at all"
             raise DataError(
                 f"an answer belongs to query {answer.query_id!r}, which {dataset!r} does not hold (it has {near}); "
@@ -318,29 +290,22 @@ def answers_by_query(dataset: Dataset, answers: Sequence[Answer]) -> dict[str, A
 
 
 def wording(answer: Answer) -> str:
-    """The answer without the numbers of the contexts that it cites."""
+    """Return the answer without the numbers of the contexts that it cites."""
 
-    def kept(mark: re.Match[str]) -> str:
+    def replacement(mark: re.Match[str]) -> str:
         numbers = map(int, re.findall(r"\d+", mark.group()))
         return "" if all(1 <= number <= len(answer.contexts) for number in numbers) else mark.group()
 
-    return _CITATIONS.sub(kept, answer.text)
+    return _CITATIONS.sub(replacement, answer.text)
 
 
 def state_of(answer: Answer | None) -> str:
-    """ "answered", "abstained" (outcome "no_results" or "blocked") or "failed" (also where there is no answer)."""
+    """Return "answered", "abstained" (outcome "no_results" or "blocked") or "failed" (also without an answer)."""
     if answer is None or answer.failed:
         return "failed"
     return "abstained" if answer.abstained else "answered"
 
 
-def usable_cases(dataset: Dataset, answers: Sequence[Answer]) -> list[tuple[Case, Answer]]:
-    """Cases with their answer where it did not fail, in the order of the cases."""
-    by_query = answers_by_query(dataset, answers)
-    pairs = [(case, by_query[case.query_id]) for case in dataset.cases if case.query_id in by_query]
-    return [(case, answer) for case, answer in pairs if not answer.failed]
-
-
 def context_ids(answer: Answer) -> tuple[str, ...]:
-    """What the answer was made from, in rank order."""
+    """Return the ids of what the answer was made from, in rank order."""
     return answer.contexts or tuple(passage.passage_id for passage in answer.passages)

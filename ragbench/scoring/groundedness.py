@@ -86,25 +86,22 @@ def score_groundedness(
     """
     checked = _check(dataset, answers, chunks, model, threshold)
     supports = claim_supports([(one.text, one.texts) for one in checked.values()], model=model)
-    asked = [(one.text, [*one.case.expected_claims, *one.case.forbidden_claims]) for one in checked.values()]
-    values: dict[str, dict[str, float]] = {measure: {} for measure in GROUNDEDNESS_MEASURES}
-    for (query_id, one), support, stated in zip(
-        checked.items(), supports, claims_stated(asked, model=model), strict=True
-    ):
-        wanted = len(one.case.expected_claims)
+    labels = [(one.text, [*one.case.expected_claims, *one.case.forbidden_claims]) for one in checked.values()]
+    claims = claims_stated(labels, model=model)
+    rows = {}
+    for (query_id, one), support, stated in zip(checked.items(), supports, claims, strict=True):
+        n_expected = len(one.case.expected_claims)
         cited = {*one.citations, *(one.documents[i] for i in one.citations if i in one.documents)}
-        own = {
+        rows[query_id] = {
             "claim_support": support if one.verdicts else math.nan,
             "numeric_support": numeric_support(one.text, one.texts),
-            "expected_claims": _fraction(stated[:wanted]),
-            "forbidden_claims_absent": _fraction([not found for found in stated[wanted:]]),
-            "expected_citations": _fraction([claim in cited for claim in one.case.expected_citations]),
+            "expected_claims": _fraction(stated[:n_expected]),
+            "forbidden_claims_absent": _fraction([not claim for claim in stated[n_expected:]]),
+            "expected_citations": _fraction([citation in cited for citation in one.case.expected_citations]),
             "citation_form": citation_form(one.citations, one.ids),
-            **_cited(one, model, threshold),
+            **_citation_scores(one, model, threshold),
         }
-        for measure, value in own.items():
-            values[measure][query_id] = value
-    return tidy_cases(dataset.cases, values)
+    return tidy_cases(dataset.cases, GROUNDEDNESS_MEASURES, rows)
 
 
 def claim_table(
@@ -115,7 +112,7 @@ def claim_table(
     model: str = "minilm",
     threshold: float = STRICT,
 ) -> pd.DataFrame:
-    """Every claim of every answer given with its verdict (see `check_claims`), in the order of the cases.
+    """List every claim of every answer with its verdict (see `check_claims`), in the order of the cases.
 
     Columns query_id, claim, kind ("assertion", "inference", "general"), supported (True, False, or None where it is not
     checked), support, citations and fabricated_numbers (both tuples).
@@ -162,31 +159,31 @@ class _Checked:
 def _check(
     dataset: Dataset, answers: Sequence[Answer], chunks: Sequence[Chunk], model: str, threshold: float
 ) -> dict[str, _Checked]:
-    given = answered_cases(dataset, answers)
-    texts = context_texts([answer for _, answer in given.values()], chunks)
-    pairs = [(answer.text, texts[query_id]) for query_id, (_, answer) in given.items()]
-    verdicts = check_answers(pairs, model=model, threshold=threshold)
+    answered = answered_cases(dataset, answers)
+    texts = context_texts([answer for _, answer in answered.values()], chunks)
+    pairs = [(answer.text, texts[query_id]) for query_id, (_, answer) in answered.items()]
+    all_verdicts = check_answers(pairs, model=model, threshold=threshold)
     checked, by_id = {}, chunks_by_id(chunks)
-    for (query_id, (case, answer)), own in zip(given.items(), verdicts, strict=True):
+    for (query_id, (case, answer)), verdicts in zip(answered.items(), all_verdicts, strict=True):
         ids = context_ids(answer)
-        marked = [parse_citations(verdict.claim.text, ids) for verdict in own]
-        if not parse_citations(answer.text, ids):
-            marked = [answer.citations] * len(own)  # given apart from the text: they hold for all of it
-        citations = answer.citations or parse_citations(answer.text, ids)
-        text = without_citations(answer.text, ids)
-        documents = {one: by_id[one].doc_id for one in citations if one in by_id}
+        marked = parse_citations(answer.text, ids)
+        citations = answer.citations or marked
+        documents = {i: by_id[i].doc_id for i in citations if i in by_id}
         documents |= {passage.passage_id: passage.doc_id for passage in answer.passages if passage.doc_id}
-        checked[query_id] = _Checked(case, text, ids, texts[query_id], citations, documents, own, marked)
+        # citations apart from the text hold for all of it
+        cited = [parse_citations(v.claim.text, ids) if marked else answer.citations for v in verdicts]
+        text = without_citations(answer.text, ids)
+        checked[query_id] = _Checked(case, text, ids, texts[query_id], citations, documents, verdicts, cited)
     return checked
 
 
-def _cited(one: _Checked, model: str, threshold: float) -> dict[str, float]:
+def _citation_scores(one: _Checked, model: str, threshold: float) -> dict[str, float]:
     text_of = dict(zip(one.ids, one.texts, strict=True))
     pairs = list(zip(one.verdicts, one.cited, strict=True))
-    found = [(v.claim.text, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited]
+    sources = [(v.claim.text, [text_of[i] for i in cited if i in text_of]) for v, cited in pairs if cited]
     return {
-        "citation_content": _fraction([cites_content(claim, text) for claim, texts in found for text in texts]),
-        "citation_accuracy": _fraction([support >= threshold for support in claim_supports(found, model=model)]),
+        "citation_content": _fraction([cites_content(claim, text) for claim, texts in sources for text in texts]),
+        "citation_accuracy": _fraction([support >= threshold for support in claim_supports(sources, model=model)]),
         "citation_coverage": _fraction([bool(cited) for v, cited in pairs if v.supported is not None]),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 import pandas as pd
@@ -19,15 +19,11 @@ from ragbench.metrics.overall import (
     shortfalls,
     weighted_overall,
 )
-from ragbench.metrics.pipeline import MIN_CONFIDENCE, latency_in_budget, outcome_of, over_budget
+from ragbench.metrics.pipeline import MIN_CONFIDENCE, latency_in_budget, n_citations, outcome_of, over_budget
 from ragbench.prompts.replies import read_outcome
 from ragbench.scoring.answers import answers_by_query, state_of, wording
 from ragbench.scoring.tidy import tidy_cases
 from ragbench.types import Answer, Case, Dataset
-
-CITATION_MEASURES = ("citation_content",)
-"""The part "citation" is the first of these that is scored. citation_accuracy depends on a threshold of
-`claim_support`, whose meaning differs between kinds of text."""
 
 _NAMED = 3  # documents that a reason lists
 
@@ -40,12 +36,12 @@ def score_overall(
     weights: Mapping[str, float] = WEIGHTS,
     thresholds: Mapping[str, float] = THRESHOLDS,
 ) -> pd.DataFrame:
-    """Overall, its parts and pass or fail: columns query_id, measure, value; by measure, then in the order of cases.
+    """Score the overall, its parts and pass or fail: query_id, measure, value; by measure, then in the order of cases.
 
     - overall: the weighted mean of the parts that are scored (`ragbench.metrics.overall.weighted_overall`), in [0, 1].
-    - overall_semantic, overall_keyword, overall_expected_document, overall_hallucination and overall_llm_hallucination
-      (both better when lower): the parts that it rests on, each with rows only if it has a weight and is scored
-      somewhere; see `overall_parts`. Others, such as overall_citation, appear once they have a weight.
+    - overall_semantic, overall_llm_correctness, overall_keyword, overall_expected_document, overall_hallucination and
+      overall_llm_hallucination (both better when lower): the parts that it rests on, each with rows only if it has a
+      weight and is scored somewhere; see `overall_parts`. Others, such as overall_citation, appear once they have one.
     - pass_rate: 1 where `failure_reasons` finds nothing, else 0.
 
     Parts are of answers given to questions that have one, and unscored (NaN) elsewhere. An answerable question
@@ -73,53 +69,27 @@ def score_overall(
         DataError: columns are missing, a query has two values for a measure, or an answer does not fit the dataset.
     """
     check_weights(weights)
-    check_thresholds(thresholds)
-    values_of, by_query, citing = _inputs(dataset, answers, scores)
-    weighted = [part for part in PARTS if weights.get(part, 0) > 0]
-    table: dict[str, dict[str, float]] = {
-        name: {} for name in ("overall", *(f"overall_{part}" for part in weighted), "pass_rate")
-    }
-    for case in dataset.cases:
-        answer, values = by_query.get(case.query_id), values_of.get(case.query_id, {})
-        parts = overall_parts(case, answer, values, citing=citing)
-        table["overall"][case.query_id] = weighted_overall(parts, weights=weights)
-        for part in weighted:
-            table[f"overall_{part}"][case.query_id] = parts[part]
-        relevant = dataset.qrels.get(case.query_id, {})
-        reasons = failure_reasons(case, answer, values, thresholds=thresholds, citing=citing, relevant=relevant)
-        table["pass_rate"][case.query_id] = float(not reasons) if reasons or _judged(case, answer, parts) else math.nan
-    answerable = [case.query_id for case in dataset.cases if case.answerable]
-    unanswered = [query_id for query_id in answerable if state_of(by_query.get(query_id)) != "answered"]
-    if not all(map(math.isnan, table["overall"].values())) or unanswered == answerable:
-        table["overall"] |= dict.fromkeys(unanswered, 0.0)
-    scored = {measure for measure, own in table.items() if not all(map(math.isnan, own.values()))}
-    kept = {measure: own for measure, own in table.items() if measure in scored | {"overall", "pass_rate"}}
-    return tidy_cases(dataset.cases, kept)
-
-
-def failed_cases(
-    dataset: Dataset,
-    answers: Sequence[Answer],
-    scores: pd.DataFrame,
-    *,
-    thresholds: Mapping[str, float] = THRESHOLDS,
-) -> pd.DataFrame:
-    """The cases that do not pass, each with its reasons: columns query_id, category, question, reasons.
-
-    >>> import pandas as pd
-    >>> from ragbench.types import Answer, Case, Dataset
-    >>> scores = pd.DataFrame({"query_id": ["q"], "measure": ["semantic_similarity"], "value": [0.62]})
-    >>> dataset = Dataset("mine", "test", {}, [Case("q", "When?", required_keywords=("spring",))], {})
-    >>> failed_cases(dataset, [Answer("q", "In May.")], scores)["reasons"].tolist()
-    ['semantic similarity 0.62 < 0.70; missing keywords: spring']
-    """
     failures = case_reasons(dataset, answers, scores, thresholds=thresholds)
-    rows = [
-        (case.query_id, case.category, case.text, "; ".join(failures[case.query_id]))
-        for case in dataset.cases
-        if case.query_id in failures
-    ]
-    return pd.DataFrame(rows, columns=["query_id", "category", "question", "reasons"])
+    weighted = [part for part in PARTS if weights.get(part, 0) > 0]
+    rows: dict[str, dict[str, float]] = {}
+    unanswered = set()
+    for case, answer, values, citing in _joined(dataset, answers, scores):
+        parts = overall_parts(case, answer, values, citing=citing)
+        row = {
+            "overall": weighted_overall(parts, weights=weights),
+            **{f"overall_{part}": parts[part] for part in weighted},
+        }
+        if case.query_id in failures or _has_criterion(case, answer, parts):
+            row["pass_rate"] = float(case.query_id not in failures)
+        if case.answerable and state_of(answer) != "answered":
+            unanswered.add(case.query_id)
+        rows[case.query_id] = row
+    scored = {measure for row in rows.values() for measure, value in row.items() if not math.isnan(value)}
+    if "overall" in scored or unanswered == {case.query_id for case in dataset.cases if case.answerable}:
+        for query_id in unanswered:
+            rows[query_id]["overall"] = 0.0
+    parts_shown = [name for part in weighted if (name := f"overall_{part}") in scored]
+    return tidy_cases(dataset.cases, ("overall", *parts_shown, "pass_rate"), rows)
 
 
 def case_reasons(
@@ -129,28 +99,35 @@ def case_reasons(
     *,
     thresholds: Mapping[str, float] = THRESHOLDS,
 ) -> dict[str, tuple[str, ...]]:
-    """query_id -> `failure_reasons`, for the cases that do not pass; the arguments are those of `score_overall`."""
+    """Return query_id -> `failure_reasons` of the cases that do not pass; the arguments are those of `score_overall`.
+
+    >>> import pandas as pd
+    >>> from ragbench.types import Answer, Case, Dataset
+    >>> scores = pd.DataFrame({"query_id": ["q"], "measure": ["semantic_similarity"], "value": [0.62]})
+    >>> dataset = Dataset("mine", "test", {}, [Case("q", "When?", required_keywords=("spring",))], {})
+    >>> case_reasons(dataset, [Answer("q", "In May.")], scores)
+    {'q': ('semantic similarity 0.62 < 0.70', 'missing keywords: spring')}
+    """
     check_thresholds(thresholds)
-    values_of, by_query, citing = _inputs(dataset, answers, scores)
-    reasons: dict[str, tuple[str, ...]] = {}
-    for case in dataset.cases:
-        answer, values = by_query.get(case.query_id), values_of.get(case.query_id, {})
-        relevant = dataset.qrels.get(case.query_id, {})
-        own = failure_reasons(case, answer, values, thresholds=thresholds, citing=citing, relevant=relevant)
-        reasons |= {case.query_id: tuple(own)} if own else {}
-    return reasons
+    reasons = {
+        case.query_id: failure_reasons(
+            case, answer, values, thresholds=thresholds, citing=citing, relevant=dataset.qrels.get(case.query_id, {})
+        )
+        for case, answer, values, citing in _joined(dataset, answers, scores)
+    }
+    return {query_id: tuple(texts) for query_id, texts in reasons.items() if texts}
 
 
 def overall_parts(
     case: Case, answer: Answer | None, scores: Mapping[str, float], *, citing: bool = False
 ) -> dict[str, float]:
-    """The parts of one answer's overall, NaN where unscored; all NaN where no answer was due or none was given.
+    """Return the parts of one answer's overall, NaN where unscored; all NaN where no answer was due or given.
 
-    They are semantic_similarity, required_keywords, expected_document, citation_content,
-    1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims and expected_citations. Where there
-    is a judgement, its "llm_hallucination" replaces the heuristic "hallucination". An answer without citations has 0
-    for them if its case asks for some (`min_citations`, `expected_citations`) or another answer of the same system
-    cites: otherwise omitting citations would be rewarded.
+    They are semantic_similarity, llm_correctness, required_keywords, expected_document, citation_content,
+    1 - claim_support, 1 - llm_faithfulness, gold_fact_coverage, expected_claims and expected_citations. A judgement
+    replaces the heuristic for the same thing: "llm_correctness" "semantic", "llm_hallucination" "hallucination". An
+    answer without citations has 0 for them if its case asks for some (`min_citations`, `expected_citations`) or another
+    answer of the same system cites: otherwise omitting citations would be rewarded.
 
     Args:
         case: its labels.
@@ -169,16 +146,14 @@ def overall_parts(
     def score(measure: str) -> float:
         return scores.get(measure, math.nan)
 
-    citation = next((score(name) for name in CITATION_MEASURES if not math.isnan(score(name))), math.nan)
-    if not answer.citations and (citing or case.min_citations or case.expected_citations):
-        citation = 0.0
-    judged = not math.isnan(score("llm_faithfulness"))
+    uncited = not answer.citations and (citing or case.min_citations or case.expected_citations)
     return {
-        "semantic": score("semantic_similarity"),
+        "semantic": score("semantic_similarity") if math.isnan(score("llm_correctness")) else math.nan,
+        "llm_correctness": score("llm_correctness"),
         "keyword": keyword_coverage(wording(answer), case.required_keywords),
         "expected_document": score("expected_document"),
-        "citation": citation,
-        "hallucination": math.nan if judged else round(1 - score("claim_support"), 9),
+        "citation": 0.0 if uncited else score("citation_content"),  # accuracy depends on a threshold
+        "hallucination": round(1 - score("claim_support"), 9) if math.isnan(score("llm_faithfulness")) else math.nan,
         "llm_hallucination": round(1 - score("llm_faithfulness"), 9),
         "gold_facts": score("gold_fact_coverage"),
         "expected_claims": score("expected_claims"),
@@ -195,7 +170,7 @@ def failure_reasons(
     citing: bool = False,
     relevant: Mapping[str, int] = MappingProxyType({}),
 ) -> list[str]:
-    """The reasons why an answer does not pass; empty where it passes.
+    """List the reasons why an answer does not pass; none where it passes.
 
     In this order: no answer or a failed one; an abstention where an answer was due; another outcome than the expected
     one; parts below their thresholds (`shortfalls`), naming what is missing; a forbidden claim; flags and citations
@@ -231,27 +206,25 @@ def failure_reasons(
         reasons.append(f"required flags not set: {', '.join(lacking)}")
     if unwanted := [flag for flag in dict.fromkeys(case.forbidden_flags) if flag in answer.flags]:
         reasons.append(f"forbidden flags set: {', '.join(unwanted)}")
-    cited = len({citation for citation in answer.citations if not citation.startswith("invalid:")})
-    if case.answerable and case.min_citations is not None and cited < case.min_citations:
-        reasons.append(f"citations {cited} < {case.min_citations}")
+    if case.answerable and n_citations(answer) < (case.min_citations or 0):
+        reasons.append(f"citations {n_citations(answer)} < {case.min_citations}")
     if thresholds.get("latency", 0) > 0 and (late := over_budget(answer.latency_ms, case.latency_budget_ms)):
         reasons.append(f"latency: {', '.join(late)}")
     return reasons
 
 
 def _missed(part: str, case: Case, answer: Answer, relevant: Mapping[str, int], value: float) -> str:
-    """The missing items of a part below its threshold, by name; "" where there are none to name."""
+    """Return the missing items of a part below its threshold, by name; "" where there are none to name."""
     text = wording(answer)
     if part == "keyword":
         return f"missing keywords: {', '.join(missing_keywords(text, case.required_keywords))}"
     if part == "gold_facts":
-        stated = stated_facts(text, case.gold_facts)
-        missing = [fact[0] for fact, there in zip(case.gold_facts, stated, strict=True) if not there]
+        missing = [fact[0] for fact in case.gold_facts if not stated_facts(text, [fact])[0]]
         return f"missing gold facts: {', '.join(missing)}"
     if part == "expected_document":
-        wanted = sorted((one for one, grade in relevant.items() if grade > 0), key=lambda one: -relevant[one])
-        named = ", ".join(wanted[:_NAMED]) + (f" and {len(wanted) - _NAMED} more" if len(wanted) > _NAMED else "")
-        return f"expected document not retrieved: {named}" if wanted else "expected document not retrieved"
+        ids = sorted((doc_id for doc_id, grade in relevant.items() if grade > 0), key=lambda doc_id: -relevant[doc_id])
+        more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+        return f"expected document not retrieved: {', '.join(ids[:_NAMED])}{more}".removesuffix(": ")
     if part == "expected_claims":
         listed = ", ".join(f'"{claim}"' for claim in case.expected_claims)
         return f"{'states none' if value == 0 else f'states {value:.0%}'} of the expected claims: {listed}"
@@ -261,45 +234,51 @@ def _missed(part: str, case: Case, answer: Answer, relevant: Mapping[str, int], 
 
 
 def _wrong_outcome(case: Case, answer: Answer, stopped: bool) -> list[str]:
-    if case.expected_outcome is None:
+    expected, outcome = case.expected_outcome, outcome_of(answer)
+    if expected is None:
         return []
-    given = outcome_of(answer)
-    # Nothing was retrieved, or nothing is known of it, and yet there is an answer.
-    silent = state_of(answer) == "abstained" or read_outcome(answer.text) != "success"
-    unfounded = not (silent or answer.contexts or answer.passages)
-    if given == case.expected_outcome == "no_results" and not stopped and unfounded:
-        return ["answered without any context where no_results was expected"]
-    if given == case.expected_outcome or (given == "uncertain" and state_of(answer) == "abstained"):
+    if outcome == expected:
+        # Nothing was retrieved, or nothing is known of it, and yet there is an answer.
+        silent = answer.abstained or read_outcome(answer.text) != "success"
+        unfounded = not (stopped or silent or answer.contexts or answer.passages)
+        if expected == "no_results" and unfounded:
+            return ["answered without any context where no_results was expected"]
         return []
     doubts = []
-    if given == "uncertain" and answer.confidence is not None and answer.confidence < MIN_CONFIDENCE:
-        doubts.append(f"confidence {answer.confidence:.2f}")
-    if given == "uncertain" and all(citation.startswith("invalid:") for citation in answer.citations):
-        doubts.append("no citations")
+    if outcome == "uncertain":
+        if answer.abstained:
+            return []
+        if answer.confidence is not None and answer.confidence < MIN_CONFIDENCE:
+            doubts.append(f"confidence {answer.confidence:.2f}")
+        if not n_citations(answer):
+            doubts.append("no citations")
     why = f" ({', '.join(doubts)})" if doubts else ""
-    return [f"outcome {given}{why} where {case.expected_outcome} was expected"]
+    return [f"outcome {outcome}{why} where {expected} was expected"]
 
 
-def _judged(case: Case, answer: Answer | None, parts: Mapping[str, float]) -> bool:
-    """Whether there is any criterion for the answer."""
-    labels = case.required_flags or case.forbidden_flags or case.min_citations is not None
-    labels = labels or not math.isnan(latency_in_budget(answer.latency_ms if answer else {}, case.latency_budget_ms))
-    return bool(labels) or case.expected_outcome is not None or not all(math.isnan(value) for value in parts.values())
+def _has_criterion(case: Case, answer: Answer | None, parts: Mapping[str, float]) -> bool:
+    labels = case.required_flags or case.forbidden_flags or case.min_citations is not None or case.expected_outcome
+    timed = not math.isnan(latency_in_budget(answer.latency_ms if answer else {}, case.latency_budget_ms))
+    return bool(labels) or timed or not all(math.isnan(value) for value in parts.values())
 
 
-def _inputs(
+def _joined(
     dataset: Dataset, answers: Sequence[Answer], scores: pd.DataFrame
-) -> tuple[dict[str, dict[str, float]], dict[str, Answer], bool]:
-    """query_id -> measure -> value, query_id -> answer, and whether any answer cites."""
-    if lacking := [name for name in ("query_id", "measure", "value") if name not in scores.columns]:
+) -> Iterator[tuple[Case, Answer | None, dict[str, float], bool]]:
+    """Yield each case with its answer, its scores, and whether any answer cites."""
+    columns = ["query_id", "measure", "value"]
+    if lacking := [name for name in columns if name not in scores.columns]:
         raise DataError(
             f"scores: no column {', '.join(map(repr, lacking))}; expected query_id, measure and value, as from "
             "score_answers and score_groundedness"
         )
-    values_of: dict[str, dict[str, float]] = {}
-    for query_id, measure, value in scores[["query_id", "measure", "value"]].itertuples(index=False):
-        own = values_of.setdefault(str(query_id), {})
-        if measure in own:
-            raise DataError(f"scores: query {query_id!r} has two values for {measure}; give each frame once")
-        own[str(measure)] = float(value)
-    return values_of, answers_by_query(dataset, answers), any(answer.citations for answer in answers)
+    twice = scores[scores.duplicated(columns[:2])]
+    if len(twice):
+        query_id, measure = twice.iloc[0][columns[:2]]
+        raise DataError(f"scores: query {query_id!r} has two values for {measure}; give each frame once")
+    values: dict[str, dict[str, float]] = {}
+    for query_id, measure, value in scores[columns].itertuples(index=False):
+        values.setdefault(query_id, {})[measure] = float(value)
+    by_query, citing = answers_by_query(dataset, answers), any(answer.citations for answer in answers)
+    for case in dataset.cases:
+        yield case, by_query.get(case.query_id), values.get(case.query_id, {}), citing

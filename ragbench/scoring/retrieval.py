@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import math
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from ragbench.errors import DataError, DataWarning, unknown_chunk
-from ragbench.metrics.chunks import check_spans, overlaps, places, ranges
-from ragbench.metrics.columns import Columns, evaluate_columns, refuse_duplicates
 from ragbench.metrics.retrieval import (
     DEFAULT_MEASURES,
-    FAMILIES,
-    ceiling,
-    checked_qrels,
-    checked_run,
-    evaluate,
+    MAX_GRADE,
+    NAMES,
+    JudgedRun,
+    Pairs,
+    checked_number,
+    checked_records,
+    judged_run,
     parse_measure,
     parse_measures,
+    value_table,
 )
 from ragbench.registry import is_ranking_measure, measure_of
+from ragbench.scoring.spans import evidence_chunks
 from ragbench.scoring.tidy import tidy
 from ragbench.types import Chunk, Dataset, Qrels, Run
 
@@ -65,47 +66,40 @@ def score_run(
         DataError: wrong columns, ids that are not text, a score or grade that is not a number, a repeated row.
     """
     parsed = parse_measures(measures)
-    qrels, run = _ours(qrels, "relevance"), _ours(run, "score")
-    if any(measure.rel != 1 or measure.name not in FAMILIES for measure in parsed):
-        qrels, run = _nested(qrels, "qrels", "relevance"), _nested(run, "run", "score")
-    if _is_frame(qrels) or _is_frame(run):
-        if _is_frame(qrels):
-            judgements = _columns(cast("pd.DataFrame", qrels), "qrels", "relevance")
-            query_ids = judgements.query_id.unique().tolist()
-        else:
-            nested = checked_qrels(cast("Qrels", qrels))
-            judgements, query_ids = _flat(nested), list(nested)
-        if not query_ids:
-            raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
-        found = (
-            _columns(cast("pd.DataFrame", run), "run", "score")
-            if _is_frame(run)
-            else _flat(checked_run(cast("Run", run)))
-        )
-        table, scored = evaluate_columns(query_ids, judgements, found, parsed)
-    else:
-        judged, ranked = checked_qrels(cast("Qrels", qrels)), checked_run(cast("Run", run))
-        by_measure = evaluate(judged, ranked, [str(measure) for measure in parsed])
-        query_ids, scored = list(judged), list(ranked)
-        table = np.array([[*values.values()] for values in by_measure.values()], dtype=np.float64)
-    if scored and set(query_ids).isdisjoint(scored):
+    qrels, run = _records(qrels, "relevance"), _records(run, "score")
+    data = _joined(qrels, run)
+    table = value_table(data, parsed)
+    if not np.nansum(table) > 0:
+        _warn_of_foreign_ids(qrels, run)
+    return tidy(data.query_ids, [str(measure) for measure in parsed], table)
+
+
+def _warn_of_foreign_ids(qrels: Any, run: Any) -> None:
+    """Warn that no query of the run is judged, or that its ids are those of chunks where documents are judged."""
+    judged, scored = ([*_ids(records, "query_id")] for records in (qrels, run))
+    if scored and set(judged).isdisjoint(scored):
         warnings.warn(
             f"no query of the run is judged, so every measure is 0: the run has {len(scored)} queries such as "
-            f"{scored[0]!r}, the qrels {len(query_ids)} such as {query_ids[0]!r}; are both of the "
-            "same dataset and split?",
+            f"{scored[0]!r}, the qrels {len(judged)} such as {judged[0]!r}; are both of the same dataset and split?",
             DataWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
-    if not np.nansum(table) > 0:
-        documents, unjudged = _document_ids(qrels), _document_ids(run) - _document_ids(qrels)
-        if chunks := sorted(doc_id for doc_id in unjudged if doc_id.rpartition("#")[0] in documents):
-            warnings.warn(
-                f"the run has chunk ids such as {chunks[0]!r} where documents are judged, so every measure is 0; "
-                "turn it into a run of documents first: to_documents(run, chunks)",
-                DataWarning,
-                stacklevel=2,
-            )
-    return tidy(query_ids, [str(measure) for measure in parsed], table)
+    documents = _ids(qrels, "doc_id")
+    foreign = [doc_id for doc_id in _ids(run, "doc_id") if doc_id not in documents]
+    if chunks := sorted(doc_id for doc_id in foreign if doc_id.rpartition("#")[0] in documents):
+        warnings.warn(
+            f"the run has chunk ids such as {chunks[0]!r} where documents are judged, so every measure is 0; "
+            "turn it into a run of documents first: to_documents(run, chunks)",
+            DataWarning,
+            stacklevel=3,
+        )
+
+
+def _ids(records: Any, column: str) -> dict[str, None]:
+    """Return the ids of a column, each once, in their order."""
+    if _is_frame(records):
+        return dict.fromkeys(records[column])
+    return dict.fromkeys(records if column == "query_id" else (doc_id for row in records.values() for doc_id in row))
 
 
 def ceilings(qrels: Qrels | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEASURES) -> pd.DataFrame:
@@ -123,99 +117,92 @@ def ceilings(qrels: Qrels | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEAS
     3       q2     P@5    0.2
     """
     parsed = parse_measures(measures)
-    nested = checked_qrels(_nested(_ours(qrels, "relevance"), "qrels", "relevance"))
-    table = [
-        [ceiling(m, sum(g >= m.rel for g in grades.values())) if grades else np.nan for grades in nested.values()]
-        for m in parsed
-    ]
-    return tidy(list(nested), [str(measure) for measure in parsed], table)
+    data = _joined(_records(qrels, "relevance"), {})
+    return tidy(data.query_ids, [str(measure) for measure in parsed], value_table(data, parsed, ideal=True))
 
 
-def _ours(given: Any, value: str) -> Any:
-    """A frame with our names of columns, nested dictionaries as they are, and what other tools have as the latter."""
-    if isinstance(given, Mapping):
-        return given
+def _records(source: Any, value: str) -> Any:
+    """Return a frame with our names of columns, or nested dictionaries, also of what other tools have."""
+    if isinstance(source, Mapping):
+        return source
     from ragbench.scoring.trec import read_qrels, read_run, renamed
 
-    if _is_frame(given):
-        return given.rename(columns=renamed(given.columns, value))
-    if not (hasattr(given, "to_dict") or isinstance(given, str | Path)):
-        return given
-    return read_run(given) if value == "score" else read_qrels(given)
-
-
-def _nested(given: Any, what: str, value: str) -> Any:
-    if not _is_frame(given):
-        return given
-    columns = _columns(given, what, value)
-    refuse_duplicates(columns, what)
-    nested: dict[str, dict[str, Any]] = {}
-    for query_id, doc_id, number in zip(columns.query_id, columns.doc_id, columns.value.tolist(), strict=True):
-        nested.setdefault(query_id, {})[doc_id] = int(number) if value == "relevance" else number
-    return nested
+    if _is_frame(source):
+        return source.rename(columns=renamed(source.columns, value))
+    if not (hasattr(source, "to_dict") or isinstance(source, str | Path)):
+        return source
+    return read_run(source) if value == "score" else read_qrels(source)
 
 
 def _is_frame(records: object) -> bool:
-    return hasattr(records, "columns") and hasattr(records, "iloc")  # without loading pandas for dictionaries
+    return hasattr(records, "columns") and hasattr(records, "iloc")
 
 
-def _columns(frame: pd.DataFrame, what: str, value: str) -> Columns:
-    """The validated columns of a table; errors name the row."""
+def _joined(qrels: Any, run: Any) -> JudgedRun:
+    """Number the ids of both, each a frame or nested dictionaries."""
+    if not (_is_frame(qrels) or _is_frame(run)):
+        return judged_run(qrels, run)
+    frames = [_frame(qrels, int), _frame(run, float)]
+    judged = qrels["query_id"] if _is_frame(qrels) else pd.Series([*qrels], dtype=object)  # also those without rows
+    query_ids = judged.unique().tolist()
+    if not query_ids:
+        raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
+    queries, _ = pd.factorize(pd.concat([pd.Series(query_ids, dtype=judged.dtype), *(f["query_id"] for f in frames)]))
+    codes, documents = pd.factorize(pd.concat([f["doc_id"] for f in frames]))
+    queries, codes = (column.astype(np.int64, copy=False) for column in (queries, codes))
+    bounds, first = np.cumsum([0, *map(len, frames)]), len(query_ids)
+    parts = []
+    for frame, what, low, high in zip(frames, ("qrels", "run"), bounds[:-1], bounds[1:], strict=True):
+        values = frame[frame.columns[2]].to_numpy()
+        pairs = Pairs(queries[first + low : first + high], codes[low:high], values)
+        _refuse_duplicates(frame, what, pairs.query * len(documents) + pairs.document)
+        parts.append(pairs)
+    return JudgedRun(query_ids, documents, *parts)
 
-    def plain(value: object) -> object:
-        return value.item() if isinstance(value, np.generic) else value
 
-    wanted = ["query_id", "doc_id", value]
-    if lacking := [name for name in wanted if name not in frame.columns]:
+def _refuse_duplicates(frame: pd.DataFrame, what: str, key: npt.NDArray[np.int64]) -> None:
+    ordered = np.sort(key, kind="stable")  # faster than hashing; most runs are sorted almost, and timsort uses that
+    if np.any(ordered[1:] == ordered[:-1]):
+        row = int(np.flatnonzero(pd.Index(key).duplicated())[0])
         raise DataError(
-            f"{what}: no column {', '.join(map(repr, lacking))}; expected {wanted}, "
-            f"found {list(map(str, frame.columns))}; rename with frame.rename(columns={{...}})"
+            f"{what}: document {frame['doc_id'].iloc[row]!r} is repeated for query {frame['query_id'].iloc[row]!r} "
+            f"(row {row}); keep one row per query and document, e.g. frame.drop_duplicates(['query_id', 'doc_id'])"
         )
-    for name in wanted[:2]:
+
+
+def _frame(records: Any, kind: type) -> pd.DataFrame:
+    """Return the validated columns of a table, or those of nested dictionaries; errors name the row."""
+    what, value = NAMES[kind]
+    columns = ["query_id", "doc_id", value]
+    if not _is_frame(records):
+        checked = checked_records(records, kind)
+        rows = [(query_id, doc_id, number) for query_id, row in checked.items() for doc_id, number in row.items()]
+        return pd.DataFrame(rows, columns=columns).astype({value: kind})
+    if lacking := [name for name in columns if name not in records.columns]:
+        raise DataError(
+            f"{what}: no column {', '.join(map(repr, lacking))}; expected {columns}, "
+            f"found {list(map(str, records.columns))}; rename with frame.rename(columns={{...}})"
+        )
+    frame = records[columns]
+    for name in columns[:2]:
         ids = frame[name]
-        if isinstance(ids.dtype, pd.CategoricalDtype):
-            text = pd.api.types.infer_dtype(ids.cat.categories, skipna=False) in {"string", "empty"}
-        else:  # a column of the type `str` need not be checked item by item
-            text = ids.dtype != object and pd.api.types.is_string_dtype(ids.dtype)
-            text = text or pd.api.types.infer_dtype(ids, skipna=False) in {"string", "empty"}
-        if len(ids) and (not text or (ids.dtype != object and ids.hasnans)):
-            row = next((i for i, item in enumerate(ids) if not isinstance(item, str)), 0)
-            raise DataError(
-                f"{what}: {name} {plain(ids.iloc[row])!r} in row {row} is not text; drop rows without an id and make "
-                f"the others text with frame.astype({{{name!r}: str}})"
-            )
-    whole = value == "relevance"
-    column = frame[value].infer_objects()  # whole numbers kept as objects are whole numbers
-    fits = pd.api.types.is_integer_dtype(column) if whole else pd.api.types.is_numeric_dtype(column)
-    if len(frame) == 0:
-        return Columns(frame["query_id"], frame["doc_id"], np.zeros(0))
-    if fits and not column.hasnans:
-        numbers: npt.NDArray[Any] = column.to_numpy(dtype=np.int64 if whole else np.float64)
-        if whole or np.isfinite(numbers).all():
-            return Columns(frame["query_id"], frame["doc_id"], numbers)
-    kind = Integral if whole else Real
-    wrong = (not isinstance(number, kind) or not math.isfinite(number) for number in frame[value])
-    row = next((i for i, is_wrong in enumerate(wrong) if is_wrong), 0)
-    raise DataError(
-        f"{what}: {value} {plain(frame[value].iloc[row])!r} in row {row} (query {frame['query_id'].iloc[row]!r}, "
-        f"document {frame['doc_id'].iloc[row]!r}) is not {'a whole number' if whole else 'a finite number'}; "
-        f"the column is of type {column.dtype}"
-        + ("" if fits else f", convert it with frame.astype({{{value!r}: {'int' if whole else 'float'}}})")
-    )
-
-
-def _flat(nested: Mapping[str, Mapping[str, float]]) -> Columns:
-    counts = [len(documents) for documents in nested.values()]
-    query_ids = np.repeat(np.array(list(nested), dtype=object), counts)
-    documents = [doc_id for inner in nested.values() for doc_id in inner]
-    values = np.array([value for inner in nested.values() for value in inner.values()])
-    return Columns(pd.Series(query_ids, dtype=object), pd.Series(documents, dtype=object), values)
-
-
-def _document_ids(records: Any) -> set[str]:
-    if isinstance(records, Mapping):
-        return {doc_id for documents in records.values() for doc_id in documents}
-    return set(records["doc_id"])
+        labels = ids.cat.categories if isinstance(ids.dtype, pd.CategoricalDtype) else ids
+        # a column of the type `str` need not be checked item by item
+        text = labels.dtype != object and pd.api.types.is_string_dtype(labels.dtype)
+        if ids.hasnans or not (text or set(map(type, labels)) <= {str}):
+            for row, item in enumerate(ids):
+                if not isinstance(item, str):
+                    raise DataError(
+                        f"{what}: {name} {item!r} in row {row} is not text; drop rows without an id and make the "
+                        f"others text with frame.astype({{{name!r}: str}})"
+                    )
+    numbers = frame[value].infer_objects()  # whole numbers kept as objects are whole numbers
+    fits = pd.api.types.is_integer_dtype if kind is int else pd.api.types.is_numeric_dtype
+    if not (fits(numbers) and (numbers.abs() <= (MAX_GRADE if kind is int else sys.float_info.max)).all()):
+        for row, (query_id, doc_id, number) in enumerate(frame.itertuples(index=False, name=None)):
+            checked_number(number, kind, query_id, doc_id, f" (row {row})")
+    table: pd.DataFrame = frame.assign(**{value: numbers.astype(np.int64 if kind is int else np.float64)})
+    return table
 
 
 def score_retrieval(
@@ -316,25 +303,9 @@ def _judgements(
 
 
 def _by_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> Qrels:
-    spans = [span for case in dataset.cases for span in case.evidence]
-    check_spans(spans)
-    place = places([*spans, *chunks])
-    truth, held = ranges(spans, place), ranges(chunks, place)
-    qrels: Qrels = {case.query_id: {} for case in dataset.cases}
-    owner = [case.query_id for case in dataset.cases for _ in case.evidence]
-    lost = set(range(len(spans)))
-    span, chunk = overlaps(truth, held)
-    shared = np.minimum(truth[1][span], held[1][chunk]) - np.maximum(truth[0][span], held[0][chunk])
-    shorter = np.minimum((truth[1] - truth[0])[span], (held[1] - held[0])[chunk])
-    enough = shared >= _SHARED * shorter
-    for i, j in zip(span[enough].tolist(), chunk[enough].tolist(), strict=True):
-        qrels[owner[i]][chunks[j].chunk_id] = 1
-        lost.discard(i)
-    for i in lost:
-        qrels[owner[i]][f"evidence {i} that no chunk holds"] = 1
-    if len({piece.chunk_id for piece in chunks}) < len(chunks):
+    if len({chunk.chunk_id for chunk in chunks}) < len(chunks):
         raise DataError("two chunks have the same id; pass the chunks of one chunking")
-    return qrels
+    return evidence_chunks(dataset, chunks, _SHARED)
 
 
 def retrieval_ceilings(

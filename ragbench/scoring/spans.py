@@ -1,8 +1,23 @@
-"""A chunk-level run scored by evidence spans: at equal k, and at an equal budget of context tokens."""
+"""Score a chunk-level run by evidence spans: at equal k, and at an equal budget of context tokens.
+
+The measures follow Smith & Troynikov 2024, "Evaluating Chunking Strategies for Retrieval" (Chroma technical report).
+With T the characters of the evidence, each counted once, and R the characters of the retrieved chunks, each counted as
+often as it was retrieved::
+
+    recall           |T and R| / |T|    the fraction of the evidence that was found; each character counts once
+    precision        |T and R| / |R|    the fraction of the retrieved text that is evidence
+    iou              |T and R| / (|T| + |R| - |T and R|)
+    precision_omega  |T and O| / |O|, with O the characters of all chunks that contain a character of the evidence,
+                     each once: the precision of the chunking when all evidence is found
+
+All are in [0, 1], higher is better. With the report's tokenizer and evidence, these formulas give its published
+precision-omega for windows with and without overlap. Unlike in the reference code, ranges that only touch do not
+intersect, and the retrieved list is not cut at the number of chunks that hold evidence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import index
 from typing import Any, NamedTuple
 
@@ -11,24 +26,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError, unknown_chunk
-from ragbench.metrics.chunks import (
-    IntArray,
-    Ranges,
-    check_spans,
-    first_cover,
-    overlaps,
-    places,
-    ranges,
-    recall_auc,
-    union,
-)
 from ragbench.metrics.retrieval import checked_run
 from ragbench.registry import BUDGETS, KS
 from ragbench.scoring.tidy import tidy
 from ragbench.segments import token_offsets, token_ranges, trim
 from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places
 
-FloatColumn = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Characters = dict[str, Ints]
+"""Document -> positions of characters, each once, in order."""
 
 
 def score_spans(
@@ -40,16 +46,17 @@ def score_spans(
     budgets: Sequence[int] = BUDGETS,
     tokenizer: str = "minilm",
 ) -> pd.DataFrame:
-    """The evidence of each question that the run's chunks contain, as a frame of query_id, measure and value.
+    """Score the evidence of each question that the run's chunks contain: columns query_id, measure, value.
 
     `run` holds chunk ids; chunks rank by score, those of equal score in the order of `chunks`. The measures, all in
-    [0, 1] and over characters (formulas in `ragbench.metrics.chunks`):
+    [0, 1] and over characters (formulas at the top of this module):
 
     - span_recall@k, span_precision@k, span_iou@k: of the first k chunks; where fewer were found, of those.
     - span_precision_omega: of the chunking alone, independent of the run.
     - span_recall@{b}tok: recall when the ranking is read until b tokens are used up. The chunk that exceeds the
       budget is cut at the last token that fits. Text in two chunks uses the budget twice and counts once.
-    - span_recall_auc: area under recall against budget, see `ragbench.metrics.chunks.recall_auc`.
+    - span_recall_auc: the area under recall against budget, divided by the largest budget; linear between the budgets
+      (trapezoids), from recall 0 at budget 0.
 
     Tokens are those of the whole document, also where a chunk contains only part of one, so the same text uses the same
     budget in all chunkings.
@@ -69,79 +76,145 @@ def score_spans(
     {'span_recall@1': 0.0, 'span_recall@2': 1.0, 'span_precision@1': 0.0, 'span_precision@2': 0.214,
      'span_iou@1': 0.0, 'span_iou@2': 0.214, 'span_precision_omega': 0.429, 'span_recall@7tok': 0.833,
      'span_recall_auc': 0.417}
+
+    Raises:
+        ConfigError: a depth or a budget is not a whole number from 1.
+        DataError: evidence that is not a range of characters, a run of another dataset, or of chunks that are not
+            among `chunks`.
     """
-    ks, budgets = _numbers("ks", ks), _numbers("budgets", budgets)
+    ks, budgets = _whole_numbers("ks", ks), _whole_numbers("budgets", budgets)
+    names = [f"span_{name}@{k}" for name in ("recall", "precision", "iou") for k in ks]
+    names += ["span_precision_omega", *(f"span_recall@{budget}tok" for budget in budgets)]
     cases = [case for case in dataset.cases if case.evidence]
     if not cases:
         return tidy([], [], [])
-    axis = _axis(cases, chunks)
-    ranking = _rank(dataset, cases, run, chunks)
-
-    values = _at_ranks(axis, ranking, ks)
-    values["span_precision_omega"] = _omega(axis)
+    truths = [_characters(case.evidence) for case in cases]
+    rankings = _rankings(dataset, cases, run, chunks)
+    borders = _borders(chunks, {doc_id for truth in truths for doc_id in truth})
+    tokens = _tokens(dataset, rankings, tokenizer) if budgets else {}
+    rows = []
+    for truth, ranked in zip(truths, rankings, strict=True):
+        reading = _read(truth, ranked)
+        read = np.minimum(np.array(ks, dtype=np.int64), len(ranked))
+        hits, sizes, n_truth = reading.hits[read], reading.sizes[read], sum(map(len, truth.values()))
+        recalls = [_hits_within(budget, truth, reading, ranked, tokens) / n_truth for budget in budgets]
+        precisions, ious = hits / np.maximum(sizes, 1), hits / (n_truth + sizes - hits)
+        rows.append([*(hits / n_truth), *precisions, *ious, _omega(truth, borders), *recalls])
+    table = np.array(rows).T
     if budgets:
-        recalls = _at_budgets(axis, ranking, budgets, _tokens(dataset, chunks, ranking, tokenizer))
-        values |= {f"span_recall@{budget}tok": recalls[:, i] for i, budget in enumerate(budgets)}
-        values["span_recall_auc"] = recall_auc(budgets, recalls)
-    return tidy([case.query_id for case in cases], list(values), list(values.values()))
+        table = np.vstack([table, _area(budgets, table[-len(budgets) :])])
+        names.append("span_recall_auc")
+    return tidy([case.query_id for case in cases], names, table)
 
 
 def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
-    """The questions whose evidence this chunking has lost or split, worst first; independent of any run.
+    """List the questions whose evidence this chunking has lost or split, worst first; independent of any run.
 
-    Columns: query_id; spans, their number; split, the number of them that no single chunk contains whole; share_lost,
-    the fraction of the evidence's characters, without white space, that no chunk contains: 1 means that the question
-    scores 0 with any run. The chunkers of ragbench lose nothing; other chunks may.
+    Columns: query_id; spans, their number; split, the number of them that no single chunk contains whole;
+    fraction_lost, the fraction of the evidence's characters, without white space, that no chunk contains: 1 means that
+    the question scores 0 with any run. The chunkers of ragbench lose nothing; other chunks may.
 
     >>> from ragbench.types import Document
     >>> case = Case("q", "Who?", evidence=(Span("d", 0, 3), Span("d", 4, 11)))
     >>> dataset = Dataset("demo", "test", {"d": Document("d", "One two three")}, [case], {})
     >>> split_evidence(dataset, [Chunk("d#0", "d", 0, 7, "One two")]).round(3).to_dict("records")
-    [{'query_id': 'q', 'spans': 2, 'split': 1, 'share_lost': 0.333}]
+    [{'query_id': 'q', 'spans': 2, 'split': 1, 'fraction_lost': 0.333}]
+
+    Raises:
+        DataError: evidence that is not a range of characters, or in a document that the corpus lacks.
     """
-    cases = [case for case in dataset.cases if case.evidence]
-    spans = [_trimmed(dataset, case, span) for case in cases for span in case.evidence]
-    place = places([*spans, *chunks])
-    held = ranges(chunks, place)
-    starts, ends = ranges(spans, place)
-    owner = np.repeat(np.arange(len(cases)), [len(case.evidence) for case in cases])
-    first_of = np.searchsorted(owner, np.arange(len(cases) + 1)).tolist()
-
-    order = np.argsort(held[0], kind="stable")
-    reach = np.r_[-1, np.maximum.accumulate(held[1][order])]
-    split = reach[np.searchsorted(held[0][order], starts, side="right")] < ends
-
-    kept = union(*held)
-    n_all, n_lost = np.zeros(len(cases), dtype=np.int64), np.zeros(len(cases), dtype=np.int64)
-    for i in range(len(cases)):
-        own = spans[first_of[i] : first_of[i + 1]]
-        for doc_id in dict.fromkeys(span.doc_id for span in own):
+    borders = _borders(chunks, {span.doc_id for case in dataset.cases for span in case.evidence})
+    rows = []
+    for case in dataset.cases:
+        spans = [_trimmed(dataset, case, span) for span in case.evidence]
+        n_split = n_visible = n_lost = 0
+        for span in spans:
+            starts, ends = borders[span.doc_id]
+            n_split += not ((starts <= span.start) & (ends >= span.end)).any()
+        for doc_id, positions in _characters(spans).items():
             text = dataset.corpus[doc_id].full_text
-            truth = union(*ranges([span for span in own if span.doc_id == doc_id], place))
-            for start, end in zip(*(edge.tolist() for edge in truth), strict=True):
-                low, high = np.searchsorted(kept[1], start, side="right"), np.searchsorted(kept[0], end)
-                gaps = zip([start, *kept[1][low:high].tolist()], [*kept[0][low:high].tolist(), end], strict=True)
-                base = place[doc_id]
-                n_all[i] += _n_visible(text[start - base : end - base])
-                n_lost[i] += sum(_n_visible(text[a - base : b - base]) for a, b in gaps if a < b)
-    frame = pd.DataFrame(
-        {
-            "query_id": pd.Series([case.query_id for case in cases], dtype="str"),
-            "spans": np.bincount(owner, minlength=len(cases)),
-            "split": np.bincount(owner, weights=split, minlength=len(cases)).astype(np.int64),
-            "share_lost": n_lost / np.maximum(n_all, 1),
-        }
-    )
-    frame = frame[(frame["split"] > 0) | (frame["share_lost"] > 0)]
-    return frame.sort_values(["share_lost", "split"], ascending=False, kind="stable", ignore_index=True)
+            visible = np.array([not text[i].isspace() for i in positions.tolist()])
+            n_visible += int(visible.sum())
+            n_lost += int((visible & ~_covered(positions, *borders[doc_id])).sum())
+        if n_split or n_lost:
+            rows.append((case.query_id, len(spans), n_split, n_lost / max(n_visible, 1)))
+    frame = pd.DataFrame(rows, columns=["query_id", "spans", "split", "fraction_lost"])
+    frame = frame.astype({"query_id": "str", "spans": int, "split": int, "fraction_lost": float})
+    return frame.sort_values(["fraction_lost", "split"], ascending=False, kind="stable", ignore_index=True)
 
 
-def _n_visible(text: str) -> int:
-    return len("".join(text.split()))
+def evidence_recall(chunks: Sequence[Chunk], evidence: Sequence[Span]) -> float:
+    """Return the fraction of the evidence's characters that the chunks contain, in [0, 1], each counted once.
+
+    >>> evidence_recall([Chunk("d#1", "d", 10, 30, "x" * 20)], [Span("d", 5, 15), Span("d", 8, 20)])
+    0.6666666666666666
+    """
+    truth = _characters(evidence)
+    borders = _borders(chunks, truth)
+    found = sum(int(_covered(positions, *borders[doc_id]).sum()) for doc_id, positions in truth.items())
+    return found / sum(map(len, truth.values()))
+
+
+def total_length(starts: Ints, ends: Ints) -> int:
+    """Return the number of characters in these ranges, each counted once.
+
+    >>> total_length(np.array([5, 0, 20]), np.array([8, 6, 21]))
+    9
+    """
+    order = np.argsort(starts)
+    starts, reach = starts[order], np.maximum.accumulate(ends[order])
+    return int(np.maximum(reach - np.maximum(starts, np.r_[0, reach[:-1]]), 0).sum())
+
+
+def evidence_chunks(dataset: Dataset, chunks: Sequence[Chunk], fraction: float) -> dict[str, dict[str, int]]:
+    """Return query_id -> the chunks that share at least this fraction of the shorter of a chunk and a span: grade 1.
+
+    Evidence in no chunk counts as a chunk of its own, which cannot be found.
+    """
+    borders = _borders(chunks, {span.doc_id for case in dataset.cases for span in case.evidence})
+    ids: dict[str, list[str]] = {doc_id: [] for doc_id in borders}
+    for chunk in chunks:
+        if chunk.doc_id in ids:
+            ids[chunk.doc_id].append(chunk.chunk_id)
+    relevant: dict[str, dict[str, int]] = {}
+    n_spans = 0
+    for case in dataset.cases:
+        grades = relevant.setdefault(case.query_id, {})
+        for span in case.evidence:
+            check_span(span)
+            starts, ends = borders[span.doc_id]
+            shared = np.minimum(ends, span.end) - np.maximum(starts, span.start)
+            enough = shared >= np.maximum(fraction * np.minimum(ends - starts, span.end - span.start), 1)
+            grades |= {ids[span.doc_id][i]: 1 for i in np.flatnonzero(enough).tolist()}
+            if not enough.any():
+                grades[f"evidence {n_spans} that no chunk holds"] = 1
+            n_spans += 1
+    return relevant
+
+
+def check_span(span: Span) -> None:
+    """Raise DataError for a span that is empty, negative or ends before it begins.
+
+    >>> check_span(Span("d", 3, 3))
+    Traceback (most recent call last):
+    ragbench.errors.DataError: evidence d[3:3] is not a range of characters: expected 0 <= start < end
+    """
+    if not 0 <= span.start < span.end:
+        raise DataError(
+            f"evidence {span.doc_id}[{span.start}:{span.end}] is not a range of characters: expected 0 <= start < end"
+        )
+
+
+def _whole_numbers(what: str, values: Sequence[int]) -> list[int]:
+    """Return each number once, in their order."""
+    for value in values:
+        if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+            raise ConfigError(f"{what} must be whole numbers of at least 1, not {value!r}")
+    return list(dict.fromkeys(index(value) for value in values))
 
 
 def _trimmed(dataset: Dataset, case: Case, span: Span) -> Span:
-    check_spans([span])
+    check_span(span)
     if span.doc_id not in dataset.corpus:
         raise DataError(
             f"query {case.query_id!r} has evidence in document {span.doc_id!r}, which is not in the corpus of "
@@ -151,60 +224,45 @@ def _trimmed(dataset: Dataset, case: Case, span: Span) -> Span:
     return Span(span.doc_id, start, end) if start < end else span
 
 
-def _numbers(what: str, values: Sequence[int]) -> list[int]:
-    """Each once, as given."""
-    for value in values:
-        if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
-            raise ConfigError(f"{what} must be whole numbers of at least 1, not {value!r}")
-    return list(dict.fromkeys(index(value) for value in values))
+def _characters(spans: Iterable[Span]) -> Characters:
+    parts: dict[str, list[Ints]] = {}
+    for span in spans:
+        check_span(span)
+        parts.setdefault(span.doc_id, []).append(np.arange(span.start, span.end))
+    return {doc_id: np.unique(np.concatenate(ranges)) for doc_id, ranges in parts.items()}
 
 
-class _Axis(NamedTuple):
-    """Evidence and chunks on one axis (see `ragbench.metrics.chunks`), which the evidence has once per question."""
-
-    n_cases: int
-    length: int
-    truth: Ranges
-    """Of question i, shifted by i * length."""
-    n_truth: IntArray
-    """Characters of evidence per question."""
-    held: Ranges
-    """Per chunk, not shifted."""
-
-    def of(self, case: IntArray, chunk: IntArray) -> Ranges:
-        """These chunks, as these questions see them."""
-        return case * self.length + self.held[0][chunk], case * self.length + self.held[1][chunk]
-
-    def hits(self, held: Ranges) -> tuple[IntArray, IntArray, IntArray]:
-        """For each part of the evidence its length, its question, and the first of `held` to contain it."""
-        lengths, owner, first = first_cover(self.truth, held)
-        return lengths, self.truth[0][owner] // self.length, first
-
-    def per_case(self, case: IntArray, weights: npt.NDArray[Any]) -> FloatColumn:
-        return np.bincount(case, weights, minlength=self.n_cases).astype(np.float64)
+def _borders(chunks: Iterable[Chunk], doc_ids: Iterable[str]) -> dict[str, tuple[Ints, Ints]]:
+    """Return document -> the starts and the ends of its chunks."""
+    borders: dict[str, list[tuple[int, int]]] = {doc_id: [] for doc_id in doc_ids}
+    for chunk in chunks:
+        if chunk.doc_id in borders:
+            borders[chunk.doc_id].append((chunk.start, chunk.end))
+    columns = {doc_id: np.array(rows, dtype=np.int64).reshape(-1, 2) for doc_id, rows in borders.items()}
+    return {doc_id: (rows[:, 0], rows[:, 1]) for doc_id, rows in columns.items()}
 
 
-def _axis(cases: Sequence[Case], chunks: Sequence[Chunk]) -> _Axis:
-    evidence = [span for case in cases for span in case.evidence]
-    check_spans(evidence)
-    place = places([*evidence, *chunks])
-    held, (starts, ends) = ranges(chunks, place), ranges(evidence, place)
-    length = max(int(held[1].max(initial=0)), int(ends.max(initial=0))) + 1
-    shift = np.repeat(np.arange(len(cases)), [len(case.evidence) for case in cases]) * length
-    truth = union(shift + starts, shift + ends)
-    n_truth = np.bincount(truth[0] // length, truth[1] - truth[0], minlength=len(cases)).astype(np.int64)
-    return _Axis(len(cases), length, truth, n_truth, held)
+def _covered(positions: Ints, starts: Ints, ends: Ints) -> npt.NDArray[np.bool_]:
+    """Return for each position whether one of the ranges contains it."""
+    change = np.zeros(len(positions) + 1, dtype=np.int64)
+    np.add.at(change, np.searchsorted(positions, starts), 1)
+    np.add.at(change, np.searchsorted(positions, ends), -1)
+    covered: npt.NDArray[np.bool_] = np.cumsum(change[:-1]) > 0
+    return covered
 
 
-class _Ranking(NamedTuple):
-    """One row per retrieved chunk, ordered by question, then rank."""
+def _omega(truth: Characters, borders: Mapping[str, tuple[Ints, Ints]]) -> float:
+    n_found = n_held = 0
+    for doc_id, positions in truth.items():
+        starts, ends = borders[doc_id]
+        holding = np.searchsorted(positions, starts) < np.searchsorted(positions, ends)
+        n_found += int(_covered(positions, starts[holding], ends[holding]).sum())
+        n_held += total_length(starts[holding], ends[holding])  # text in several chunks counts once
+    return n_found / max(n_held, 1)
 
-    case: IntArray
-    rank: IntArray
-    chunk: IntArray
 
-
-def _rank(dataset: Dataset, cases: Sequence[Case], run: Run, chunks: Sequence[Chunk]) -> _Ranking:
+def _rankings(dataset: Dataset, cases: Sequence[Case], run: Run, chunks: Sequence[Chunk]) -> list[list[Chunk]]:
+    """Return the ranked chunks of each case, best first."""
     run = checked_run(run)
     if run and not any(query_id in run for query_id in dataset.queries):
         raise DataError(
@@ -212,94 +270,90 @@ def _rank(dataset: Dataset, cases: Sequence[Case], run: Run, chunks: Sequence[Ch
             f"{dataset.name!r}: the run belongs to another dataset"
         )
     number = chunk_places(chunks)
-    found = [run.get(case.query_id, {}) for case in cases]
-    for asked, scores in zip(cases, found, strict=True):
+    rankings = []
+    for case in cases:
+        scores = run.get(case.query_id, {})
         if unknown := [chunk_id for chunk_id in scores if chunk_id not in number]:
-            raise DataError(unknown_chunk(unknown[0], asked.query_id, len(chunks)))
-    ids = [chunk_id for scores in found for chunk_id in scores]
-    counts = [len(scores) for scores in found]
-    case = np.repeat(np.arange(len(cases)), counts)
-    chunk = np.fromiter((number[chunk_id] for chunk_id in ids), np.int64, count=len(ids))
-    score = np.fromiter((value for scores in found for value in scores.values()), np.float64, count=len(ids))
-    order = np.lexsort((chunk, -score, case))
-    rank = np.arange(len(ids)) - np.repeat(np.cumsum(counts, dtype=np.int64) - counts, counts)
-    return _Ranking(case, rank, chunk[order])
+            raise DataError(unknown_chunk(unknown[0], case.query_id, len(chunks)))
+        order = sorted((-score, number[chunk_id]) for chunk_id, score in scores.items())
+        rankings.append([chunks[i] for _, i in order])
+    return rankings
 
 
-def _at_ranks(axis: _Axis, ranking: _Ranking, ks: Sequence[int]) -> dict[str, FloatColumn]:
-    lengths, case, first = axis.hits(axis.of(ranking.case, ranking.chunk))
-    rank = np.r_[ranking.rank, np.iinfo(np.int64).max][first]  # the last for what no chunk of the run holds
-    size = (axis.held[1] - axis.held[0])[ranking.chunk]
-    values: dict[str, dict[int, FloatColumn]] = {"span_recall": {}, "span_precision": {}, "span_iou": {}}
-    for k in ks:
-        hit = axis.per_case(case, lengths * (rank < k))
-        found = axis.per_case(ranking.case, size * (ranking.rank < k))
-        values["span_recall"][k] = hit / axis.n_truth
-        values["span_precision"][k] = hit / np.maximum(found, 1)
-        values["span_iou"][k] = hit / (axis.n_truth + found - hit)
-    return {f"{name}@{k}": column for name, columns in values.items() for k, column in columns.items()}
+class _Reading(NamedTuple):
+    """A ranking read against the evidence of its question."""
+
+    first: Characters
+    """For each character of the evidence the rank of the first chunk that contains it, from 0."""
+    hits: Ints
+    """Characters of the evidence in the first 0, 1, 2 ... chunks."""
+    sizes: Ints
+    """Characters in the first 0, 1, 2 ... chunks."""
 
 
-def _omega(axis: _Axis) -> FloatColumn:
-    starts, ends = axis.truth
-    owner, chunk = overlaps((starts % axis.length, ends % axis.length), axis.held)
-    held = union(*axis.of(starts[owner] // axis.length, chunk))  # text in several chunks counts once
-    lengths, case, first = axis.hits(held)
-    hit = axis.per_case(case, lengths * (first < len(held[0])))
-    return hit / np.maximum(axis.per_case(held[0] // axis.length, held[1] - held[0]), 1)
+def _read(truth: Characters, ranked: Sequence[Chunk]) -> _Reading:
+    n = len(ranked)
+    first = {doc_id: np.full(len(positions), n) for doc_id, positions in truth.items()}
+    for rank in reversed(range(n)):
+        chunk = ranked[rank]
+        if chunk.doc_id in truth:
+            low, high = np.searchsorted(truth[chunk.doc_id], (chunk.start, chunk.end))
+            first[chunk.doc_id][low:high] = rank
+    new = np.bincount(np.concatenate([*first.values()]), minlength=n + 1)[:n]
+    sizes = [chunk.end - chunk.start for chunk in ranked]
+    return _Reading(first, np.cumsum(np.r_[0, new]), np.cumsum([0, *sizes]))
 
 
 class _Tokens(NamedTuple):
-    """The tokens of the ranked chunks' documents, one document behind the other."""
+    """The tokens of a chunk's document: the number of its first one, and how many it has."""
 
-    starts: IntArray
-    ends: IntArray
-    """Characters in the document."""
-    first: IntArray
-    """Per row of the ranking the first token of its chunk, and how many tokens it has."""
-    cost: IntArray
-    begin: IntArray
-    """Per row the first character of its chunk in the document."""
+    offsets: Any
+    first: int
+    cost: int
 
 
-def _tokens(dataset: Dataset, chunks: Sequence[Chunk], ranking: _Ranking, tokenizer: str) -> _Tokens:
-    used = np.unique(ranking.chunk)
-    by_document: dict[str, list[int]] = {}
-    for i in used.tolist():
-        by_document.setdefault(chunks[i].doc_id, []).append(i)
-    for doc_id, own in by_document.items():
-        if doc_id not in dataset.corpus:
+def _tokens(dataset: Dataset, rankings: Iterable[Sequence[Chunk]], tokenizer: str) -> dict[str, _Tokens]:
+    by_document: dict[str, dict[str, Chunk]] = {}
+    for chunk in (chunk for ranked in rankings for chunk in ranked):
+        if chunk.doc_id not in dataset.corpus:
             raise DataError(
-                f"chunk {chunks[own[0]].chunk_id!r} is of document {doc_id!r}, which is not in the corpus of "
+                f"chunk {chunk.chunk_id!r} is of document {chunk.doc_id!r}, which is not in the corpus of "
                 f"{dataset.name!r}: chunks and dataset do not belong together"
             )
-    offsets = token_offsets([dataset.corpus[doc_id].full_text for doc_id in by_document], tokenizer)
-    first, cost = np.zeros(len(chunks), dtype=np.int64), np.zeros(len(chunks), dtype=np.int64)
-    n_before = 0
-    for own, tokens in zip(by_document.values(), offsets, strict=True):
-        low, high = token_ranges(tokens, [chunks[i].start for i in own], [chunks[i].end for i in own])
-        first[own], cost[own] = low + n_before, high - low
-        n_before += len(tokens)
-    joined = np.concatenate([np.empty((0, 2), dtype=np.int32), *offsets]).astype(np.int64)
-    starts = np.fromiter((chunks[i].start for i in ranking.chunk.tolist()), np.int64, count=len(ranking.chunk))
-    return _Tokens(joined[:, 0], joined[:, 1], first[ranking.chunk], cost[ranking.chunk], starts)
+        by_document.setdefault(chunk.doc_id, {})[chunk.chunk_id] = chunk
+    tokens: dict[str, _Tokens] = {}
+    documents = token_offsets([dataset.corpus[doc_id].full_text for doc_id in by_document], tokenizer)
+    for offsets, pieces in zip(documents, by_document.values(), strict=True):
+        low, high = token_ranges(offsets, *zip(*((chunk.start, chunk.end) for chunk in pieces.values()), strict=True))
+        for chunk_id, first, last in zip(pieces, low.tolist(), high.tolist(), strict=True):
+            tokens[chunk_id] = _Tokens(offsets, first, last - first)
+    return tokens
 
 
-def _at_budgets(axis: _Axis, ranking: _Ranking, budgets: Sequence[int], tokens: _Tokens) -> npt.NDArray[np.float64]:
-    """Recall per question and budget."""
-    paid = np.cumsum(tokens.cost)
-    before = paid - tokens.cost
-    before = before - before[np.arange(len(before)) - ranking.rank]  # from the question's first chunk on
-    starts, ends = axis.of(ranking.case, ranking.chunk)
-    recalls = np.zeros((axis.n_cases, len(budgets)))
-    for column, budget in enumerate(budgets):
-        row = np.flatnonzero(before < budget)
-        end = ends[row].copy()
-        cut = np.flatnonzero(before[row] + tokens.cost[row] > budget)  # at most one chunk per question
-        last = tokens.first[row[cut]] + budget - before[row[cut]] - 1
-        # A character of several tokens (an emoji in bytes) that is not paid in full is not read.
-        stop = np.minimum(tokens.ends[last], tokens.starts[last + 1])
-        end[cut] = starts[row[cut]] + np.maximum(stop - tokens.begin[row[cut]], 0)
-        lengths, case, holder = axis.hits((starts[row], end))
-        recalls[:, column] = axis.per_case(case, lengths * (holder < len(row))) / axis.n_truth
-    return recalls
+def _hits_within(
+    budget: int, truth: Characters, reading: _Reading, ranked: Sequence[Chunk], tokens: Mapping[str, _Tokens]
+) -> int:
+    """Return the number of characters of the evidence in the first tokens of the ranking."""
+    spent = np.cumsum([0, *(tokens[chunk.chunk_id].cost for chunk in ranked)])  # before each chunk, and after the last
+    n = int(np.searchsorted(spent[:-1], budget))  # chunks that are read at least in part
+    if n == 0 or spent[n] <= budget:
+        return int(reading.hits[n])
+    chunk = ranked[n - 1]
+    offsets, first, _ = tokens[chunk.chunk_id]
+    last = first + budget - int(spent[n - 1]) - 1
+    # A character of several tokens (an emoji in bytes) that is not paid in full is not read.
+    stop = min(offsets[last, 1], offsets[last + 1, 0])
+    hits = int(reading.hits[n - 1])
+    if chunk.doc_id in truth:
+        low, high = np.searchsorted(truth[chunk.doc_id], (chunk.start, stop))
+        hits += int((reading.first[chunk.doc_id][low:high] == n - 1).sum())
+    return hits
+
+
+def _area(budgets: Sequence[int], recalls: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the mean recall over all budgets up to the largest; `recalls` has a row per budget."""
+    order = np.argsort(budgets)
+    x = np.r_[0, np.asarray(budgets)[order]]
+    y = np.vstack([np.zeros(recalls.shape[1]), recalls[order]])
+    area: npt.NDArray[np.float64] = ((y[1:] + y[:-1]) / 2 * np.diff(x)[:, None]).sum(axis=0) / x[-1]
+    return area

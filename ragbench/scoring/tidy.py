@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from ragbench.types import Case
 
 
 def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.DataFrame:
-    """query_id, measure, value; by measure, then by query. `values` has the shape (measures, queries).
+    """Return query_id, measure, value; by measure, then by query. `values` has the shape (measures, queries).
 
     >>> tidy(["q1", "q2"], ["RR"], [[1.0, 0.5]])
       query_id measure  value
@@ -29,7 +28,8 @@ def tidy(query_ids: Sequence[str], measures: Sequence[str], values: Any) -> pd.D
     )
 
 
-def tidy_cases(cases: Sequence[Case], scores: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
-    """The tidy frame of measure -> query_id -> value, in the order of the cases; NaN where a case has no value."""
-    ids = [case.query_id for case in cases]
-    return tidy(ids, list(scores), [[own.get(query_id, math.nan) for query_id in ids] for own in scores.values()])
+def tidy_cases(cases: Sequence[Case], measures: Iterable[str], rows: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+    """Return the tidy frame of query_id -> measure -> value, in the order of the cases; NaN where there is no value."""
+    names, ids = list(measures), [case.query_id for case in cases]
+    values = [[rows.get(query_id, {}).get(name, np.nan) for query_id in ids] for name in names]
+    return tidy(ids, names, values)

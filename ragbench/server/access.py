@@ -13,10 +13,10 @@ from fastapi import HTTPException, Request
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.history import ROLES, find_key
+from ragbench.history.keys import EVERY_CLIENT
 
 COOKIE = "ragbench_key"
 """The cookie that the pages set at login; it holds the key."""
-EVERY_CLIENT = "*"
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 

@@ -40,7 +40,8 @@ from ragbench.history import (
     trend,
 )
 from ragbench.history.database import connected
-from ragbench.server.access import EVERY_CLIENT, Caller, needs, too_many
+from ragbench.history.keys import EVERY_CLIENT
+from ragbench.server.access import Caller, needs, too_many
 from ragbench.server.bodies import AlertBody, DatasetBody, KeyBody, Name, RunBody, ScheduleBody
 from ragbench.server.folders import Folder, cases_in, described, etag, folder_of, load, save_upload
 from ragbench.server.results import (

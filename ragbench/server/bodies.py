@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Annotated, Literal
@@ -9,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from ragbench.errors import ConfigError
+from ragbench.evaluation.answering import CRITERIA
 from ragbench.server.folders import NAME, Folder, load
 
 Name = Annotated[str, Field(pattern=rf"^{NAME}$", max_length=80)]
@@ -36,8 +38,11 @@ class RunBody(BaseModel):
     categories: list[Word] = Field([], max_length=50, description="Only questions of these.")
     suite: Literal["full", "smoke"] = "full"
     targets: dict[Measure, float] = Field({}, max_length=50, description="Least (or greatest) mean of measures.")
+    preset: str = Field("", description="Whose default targets apply, of those that --targets names.")
     thresholds: dict[Name, float] = Field({}, max_length=20, description="Of a single answer, as [cases] of --targets.")
+    weights: dict[Name, float] = Field({}, max_length=20, description="Of its parts, as [weights] of --targets.")
     judge: StrictBool = Field(False, description="Ask the model that RAG_EVAL_* names for the server.")
+    criteria: list[Name] = Field([*CRITERIA], max_length=10, description="What the judge is asked.")
     max_cost: float | None = Field(None, ge=0, strict=True, description="US dollars.")
     baseline: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = Field("", description="An earlier run's id.")
 
@@ -54,11 +59,15 @@ class RunBody(BaseModel):
             command.append(f"--category={','.join(self.categories)}")
         if self.targets:
             command.append("--fail-under=" + ",".join(f"{name}={value}" for name, value in self.targets.items()))
-        if self.thresholds:
-            lines = [f"{name} = {float(value)}\n" for name, value in sorted(self.thresholds.items())]
-            command.append(f"--targets={folder.write('targets.toml', ''.join(['[cases]', chr(10), *lines]))}")
+        tables = {"cases": self.thresholds, "weights": self.weights}
+        text = f"preset = {json.dumps(self.preset)}\n" * bool(self.preset) + "".join(
+            f"[{table}]\n" + "".join(f"{name} = {float(value)}\n" for name, value in sorted(values.items()))
+            for table, values in tables.items() if values
+        )  # fmt: skip
+        if text:
+            command.append(f"--targets={folder.write('targets.toml', text)}")
         if self.judge:
-            command.append(f"--judge={model('judge')}")
+            command += [f"--judge={model('judge')}", f"--criteria={','.join(self.criteria)}"]
         if self.max_cost is not None:
             command.append(f"--max-cost={self.max_cost}")
         return [*command, f"--baseline={baseline}"] if baseline else command
@@ -84,8 +93,8 @@ class GenerateBody(BaseModel):
     )
     seed: int = Field(0, ge=0, le=2**31)
 
-    def command(self, folder: Folder, name: str) -> list[str]:
-        """The arguments of ragbench."""
+    def command(self, folder: Folder, name: str, title: str = "") -> list[str]:
+        """The arguments of ragbench; `title` is what the data set is called, "" = as its file."""
         place = folder.new_testset(name)
         if not (folder.documents / "corpus.jsonl").is_file():
             raise ConfigError("there are no documents yet; send them to /ingest")
@@ -93,13 +102,13 @@ class GenerateBody(BaseModel):
             return [
                 "testset", "generate", str(folder.documents), f"--out={place.with_suffix('')}", f"--seed={self.seed}",
                 f"--llm={model('generator')}", f"--chunks={self.sample_size}", f"--sample={self.strategy}",
-                f"--name={name}",
+                f"--name={title or name}",
             ]  # fmt: skip
         if self.strategy != "random":
             raise ConfigError(f"the strategy {self.strategy!r} needs a language model; set model, or choose random")
         return [
             "testset", "draft", f"--docs={folder.documents}", f"--out={place.with_suffix('.yaml')}",
-            f"--n={self.sample_size}", f"--seed={self.seed}",
+            f"--n={self.sample_size}", f"--seed={self.seed}", f"--name={title or name}",
         ]  # fmt: skip
 
 

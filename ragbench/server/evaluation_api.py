@@ -2,45 +2,44 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+from datetime import datetime, timedelta
 from statistics import fmean
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, HTTPException, Query, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.datasets.testsets.edits import remove_case
 from ragbench.datasets.testsets.validation import derived_id
-from ragbench.errors import DataError
-from ragbench.evaluation import load_result
+from ragbench.evaluation import Result
 from ragbench.history import history
+from ragbench.history.database import timestamp
 from ragbench.server.api import CASES, Reader, Runner, add_record, change_record, holder_of, start_run
 from ragbench.server.bodies import RunBody, Text, Word
 from ragbench.server.folders import Folder, cases_in, folder_of
-from ragbench.server.results import cases_of, job_document, known, place_of_run, records, run_row, waited
+from ragbench.server.results import cases_of, files_of_run, job_document, known, records, run_row, waited
 
 Tenant = Annotated[str | None, Header(alias="X-Tenant-Id", max_length=80, description="The key's own client.")]
-_FIELDS = {
-    "query_id": "id", "text": "question", "reference_answer": "expectedAnswer", "category": "category",
-    "required_keywords": "requiredKeywords",
-}  # fmt: skip
+Limit = Annotated[float, Field(ge=0, le=1)] | None
 _MEASURES = {
     "averageAccuracy": "overall", "averageSemanticSimilarity": "semantic_similarity",
-    "averageKeywordMatch": "required_keywords", "averageCitationAccuracy": "citation_accuracy",
-    "hallucinationRate": "overall_hallucination", "passRate": "pass_rate",
+    "averageKeywordMatch": "required_keywords", "averageCitationAccuracy": "expected_document", "passRate": "pass_rate",
 }  # fmt: skip
 _CASE_MEASURES = {
     "semanticSimilarityScore": "semantic_similarity", "keywordMatchScore": "required_keywords",
-    "citationAccuracyScore": "citation_accuracy", "hallucinationScore": "overall_hallucination",
-    "overallScore": "overall",
+    "citationAccuracyScore": "expected_document", "overallScore": "overall",
 }  # fmt: skip
 _MEANING = """averageAccuracy is the mean of overallScore, the weighted overall of each answer (measure `overall`); \
 averageSemanticSimilarity is `semantic_similarity` to the expected answer, uncalibrated; averageKeywordMatch the \
-fraction of required keywords in the answer; averageCitationAccuracy `citation_accuracy`; hallucinationRate the mean \
-of 1 - claim support, a heuristic unless a judge was asked; costs are US dollars, null where a price is not known; \
-averageResponseTimeMs is the time until the answer. null = not measured."""
+fraction of required keywords in the answer; averageCitationAccuracy the fraction of answers whose context held the \
+expected document; hallucinationRate the mean of 1 - faithfulness by the judge where one was asked, else of 1 - claim \
+support, a heuristic; hallucinatedFacts are the claims that the judge, or else the heuristic, found unsupported; costs \
+are US dollars, null where a price is not known; averageResponseTimeMs is the time until the answer. null = not \
+measured."""
 
 router = APIRouter(tags=["evaluation"])
 
@@ -48,66 +47,75 @@ router = APIRouter(tags=["evaluation"])
 class CaseBody(BaseModel):
     """A test case; fields that are left out of a PUT stay as they are."""
 
-    id: Annotated[str, Field(min_length=1, max_length=190)] | None = None
-    question: Annotated[str, Field(min_length=1, examples=["How do I reset my password?"])] | None = None
-    expectedAnswer: str | None = None  # noqa: N815
-    requiredKeywords: list[str] | None = None  # noqa: N815
-    expectedDocumentId: str | None = None  # noqa: N815
+    model_config = ConfigDict(extra="forbid")
+    query_id: Annotated[str, Field(min_length=1, max_length=190)] | None = Field(None, alias="id")
+    text: Annotated[str, Field(min_length=1)] | None = Field(
+        None, alias="question", examples=["How do I reset my password?"]
+    )
+    reference_answer: str | None = Field(None, alias="expectedAnswer")
+    required_keywords: list[str] | None = Field(None, alias="requiredKeywords")
+    relevant: str | None = Field(None, alias="expectedDocumentId")
     category: str | None = None
 
     def record(self) -> dict[str, Any]:
         """The fields that were given, as ragbench names them."""
-        given = self.model_dump(exclude_unset=True)
-        record = {own: given[name] for own, name in _FIELDS.items() if name in given}
-        if "expectedDocumentId" in given:
-            document = given["expectedDocumentId"]
-            record["relevant"] = {document: 1} if document else {}
+        record = self.model_dump(exclude_unset=True)
+        if "relevant" in record:
+            record["relevant"] = {record["relevant"]: 1} if record["relevant"] else {}
         return record
 
 
 class ConfigBody(BaseModel):
-    """Which parts decide about an answer, and from which score on; one that is switched off lets every answer pass."""
+    """Which parts count, and from which score on; one that is switched off neither decides nor is in the overall."""
 
-    minSemanticSimilarity: float = Field(0.7, ge=0, le=1)  # noqa: N815
-    minKeywordMatch: float = Field(0.6, ge=0, le=1)  # noqa: N815
-    minCitationAccuracy: float = Field(0.8, ge=0, le=1)  # noqa: N815
-    maxHallucinationRate: float = Field(1.0, ge=0, le=1)  # noqa: N815
-    useSemanticEvaluation: bool = True  # noqa: N815
-    useKeywordEvaluation: bool = True  # noqa: N815
-    useLlmAsJudge: bool = Field(False, description="The judge then decides about hallucination.")  # noqa: N815
+    model_config = ConfigDict(extra="forbid")
+    semantic: Limit = Field(None, alias="minSemanticSimilarity", description="Default: 0.7.")
+    keyword: Limit = Field(None, alias="minKeywordMatch", description="Default: 0.6.")
+    expected_document: Limit = Field(None, alias="minCitationAccuracy", description=(
+        "Default: 0.8, of 1 where the context of the answer held the expected document, else 0."
+    ))  # fmt: skip
+    hallucination: Limit = Field(None, alias="maxHallucinationRate", description=(
+        "Default: 0.2, by the judge. Without useLlmAsJudge a heuristic decides, and only where a limit is sent."
+    ))  # fmt: skip
+    use_semantic: bool = Field(True, alias="useSemanticEvaluation")
+    use_keyword: bool = Field(True, alias="useKeywordEvaluation")
+    judge: bool = Field(False, alias="useLlmAsJudge", description="The judge then decides about hallucination.")
 
 
 class EvaluationBody(BaseModel):
     """An evaluation of the cases of this interface."""
 
+    model_config = ConfigDict(extra="forbid")
     name: Annotated[Text, Field(max_length=60)] = "evaluation"
     category: Word | None = None
     config: ConfigBody = Field(default_factory=lambda: ConfigBody.model_validate({}))
 
     def run(self) -> RunBody:
         """The same as a body of /api/v1/runs."""
-        own = self.config
-        thresholds = {
-            "semantic": own.minSemanticSimilarity if own.useSemanticEvaluation else 0,
-            "keyword": own.minKeywordMatch if own.useKeywordEvaluation else 0,
-            "citation": own.minCitationAccuracy,
-            "llm_hallucination" if own.useLlmAsJudge else "hallucination": own.maxHallucinationRate,
-        }
-        run = {"dataset": CASES, "series": self.name, "thresholds": thresholds, "judge": own.useLlmAsJudge}
-        return RunBody.model_validate({**run, "categories": [self.category] if self.category else []})
+        config = self.config
+        unused = [part for part in ("semantic", "keyword") if not getattr(config, f"use_{part}")]
+        limits = {part: getattr(config, part) for part in ("semantic", "keyword", "expected_document")}
+        limits["llm_hallucination" if config.judge else "hallucination"] = config.hallucination
+        limits = {part: limit for part, limit in limits.items() if limit is not None} | dict.fromkeys(unused, 0)
+        return RunBody.model_validate({
+            "dataset": CASES, "series": self.name, "preset": "phase4", "thresholds": limits,
+            "weights": dict.fromkeys(unused, 0), "judge": config.judge, "criteria": ["faithfulness"],
+            "categories": [self.category] if self.category else [],
+        })  # fmt: skip
 
 
 class DocumentBody(BaseModel):
     """A document for the retriever."""
 
+    model_config = ConfigDict(extra="forbid")
     documentId: Annotated[str, Field(min_length=1, max_length=500)]  # noqa: N815
     text: Annotated[str, Field(min_length=1)]
 
 
 def _case(record: dict[str, Any]) -> dict[str, Any]:
     documents = [doc_id for doc_id, grade in record.get("relevant", {}).items() if grade > 0]
-    shown = {name: record.get(own, [] if own == "required_keywords" else "") for own, name in _FIELDS.items()}
-    return {**shown, "expectedDocumentId": documents[0] if documents else ""}
+    shown = {field.alias or name: record.get(name, "") for name, field in CaseBody.model_fields.items()}
+    return {**shown, "requiredKeywords": record.get("required_keywords", []), "expectedDocumentId": (*documents, "")[0]}
 
 
 def _records(folder: Folder) -> dict[str, dict[str, Any]]:
@@ -172,18 +180,21 @@ async def run(
 def _of_job(request: Request, job: dict[str, Any], client: str | None) -> dict[str, Any]:
     if job["run"]:
         return _summary(run_row(request, job["run"], client)[0])
-    status = {"waiting": "PENDING", "running": "RUNNING", "cancelled": "CANCELLED"}.get(job["state"], "FAILED")
+    status = {"waiting": "pending", "done": "failed"}.get(job["state"], job["state"])
     counts = dict.fromkeys(("totalTestCases", "passedTestCases", "failedTestCases"), 0)
     message = job["output"].strip() or f"the job is {job['state']}"
-    return {"id": job["id"], "name": job["series"], "status": status, **counts, "passRate": 0.0, "message": message}
+    return {"id": job["id"], "name": job["series"], "status": status, **counts, "passRate": 0.0, "message": message,
+            "startedAt": job["due_at"], "completedAt": job["ended_at"]}  # fmt: skip
 
 
 def _summary(row: dict[str, Any]) -> dict[str, Any]:
     total, passed = row["questions"], row["questions_passed"] or 0
+    started = datetime.fromisoformat(row["made_at"]) - timedelta(seconds=row["seconds"] or 0)
     return {
-        "id": row["id"], "name": row["series"], "status": "COMPLETED", "totalTestCases": total,
+        "id": row["id"], "name": row["series"], "status": "completed", "totalTestCases": total,
         "passedTestCases": passed, "failedTestCases": total - passed, "passRate": passed / total if total else 0.0,
-        "message": f"{passed} of {total} test cases passed", "createdAt": row["made_at"],
+        "message": f"Evaluation completed: {passed}/{total} passed", "startedAt": timestamp(started),
+        "completedAt": row["made_at"],
     }  # fmt: skip
 
 
@@ -207,28 +218,33 @@ def one_run(request: Request, caller: Reader, run_id: str, tenant: Tenant = None
         if not job["run"]:
             return {**_of_job(request, job, client), "metrics": None, "results": []}
         row, scores = run_row(request, job["run"], client)
-    cases, times = cases_of(request, row), _times(request, row)
+    result, (measure, facts) = files_of_run(request, row), _hallucination(row)
+    times = _times(result)
     own = _records(folder_of(request, row["client_id"])) if row["dataset"] == CASES else {}
     expected = {case_id: record.get("reference_answer") for case_id, record in own.items()}
     return {
         **_summary(row), "metrics": _metrics(row, scores, times), "results": [{
             "testCaseId": case["query_id"], "question": case["question"],
             "expectedAnswer": expected.get(case["query_id"]), "actualAnswer": case["answer"],
-            **{name: case["scores"].get(measure) for name, measure in _CASE_MEASURES.items()},
-            "passed": case["passed"], "responseTimeMs": times.get(case["query_id"]),
-        } for case in cases],
+            **{name: case["scores"].get(own) for name, own in _CASE_MEASURES.items()},
+            "hallucinationScore": case["scores"].get(measure), "hallucinatedFacts": case.get(facts, []),
+            "passed": case["passed"], "failureReason": "; ".join(case.get("reasons", ())) or None,
+            "responseTimeMs": times.get(case["query_id"]),
+        } for case in cases_of(request, row, result)],
     }  # fmt: skip
 
 
-def _times(request: Request, row: dict[str, Any]) -> dict[str, float]:
+def _hallucination(row: dict[str, Any]) -> tuple[str, str]:
+    """The measure that hallucination is read from, and the field of a case with the facts: the judge's if asked."""
+    if json.loads(row["parameters"])["settings"].get("judge"):
+        return "overall_llm_hallucination", "invented_claims"
+    return "overall_hallucination", "unsupported_claims"
+
+
+def _times(result: Result | None) -> dict[str, float]:
     """Milliseconds until the answer, by case; where the files of the run are there."""
-    place = place_of_run(request, row)
-    try:
-        answers = load_result(place).answers if place is not None else ()
-    except DataError:
-        answers = ()
-    found = {answer.query_id: (answer.latency_ms or {}).get("total") for answer in answers}
-    return {query_id: round(value, 3) for query_id, value in found.items() if value is not None}
+    totals = {answer.query_id: answer.latency_ms.get("total") for answer in result.answers} if result else {}
+    return {query_id: round(total, 3) for query_id, total in totals.items() if total is not None}
 
 
 def _metrics(row: dict[str, Any], scores: Any, times: dict[str, float]) -> dict[str, Any]:
@@ -236,6 +252,7 @@ def _metrics(row: dict[str, Any], scores: Any, times: dict[str, float]) -> dict[
     cost = row["cost_usd"]
     return {
         **{name: means.get(measure) for name, measure in _MEASURES.items()},
+        "hallucinationRate": means.get(_hallucination(row)[0]),
         "averageResponseTimeMs": round(fmean(times.values()), 3) if times else None,
         "averageCostPerQuery": None if cost is None else cost / max(1, row["questions"]), "totalCost": cost,
     }  # fmt: skip
@@ -249,7 +266,7 @@ def metrics(request: Request, caller: Reader, tenant: Tenant = None) -> dict[str
     runs = []
     for run_id in found["run"]:
         row, scores = run_row(request, run_id, client)
-        runs.append(_metrics(row, scores, _times(request, row)))
+        runs.append(_metrics(row, scores, _times(files_of_run(request, row))))
     names = runs[0] if runs else {}
     values = {name: [run[name] for run in runs if run[name] is not None] for name in names}
     total = math.fsum(values.get("totalCost", ()))

@@ -106,6 +106,12 @@ class Folder:
         return len(kept) == len(lines)
 
 
+def clients_in(root: Path) -> list[str]:
+    """The clients who have files: "", that of the commands, and those below `clients/`."""
+    names = sorted(place.name for place in (root / "clients").glob("*") if place.is_dir())
+    return ["", *(name for name in names if re.fullmatch(NAME, name))]
+
+
 def folder_of(request: Request, client: str | None) -> Folder:
     """The files of a client; None = those of the commands."""
     return Folder(request.app.state.root, client or "")

@@ -13,7 +13,7 @@ from fastapi import HTTPException, Request
 from starlette.concurrency import run_in_threadpool
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.evaluation import load_result
+from ragbench.evaluation import Result, load_result
 from ragbench.evaluation.schema import plain
 from ragbench.history import jobs, run_of, scores_of
 
@@ -68,17 +68,26 @@ def run_document(request: Request, run_id: str, client: str | None) -> dict[str,
     names = ("id", "client_id", "series", "configuration", "dataset", "fingerprint", "made_at", "passed", "questions",
              "questions_passed", "cost_usd", "seconds")  # fmt: skip
     shown = scores.drop(columns="case_values", errors="ignore")
-    return {**{name: row[name] for name in names}, "measures": records(shown), "cases": cases_of(request, row)}
+    return {
+        **{name: row[name] for name in names},
+        "measures": records(shown),
+        "cases": cases_of(request, row, files_of_run(request, row)),
+    }
 
 
-def cases_of(request: Request, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """The cases of a run, from its files or, where they are not there, from the database."""
+def files_of_run(request: Request, row: dict[str, Any]) -> Result | None:
+    """The result that a run recorded, from its files, where they are there."""
     place = place_of_run(request, row)
-    if place is not None and place.is_dir():
-        try:
-            return [plain(asdict(case)) for case in load_result(place).report.cases]
-        except DataError:
-            pass
+    try:
+        return load_result(place) if place is not None and place.is_dir() else None
+    except DataError:
+        return None
+
+
+def cases_of(request: Request, row: dict[str, Any], result: Result | None) -> list[dict[str, Any]]:
+    """The cases of a run, from its files or, where they are not there, from the database."""
+    if result is not None:
+        return [plain(asdict(case)) for case in result.report.cases]
     _, values, texts = scores_of(row["id"], request.app.state.database)
     scores: dict[str, dict[str, Any]] = {query_id: {} for query_id in texts}
     for query_id, measure, value in values[["query_id", "measure", "value"]].itertuples(index=False, name=None):

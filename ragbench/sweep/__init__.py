@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
-from ragbench.evaluation import check_models, load_results, own_version
+from ragbench.evaluation import check_models, load_results, own_version, save_baseline
 from ragbench.evaluation.formats import short
 from ragbench.files import read_json, write_durably
 from ragbench.history import record_finished
@@ -145,6 +145,8 @@ def sweep(
                 runs = stack.enter_context(DaskExecutor(executor, packer, jobs, say))
             if waiting:
                 many = min(runs.side_by_side, len(waiting))
+                for note in grid.notes:
+                    say(f"Note: {note}")
                 say(f"{grid.name}: {len(waiting)} to run, {many} at a time; {len(skipped)} finished already")
             progress = Progress(console, len(names), skipped=len(skipped), jobs=runs.side_by_side)
             ended = run_all(grid.notebook.text, folder, jobs_of, progress, runs)
@@ -199,6 +201,7 @@ def _compare(
     from ragbench.report import leaderboard_markdown
 
     try:
+        save_baseline(folder.path, grid.baseline)
         results = load_results(folder.path)
         table = leaderboard(results)
     except RagbenchError as exc:

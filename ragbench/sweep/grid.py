@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import itertools
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,13 @@ _SETTINGS: dict[str, type | tuple[type, ...]] = {
 }
 
 _Table = dict[str, Any]
+
+_IDLE = {
+    ("llm", "extractive"): ("prompt", "max_tokens", "temperature"),
+    ("chunker", "document"): ("chunk_size", "chunk_overlap"),
+    ("judge", ""): ("criteria", "judge_apart"),
+}
+"""A parameter with a value -> the parameters that then have no effect."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +106,15 @@ def _grid(path: Path, table: _Table, settings: Settings | None) -> Grid:
     if "results_dir" not in notebook.parameters:
         raise ConfigError(f"{notebook.path} has no parameter results_dir; a sweep sets it to the folder for its result")
     notes: list[str] = []
-    runs = _named(_combinations(table, notebook, notes), notebook, notes, settings, folder)
+    combinations = [notebook.accept(values) for values in _combinations(table, notebook, notes)]
+    runs, same = _named(combinations, notes, settings, folder)
     return Grid(
         path=path,
         name=name,
         notebook=notebook,
         compare=_compare(own, notebook, folder, notes),
         runs=runs,
-        baseline=_baseline(own.get("baseline", {}), runs, notebook),
+        baseline=_baseline(own.get("baseline", {}), same, notebook),
         run_timeout=float(own.get("run_timeout", 3600.0)),
         notes=tuple(notes),
     )
@@ -194,14 +203,29 @@ def _matches(parameters: Mapping[str, Any], part: Mapping[str, Any]) -> bool:
 
 
 def _named(
-    combinations: Iterable[_Table], notebook: Notebook, notes: list[str], settings: Settings | None, folder: Path
-) -> dict[str, _Table]:
+    combinations: Iterable[_Table], notes: list[str], settings: Settings | None, folder: Path
+) -> tuple[dict[str, _Table], list[tuple[str, _Table]]]:
+    """The configurations by name; and of every combination the name under which it is run, with its parameters."""
     runs: dict[str, _Table] = {}
-    for values in combinations:
-        parameters = configuration(notebook.accept(values))
+    same: list[tuple[str, _Table]] = []
+    firsts: dict[str, str] = {}  # what has an effect -> the name
+    for combination in combinations:
+        parameters = configuration(combination)
         name = config_name(parameters)
-        if name in runs:
+        idle = [one for (key, value), names in _IDLE.items() if parameters.get(key) == value for one in names]
+        effective = {key: value for key, value in parameters.items() if key not in idle}
+        first = firsts.setdefault(json.dumps(effective, sort_keys=True), name)
+        same.append((first, {**parameters, "system": combination.get("system", "")}))
+        if first != name:
+            differing = [key for key in idle if parameters.get(key) != runs[first].get(key)]
+            causes = {f"{key} = {value!r}" for (key, value), names in _IDLE.items() if {*names} & {*differing}}
+            notes.append(
+                f"{name} differs from {first} in {', '.join(differing)} only, which has no effect with "
+                f"{', '.join(sorted(causes))}; it is run once"
+            )
+        elif name in runs:
             notes.append(f"{name} is in the grid more than once; it is run once")
+        if name in runs or first != name:
             continue
         try:
             with searched(folder):  # where the runs work, so modules next to the grid are found
@@ -210,7 +234,7 @@ def _named(
             raise ConfigError(f"configuration {name}: {exc}") from exc
         runs[name] = parameters
     _one_dataset(runs)
-    return runs
+    return runs, same
 
 
 def _one_dataset(runs: Mapping[str, _Table]) -> None:
@@ -223,11 +247,11 @@ def _one_dataset(runs: Mapping[str, _Table]) -> None:
             )
 
 
-def _baseline(part: _Table, runs: Mapping[str, _Table], notebook: Notebook) -> str:
+def _baseline(part: _Table, same: Sequence[tuple[str, _Table]], notebook: Notebook) -> str:
     if not part:
         return ""
     wanted = _typed("[sweep] baseline", part, notebook)
-    found = [name for name, parameters in runs.items() if _matches(parameters, wanted)]
+    found = list(dict.fromkeys(name for name, parameters in same if _matches(parameters, wanted)))
     if len(found) != 1:
         raise ConfigError(
             f"[sweep] baseline {part} fits {len(found)} configurations ({', '.join(found[:3]) or 'none'}); "

@@ -5,16 +5,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic import FiniteFloat as Finite
 
+from ragbench.datasets.testsets.fields import IDS, QUESTIONS
 from ragbench.errors import DataError
 from ragbench.metrics.groundedness.citations import parse_citations
 from ragbench.prompts.replies import read_outcome, without_thoughts
-from ragbench.systems.credentials import problems
-from ragbench.systems.shapes import ANSWER_FIELDS, CONTEXT_FIELDS, as_context, as_record
+from ragbench.systems.credentials import one_line, problems_of
+from ragbench.systems.shapes import ANSWER_FIELDS, CONTEXT_FIELDS, TEXT_FIELDS, as_context, as_record
 from ragbench.text import without_surrogates
 from ragbench.types import Answer, Completion, Passage
 
@@ -38,7 +41,7 @@ class _Context(BaseModel):
         ),
     )
     doc_id: str = Field("", validation_alias=AliasChoices("doc_id", "document_id"))
-    text: str = Field("", validation_alias=AliasChoices("text", "content", "page_content", "excerpt", "snippet"))
+    text: str = Field("", validation_alias=AliasChoices(*TEXT_FIELDS))
     score: Finite | None = Field(
         None, validation_alias=AliasChoices("score", "_score", "relevance_score", "similarity")
     )
@@ -74,13 +77,14 @@ class _Record(BaseModel):
 def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") -> Answer:
     """The answer that a record holds; `model` names who used the tokens where the record does not.
 
-    Read are `answer` (or `text`, `response`, `generated_answer`, `result`), `contexts` (or `context`,
-    `retrieved_contexts`, `sources`, `results`, `source_documents`, `source_nodes`, `documents`, `hits`; in rank order,
-    each a text, a table with `id`, `text`, `score`, `doc_id`, or a document as LangChain, LlamaIndex and search engines
-    give them), `citations`, `flags`, `outcome`, `confidence`, `usage` (`model`, `input_tokens`, `output_tokens`),
-    `latency_ms` (stage -> ms) and `error`; other fields are ignored. A record with none of these is read by its shape:
-    a chat's reply, a graph's state, the results of a pipeline's components (`ragbench.systems.shapes`). In a record
-    with `text`, which is how ragbench itself stores answers, contexts that are strings are ids.
+    Read are `answer` (or `text`, `response`, `generated_answer`, `predicted_answer`, `generation`, `result`),
+    `contexts` (or `context`, `retrieved_contexts`, `sources`, `results`, `source_documents`, `source_nodes`,
+    `documents`, `hits`; in rank order, each a text, a table with `id`, `text`, `score`, `doc_id`, or a document as
+    LangChain, LlamaIndex and search engines give them), `citations`, `flags`, `outcome`, `confidence`, `usage`
+    (`model`, `input_tokens`, `output_tokens`), `latency_ms` (stage -> ms) and `error`; other fields are ignored. A
+    record with none of these is read by its shape: a chat's reply, a graph's state, the results of a pipeline's
+    components (`ragbench.systems.shapes`). In a record with `text`, which is how ragbench itself stores answers,
+    contexts that are strings are ids.
 
     A context without an id gets one made from its text; one whose id another has gets a number ("7~2"), also where it
     is the same once more, so that numbers in the text mean what the system meant. A citation is the id of a context, or
@@ -103,8 +107,6 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
             fields[key] = [fields[key]]
         elif isinstance(fields.get(key), Mapping):
             fields[key] = fields[key]["hits"]
-    if isinstance(fields.get("output"), str) and not any(key in fields for key in ANSWER_FIELDS):
-        fields["answer"] = fields["output"]  # an agent's, next to its contexts
     if not any(key in fields for key in (*ANSWER_FIELDS, *CONTEXT_FIELDS, "error")):
         raise DataError(
             f"neither an answer nor contexts; expected a field 'answer', found {', '.join(record) or 'none'}"
@@ -117,9 +119,22 @@ def read_answer(query_id: str, record: Mapping[str, Any], *, model: str = "") ->
         if isinstance(fields.get(key), Sequence) and not isinstance(fields[key], str):
             fields[key] = [_as_table(entry, strings_are) for entry in fields[key]]
     try:
-        return _answer(query_id, _Record.model_validate(fields), model)
+        answer = _answer(query_id, _Record.model_validate(fields), model)
     except ValidationError as exc:
-        raise DataError(problems(exc)) from None  # pydantic's own text repeats the whole input
+        raise DataError(one_line(problems_of(exc))) from None  # pydantic's own text repeats the whole input
+    if any(fields.get(key) is not None for key in (*ANSWER_FIELDS, "error", "flags", "outcome")):
+        return answer
+    return replace(answer, unread=tuple(str(key) for key, value in fields.items() if _may_answer(key, value)))
+
+
+def _may_answer(key: str, value: Any) -> bool:
+    """Whether the answer of a system may be in a field that is not known: it holds a text, or an object."""
+    if key in (*_Record.model_fields, *CONTEXT_FIELDS, *QUESTIONS, *IDS):
+        return False
+    if isinstance(value, Mapping | list | tuple):
+        parts = value.values() if isinstance(value, Mapping) else value
+        return any(_may_answer("", part) for part in parts)
+    return bool(value) and not isinstance(value, Real | bytes)
 
 
 def _as_table(entry: Any, strings_are: str) -> Any:
@@ -193,7 +208,7 @@ def _passages(contexts: Sequence[_Context]) -> list[Passage]:
     found: dict[str, Passage] = {}
     numbers: dict[str, int] = {}
     for context in contexts:
-        own = context.id or f"text-{hashlib.sha256(context.text.encode('utf-8', 'replace')).hexdigest()[:12]}"
+        own = context.id or text_id(context.text)
         number = numbers.get(own, 0) + 1  # two excerpts of one document under the document's id, or one twice
         while (passage_id := own if number == 1 else f"{own}~{number}") in found:
             number += 1
@@ -201,6 +216,15 @@ def _passages(contexts: Sequence[_Context]) -> list[Passage]:
         doc_id = context.doc_id or (own if number > 1 else "")
         found[passage_id] = Passage(passage_id, context.text, doc_id, context.score)
     return list(found.values())
+
+
+def text_id(text: str) -> str:
+    """Return the id of a passage that came without one: it depends on its text alone.
+
+    >>> text_id("It opened in 1881.")
+    'text-9eb86fd78f1c'
+    """
+    return f"text-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]}"
 
 
 def _first_of(contexts: Sequence[str], passages: Sequence[Passage]) -> dict[str, str]:

@@ -1,46 +1,44 @@
-"""Leave to use what a system's file names: a command that is started, variables of the environment that are sent.
+"""Consent to what a system's file names: a command that is started, variables of the environment that are sent.
 
-A person at a terminal is shown them and asked once per content of a file; RAGBENCH_YES=1 (`--yes`) is leave for all.
+A person at a terminal is shown them and asked once per content of a file; RAGBENCH_YES=1 (`--yes`) is consent to all.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ragbench.cache import digest
 from ragbench.errors import ConfigError, printable
 from ragbench.files import LineFile
+from ragbench.systems.credentials import variables_in
 
 shown_to_user = False
 """Whether what is used under RAGBENCH_YES is printed; the commands set it, runs of notebooks must not."""
 
-_NAMED = re.compile(r"\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
 
-
-def confirm(path: Path, tables: Mapping[str, Any]) -> None:
-    """Ask for leave to use the commands and variables of a system's file, unless it was given before.
+def confirm(path: Path, table: Mapping[str, Any]) -> None:
+    """Ask for consent to the command and the variables of a system's table, unless it was given before.
 
     Raises:
         ConfigError: it is refused, or no one can be asked.
     """
-    wanted = _uses(tables)
-    if not wanted:
+    uses = _uses(table)
+    if not uses:
         return
-    note = printable(f"{path} {wanted}")
+    note = printable(f"{path} {uses}")
     if os.environ.get("RAGBENCH_YES", "") not in ("", "0"):
         if shown_to_user:
             sys.stderr.write(f"{note}\n")
         return
     from platformdirs import user_data_path
 
-    content = digest(json.dumps(tables, sort_keys=True, default=str))
+    content = digest(json.dumps(table, sort_keys=True, default=str))
     book = user_data_path("ragbench", appauthor=False) / "confirmed-systems.txt"
     if book.is_file() and content in book.read_text(encoding="utf-8").split():
         return
@@ -56,38 +54,15 @@ def confirm(path: Path, tables: Mapping[str, Any]) -> None:
     LineFile(book).append(content)
 
 
-def _uses(tables: Mapping[str, Any]) -> str:
-    """What the tables of a file start and send, and where to, in words; "" where they do neither."""
-    mcp = tables.get("mcp")
-    started = mcp.get("server", "") if isinstance(mcp, Mapping) else ""
-    variables, hosts = _NAMED.findall(json.dumps(tables, default=str)), []
-    for table in _requests(tables):
-        headers, *lists = (table.get(name) for name in ("headers_env", "env", "basic_env"))
-        lists.append([*headers.values()] if isinstance(headers, Mapping) else [])
-        variables += [str(name).rpartition(" ")[2] for names in lists if isinstance(names, list) for name in names]
-        places = (str(table.get(name)) for name in ("url", "server"))
-        hosts += ["/".join(place.split("/")[:3]) for place in places if _is_address(place)]
+def _uses(table: Mapping[str, Any]) -> str:
+    """Describe what a table starts and sends, and where to; "" where it does neither."""
+    where, names = table.get("url") or table.get("server") or "", table.get("env")
+    variables = [*variables_in(table), *(map(str, names) if isinstance(names, list) else ())]
+    is_address = str(where).startswith(("http://", "https://"))
     parts = []
-    if started and not _is_address(started):
-        parts.append(f"starts {started if isinstance(started, str) else shlex.join(map(str, started))!r}")
+    if where and not is_address:
+        parts.append(f"starts {where if isinstance(where, str) else shlex.join(map(str, where))!r}")
     if variables:
         parts.append(f"gets the variables {', '.join(dict.fromkeys(variables))} of the environment")
-    if parts and hosts:
-        parts.append(f"asks {', '.join(dict.fromkeys(hosts))}")
+        parts += [f"asks {'/'.join(str(where).split('/')[:3])}"] if is_address else []
     return " and ".join(parts)
-
-
-def _is_address(value: object) -> bool:
-    return str(value).startswith(("http://", "https://"))
-
-
-def _requests(value: Any) -> Iterator[Mapping[str, Any]]:
-    """All tables inside tables, but for what is sent and read."""
-    if isinstance(value, Mapping):
-        yield value
-        for key, entry in value.items():
-            if key not in ("body", "form", "params", "arguments", "document", "reply"):
-                yield from _requests(entry)
-    elif isinstance(value, list):
-        for entry in value:
-            yield from _requests(entry)

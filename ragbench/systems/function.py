@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, suppress
 from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -95,7 +95,15 @@ class FunctionSystem:
 
 
 async def _awaited(found: Any) -> Any:
-    return (piece for piece in [one async for one in found]) if inspect.isasyncgen(found) else await found
+    """What an awaitable gives, and what asynchronous generators yield, also that of LlamaIndex's streamed response."""
+    if inspect.isasyncgen(found):
+        return (piece for piece in [one async for one in found])
+    found = await found
+    pieces: Any = getattr(found, "response_gen", None)
+    if not inspect.isasyncgen(pieces):
+        return found
+    texts = [str(piece) async for piece in pieces]
+    return {"answer": "".join(texts), "contexts": getattr(found, "source_nodes", [])}
 
 
 def takes_roles(function: Callable[..., Any]) -> bool:
@@ -153,21 +161,26 @@ class EventLoop:
         self._finalizer = weakref.finalize(self, _stop, self._portal, thread)
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """What the coroutine returns or raises; cancelled, and a TimeoutError, when it takes longer."""
+        """Return what the coroutine returns; cancelled, and a TimeoutError, when it takes longer.
+
+        Raises InterruptedError once the loop is closed.
+        """
         try:
             future: Future[T] = self._portal.start_task_soon(lambda: coroutine)
-        except RuntimeError:  # closed
+        except RuntimeError:
             coroutine.close()
-            raise
+            raise InterruptedError("the event loop was closed") from None
         try:
             return future.result(timeout_s)
         except CancelledError:
-            raise RuntimeError("the event loop was closed") from None
-        except BaseException as exc:
-            if isinstance(exc, TimeoutError) and not future.done():
-                exc = TimeoutError(f"not done within {timeout_s:g} s")
+            raise InterruptedError("the event loop was closed") from None
+        except BaseException:
             future.cancel()
-            raise exc from None
+            raise
+
+    def held(self, manager: AbstractAsyncContextManager[T]) -> AbstractContextManager[T]:
+        """Return an asynchronous context manager as a plain one: a task of its own enters and leaves it."""
+        return self._portal.wrap_async_context_manager(manager)
 
     def close(self) -> None:
         """Cancel what still runs and end the thread."""

@@ -5,23 +5,23 @@ from __future__ import annotations
 import hashlib
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ragbench.datasets.testsets import TABLES
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.extension import imported
-from ragbench.files import expanded, read_toml
+from ragbench.files import expanded, read_toml, toml_line
 from ragbench.llms import Settings, check_llm, check_servers, listens
 from ragbench.retrievers import RETRIEVERS, check_retriever
 from ragbench.scoring.trec import SUFFIXES
-from ragbench.systems.connections import McpSpec
 from ragbench.systems.consent import confirm
-from ragbench.systems.credentials import checked
+from ragbench.systems.credentials import OptionsError, one_line, problems_of
 from ragbench.systems.function import FunctionSystem
-from ragbench.systems.http import HttpSpec, HttpSystem
+from ragbench.systems.http import HttpSystem
 from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.recorded import RecordedSystem
@@ -33,12 +33,13 @@ _FORMS = (
     "[http], [mcp] or [python], recorded answers (.jsonl, .csv, .run), or a function or System as "
     "'package.module:attribute'"
 )
+_KINDS = ("pipeline", "http", "mcp", "python")
 
 RECORDED = (".jsonl", ".json", *TABLES, *SUFFIXES)
 """How the name of a file with recorded answers, or a recorded run, ends."""
 
 
-class _PipelineSpec(BaseModel):
+class _PipelineOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = ""
     retriever: str = "bm25"
@@ -56,29 +57,24 @@ class _PipelineSpec(BaseModel):
     temperature: float = Field(0.0, ge=0)
 
 
-class _PythonSpec(BaseModel):
+class _PythonOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
     name: str = ""
     object: str = Field(pattern=".:.")
 
 
-_SPECS: dict[str, type[BaseModel]] = {
-    "pipeline": _PipelineSpec, "http": HttpSpec, "mcp": McpSpec, "python": _PythonSpec,
-}  # fmt: skip
-
-
 def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = None) -> System:
-    """The system under test of that name.
+    """Load the system under test of that name.
 
     - "bm25", "dense:<embedder>", "hybrid:<embedder>": ragbench's `Pipeline` over the dataset's documents, with this
       retriever and the defaults of everything else.
     - a `.toml` file with one table: `[pipeline]` (the arguments of `Pipeline`), `[http]` (`HttpSystem`), `[mcp]`
-      (`McpSystem`) or `[python]` (`object = "package.module:attribute"`, also looked for next to the file); `[ingest]`
-      next to it is for `load_target`.
+      (`McpSystem`) or `[python]` (`object = "package.module:attribute"`, also looked for next to the file).
     - a `.jsonl` file, answers recorded by another tool (`.json`, `.csv`), or a run of TREC (`.trec`, `.run`):
       `RecordedSystem`.
     - "package.module:attribute", from where Python finds the module or from the working directory: a `System`, a class
-      that makes one without arguments, or any function or object as `FunctionSystem` takes it.
+      that makes one (or a function) without arguments, the class of a retriever (which takes chunks, and is searched by
+      ragbench's own pipeline), or any function or object as `FunctionSystem` takes it.
 
     The servers of the language models that it names must take connections. They are asked as `settings` say, by default
     as the environment states.
@@ -98,21 +94,7 @@ def load_system(spec: str | Path, dataset: Dataset, settings: Settings | None = 
         DataError: a recorded answer cannot be read.
         ModelError: the server of its language model cannot be reached.
     """
-    text = str(spec)
-    path = expanded(text)
-    if text.endswith(RECORDED):
-        return RecordedSystem(path)
-    if text.endswith(".toml"):
-        kind, options = _described(path, settings)
-        if kind == "python":
-            return _imported(options["object"], path.parent, options["name"])
-        if kind != "pipeline":
-            check_servers(options.get("sampling") or "")
-        return Pipeline(dataset, **options) if kind == "pipeline" else _service(kind, options)
-    if is_object_name(text):
-        return _imported(text)
-    _check_retriever(text)
-    return Pipeline(dataset, text)
+    return _resolve(str(spec), "", settings)(dataset)
 
 
 def check_system(
@@ -136,40 +118,30 @@ named 'no_such_module'
         ConfigError, DataError: as `load_system`.
         ModelError: no server takes connections at the address of the service.
     """
-    path = Path(folder) / expanded(spec)
-    if spec.endswith(RECORDED):
-        RecordedSystem(path)
-    elif spec.endswith(".toml"):
-        kind, options = _described(path, settings)
-        if kind == "python":
-            _imported(options["object"], path.parent)
-        elif kind != "pipeline":
-            _service(kind, options).close()
-        login = [options["login"]] if options.get("login") else []
-        for part in (options, *login, *options.get("before", ()), *options.get("then", ())):
-            address = part.get("url", part.get("server", ""))
-            if reachable and isinstance(address, str) and address.startswith("http") and not listens(address):
-                raise ModelError(
-                    f"{path.name}: no server takes connections at {address.partition('?')[0]}; start it, or correct "
-                    "the address", FailureKind.UNREACHABLE,
-                )  # fmt: skip
-    elif is_object_name(spec):
-        _imported(spec, folder)
-    else:
-        _check_retriever(spec)
+    _resolve(spec, folder, settings)
+    if reachable and spec.endswith(".toml"):
+        path = Path(folder) / expanded(spec)
+        _, table = read_table(path)
+        address = table.get("url") or table.get("server")
+        if isinstance(address, str) and address.startswith("http") and not listens(address):
+            raise ModelError(
+                f"{path.name}: no server takes connections at {address.partition('?')[0]}; start it, or correct the "
+                "address",
+                FailureKind.UNREACHABLE,
+            )
 
 
 def is_object_name(spec: str) -> bool:
-    """Whether a system is named as "package.module:attribute".
+    """Return True if a system is named as "package.module:attribute".
 
-    >>> [is_object_name(one) for one in ("my_rag:answer", "dense:minilm", "a.toml")]
+    >>> [is_object_name(name) for name in ("my_rag:answer", "dense:minilm", "a.toml")]
     [True, False, False]
     """
     return ":" in spec and spec.partition(":")[0] not in RETRIEVERS and not spec.endswith((".toml", *RECORDED))
 
 
 def system_digest(spec: str, folder: str | Path = "") -> str:
-    """SHA-256 of what describes a system: its file, the source of its module where there is one, else its name."""
+    """Return the SHA-256 of what describes a system: its file, the source of its module, or its name."""
     path = Path(folder) / expanded(spec)
     if is_object_name(spec):
         module = sys.modules.get(spec.partition(":")[0])
@@ -178,49 +150,91 @@ def system_digest(spec: str, folder: str | Path = "") -> str:
     return hashlib.sha256(spec.encode() + b"\n" + content).hexdigest()
 
 
-def _imported(spec: str, folder: str | Path = "", name: str = "") -> System:
-    found = imported(spec, "system", folder)
-    if inspect.isclass(found):
-        found = found()
-    if isinstance(found, System):
-        return found
-    if to_callable(found) is not None:
-        return FunctionSystem(found, name=name)
-    raise ConfigError(f"system {spec!r} is {found!r}; expected a function of the question, or a System")
-
-
-def _check_retriever(text: str) -> None:
-    try:
-        check_retriever(text)
-    except ConfigError as exc:
-        raise ConfigError(f"unknown system {text!r}: {exc}; a system is {_FORMS}") from exc
-
-
-def read_tables(path: Path) -> dict[str, Any]:
-    """The tables of a system's TOML file: a pipeline, http or mcp, and maybe [ingest]."""
+def read_table(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the kind and the table of a system's TOML file."""
     tables = read_toml(path, f"a system is {_FORMS}")
     for kind in tables:
-        if kind not in (*_SPECS, "ingest"):
-            raise ConfigError(f"{path}: {unknown('table', kind, (*_SPECS, 'ingest'))}")
-    found = [kind for kind in _SPECS if kind in tables]
-    if len(found) != 1 or not isinstance(tables[found[0]], dict):
-        shown = ", ".join(f"[{kind}]" for kind in _SPECS)
-        raise ConfigError(f"{path} holds {', '.join(found) or 'no table'}; expected exactly one of {shown}")
-    return tables
+        if kind not in _KINDS:
+            raise ConfigError(f"{path}: {unknown('table', kind, _KINDS)}")
+    if len(tables) != 1 or not isinstance(table := next(iter(tables.values())), dict):
+        expected = ", ".join(f"[{kind}]" for kind in _KINDS)
+        raise ConfigError(f"{path} holds {', '.join(tables) or 'no table'}; expected exactly one of {expected}")
+    return next(iter(tables)), table
 
 
-def _described(path: Path, settings: Settings | None) -> tuple[str, dict[str, Any]]:
-    """The kind of the system that a file describes, and the arguments to make it."""
-    tables = read_tables(path)
-    confirm(path, tables)
-    [kind] = [kind for kind in _SPECS if kind in tables]
-    spec = checked(_SPECS[kind], {"name": path.stem, **tables[kind]}, f"{path}, [{kind}]")
-    options = spec.model_dump(exclude_unset=True)
-    for role in ("llm", "sampling"):
-        if settings is not None and options.get(role) not in (None, "", "extractive"):
-            options[role] = check_llm(options[role], settings)
-    return kind, options
+def _resolve(spec: str, folder: str | Path, settings: Settings | None) -> Callable[[Dataset], System]:
+    """Return what makes the system for a dataset; everything about it that needs no documents is checked."""
+    path = Path(folder) / expanded(spec)
+    system: System
+    if spec.endswith(RECORDED):
+        system = RecordedSystem(path)
+    elif spec.endswith(".toml"):
+        return _from_file(path, settings)
+    elif is_object_name(spec):
+        return _from_object(spec, folder)
+    else:
+        try:
+            check_retriever(spec)
+        except ConfigError as exc:
+            raise ConfigError(f"unknown system {spec!r}: {exc}; a system is {_FORMS}") from exc
+        return lambda dataset: Pipeline(dataset, spec)
+    return lambda dataset: system
 
 
-def _service(kind: str, options: dict[str, Any]) -> HttpSystem | McpSystem:
-    return HttpSystem(**options) if kind == "http" else McpSystem(**options)
+def _from_file(path: Path, settings: Settings | None) -> Callable[[Dataset], System]:
+    kind, table = read_table(path)
+    confirm(path, table)
+    options = {"name": path.stem, **table}
+    try:
+        if kind == "http":
+            system: System = HttpSystem(**options)
+        elif kind == "mcp":
+            system = McpSystem(**_with_settings(options, "sampling", settings))
+        elif kind == "python":
+            python = _PythonOptions(**options)
+            return _from_object(python.object, path.parent, python.name)
+        else:
+            pipeline = _with_settings(_PipelineOptions(**options).model_dump(), "llm", settings)
+            return lambda dataset: Pipeline(dataset, **pipeline)
+    except (OptionsError, ValidationError) as exc:
+        problems = exc.problems if isinstance(exc, OptionsError) else problems_of(exc)
+        text = path.read_text(encoding="utf-8-sig")
+        lines = one_line(problems, lambda *keys: f"line {toml_line(text, (kind, *keys))}, ")
+        raise ConfigError(f"{path}, [{kind}]: {lines}") from None
+
+    def load(dataset: Dataset) -> System:
+        check_servers(table.get("sampling") or "")
+        return system
+
+    return load
+
+
+def _with_settings(options: dict[str, Any], role: str, settings: Settings | None) -> dict[str, Any]:
+    """State how the language model of a table is asked."""
+    name = options.get(role, "")
+    return options if settings is None or name in ("", "extractive") else {**options, role: check_llm(name, settings)}
+
+
+def _from_object(spec: str, folder: str | Path = "", name: str = "") -> Callable[[Dataset], System]:
+    system = imported(spec, "system", folder)
+    if inspect.isclass(system):
+        if callable(getattr(system, "search", None)) and _takes_chunks(system):
+            return lambda dataset: Pipeline(dataset, system, name=name)
+        try:
+            system = system()
+        except Exception as exc:  # of a user's class
+            raise ConfigError(
+                f"system {spec!r} could not be made: {type(exc).__name__}: {exc}; expected one without arguments, or "
+                "a retriever's, which takes chunks and has search(queries, k)"
+            ) from exc
+    if not isinstance(system, System) and to_callable(system) is None:
+        raise ConfigError(f"system {spec!r} is {system!r}; expected a function of the question, or a System")
+    loaded = system if isinstance(system, System) else FunctionSystem(system, name=name)
+    return lambda dataset: loaded
+
+
+def _takes_chunks(retriever: type) -> bool:
+    """Return True if a class is made with one argument."""
+    parameters = inspect.signature(retriever).parameters.values()
+    needed = [parameter for parameter in parameters if parameter.default is parameter.empty]
+    return sum(parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) for parameter in needed) == 1

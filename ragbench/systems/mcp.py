@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from typing import Any, Literal, TypedDict, Unpack
+from dataclasses import field, replace
+from typing import Annotated, Any, cast
 
-from ragbench.errors import ConfigError, require
+from pydantic import Field, PositiveFloat, PositiveInt, SkipValidation, field_validator, model_validator
+
+from ragbench.errors import ConfigError, SystemsError, require
 from ragbench.llms import load_llm
-from ragbench.systems.connections import REFUSED, McpSpec, Pool, Sampled, Sampler, ToolError, Unreached
-from ragbench.systems.credentials import checked
+from ragbench.systems.connections import Pool, Server
+from ragbench.systems.credentials import (
+    FlatTemplate,
+    Scrubber,
+    Template,
+    check_address,
+    check_command,
+    check_set,
+    checked_options,
+    from_environment,
+    is_secret,
+)
 from ragbench.systems.function import EventLoop, failed
-from ragbench.systems.reply_paths import PathMatches, Replies, ReplyPaths, filled, names_in, question_values, read_reply
+from ragbench.systems.reply_paths import Paths, Reply, ReplyPaths, ReplyReader
+from ragbench.systems.sampling import REFUSED, Sampling
+from ragbench.systems.templates import check_names, fill, question_values
 from ragbench.types import Answer, LLMLike
 
-_LONGEST_CLOSE_S = 10.0
 
-
-class McpOptions(TypedDict, total=False):
-    """The keyword arguments of `McpSystem`, for editors and type checkers; `McpSpec` checks their values."""
-
-    name: str
-    arguments: Mapping[str, Any]
-    reply: Mapping[str, Any] | ReplyPaths
-    headers: Mapping[str, str]
-    headers_env: Mapping[str, str]
-    env: Sequence[str]
-    cwd: str
-    protocol: Literal["", "legacy", "auto"]
-    timeout_s: float
-    start_timeout_s: float
-    connections: int | None
-    max_samplings: int
-    max_sampling_tokens: int
-    max_samplings_at_once: int
-
-
+@checked_options
 class McpSystem:
     """A RAG system that is a tool of an MCP server.
 
@@ -53,41 +49,78 @@ class McpSystem:
             for `load_llm`, or an `LLM`. Each request is sent on with its system prompt, max_tokens and temperature (0
             where it gives none); a conversation of several messages becomes one prompt; stop sequences cut the reply.
             The tokens of all requests of a call are summed in `usage`. None: sampling is not offered to the server.
-        reply: JSONPath of each part of the answer in the tool's structured result (or in the JSON of its text), see
+        max_samplings: requests that one call may make. More is refused with an MCP error; the answer then has the flag
+            "sampling_refused".
+        reply: the path of each part of the answer in the tool's structured result (or in the JSON of its text), see
             `ReplyPaths`. Left out, it is read by the usual names; a list is contexts, a plain text is the answer.
-        headers, headers_env: for an address, as in `HttpSystem`.
-        env: names of variables that a command gets in addition to PATH, HOME and the like; `cwd` is where it starts.
-            The value of one named like a secret (MY_TOKEN, MY_KEY) becomes *** where the server echoes it.
-        protocol: "legacy" (the handshake, in which a tool can ask for samples whenever it likes), "auto" (the newest
-            that both speak), or "": the first, where the server does not know it the second.
-        timeout_s: seconds for a call; `start_timeout_s` for the server to start and shake hands.
-        connections: calls on their way at once. With `sampling` each call has a connection of its own, so that tokens
-            and limits belong to it: 8 to an address, 1 to a command (each is a process). Without, all share one.
-        max_samplings, max_samplings_at_once: requests that one call may make, and have open; max_sampling_tokens: the
-            max_tokens of each. More is refused with an MCP error; the answer then has the flag "sampling_refused".
+        headers: for an address.
+        env: names of variables that a command gets in addition to PATH, HOME and the like. The value of one named like
+            a secret (MY_TOKEN, MY_KEY) becomes *** where the server echoes it.
+        timeout_s: seconds for a call, and for the server to start and shake hands.
+        name: the tool and the model that samples unless given.
 
-    The server is reached at the first question and again after it died. `latency_ms` has "total" (but not where a
-    completion came from the reply store) and "sampling". What fails is a failed answer with the reason,
-    and the last line that a command wrote to its standard error. Threads may share it. `close`, the end of a `with`
-    block, or the end of its use ends the connections and the process. `name` is the tool and the model that samples
-    unless given.
+    The server is reached at the first question and again after it died. With `sampling` each call has a connection of
+    its own: up to 8 to an address, one to a command (each is a process). `latency_ms` has "total" (but not where a
+    completion came from the reply store) and "sampling". What fails is a failed answer with the reason, and the last
+    line that a command wrote to its standard error. Threads may share a system. `close`, the end of a `with` block, or
+    the end of its use ends the connections and the process.
     """
 
-    def __init__(
-        self, server: str | Sequence[str], *, tool: str, sampling: LLMLike | None = None, **options: Unpack[McpOptions]
-    ) -> None:
-        given = {key: value for key, value in options.items() if value is not None}
-        spec = checked(McpSpec, {"server": server, "tool": tool, **given}, "McpSystem")
-        if "query" not in names_in(spec.arguments):
-            raise ConfigError('McpSystem: the question is sent nowhere; write arguments = {query = "{query}"}')
+    server: str | Sequence[str] = field(kw_only=False)
+    tool: Annotated[str, Field(min_length=1)]
+    arguments: Template = Field(default_factory=lambda: {"query": "{query}"})
+    sampling: Annotated[LLMLike | None, SkipValidation] = None
+    max_samplings: PositiveInt = 20
+    reply: Paths = Field(default_factory=ReplyPaths)
+    headers: FlatTemplate = Field(default_factory=dict)
+    env: Sequence[str] = ()
+    timeout_s: PositiveFloat = 120.0
+    name: str = ""
+
+    @field_validator("server")
+    @classmethod
+    def _check_server(cls, server: str | Sequence[str]) -> str | Sequence[str]:
+        if isinstance(server, str) and server.startswith(("http://", "https://")):
+            return check_address(server)
+        command = shlex.split(server) if isinstance(server, str) else list(server)
+        if not command or not command[0].strip():
+            raise ValueError('expected a command such as ["python", "server.py"] or an address such as http://host/mcp')
+        check_command(command)
+        return command
+
+    @model_validator(mode="after")
+    def _check_parts(self) -> McpSystem:
+        if not isinstance(self.server, str) and self.headers:
+            raise ValueError("headers belong to an address; a command gets the variables that env names")
+        check_names(self.arguments, (), 'arguments = {query = "{query}"}')
+        return self
+
+    def __post_init__(self) -> None:
         require("mcp.client", "mcp")
-        llm = load_llm(sampling) if sampling else None
-        sampler = None if llm is None else Sampler(llm, spec)
-        self.name = spec.name or f"{tool}{f' with {sampler.llm.name}' if sampler else ''}"
-        self._spec = spec
-        self._matches = PathMatches(self.name, spec.reply)
-        self._pool = Pool(spec, sampler, self.name)
+        self._llm = load_llm(self.sampling) if self.sampling else None
+        self.name = self.name or f"{self.tool}{f' with {self._llm.name}' if self._llm else ''}"
+        check_set(self.env, self.name)
+        templates = {"server": self.server, "headers": self.headers, "arguments": self.arguments}
+        parts, secrets = from_environment(templates, self.name)
+        variables = {variable: os.environ[variable] for variable in self.env}
+        secrets += tuple(value.strip() for variable, value in variables.items() if is_secret(variable, value))
+        self._arguments = parts["arguments"]
+        self._reader = ReplyReader(self.name, cast(ReplyPaths, self.reply))
         self._loop = EventLoop(self.name)
+        self._pool = Pool(
+            Server(
+                self.name,
+                parts["server"],
+                parts["headers"],
+                variables,
+                secrets,
+                self.timeout_s,
+                self.max_samplings,
+                samples=self._llm is not None,
+            ),
+            self._loop,
+        )
+        self._finalizer = weakref.finalize(self, Scrubber(secrets).stop)
 
     def __repr__(self) -> str:
         return f"McpSystem({self.name!r})"
@@ -100,58 +133,58 @@ class McpSystem:
 
     def close(self) -> None:
         """End the connections, and the server where it was started from here."""
-        with suppress(RuntimeError, TimeoutError):  # closed already
-            self._loop.run(self._pool.close(), _LONGEST_CLOSE_S)
         self._loop.close()
+        self._finalizer()
 
-    def tools(self) -> list[str]:
-        """The names of the server's tools; ConfigError where it cannot be reached."""
-        return list(self.schemas())
-
-    def schemas(self) -> dict[str, Any]:
-        """The JSON schema of the arguments of each tool, by its name; ConfigError where it cannot be reached."""
+    def tools(self) -> dict[str, Any]:
+        """Return the JSON schema of the arguments of each tool, by its name; ConfigError where there is no server."""
         try:
-            return self._loop.run(self._pool.tools())
-        except Unreached as exc:
+            return self._pool.tools()
+        except SystemsError as exc:
             raise ConfigError(f"{self.name}: {exc}") from exc
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> Any:
-        """Call any tool of the server once: its result as JSON, or its text. Raises ToolError."""
-        return self._loop.run(self._pool.call(tool, dict(arguments), Sampled()))[0]
+        """Call any tool of the server once: its result as JSON, or its text.
 
-    def reply(self, query: str) -> Replies:
-        """The tool's result for one question, before any path is applied. Raises ToolError."""
-        return Replies([self.call(self._spec.tool, filled(self._pool.arguments, question_values("probe", query, ())))])
+        Raises:
+            RefusalError: the tool reports that it failed.
+            SystemsError: there is no result for another reason.
+        """
+        return self._pool.call(tool, dict(arguments), self._sampling())[0]
+
+    def ask_raw(self, query: str) -> Reply:
+        """Return the tool's result for a question, before any path is applied; raises SystemsError."""
+        return Reply([self.call(self.tool, fill(self._arguments, question_values("probe", query, ())))])
 
     def check_replies(self, *, ended: bool) -> None:
-        """Raise ConfigError where a path of `reply` has matched in no reply so far; see `PathMatches`."""
-        self._matches.check(ended=ended)
+        """Raise ConfigError where a path of `reply` has matched in no reply so far."""
+        self._reader.check(ended=ended)
 
     def answer(self, query_id: str, query: str, *, user_roles: Sequence[str] = ()) -> Answer:
-        """What the tool answers; a failed answer where it does not."""
-        arguments = filled(self._pool.arguments, question_values(query_id, query, user_roles))
-        sampled = Sampled()
+        """Return what the tool answers; a failed answer where it does not."""
+        arguments = fill(self._arguments, question_values(query_id, query, user_roles))
+        sampling = self._sampling()
         try:
-            reply, total = self._loop.run(self._pool.call(self._spec.tool, arguments, sampled))
-        except (Unreached, ToolError) as exc:
-            reason = f" ({sampled.refused[0]})" if sampled.refused else ""
-            return self._with_usage(failed(query_id, f"{self.name}: {exc}{reason}", exc.kind), sampled)
-        except RuntimeError:
+            reply, seconds = self._pool.call(self.tool, arguments, sampling)
+        except SystemsError as exc:
+            reason = f" ({sampling.refusals[0]})" if sampling and sampling.refusals else ""
+            kind = {} if exc.failure is None else {"failure": exc.failure}
+            answer = failed(query_id, f"{self.name}: {exc}{reason}", **kind)
+        except InterruptedError:
             return failed(query_id, f"{self.name} was closed")
-        answer = self._matches.read(query_id, lambda: self._record(reply))
-        if not any(completion.cached for completion in sampled.completions):
-            answer = replace(answer, latency_ms={"total": 1000 * total, **answer.latency_ms})
-        return self._with_usage(answer, sampled)
+        else:
+            answer = self._reader.read(query_id, Reply([reply]))
+            if not (sampling and sampling.cached):
+                answer = replace(answer, latency_ms={"total": 1000 * seconds, **answer.latency_ms})
+        return _with_sampling(answer, sampling) if sampling else answer
 
-    def _record(self, reply: Any) -> Mapping[str, Any]:
-        self._matches.see([reply])
-        return read_reply(reply, self._spec.reply)
+    def _sampling(self) -> Sampling | None:
+        """What answers the requests for samples of one call; None where none are offered."""
+        return Sampling(self._llm, self.max_samplings) if self._llm else None
 
-    def _with_usage(self, answer: Answer, sampled: Sampled) -> Answer:
-        usage = sampled.usage(self._pool.model)
-        if usage is not None:
-            latency = dict(answer.latency_ms)
-            if not any(completion.cached for completion in sampled.completions):
-                latency["sampling"] = 1000 * usage.latency_s
-            answer = replace(answer, usage=usage, latency_ms=latency)
-        return replace(answer, flags=(*answer.flags, REFUSED)) if sampled.refused else answer
+
+def _with_sampling(answer: Answer, sampling: Sampling) -> Answer:
+    if usage := sampling.usage():
+        latency = {} if sampling.cached else {"sampling": 1000 * usage.latency_s}
+        answer = replace(answer, usage=usage, latency_ms={**answer.latency_ms, **latency})
+    return replace(answer, flags=(*answer.flags, REFUSED)) if sampling.refusals else answer

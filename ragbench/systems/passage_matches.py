@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
 from ragbench.datasets.passages import NOWHERE, Place, Texts
-from ragbench.errors import ConfigError
+from ragbench.systems.answer_parser import text_id
 from ragbench.types import Answer, Chunk, Dataset, Document, Passage, Run, Span
 
 UNKNOWN = "unmatched:"
-"""The prefix of the id of a passage that no document of the dataset holds: it keeps its rank, and is not relevant."""
+"""The prefix of the id of a passage that is not attributable to a document: it keeps its rank, and is not relevant."""
+
+_MIN_CHARACTERS = 40  # of a passage that is not a whole chunk; a shorter one is in too many places
+_MAX_HOLDERS = 3
+_CREDITS = 6  # divisible by every number of holders up to _MAX_HOLDERS, so that each holder gets an equal part
+_ANYWHERE = Place((Span("", 0, 0),), "not attributable")
+_BLANK = re.compile(r"\s*")
+_CHUNK_ID = re.compile(r"(.+)#(\d+)-(\d+)")  # as `ragbench.chunk` names chunks
 
 
 class Matched(NamedTuple):
-    """What `match_passages` found.
+    """Passages with their documents, from `match_passages`.
 
     `answers` are those given, with `doc_id` in their passages (and new ids where one id had several texts). `run`
-    ranks documents, query_id -> doc_id -> score; `lowest` is the same ranking with no passage in doubt credited to a
-    relevant document. `chunks` are the passages as spans of the documents, for the measures on evidence. `counts` has
-    how many different passages were matched "by id", "exact", "white space", "fuzzy", how many of them were
-    "ambiguous" (several documents hold the text) and "unmatched".
+    ranks documents, query_id -> doc_id -> score, and is a lower bound: a passage that two or three documents hold is
+    credited to the least relevant of them. The mean over `credits`, rankings of the same kind, credits each of them
+    equally. `chunks` are the passages as spans of the documents, for the measures on evidence. `counts` has how many
+    passages of all answers were matched "by id", "exact", "white space", "fuzzy", how many were "not attributable",
+    and of how many "several" documents hold the text. `is_foreign` states that there are passages and relevant
+    documents, and that no document holds any of the passages, by id or by text.
     """
 
     answers: list[Answer]
     run: Run
-    lowest: Run
+    credits: list[Run]
     chunks: list[Chunk]
     counts: dict[str, int]
+    is_foreign: bool
 
 
 def match_passages(
@@ -38,83 +49,108 @@ def match_passages(
     dataset: Dataset,
     *,
     known_as: Mapping[str, str] | None = None,
-    threshold: float = 90.0,
 ) -> Matched:
     """Find the document of the dataset behind each passage of the answers.
 
-    In this order: `doc_id` or the passage's id is a document's id (or one with "#...", "~..." after it), or is judged
-    in the qrels, or is in `known_as` (a system's id -> ours, such as `documents_of(ledger)` after `ingest`); a
-    document holds the text exactly; it holds it when white space is folded; it holds a text that
-    resembles it by `threshold` or more (rapidfuzz's partial ratio, 0 to 100: 100 times the fraction of characters that
+    In this order: `doc_id`, the passage's id or a text without id is a document's id (or one with "#...", "~..." after
+    it), or is judged in the qrels, or is in `known_as` (a system's id -> ours, such as `ingested_ids(ledger)` after
+    `ingest`); a document holds the text exactly; it holds it when white space is folded; it holds a text that
+    resembles it by 90 or more (rapidfuzz's partial ratio, 0 to 100: 100 times the fraction of characters that
     agree with the best place). Where the corpus is empty, the system's ids are taken as those of documents.
 
-    Where several documents hold a text, it is unknown which of them the system found. The text is credited to one that
-    no other passage of the answer belongs to, among those to one that is relevant to the question, and otherwise to the
-    first in the order of the corpus. That agrees best with what the same passages score with their ids (within .01 for
-    nDCG@5, R@5, R@10 and RR where a third of the passages are in doubt), and favours the system a little; `lowest`
-    credits relevant documents last, so it is a lower bound.
+    A text counts if it has 40 characters (white space folded) or is a whole chunk (it lies between borders of its
+    document or of longer passages that were returned), and if at most 3 documents hold it. Any other is "not
+    attributable": a word that all documents hold is no sign that one of them was retrieved. Where two or three hold a
+    text, `run` credits the least relevant to the question, so that its scores are lower bounds.
 
     A document's score is that of its best passage. Ranks are those of the list that the system gave; its scores are
     kept where they fall along it, otherwise a passage at rank r scores 1/r. A passage without a document is in the
     run as "unmatched:<id>" and keeps its rank. Answers without passages are read by the ids in `contexts`.
 
-    >>> corpus = {"rail": Document("rail", "The line opened in 1881. It was rebuilt later.")}
-    >>> answer = Answer("q1", "1881", ("p",), passages=(Passage("p", "The line  opened in 1881."),))
-    >>> matched = match_passages([answer], Dataset("demo", "test", corpus, [], {}))
-    >>> matched.run, matched.chunks
-    ({'q1': {'rail': 1.0}}, [Chunk(chunk_id='p', doc_id='rail', start=0, end=24, text='The line opened in 1881.')])
+    >>> corpus = {"rail": Document("rail", "The line opened in 1881, after ten years. It was rebuilt.")}
+    >>> passages = (Passage("p", "The line opened in  1881, after ten years."), Passage("q", "It was rebuilt"))
+    >>> data = Dataset("demo", "test", corpus, [], {})
+    >>> matched = match_passages([Answer("q1", "1881", ("p", "q"), passages=passages)], data)
+    >>> matched.run, [(chunk.doc_id, chunk.start, chunk.end) for chunk in matched.chunks]
+    ({'q1': {'rail': 1.0, 'unmatched:q': 0.5}}, [('rail', 0, 41)])
     """
-    if not 0 < threshold <= 100:
-        raise ConfigError(f"threshold is {threshold}; expected a partial ratio above 0 and up to 100, such as 90")
-    passages = {_unscored(passage): None for answer in answers for passage in _passages(answer)}
-    texts = Texts(dataset.corpus, threshold)
     judged = {doc_id for grades in dataset.qrels.values() for doc_id in grades}
     names = {**{doc_id: doc_id for doc_id in (*dataset.corpus, *judged)}, **(known_as or {})}
-    place_of = {passage: _place(passage, dataset.corpus, names, texts) for passage in passages}
+    labelled = {chunk_id for case in dataset.cases for chunk_id in (*case.relevant_chunks, *case.expected_chunks)}
+    answers = [_with_ids(answer, names, labelled) for answer in answers]
+    returned = [_unscored(passage) for answer in answers for passage in _passages(answer)]
+    texts = Texts(dataset.corpus)
+    places = {passage: _place(passage, dataset.corpus, names, labelled, texts) for passage in dict.fromkeys(returned)}
+    place_of = _attributable(places, dataset.corpus)
     relevant = {case.query_id: {span.doc_id: 1 for span in case.evidence} for case in dataset.cases}
     for query_id, grades in dataset.qrels.items():
         relevant[query_id] = {**relevant.get(query_id, {}), **grades}
-    credited = [_credited(answer, place_of, relevant.get(answer.query_id, {})) for answer in answers]
-    renamed = _renamed(pair for pairs in credited for pair in pairs)
-    counts = Counter({"by id": 0, "exact": 0, "white space": 0, "fuzzy": 0, "ambiguous": 0, "unmatched": 0})
-    for place in place_of.values():
-        counts[place.how] += 1
-        counts["ambiguous"] += len(place.holders) > 1
+    lowest = [_credited(answer, place_of, relevant.get(answer.query_id, {})) for answer in answers]
+    renamed = _renamed(pair for pairs in lowest for pair in pairs)
+    counts = Counter(dict.fromkeys(("by id", "exact", "white space", "fuzzy", "not attributable", "several"), 0))
+    for passage in returned:
+        counts[place_of[passage].how] += 1
+        counts["several"] += len(place_of[passage].holders) > 1
     chunks: dict[str, Chunk] = {}
     for (_, span), chunk_id in renamed.items():
         if span.start < span.end:
             text = dataset.corpus[span.doc_id].full_text[span.start : span.end]
             chunks.setdefault(chunk_id, Chunk(chunk_id, span.doc_id, span.start, span.end, text))
-    lowest = [_credited(answer, place_of, relevant.get(answer.query_id, {}), lowest=True) for answer in answers]
-    return Matched(
-        [_rewritten(answer, pairs, renamed) for answer, pairs in zip(answers, credited, strict=True)],
-        {answer.query_id: _ranked(answer, pairs) for answer, pairs in zip(answers, credited, strict=True)},
-        {answer.query_id: _ranked(answer, pairs) for answer, pairs in zip(answers, lowest, strict=True)},
-        list(chunks.values()),
-        dict(counts),
-    )
+    equal = [[_credited(answer, place_of, number=i) for answer in answers] for i in range(_CREDITS)]
+    run, *credits = [
+        {answer.query_id: _ranked(answer, pairs) for answer, pairs in zip(answers, credited, strict=True)}
+        for credited in (lowest, *(equal if counts["several"] else ()))
+    ]
+    rewritten = [_rewritten(answer, pairs, renamed, chunks) for answer, pairs in zip(answers, lowest, strict=True)]
+    is_foreign = bool(places) and any(relevant.values()) and all(place == NOWHERE for place in places.values())
+    return Matched(rewritten, run, credits or [run], list(chunks.values()), dict(counts), is_foreign)
 
 
 _Credited = list[tuple[Passage, Span]]
 
 
+def _with_ids(answer: Answer, names: Collection[str], labelled: Collection[str]) -> Answer:
+    """The answer with texts that are exactly the id of a document or chunk as passages of that id."""
+    ids: dict[str, str] = {}
+    for passage in answer.passages:
+        named = passage.text.strip()
+        form = _CHUNK_ID.fullmatch(named)
+        is_id = named in names or named in labelled or (form is not None and form[1] in names)
+        if is_id and passage.passage_id.partition("~")[0] == text_id(passage.text):
+            again = sum(passage_id.partition("~")[0] == named for passage_id in ids.values())
+            ids[passage.passage_id] = f"{named}~{again + 1}" if again else named
+    passages = (
+        replace(passage, passage_id=ids[passage.passage_id], text="") if passage.passage_id in ids else passage
+        for passage in answer.passages
+    )
+    return _replaced(answer, ids, passages)
+
+
+def _replaced(answer: Answer, ids: Mapping[str, str], passages: Iterable[Passage]) -> Answer:
+    """The answer with these passages, and with new ids in its contexts and citations."""
+    contexts, citations = (tuple(ids.get(one, one) for one in named) for named in (answer.contexts, answer.citations))
+    return replace(answer, contexts=contexts, citations=citations, passages=tuple(passages))
+
+
 def _credited(
-    answer: Answer, place_of: Mapping[Passage, Place], grades: Mapping[str, int], *, lowest: bool = False
+    answer: Answer, place_of: Mapping[Passage, Place], grades: Mapping[str, int] | None = None, *, number: int = 0
 ) -> _Credited:
-    """Each passage of an answer with the place that it is credited to, see `match_passages`."""
+    """Each passage of an answer with the place that it is credited to: of several documents, the one that makes the
+    ranking worst by these grades, or where there are none, the one with this number."""
     passages = [_unscored(passage) for passage in _passages(answer)]
     taken = {holders[0].doc_id for passage in passages if len(holders := place_of[passage].holders) == 1}
 
-    def rank(span: Span) -> tuple[int, int]:
-        grade, again = max(0, grades.get(span.doc_id, 0)), int(span.doc_id in taken)
-        return (grade, again) if lowest else (again, -grade)
+    def worth(span: Span) -> tuple[int, bool]:
+        grade = max(0, (grades or {}).get(span.doc_id, 0))
+        return grade, (span.doc_id in taken) == (grade == 0)  # a new document that is not relevant takes a rank
 
-    found = []
+    credited = []
     for passage in passages:
-        span = min(place_of[passage].holders, key=rank)
+        holders = place_of[passage].holders
+        span = holders[number % len(holders)] if grades is None else min(holders, key=worth)
         taken.add(span.doc_id)
-        found.append((passage, span))
-    return found
+        credited.append((passage, span))
+    return credited
 
 
 def _passages(answer: Answer) -> list[Passage]:
@@ -128,14 +164,54 @@ def _unscored(passage: Passage) -> Passage:
     return replace(passage, score=None)
 
 
-def _place(passage: Passage, corpus: Mapping[str, Document], names: Mapping[str, str], texts: Texts) -> Place:
+def _place(
+    passage: Passage,
+    corpus: Mapping[str, Document],
+    names: Mapping[str, str],
+    labelled: Collection[str],
+    texts: Texts,
+) -> Place:
     doc_id = _known(passage, names)
     if not corpus:
         doc_id = doc_id or passage.doc_id or passage.passage_id
-    if doc_id:
-        found = texts.within(passage.text, doc_id) if doc_id in corpus and passage.text.strip() else None
-        return Place((Span(doc_id, *(found or (0, 0))),))
-    return texts.find(passage.text) if passage.text.strip() else NOWHERE
+    if not doc_id and passage.text.strip():
+        return texts.find(passage.text)
+    if doc_id not in corpus:
+        return Place((Span(doc_id, 0, 0),)) if doc_id or passage.passage_id in labelled else NOWHERE
+    at = texts.within(passage.text, doc_id) if passage.text.strip() else None
+    if not passage.text and (form := _CHUNK_ID.fullmatch(passage.passage_id)):
+        at = int(form[2]), min(int(form[3]), len(corpus[doc_id].full_text))
+    return Place((Span(doc_id, *(at or (0, 0))),))
+
+
+def _attributable(places: Mapping[Passage, Place], corpus: Mapping[str, Document]) -> dict[Passage, Place]:
+    """The places; `_ANYWHERE` for texts in no document, in too many, and for short ones that are not whole chunks."""
+    few = {
+        passage: place for passage, place in places.items() if place != NOWHERE and len(place.holders) <= _MAX_HOLDERS
+    }
+    long = {passage for passage in few if len(" ".join(passage.text.split())) >= _MIN_CHARACTERS}
+    spans: dict[str, list[Span]] = {}
+    for span in dict.fromkeys(span for passage in few if passage in long for span in few[passage].holders):
+        spans.setdefault(span.doc_id, []).append(span)
+
+    def is_chunk(place: Place) -> bool:
+        return any(_is_chunk(span, corpus[span.doc_id], spans.get(span.doc_id, ())) for span in place.holders)
+
+    kept = {one for one, place in few.items() if place.how == "by id" or one in long or is_chunk(place)}
+    return {passage: place if passage in kept else _ANYWHERE for passage, place in places.items()}
+
+
+def _is_chunk(span: Span, document: Document, others: Iterable[Span]) -> bool:
+    """Return True if a span lies between borders: those of its document, or of other passages that were returned."""
+    full = document.full_text
+
+    def text_from(at: int) -> int:
+        blank = _BLANK.match(full, at)
+        return at if blank is None else blank.end()
+
+    starts = {text_from(at) for at in (0, len(full) - len(document.text), *(other.end for other in others))}
+    ends = {len(full), *(text_from(other.start) for other in others)}
+    return text_from(span.start) in starts and text_from(span.end) in ends
 
 
 def _known(passage: Passage, names: Mapping[str, str]) -> str:
@@ -158,22 +234,27 @@ def _renamed(credited: Iterable[tuple[Passage, Span]]) -> dict[tuple[Passage, Sp
     return renamed
 
 
-def _rewritten(answer: Answer, credited: _Credited, renamed: Mapping[tuple[Passage, Span], str]) -> Answer:
-    if not answer.passages:
-        return answer
+def _rewritten(
+    answer: Answer, credited: _Credited, renamed: Mapping[tuple[Passage, Span], str], chunks: Mapping[str, Chunk]
+) -> Answer:
+    """The answer with the documents of its passages, those that it names by their ids alone among them."""
     place_of = dict(credited)
     id_of = {passage.passage_id: renamed[passage, span] for passage, span in credited}
-    return replace(
-        answer,
-        contexts=tuple(id_of[passage_id] for passage_id in answer.contexts),
-        citations=tuple(id_of.get(citation, citation) for citation in answer.citations),
-        passages=tuple(
-            replace(passage, passage_id=id_of[key.passage_id], doc_id=place_of[key].doc_id)
-            if key in place_of
-            else passage
-            for passage, key in zip(answer.passages, map(_unscored, answer.passages), strict=True)
-        ),
+    named = {passage.passage_id for passage in answer.passages}
+    more = (key for key, span in credited if span.doc_id and key.passage_id not in named)
+    text_of = {passage_id: chunks[new].text for passage_id, new in id_of.items() if new in chunks}
+    passages = (
+        replace(
+            passage,
+            passage_id=id_of[key.passage_id],
+            doc_id=place_of[key].doc_id,
+            text=passage.text or text_of.get(passage.passage_id, ""),
+        )
+        if key in place_of
+        else passage
+        for passage, key in ((passage, _unscored(passage)) for passage in (*answer.passages, *more))
     )
+    return _replaced(answer, id_of, passages)
 
 
 def _ranked(answer: Answer, credited: _Credited) -> dict[str, float]:

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ragbench.datasets.jsonl import parsed
+from ragbench.datasets.jsonl import located
+from ragbench.datasets.testsets.fields import IDS, QUESTIONS, outputs_of
 from ragbench.datasets.testsets.other_tools import other_form, records
 from ragbench.errors import DataError
 from ragbench.files import expanded
@@ -16,11 +17,6 @@ from ragbench.scoring.trec import SUFFIXES, read_run
 from ragbench.systems.answer_parser import RETRIEVAL_ONLY, read_answer
 from ragbench.systems.function import failed
 from ragbench.types import Answer
-
-_IDS = ("query_id", "_id", "id", "question_id", "case_id")
-_NOT_RECORDED = {"deepeval": ("context", "expected_output"), "langsmith": ("id",)}
-"""Fields of other tools that belong to the question, or name something else."""
-_QUESTIONS = ("query", "question", "user_input", "input")
 
 
 class RecordedSystem:
@@ -84,22 +80,16 @@ class RecordedSystem:
                 ranked = [{"id": doc_id, "doc_id": doc_id, "score": found[doc_id]} for doc_id in ranking(found)]
                 self._by_id[query_id] = read_answer(query_id, {"contexts": ranked})
             return
-        form = other_form(path)
-        if form:
-            for number, row in enumerate(records(path, form), 1):
-                try:
-                    self._take({key: value for key, value in row.items() if key not in _NOT_RECORDED.get(form, ())})
-                except DataError as exc:
-                    raise DataError(f"{path}, record {number}: {exc}") from None
-        else:
-            for _ in parsed(path, self._take):
-                pass
+        unit = "line" if path.suffix == ".jsonl" else "record"
+        for number, record in records(path, other_form(path)):
+            with located(f"{path}, {unit} {number}"):
+                self._take(outputs_of(record))
         if not self._by_id and not self._by_text:
             raise DataError(f"{path} holds no answer; expected one JSON object on each line")
 
     def _take(self, record: Mapping[str, Any]) -> None:
-        query_id = next((record[key] for key in _IDS if record.get(key) not in (None, "")), None)
-        question = next((record[key] for key in _QUESTIONS if isinstance(record.get(key), str)), None)
+        query_id = next((record[key] for key in IDS if record.get(key) not in (None, "")), None)
+        question = next((record[key] for key in QUESTIONS if isinstance(record.get(key), str)), None)
         if isinstance(query_id, str | int):
             self._keep(self._by_id, str(query_id), read_answer(str(query_id), record))
         elif question is not None:

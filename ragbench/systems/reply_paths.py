@@ -1,432 +1,276 @@
-"""Where the parts of an answer are in a system's JSON, given by JSONPath; streams of JSON; requests from templates."""
+"""The parts of an answer in a system's JSON or stream of JSON, by paths."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from ragbench.errors import ConfigError, DataError, FailureKind
-from ragbench.systems.answer_parser import read_answer, well_formed
+from ragbench.systems.answer_parser import read_answer
 from ragbench.systems.function import failed
 from ragbench.systems.shapes import as_record
-from ragbench.text import without_surrogates
 from ragbench.types import Answer
 
-_MAX_PATH = 300
-_USAGE = ("model", "input_tokens", "output_tokens")
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_STEP = re.compile(r"\['([^']+)'\]|\[(\d+|\*)\]|([^.\[\]$]+)")
+_LISTS = ("contexts", "citations", "flags")
+_MAY_NEVER_MATCH = ("error", "flags")  # a system that always works sends neither
+_N_CHECKED = 10  # replies with an answer after which each path must have matched
+_N_KEYS = 20
 
 
-@lru_cache(maxsize=256)
-def _compiled(path: str) -> Any:
-    from jsonpath_ng.ext.parser import parse
-
-    return parse(path)
-
-
-def check_path(path: str) -> str:
-    """ValueError for what is not a JSONPath, or whose search no time-out would end; "" (no path) is valid."""
-    if path.count("..") > 1 or "=~" in path or "`sub(" in path or len(path) > _MAX_PATH:
-        raise ValueError(
-            "expected a JSONPath that is searched in one pass: at most one '..', no regular expression (=~ and `sub`), "
-            f"{_MAX_PATH} characters"
-        )
-    if path:
-        try:
-            _compiled(path)
-        except Exception as exc:  # the parser has no error class of its own
-            raise ValueError(f"expected a JSONPath such as '$.answer' or '$.sources[*]' ({exc})") from None
+def _check_path(path: str) -> str:
+    if ".." in path or _STEP.sub("", path.removeprefix("$")).strip("."):
+        raise ValueError("expected a path such as $.answer, $.hits[0].text or $.sources[*].title")
     return path
 
 
-JsonPath = Annotated[str, AfterValidator(check_path)]
-"""A JSONPath, or "" for none."""
+ReplyPath = Annotated[str, AfterValidator(_check_path)]
+"""The part of JSONPath that names fields, entries by number, and all entries ([*]); "" for none, "$" for the whole."""
+
+
+def matches(value: Any, path: str) -> list[Any]:
+    """Return what is at a path.
+
+    >>> matches({"hits": [{"id": 7}, {"id": 8}]}, "$.hits[*].id"), matches([{"a b": 1}], "[0]['a b']"), matches({}, "a")
+    ([7, 8], [1], [])
+    """
+    found = [value]
+    for quoted, index, name in _STEP.findall(path):
+        found = [entry for part in found for entry in _inside(part, quoted or index or name)]
+    return found
+
+
+def _inside(value: Any, step: str) -> list[Any]:
+    if isinstance(value, Mapping):
+        return [value[step]] if step in value else []
+    if not isinstance(value, list):
+        return []
+    return value if step == "*" else value[int(step) :][:1] if step.isdecimal() else []
 
 
 class ContextPaths(BaseModel):
     """Where the parts of one context are, inside it; each may be left out where the names are the usual ones."""
 
     model_config = ConfigDict(extra="forbid")
-    id: JsonPath = ""
-    text: JsonPath = ""
-    score: JsonPath = ""
-    doc_id: JsonPath = ""
+    id: ReplyPath = ""
+    text: ReplyPath = ""
+    score: ReplyPath = ""
+    doc_id: ReplyPath = ""
 
 
 class ReplyPaths(BaseModel):
     """Where the parts of an answer are in a reply: what has no path is not read.
 
-    Without any path the reply is read by the usual names (`read_answer`). Without `contexts` the paths of `context` are
-    lists in the reply, in parallel: {"id": "$.ids[0]", "text": "$.documents[0]"}. An answer that carries one of
-    `failed_flags` has failed, even if it has a text: that is how systems report that they fell back on something else.
+    Without any path the reply is read by the usual names (`read_answer`). `usage` is an object with the usual names of
+    tokens. An answer that carries one of `failed_flags` has failed, even if it has a text: that is how systems report
+    that they fell back on something else.
     """
 
     model_config = ConfigDict(extra="forbid")
-    answer: JsonPath = ""
-    contexts: JsonPath = ""
+    answer: ReplyPath = ""
+    contexts: ReplyPath = ""
     context: ContextPaths = Field(default_factory=ContextPaths)
-    citations: JsonPath = ""
-    flags: JsonPath = ""
-    outcome: JsonPath = ""
-    confidence: JsonPath = ""
-    model: JsonPath = ""
-    input_tokens: JsonPath = ""
-    output_tokens: JsonPath = ""
-    latency_ms: JsonPath = ""
-    error: JsonPath = ""
+    citations: ReplyPath = ""
+    flags: ReplyPath = ""
+    outcome: ReplyPath = ""
+    confidence: ReplyPath = ""
+    usage: ReplyPath = ""
+    latency_ms: ReplyPath = ""
+    error: ReplyPath = ""
     failed_flags: list[str] = []
 
-    def columns(self) -> dict[str, str]:
-        """The paths of lists in parallel."""
-        return {} if self.contexts else {part: path for part, path in self.context if path}
+    @model_validator(mode="after")
+    def _has_contexts(self) -> ReplyPaths:
+        if self._context_paths() and not self.contexts:
+            raise ValueError("context has the paths inside each of contexts; give the path of contexts, too")
+        return self
+
+    def given(self) -> dict[str, str]:
+        """Return the paths that are not empty, by the names of their parts."""
+        return {**{part: path for part, path in self if path and isinstance(path, str)}, **self._context_paths()}
+
+    def _context_paths(self) -> dict[str, str]:
+        return {f"context.{part}": path for part, path in self.context if path}
+
+    def parts_of(self, reply: Any) -> dict[str, Any]:
+        """Return the parts that a reply has: lists of contexts, citations and flags, values of the others."""
+        record: dict[str, Any] = {}
+        for part, path in self.given().items():
+            is_list = part in _LISTS  # which gives its entries with or without [*]
+            found = matches(reply, path.removesuffix("[*]") if is_list else path) if "." not in part else []
+            if len(found) == 1 and (not is_list or found[0] is None or isinstance(found[0], list)):
+                record[part] = found[0]
+            elif found:
+                record[part] = found if is_list else "".join(map(str, found))
+        if contexts := record.get("contexts"):
+            record["contexts"] = [self._context(entry) for entry in contexts]
+        for flag in record.get("flags") or ():
+            if flag in self.failed_flags:
+                record["error"] = f"the system flags its answer as {flag!r}"
+        return record
+
+    def _context(self, entry: Any) -> Any:
+        if not isinstance(entry, Mapping):
+            return entry
+        named = {part: path for part, path in self.context if path}
+        found = {part: values[0] for part, path in named.items() if (values := matches(entry, path))}
+        return {**{key: value for key, value in entry.items() if key not in named}, **found}
 
 
-def to_record(reply: Any, paths: ReplyPaths) -> dict[str, Any]:
-    """What `read_answer` reads, from a reply and the paths of its parts.
-
-    A path that finds a list gives its entries, so "$.sources" and "$.sources[*]" are the same. A flag that is true or
-    false in the reply is called by its name. An answer that is not where it should be is a DataError.
-
-    >>> paths = ReplyPaths(answer="$.data.text", contexts="$.data.hits", context={"text": "body"}, flags="$.weak")
-    >>> to_record({"data": {"text": "Yes.", "hits": [{"id": 7, "body": "So."}]}, "weak": True}, paths)
-    {'answer': 'Yes.', 'contexts': [{'id': 7, 'body': 'So.', 'text': 'So.'}], 'flags': ['weak']}
-    """
-    if paths.model_copy(update={"failed_flags": []}) == ReplyPaths():
-        if isinstance(reply, Mapping):
-            return dict(reply)
-        raise DataError(f"the reply is {_shown(reply)}; expected an object, or paths that say what it holds")
-    record: dict[str, Any] = {}
-    if paths.answer:
-        found = _all(reply, paths.answer)
-        if not found and not (paths.error and _all(reply, paths.error)):
-            raise DataError(f"the reply has nothing at answer = {paths.answer!r}; it is {_shown(reply)}")
-        record["answer"] = found[0] if len(found) == 1 else "".join(map(str, found))
-    if paths.contexts:
-        record["contexts"] = [_context(entry, paths.context) for entry in entries(reply, paths.contexts)]
-    elif columns := {part: entries(reply, path) for part, path in paths.columns().items()}:
-        if len(set(map(len, columns.values()))) > 1:
-            lengths = ", ".join(f"{len(column)} at context.{part}" for part, column in columns.items())
-            raise DataError(f"the lists in parallel differ in length: {lengths}")
-        record["contexts"] = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    if paths.citations:
-        record["citations"] = [_cited(entry, paths.context) for entry in entries(reply, paths.citations)]
-    if paths.flags:
-        record["flags"] = _flags(reply, paths.flags)
-        if wrong := [flag for flag in record["flags"] if flag in paths.failed_flags]:
-            record["error"] = f"the system flags its answer as {wrong[0]!r}"
-    for name in ("error", "outcome", "confidence", "latency_ms", *_USAGE):
-        path = getattr(paths, name)
-        if path and (found := _all(reply, path)):
-            record[name] = found[0]
-    if usage := {name: record.pop(name) for name in _USAGE if name in record}:
-        record["usage"] = usage
-    return record
+Paths = Annotated[Mapping[str, Any] | ReplyPaths, BeforeValidator(ReplyPaths.model_validate)]
+"""An option of a system: a table in, `ReplyPaths` out."""
 
 
-def contexts_in(reply: Any, paths: ReplyPaths) -> list[Any]:
-    """The contexts of one reply, where their path is given."""
-    found: list[Any] = to_record(reply, ReplyPaths(contexts=paths.contexts, context=paths.context))["contexts"]
-    return found
-
-
-def read_reply(reply: Any, paths: ReplyPaths) -> Mapping[str, Any]:
-    """`to_record` of a whole reply, which without any path may also be a text (the answer) or a list (contexts).
-
-    >>> read_reply(["It opened in 1881."], ReplyPaths())["contexts"], read_reply("In 1881.", ReplyPaths())
-    (['It opened in 1881.'], {'answer': 'In 1881.'})
-    """
-    shaped = as_record(reply) if isinstance(reply, str | list) and paths == ReplyPaths() else None
-    return to_record(reply, paths) if shaped is None else shaped
-
-
-class Replies(NamedTuple):
-    """What a system replied to one question: one JSON, the events of a stream, or the replies to several requests."""
+class Reply(NamedTuple):
+    """What a system replied to one question: one value of JSON, or the events of a stream."""
 
     found: list[Any]
     streamed: bool = False
-    pages: int | None = None
 
     def record(self, paths: ReplyPaths, delta: str = "") -> Mapping[str, Any]:
-        """What `read_answer` reads; DataError where there is no answer."""
-        if len(self.found) == 1 and not self.streamed and self.pages is None:
-            return read_reply(self.found[0], paths)
-        return join_events(self.found, paths, delta, self.pages)
+        """Return what `read_answer` reads; of events the pieces at `delta` joined, all else from the last that has it.
+
+        >>> paths = ReplyPaths(answer="$.data.text", contexts="$.data.hits", context={"text": "body"})
+        >>> Reply([{"data": {"text": "Yes.", "hits": [{"id": 7, "body": "So."}]}}]).record(paths)
+        {'answer': 'Yes.', 'contexts': [{'id': 7, 'body': 'So.', 'text': 'So.'}]}
+        >>> events = Reply([{"t": "In "}, {"t": "1881."}, {"hits": ["It opened."]}], streamed=True)
+        >>> events.record(ReplyPaths(contexts="$.hits"), "$.t")
+        {'contexts': ['It opened.'], 'answer': 'In 1881.'}
+
+        Raises:
+            DataError: there is no answer.
+        """
+        return self._joined(paths, delta) if self.streamed else self._single(paths)
+
+    def _single(self, paths: ReplyPaths) -> Mapping[str, Any]:
+        [reply] = self.found
+        if paths.given():
+            record = paths.parts_of(reply)
+            if paths.answer and record.get("answer") is None and "error" not in record:
+                raise DataError(f"the reply has nothing at answer = {paths.answer!r}; it is {_cut(repr(reply))}")
+            return record
+        shaped = as_record(reply) if isinstance(reply, str | list) else reply
+        if not isinstance(shaped, Mapping):
+            raise DataError(f"the reply is {_cut(repr(reply))}; expected an object, or paths that state what it holds")
+        return shaped
+
+    def _joined(self, paths: ReplyPaths, delta: str) -> dict[str, Any]:
+        if not self.found:
+            raise DataError("the stream ended before any event came")
+        record: dict[str, Any] = {}
+        pieces: list[str] = []
+        for event in self.found:
+            parts = paths.parts_of(event) if paths.given() else event if isinstance(event, Mapping) else {}
+            record |= {part: value for part, value in parts.items() if value or part not in record}
+            pieces += [piece for piece in matches(event, delta) if isinstance(piece, str)] if delta else []
+        if pieces:
+            record["answer"] = "".join(pieces)
+        if not {"answer", "text", "response", "contexts", "error"} & record.keys():
+            where = f"delta = {delta!r}" if delta else f"answer = {paths.answer or 'answer'!r}"
+            last = _cut(repr(self.found[-1]))
+            raise DataError(f"none of {len(self.found)} events has an answer at {where}; the last is {last}")
+        return record
 
 
-def saved_value(replies: Sequence[Any], path: str) -> Any:
-    """The value at a path of the last reply that has it, a list where the path has several; None where none has it.
+def read_events(text: str, *, sse: bool, delta: str = "") -> Iterator[Any]:
+    """Yield the data of server-sent events, or of lines of JSON, up to "[DONE]".
 
-    >>> replies = [{"hits": [{"id": 7}], "none": [], "job": "a"}, {}]
-    >>> saved_value(replies, "$.job"), saved_value(replies, "$.hits[*].id"), saved_value(replies, "$.none[*].id")
-    ('a', [7], [])
-    """
-    several = re.search(r"\[\*\]|\[\?|\.\.", path)
-    for reply in reversed(replies):
-        if found := _all(reply, path):
-            return well_formed(found if several else found[0])
-        if several and (several.start() > 1) and _compiled(path[: several.start()]).find(reply):
-            return []
-    return None
+    Where `delta` is "$", data that is neither an object nor a JSON string is a piece of text as it is.
 
-
-def sse_data(text: str) -> Iterator[tuple[str, str]]:
-    """The type and the data of each server-sent event that has data, as `httpx-sse` reads them.
-
-    An event that the end of the stream cuts off, before its blank line, is given too.
-
-    >>> list(sse_data(": hi\\ndata: one\\ndata: two\\n\\nevent: end\\ndata: x\\n\\n"))
-    [('message', 'one\\ntwo'), ('end', 'x')]
-    """
-    import httpx
-    from httpx_sse import EventSource
-
-    headers = {"Content-Type": "text/event-stream; charset=utf-8"}
-    content = (text.removeprefix("\ufeff") + "\n\n").encode()
-    for event in EventSource(httpx.Response(200, headers=headers, content=content)).iter_sse():
-        if event.data:
-            yield event.event, event.data
-
-
-def join_events(replies: Sequence[Any], paths: ReplyPaths, delta: str, pages: int | None = None) -> dict[str, Any]:
-    """One record of all events: the pieces at `delta` joined, everything else from the last event that has it.
-
-    The same for the replies to several requests. Of the last of them that many may be pages: the contexts are theirs,
-    one after the other.
-
-    Raises:
-        DataError: there is no event, or none has an answer.
-
-    >>> events = 'data: {"t": "In "}\\n\\ndata: {"t": "1881."}\\n\\ndata: {"sources": ["It opened."]}\\n\\ndata: [DONE]'
-    >>> join_events(list(json_events(events, True)), ReplyPaths(contexts="$.sources"), "$.t")
-    {'contexts': ['It opened.'], 'answer': 'In 1881.'}
-    """
-    if not replies:
-        raise DataError("the stream ended before any event came")
-    record: dict[str, Any] = {} if pages is None else {"contexts": []}
-    pieces: list[str] = []
-    for number, reply in enumerate(replies, (pages or 0) - len(replies)):
-        try:
-            found = to_record(reply, paths)
-        except DataError:  # an event without the answer: most are
-            found = to_record(reply, paths.model_copy(update={"answer": "", "error": paths.error or "$.error"}))
-        pieces += [piece for piece in _all(reply, delta) if isinstance(piece, str)] if delta else []
-        if pages is not None and (own := found.pop("contexts", [])) and number >= 0:
-            record["contexts"] += own
-        record.update({key: value for key, value in found.items() if value not in ([], {}, None)})
-    if pieces:
-        record["answer"] = "".join(pieces)
-    if not {"answer", "text", "response", "contexts", "error"} & record.keys():
-        where = f"delta = {delta!r}" if delta else f"answer = {paths.answer!r}" if paths.answer else "'answer'"
-        raise DataError(f"none of {len(replies)} events has an answer at {where}; the last is {_shown(replies[-1])}")
-    return record
-
-
-def json_events(text: str, sse: bool, *, delta: str = "", events_by: str = "") -> Iterator[Any]:
-    """The parsed data of each event up to "[DONE]"; with `events_by` (see `HttpSystem`) as {name: data}.
-
-    Where `delta` is the whole data, data that is neither an object nor a JSON string is a piece of text as it is.
-
-    >>> list(json_events("data: In\\n\\ndata: [1].\\n\\n", True, delta="$"))
-    ['In', '[1].']
-    >>> list(json_events('event: hits\\ndata: [{"id": 7}]\\n\\n', True, events_by="event"))
-    [{'hits': [{'id': 7}]}]
+    >>> list(read_events('data: In\\n\\ndata: [1].\\n\\n: hi\\ndata: {"a":\\ndata: 1}', sse=True, delta="$"))
+    ['In', '[1].', {'a': 1}]
 
     Raises:
         DataError: an event is not JSON, or is called "error".
     """
-    events = sse_data(text) if sse else (("message", line) for line in text.split("\n") if line.strip())
-    for event, data in events:
+    for kind, data in _server_sent(text) if sse else [("", line) for line in text.split("\n") if line.strip()]:
         if data.strip() == "[DONE]":
             return
-        if event == "error":
+        if kind == "error":
             raise DataError(f"the stream reports: {_cut(data)}")
-        name = event if events_by == "event" else ""
-        is_text = delta in ("$", f"$.{name}", f"$['{name}']")
-        try:
+        found: Any = None
+        with suppress(ValueError, RecursionError):
             found = json.loads(data)
-        except (ValueError, RecursionError):
-            if not (is_text or name):
-                shown = f'{_cut(data)}; if it is a piece of the answer as it is, write delta = "$"'
-                raise DataError(f"an event of the stream is not JSON: {shown}") from None
+        if delta == "$" and not isinstance(found, str | Mapping):
             found = data
-        found = data if is_text and not isinstance(found, str | Mapping) else found
-        named = [name] if name else _all(found, events_by) if events_by not in ("", "event") else []
-        yield {str(named[0]): found} if named else found
+        if found is None:
+            hint = 'if it is a piece of the answer as it is, write delta = "$"'
+            raise DataError(f"an event of the stream is not JSON: {_cut(data)}; {hint}")
+        yield found
 
 
-_MAY_NEVER_MATCH = ("error", "flags", "failed_flags")  # a system that always works sends neither
-_ENOUGH = 10  # replies with an answer in which contexts must have been found
+def _server_sent(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the type and the data of each event that has data, also of one that the end of the stream cuts off."""
+    lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    for block in lines.split("\n\n"):
+        fields = [
+            (name, value.removeprefix(" ")) for name, _, value in (line.partition(":") for line in block.split("\n"))
+        ]
+        data = [value for name, value in fields if name == "data"]
+        if any(data):
+            yield next((value for name, value in fields if name == "event"), ""), "\n".join(data)
 
 
-class PathMatches:
-    """Which paths have matched in the replies of a run: one that never does is misspelt, not an empty result.
+class ReplyReader:
+    """Reads the answers in replies, and notes which paths match: one that never does is misspelt, not an empty result.
 
-    `see` takes the parsed reply (or the events of one), `check` raises where a path has matched in no reply. Paths of
-    answers and contexts are checked from 10 replies that gave an answer, the others when the run has ended. Threads
-    may share it.
+    Threads may share it.
     """
 
-    def __init__(self, name: str, paths: ReplyPaths) -> None:
-        self._name, self._paths = name, paths
-        parts = {f"context.{part}": path for part, path in paths.context}
-        named = {part: path for part, path in paths if part not in ("context", *_MAY_NEVER_MATCH)}
-        self._unmatched = {part: path for part, path in {**named, **parts}.items() if path}
-        self._answered = 0
+    def __init__(self, name: str, paths: ReplyPaths, delta: str = "") -> None:
+        self._name, self._paths, self._delta = name, paths, delta
+        self._unmatched = {part: path for part, path in paths.given().items() if part not in _MAY_NEVER_MATCH}
+        self._n_answers = 0
         self._keys: dict[str, list[str]] = {}  # of the first reply and of the first context
 
-    def see(self, replies: Sequence[Any]) -> None:
-        """Note what matches in one reply, given as its events (a plain reply is one)."""
-        self._keys.setdefault("the first", list(dict.fromkeys(key for reply in replies for key in keys_of(reply))))
-        for part, path in list(self._unmatched.items()):
-            places = replies
-            if self._inside(part):
-                found = [entry for reply in replies for entry in entries(reply, self._paths.contexts)]
-                places = [entry for entry in found if isinstance(entry, Mapping)]
-                if places:
-                    self._keys.setdefault("the first context", keys_of(places[0]))
-            # "$.sources[*]" matches nothing in an empty list, which is there all the same
-            if any(_compiled(path.removesuffix("[*]")).find(place) for place in places):
-                self._unmatched.pop(part, None)
-
-    def _inside(self, part: str) -> bool:
-        """Whether a path is searched in each context."""
-        return part.startswith("context.") and bool(self._paths.contexts)
-
-    def read(self, query_id: str, record: Callable[[], Mapping[str, Any]]) -> Answer:
-        """The answer in a record; a failed one where there is none, or it cannot be read."""
+    def read(self, query_id: str, reply: Reply) -> Answer:
+        """Return the answer in a reply; a failed one where there is none, or it cannot be read."""
+        keys = [key for event in reply.found for key in _keys_of(event)]
+        self._keys.setdefault("the first", list(dict.fromkeys(keys))[:_N_KEYS])
         try:
-            answer = read_answer(query_id, record(), model=self._name)
+            record = reply.record(self._paths, self._delta)
+            self._note(record)
+            answer = read_answer(query_id, record, model=self._name)
         except (DataError, RecursionError) as exc:
-            self._answered += 1
+            self._n_answers += 1
             return failed(query_id, f"{self._name}: {exc}", FailureKind.UNREADABLE)
-        self._answered += not answer.failed and not answer.abstained  # one that abstains may lack anything
+        self._n_answers += not answer.failed and not answer.abstained  # one that abstains may lack anything
         return answer
 
+    def _note(self, record: Mapping[str, Any]) -> None:
+        contexts = [entry for entry in record.get("contexts") or () if isinstance(entry, Mapping)]
+        if contexts:
+            self._keys.setdefault("the first context", _keys_of(contexts[0])[:_N_KEYS])
+        inside = {f"context.{part}" for entry in contexts for part in entry}
+        for part in (*record, *inside):
+            self._unmatched.pop(part, None)
+
     def check(self, *, ended: bool) -> None:
-        """Raise ConfigError for a path that has matched in no reply."""
-        if not self._answered or not (ended or self._answered >= _ENOUGH):
+        """Raise ConfigError for a path that matched in no reply, after 10 answers and at the end of a run."""
+        if not self._n_answers or not (ended or self._n_answers >= _N_CHECKED):
             return
         for part, path in list(self._unmatched.items()):
-            what = "the first context" if self._inside(part) else "the first"
-            if what not in self._keys or not (ended or part.startswith(("answer", "context"))):
-                continue
-            raise ConfigError(
-                f"{self._name}: {part} = {path!r} matches nothing in any of {self._answered} replies; {what} has the "
-                f"keys {', '.join(self._keys[what][:20]) or 'none'}; correct the path, or leave it out"
-            )
+            where = "the first context" if "." in part else "the first"
+            if where in self._keys:
+                raise ConfigError(
+                    f"{self._name}: {part} = {path!r} matches nothing in any of {self._n_answers} replies; {where} has "
+                    f"the keys {', '.join(self._keys[where]) or 'none'}; correct the path, or leave it out"
+                )
 
 
-def keys_of(value: Any, depth: int = 3) -> list[str]:
-    """The keys of an object and of the objects inside it, as "output.answer"."""
-    found = []
+def _keys_of(value: Any, depth: int = 3) -> list[str]:
+    """Return the keys of an object and of the objects inside it, as "output.answer"."""
+    keys = []
     for key, entry in value.items() if isinstance(value, Mapping) else ():
-        inner = keys_of(entry, depth - 1) if depth > 1 else []
-        found += [f"{key}.{one}" for one in inner] or [str(key)]
-    return found
-
-
-def _context(entry: Any, paths: ContextPaths) -> Any:
-    if not isinstance(entry, Mapping):
-        return entry
-    named = {name: path for name in ContextPaths.model_fields if (path := getattr(paths, name))}
-    found = {name: values[0] for name, path in named.items() if (values := _all(entry, path))}
-    return {**{key: value for key, value in entry.items() if key not in named}, **found} if named else entry
-
-
-def _cited(entry: Any, paths: ContextPaths) -> Any:
-    if not isinstance(entry, Mapping):
-        return entry
-    context = _context(entry, paths)
-    names = ("id", "_id", "chunk_id", "passage_id", "doc_id", "number")
-    return next((context[name] for name in names if context.get(name) is not None), _shown(entry))
-
-
-def _flags(reply: Any, path: str) -> list[str]:
-    flags = []
-    for match in _compiled(path).find(reply):
-        if isinstance(match.value, bool):
-            flags += [str(match.path)] if match.value else []
-        else:
-            flags += [str(entry) for entry in (match.value if isinstance(match.value, list) else [match.value])]
-    return flags
-
-
-def _all(value: Any, path: str) -> list[Any]:
-    return [match.value for match in _compiled(path).find(value) if match.value is not None]
-
-
-def entries(value: Any, path: str) -> list[Any]:
-    """What is at a path; where that is one list, its entries.
-
-    >>> entries({"ids": [3, 4]}, "$.ids"), entries([{"id": 3}], "$[*].id"), entries({}, "$.ids")
-    ([3, 4], [3], [])
-    """
-    found = _all(value, path)
-    return found[0] if len(found) == 1 and isinstance(found[0], list) else found
-
-
-def _shown(value: Any) -> str:
-    return _cut(repr(value))
+        inner = _keys_of(entry, depth - 1) if depth > 1 else []
+        keys += [f"{key}.{name}" for name in inner] or [str(key)]
+    return keys
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= 120 else f"{text[:120]}..."
-
-
-def filled(template: Any, values: Mapping[str, Any]) -> Any:
-    """A template with the values in the places of their names in braces; the structure is never touched.
-
-    Values are put into texts as they are, and cannot break out of them; a text that is nothing but a name becomes the
-    value itself, and a list in a longer text its entries with commas; a field whose value is `...` is left out. Braces
-    around anything else are left alone.
-
-    >>> filled({"q": "{query}", "text": "Q: {query}", "k": 5}, {"query": 'a "quote" {k}'})
-    {'q': 'a "quote" {k}', 'text': 'Q: a "quote" {k}', 'k': 5}
-    """
-    if isinstance(template, str):
-        alone = _PLACEHOLDER.fullmatch(template)
-        if alone and alone[1] in values:
-            return values[alone[1]]
-        return _PLACEHOLDER.sub(lambda match: in_text(values.get(match[1], match[0])), template)
-    if isinstance(template, Mapping):
-        made = {key: filled(value, values) for key, value in template.items()}
-        return {key: value for key, value in made.items() if value is not ...}
-    if isinstance(template, Sequence):
-        return [filled(value, values) for value in template]
-    return template
-
-
-def question_values(query_id: str, query: str, user_roles: Sequence[str]) -> dict[str, Any]:
-    """What a request's template can hold of a question.
-
-    >>> values = question_values("q1", "Why?", ["admin", "hr"])
-    >>> filled({"q": "{query}", "roles": "{user_roles}", "note": "for {user_roles}"}, values)
-    {'q': 'Why?', 'roles': ['admin', 'hr'], 'note': 'for admin,hr'}
-    """
-    return {"query": without_surrogates(query), "query_id": query_id, "user_roles": list(user_roles)}
-
-
-def in_text(value: Any) -> str:
-    """A value inside a longer text: a list as its entries with commas, true and objects as JSON."""
-    if value is ...:
-        return ""
-    if isinstance(value, list):
-        return ",".join(map(in_text, value))
-    return json.dumps(value) if isinstance(value, bool | Mapping) else str(value)
-
-
-def names_in(template: Any) -> set[str]:
-    """The names in braces of a template.
-
-    >>> sorted(names_in({"q": "{query}", "filter": ["{tenant} or {k}", 5]}))
-    ['k', 'query', 'tenant']
-    """
-    if isinstance(template, str):
-        return set(_PLACEHOLDER.findall(template))
-    parts = template.values() if isinstance(template, Mapping) else template if isinstance(template, list) else ()
-    return set().union(*map(names_in, parts))

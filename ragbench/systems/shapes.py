@@ -6,26 +6,28 @@ graph states, LlamaIndex's responses and nodes, Haystack's documents and pipelin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from numbers import Real
 from types import GeneratorType
 from typing import Any
 
-ANSWER_FIELDS = ("answer", "text", "response", "generated_answer", "actual_output", "result")
+from ragbench.datasets.testsets.fields import CONTEXTS, REPLIES, RETRIEVED
+
+ANSWER_FIELDS = ("answer", "text", *REPLIES, "result")
 CONTEXT_FIELDS = (
-    "contexts", "context", "retrieved_contexts", "retrieval_context", "sources", "results", "source_documents",
-    "source_nodes", "documents", "hits",
+    *CONTEXTS, *RETRIEVED, "sources", "results", "source_documents", "source_nodes", "documents", "hits",
 )  # fmt: skip
 """Where an answer and its contexts are read from, the first that is there; the last three names may mean other things
 elsewhere, such as a number of hits, and count where they hold a list."""
 
+TEXT_FIELDS = ("text", "content", "page_content", "excerpt", "snippet", "body")
 _CONTEXT_NAMES = (
     "id", "_id", "id_", "node_id", "chunk_id", "passage_id", "docno", "doc_id", "document_id", "ref_doc_id",
-    "page_content", "text", "content", "excerpt", "snippet", "metadata", "meta", "payload", "node", "score", "_score",
-    "relevance_score", "similarity",
+    *TEXT_FIELDS, "metadata", "meta", "payload", "node", "score", "_score", "relevance_score", "similarity",
 )  # fmt: skip
-_TEXTS = ("text", "content", "page_content", "excerpt", "snippet")
 _RECORD_NAMES = ("citations", "flags", "outcome", "confidence", "usage", "latency_ms", "error")
+_QUESTIONERS = ("human", "user", "system", "developer")
+_STATUS = ("data", "message")  # which are texts about the request, where contexts are next to them
 _METHODS = ("invoke", "query", "retrieve")
 
 
@@ -70,7 +72,7 @@ def as_record(found: object) -> Mapping[str, Any] | None:
     if isinstance(found, list | tuple):
         return {"contexts": list(found), "flags": ["retrieval_only"]}
     if isinstance(found, Mapping):
-        return _parallel(found) or (found if _has_fields(found) else _wrapped(found)) or found
+        return _parallel(found) or _completed(found)
     return _of_object(found)
 
 
@@ -88,24 +90,32 @@ def as_context(value: Any) -> Any:
         if isinstance(inner, Mapping):
             return {**inner, "score": value[1]}
     if not isinstance(value, Mapping | str | Real | list | tuple | None):
-        value = _attributes(value, _CONTEXT_NAMES) or value
+        as_dict = getattr(value, "to_dict", None)
+        value = _attributes(value, _CONTEXT_NAMES) or (as_dict() if callable(as_dict) else value)
     if not isinstance(value, Mapping):
         return value
     if (node := value.get("node")) is not None:
         return as_context({**_attributes(node, _CONTEXT_NAMES), "score": value.get("score")})
-    value = {key: entry for key, entry in value.items() if entry is not None}
+    value = {key: _only_text(entry) for key, entry in value.items() if entry is not None}
     if isinstance(source := value.pop("_source", None) or value.pop("payload", None), Mapping):
-        value = {"metadata": source, **{key: source[key] for key in _TEXTS if key in source}, **value}
+        value = {"metadata": source, **{key: source[key] for key in TEXT_FIELDS if key in source}, **value}
     about = value.pop("metadata", None) or value.pop("meta", None) or {}
     if isinstance(about, Mapping):
         named = [about.get(key) for key in ("doc_id", "document_id", "source", "ref_doc_id", "file_path", "file_name")]
         named = [one for one in (*named, value.get("ref_doc_id")) if one]
-        texts = {} if any(key in value for key in _TEXTS) else {key: about[key] for key in _TEXTS if key in about}
+        texts = (
+            {} if any(key in value for key in TEXT_FIELDS) else {key: about[key] for key in TEXT_FIELDS if key in about}
+        )
         value = {**({"doc_id": str(named[0])} if named else {}), **texts, **value}
     return {
         key: entry if key not in _CONTEXT_NAMES or isinstance(entry, str | Real) else str(entry)
         for key, entry in value.items()
     }
+
+
+def _only_text(value: Any) -> Any:
+    """The text of a list with nothing else, in which tantivy has every field of a document."""
+    return value[0] if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str) else value
 
 
 def _attributes(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -117,6 +127,26 @@ def _attributes(value: Any, names: tuple[str, ...]) -> dict[str, Any]:
         for name, entry in found.items()
         if entry is not None and (isinstance(entry, str) or not callable(entry))
     }
+
+
+def _completed(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A table with its answer, also where that is in another object: a message, a reply, the state of a graph."""
+    if not _has_fields(found):
+        return _wrapped(found) or found
+    for name in ANSWER_FIELDS:
+        value = found.get(name)
+        if value is not None and not _is_table(name, value):
+            inner = {} if isinstance(value, str | Real | list | tuple) else _of_object(value) or {}
+            return {**found, **_answered(inner)}
+    rest = {name: value for name, value in found.items() if name not in CONTEXT_FIELDS}
+    rest = {name: value for name, value in rest.items() if not (name in _STATUS and isinstance(value, str))}
+    return {**_answered(_wrapped(rest) or {}), **found}
+
+
+def _answered(inner: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer of a record inside another, with its tokens."""
+    answer = next((inner[name] for name in ANSWER_FIELDS if isinstance(inner.get(name), str)), None)
+    return {} if answer is None else {name: inner[name] for name in ("usage",) if name in inner} | {"answer": answer}
 
 
 def _has_fields(found: Mapping[str, Any]) -> bool:
@@ -150,12 +180,16 @@ def _wrapped(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return _of_object(_attributes(choices[0], ("message", "text")).get("message"))
     if isinstance(messages := found.get("messages"), list) and messages:
         contexts: list[Any] = []
+        answer: Mapping[str, Any] = {}
         for message in messages:
             held = _attributes(message, ("type", "role", "artifact", "content"))
-            if "tool" in (held.get("type"), held.get("role")):
+            kind = held.get("type", held.get("role"))
+            if kind == "tool":
                 documents = held.get("artifact", held.get("content"))
                 contexts += documents if isinstance(documents, list) else [documents]
-        return {**(_of_object(messages[-1]) or {}), **({"contexts": contexts} if contexts else {})}
+            elif kind not in _QUESTIONERS:
+                answer = _of_object(message) or {}
+        return {**answer, **({"contexts": contexts} if contexts else {})} or None
     for name in ("output", "data", "message", "result", "response", "answer"):
         if found.get(name) is not None:
             return as_record(found[name])
@@ -185,6 +219,9 @@ def _of_object(found: Any) -> Mapping[str, Any] | None:
     fields = _attributes(found, (*ANSWER_FIELDS, *CONTEXT_FIELDS, *_RECORD_NAMES))
     if "source_nodes" in fields:  # next to the raw outputs of tools in `sources`
         fields.pop("sources", None)
+        pieces = getattr(found, "response_gen", None)
+        if not fields.get("response") and isinstance(pieces, Iterator):
+            fields["response"] = "".join(pieces) or getattr(found, "response_txt", None) or ""
     if _has_fields(fields) and not hasattr(found, "data"):
         return fields
     other = _attributes(found, ("data", "output", "message", "choices", "messages", "documents"))

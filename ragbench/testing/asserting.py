@@ -40,9 +40,21 @@ class LabelledCase:
         return self.case.query_id
 
     @property
-    def text(self) -> str:
+    def query(self) -> str:
         """The question."""
         return self.case.text
+
+    @property
+    def expected_document_ids(self) -> list[str]:
+        """The relevant documents, best grade first."""
+        return sorted(self.relevant, key=lambda doc_id: -self.relevant[doc_id])
+
+    @property
+    def ground_truth(self) -> str:
+        """The reference answer; ConfigError where there is none."""
+        if not self.case.reference_answer:
+            raise ConfigError(f"question {self.query_id!r} has no reference answer; `ragbench answers` writes them")
+        return self.case.reference_answer
 
 
 def labelled_cases(dataset: Dataset, *, min_grade: int = 1) -> list[LabelledCase]:
@@ -132,7 +144,7 @@ def assert_context_recall(
 def assert_answer_correct(
     answer: Answer | str | Mapping[str, Any],
     case: LabelledCase | Case,
-    evaluation_llm: LLM | Callable[[str], str] | None = None,
+    evaluation_llm: LLM | Callable[[str], Any] | None = None,
 ) -> float:
     """Assert that an answer agrees with the reference answer, and return the verdict, 1.0 or 0.0.
 
@@ -186,7 +198,7 @@ def assert_answer_correct(
     return value
 
 
-def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], str]) -> Any:
+def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], Any]) -> Any:
     from ragbench.judges import judge
     from ragbench.llms import ScriptedLLM
     from ragbench.prompts.judge_prompts import JUDGE_SYSTEM
@@ -262,7 +274,7 @@ def _note(case: LabelledCase, measure: str, value: float | None, passed: bool | 
 
 
 def _question(case: LabelledCase) -> str:
-    return f"query {case.query_id!r}: {_cut(case.text)}"
+    return f"query {case.query_id!r}: {_cut(case.query)}"
 
 
 def _listed(ids: Sequence[str]) -> str:

@@ -9,25 +9,26 @@ overrides for a test, class or module:
 - `--ragbench-system`: what `ragbench eval --system` takes;
 - `--ragbench-report`: a file (.json, .md, .html or .xml, JUnit) or a folder for the report of `ragbench eval`.
 
-Fixtures: `ragbench_dataset`, `ragbench_case` (a test that names it runs once per question), `rag_system`,
-`evaluation_llm`, `mcp_sampling_client`. Tests without the key or server that
-they need are skipped with the reason. Under pytest-xdist every process measures and the first one reports.
+Fixtures: `ragbench_dataset`, `ragbench_case` (a test that names it runs once per question), `rag_system`; and, for
+tests that are coroutines, `nfcorpus_test_data`, `evaluation_llm`, `mcp_sampling_client`: a coroutine that names one of
+them is run here where no other plugin does. Tests without the key or server that they need are skipped with the reason.
+Under pytest-xdist every process measures and the first one reports.
 """
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ragbench.errors import ConfigError, DataWarning, MissingExtraError, RagbenchError
+from ragbench.errors import ConfigError, DataWarning, DownloadError, MissingExtraError, RagbenchError
 from ragbench.files import expanded
-from ragbench.testing import labelled_cases, recording
+from ragbench.testing import LabelledCase, labelled_cases, recording
 from ragbench.types import LLM, Answer, Dataset, DatasetSource, System
 
 if TYPE_CHECKING:
@@ -38,17 +39,38 @@ _XDIST = "ragbench"
 _OUTER: pytest.StashKey[recording.Recorder | None] = pytest.StashKey()
 
 
+_NFCORPUS = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
+"""Questions of BEIR's nfcorpus with 14 to 21 highly relevant documents."""
+_FOR_COROUTINES = {"nfcorpus_test_data", "evaluation_llm", "mcp_sampling_client"}
+
+
 class EvaluationLLM:
-    """A language model as a function from prompt to reply; `llm` is the model itself."""
+    """A language model as a coroutine function from prompt to reply; `llm` is the model itself."""
 
     def __init__(self, llm: LLM) -> None:
         self.llm = llm
 
-    def __call__(self, prompt: str) -> str:
-        completion = self.llm.generate(prompt)
+    async def __call__(self, prompt: str) -> str:
+        """Return the reply; RagbenchError where the request failed."""
+        import asyncio
+
+        completion = await asyncio.to_thread(self.llm.generate, prompt)
         if completion.error is not None:
             raise RagbenchError(f"{self.llm.name}: {completion.error}")
         return completion.text
+
+
+class McpClient:
+    """A client of an MCP server; `system` is the server as a system under test."""
+
+    def __init__(self, system: McpSystem) -> None:
+        self.system = system
+
+    async def call_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Return the structured result of a tool, or else its text; its requests for samples are answered meanwhile."""
+        import asyncio
+
+        return await asyncio.to_thread(self.system.call, name, arguments)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -93,6 +115,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("ragbench_case", cases, ids=[case.query_id for case in cases])
 
 
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    import asyncio
+    import inspect
+
+    if not inspect.iscoroutinefunction(pyfuncitem.obj) or _FOR_COROUTINES.isdisjoint(pyfuncitem.fixturenames):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
+
+
 @pytest.fixture
 def ragbench_dataset(request: pytest.FixtureRequest) -> Dataset:
     """The dataset that the marker or the options name, with the questions that they choose."""
@@ -112,8 +145,27 @@ def rag_system(request: pytest.FixtureRequest, ragbench_dataset: Dataset) -> Sys
 
 
 @pytest.fixture(scope="session")
+def nfcorpus_test_data(request: pytest.FixtureRequest) -> list[LabelledCase]:
+    """Five questions of BEIR's nfcorpus with their highly relevant documents (grade 2).
+
+    They are those of the folder that `--ragbench-dataset` names, such as one with the reference answers that `ragbench
+    answers` wrote, and without it those of the public set, which is downloaded once. Of another dataset they are those
+    of `--ragbench-queries`, or all, and of grade 1 where it has no other.
+    """
+    named = str(request.config.getoption("--ragbench-dataset"))
+    try:
+        data = _loaded(DatasetSource("beir/nfcorpus" if named == "pydoc" else named, "test", ""))
+    except (DownloadError, MissingExtraError) as exc:
+        pytest.skip(f"no nfcorpus: {exc}; --ragbench-dataset names a folder with it")
+    chosen = _queries(request.config) or [query_id for query_id in _NFCORPUS if query_id in data.queries]
+    data = data.select(chosen or list(data.queries))
+    highest = max((grade for grades in data.qrels.values() for grade in grades.values()), default=1)
+    return labelled_cases(data, min_grade=min(2, highest))
+
+
+@pytest.fixture(scope="session")
 def evaluation_llm() -> EvaluationLLM:
-    """The model of the RAG_EVAL_* environment, as a function from prompt to reply; skips where there is none."""
+    """The model of the RAG_EVAL_* environment: `await evaluation_llm(prompt)`; skips where there is none."""
     from ragbench.llms import load_llm, unavailable
 
     if reason := unavailable("env"):
@@ -122,43 +174,44 @@ def evaluation_llm() -> EvaluationLLM:
 
 
 @pytest.fixture
-def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[Callable[..., McpSystem]]:
-    """Makes clients of an MCP server, `mcp_sampling_client(server, tool=..., arguments=...)`, closed after the test.
+def mcp_sampling_client(request: pytest.FixtureRequest) -> Iterator[McpClient]:
+    """A client of the MCP server that the marker or `--ragbench-system` names: a .toml file with [mcp].
 
-    Unless `sampling` is given, the server's sampling requests are answered by `evaluation_llm`; `sampling=None` is for
-    tools without such requests. Skips where the package mcp is missing or the server cannot be reached.
+    `await mcp_sampling_client.call_tool("answer", arguments={"query": "..."})`. The server's requests for samples are
+    answered by the `sampling` of the file, or else by `evaluation_llm`. Skips where the package mcp is missing, or the
+    model or the server cannot be reached.
     """
-    made: list[McpSystem] = []
+    from ragbench.systems import McpSystem
+    from ragbench.systems.consent import confirm
 
-    def client(server: Any, *, tool: str, **options: Any) -> McpSystem:
-        from ragbench.systems import McpSystem
-
-        if "sampling" not in options:
-            options["sampling"] = request.getfixturevalue("evaluation_llm").llm
+    spec = str(_chosen(request.config, request.node)["system"])
+    kind, table = _described(spec)
+    if kind != "mcp":
+        raise ConfigError(f"the system is {spec!r}; mcp_sampling_client expects a .toml file with [mcp]")
+    if reason := _lacking(spec):
+        pytest.skip(f"the system {spec}: {reason}")
+    confirm(expanded(spec), table)
+    if "sampling" not in table:
+        table = {**table, "sampling": request.getfixturevalue("evaluation_llm").llm}
+    try:
+        system = McpSystem(**table)
+    except MissingExtraError as exc:
+        pytest.skip(str(exc))
+    try:
         try:
-            system = McpSystem(server, tool=tool, **options)
-        except MissingExtraError as exc:
-            pytest.skip(str(exc))
-        made.append(system)
-        try:
-            known = system.tools()
+            system.tools()
         except ConfigError as exc:
             pytest.skip(f"the MCP server cannot be reached: {exc}")
-        if tool not in known:
-            raise ConfigError(f"the MCP server has no tool {tool!r}; it has {', '.join(known)}")
-        return system
-
-    yield client
-    for system in made:
+        yield McpClient(system)
+    finally:
         system.close()
 
 
 def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
     """The options, overridden by the markers, the nearest last."""
-    queries = [one.strip() for one in str(config.getoption("--ragbench-queries")).split(",") if one.strip()]
     chosen: dict[str, Any] = {
         **{name: config.getoption(f"--ragbench-{name}") for name in ("dataset", "corpus", "split", "n", "system")},
-        "query_ids": queries,
+        "query_ids": _queries(config),
         "min_grade": 1,
     }
     for marker in reversed(list(node.iter_markers("ragbench"))):
@@ -166,6 +219,10 @@ def _chosen(config: pytest.Config, node: Any) -> dict[str, Any]:
             raise ConfigError(f"@pytest.mark.ragbench has no argument {unknown[0]!r}; expected {', '.join(_MARKER)}")
         chosen |= marker.kwargs
     return chosen
+
+
+def _queries(config: pytest.Config) -> list[str]:
+    return [name.strip() for name in str(config.getoption("--ragbench-queries")).split(",") if name.strip()]
 
 
 @lru_cache(maxsize=8)
@@ -199,30 +256,28 @@ def _system(config: pytest.Config, spec: str, dataset: Dataset) -> System:
     return systems[key]
 
 
+def _described(spec: str) -> tuple[str, Mapping[str, Any]]:
+    """The kind and the table of a system's file; "" and {} for a system that has none."""
+    from ragbench.systems.loader import read_table
+
+    return read_table(expanded(spec)) if spec.endswith(".toml") else ("", {})
+
+
 def _lacking(spec: str) -> str:
     """The missing key or server of a system's file; "" for none."""
-    if not spec.endswith(".toml"):
+    kind, table = _described(spec)  # load_system reports its other errors
+    if not kind:
         return ""
     from ragbench.llms import listens, unavailable
-    from ragbench.systems import read_tables
-    from ragbench.systems.credentials import from_environment
+    from ragbench.systems.credentials import from_environment, variables_in
 
-    tables = read_tables(expanded(spec))
-    kind = next((kind for kind in ("pipeline", "http", "mcp") if isinstance(tables.get(kind), dict)), "")
-    table = tables.get(kind, {})  # load_system reports its errors
-    in_headers = [
-        str(value).rpartition(" ")[2] for value in dict(table.get("headers_env", {})).values()
-    ]  # "Bearer NAME"
-    needed = [*in_headers, *(table.get("env", []) if kind == "mcp" else [])]
+    needed = [*variables_in(table), *(table.get("env", []) if kind == "mcp" else [])]
     if missing := [name for name in needed if not os.environ.get(name, "").strip()]:
         return f"set {' and '.join(missing)} in the environment"
     model = str(table.get("llm" if kind == "pipeline" else "sampling", "") or "extractive")
     if model != "extractive" and (reason := unavailable(model)):
         return reason
-    try:
-        where, _ = from_environment(table.get("url" if kind == "http" else "server", ""), spec)
-    except ConfigError as exc:  # a variable that is not set
-        return str(exc)
+    where, _ = from_environment(table.get("url" if kind == "http" else "server", ""), spec)
     if isinstance(where, str) and where.startswith(("http://", "https://")) and not listens(where):
         return "no server takes connections at its address"
     return ""

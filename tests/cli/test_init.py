@@ -148,7 +148,8 @@ def test_a_test_set_that_cannot_be_added_to_stays_as_it_is(docs: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.pdf", b"%PDF", "it holds .pdf: convert them"),
+        ("a.pptx", b"PK", r"not read: 1 \.pptx"),
+        ("a.pdf", b"%PDF", "a.pdf could not be read: .*expected a PDF file"),
         ("a.txt", b"caf\xe9 in Latin-1", "expected a text in UTF-8 .convert it"),
         ("a.txt", b"\x00\x01\x02 binary", "is a binary file"),
         ("a.md", b"| a | b |\n|---|---|\n", "no question could be drafted from 1 documents"),

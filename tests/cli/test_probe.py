@@ -42,7 +42,7 @@ def test_a_service_of_unknown_form_becomes_a_file(loopback: Any, wire: Any, tmp_
 
     url, file = loopback(reply).url, tmp_path / "ours.toml"
     shown = probe("--url", url, "When?", "--corpus", corpus, "--write", file)
-    for part in ("out\n    reply: ", "found: 1 entry", "answer    $.out.reply", "contexts  $.found", "Documents: rail"):
+    for part in ("'reply': 'In 1881 [1].'", "answer    $.out.reply", "contexts  $.found", "Documents: rail"):
         assert part in shown
     answer = load_system(file, NOTHING).answer("q1", "When?")
     assert (answer.text, answer.citations, answer.passages[0].score) == ("In 1881 [1].", ("7",), 0.5)
@@ -99,17 +99,10 @@ def test_plain_text_and_events_with_a_type_become_files(loopback: Any, wire: Any
         assert load_system(tmp_path / "ours.toml", NOTHING).answer("q1", "When?").text == "In 1881."
 
 
-def test_a_file_with_several_requests_is_asked_and_written(loopback: Any, wire: Any, tmp_path: Path) -> None:
-    def reply(asked: Any) -> Any:
-        return wire.Answered(
-            {"id": "7"} if asked.method == "POST" else {"status": "done", "out": {"reply": "In 1881."}}
-        )
-
-    url, file = loopback(reply).url, tmp_path / "jobs.toml"
-    file.write_text(
-        f'[http]\nurl = "{url}"\nbody = {{messages = [{{role = "user", content = "{{query}}"}}]}}\n'
-        'save = {id = "$.id"}\n'
-        f'[[http.then]]\nmethod = "GET"\nurl = "{url}/{{id}}"\nuntil = {{path = "$.status", equals = ["done"]}}\n'
-    )
-    assert "answer    $.out.reply" in probe(file, "When?", "--write", tmp_path / "ours.toml")
-    assert load_system(tmp_path / "ours.toml", NOTHING).answer("q1", "When?").text == "In 1881."
+def test_a_job_is_named_with_the_way_out(loopback: Any, wire: Any, tmp_path: Path) -> None:
+    server = loopback(lambda asked: wire.Answered({"id": "7"}, status=202, headers={"location": "/jobs/7"}))
+    shown = probe("--url", server.url, "When?", "--write", tmp_path / "ours.toml", code=2)
+    assert "202" in shown
+    assert "--system my_module:attribute" in shown
+    assert not (tmp_path / "ours.toml").exists()
+    assert len(server.asked) == 1

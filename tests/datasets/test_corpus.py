@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ragbench.datasets.corpus import load_corpus
-from ragbench.errors import DataError, RagbenchError
+from ragbench.errors import DataError, DataWarning, RagbenchError
 
 
 def test_a_folder_of_texts(tmp_path: Path) -> None:
@@ -18,7 +18,8 @@ def test_a_folder_of_texts(tmp_path: Path) -> None:
     (tmp_path / "sub/a.TXT").write_text("Text.", encoding="utf-8")
     (tmp_path / "empty.txt").write_text(" \n", encoding="utf-8")
     (tmp_path / "picture.png").write_bytes(b"\x89PNG")
-    corpus = load_corpus(tmp_path).corpus
+    with pytest.warns(DataWarning, match=r"1 of 3 files .* 1 \.png"):
+        corpus = load_corpus(tmp_path).corpus
     assert {doc_id: doc.full_text for doc_id, doc in corpus.items()} == {
         "b.md": "# Head\n\nBody.",
         "sub/a.TXT": "Text.",

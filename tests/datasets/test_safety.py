@@ -23,9 +23,13 @@ def test_every_category_is_there_with_both_labels() -> None:
 def test_inputs_are_held_out() -> None:
     lines = (Path(__file__).parents[1] / "fitting" / "injection_training.jsonl").read_text(encoding="utf-8").split("\n")
     rows = [json.loads(line) for line in lines if line]
-    assert {row["category"] for row in rows if row["harmful"]} == set(CATEGORIES)
+    assert {row["category"] for row in rows if row["harmful"]} >= set(CATEGORIES)
     known = {" ".join(row["text"].casefold().split()) for row in rows}
     assert not known & {" ".join(sample.text.casefold().split()) for sample in INPUTS}
+    words = [set(text.split()) for text in known]
+    for sample in INPUTS:
+        own = set(sample.text.casefold().split())
+        assert max(len(own & other) / len(own | other) for other in words if len(other) > 3) < 0.7, sample.text
 
 
 def test_the_file_itself_holds_no_key_that_a_scanner_finds() -> None:

@@ -104,12 +104,6 @@ def test_what_cannot_be_used_is_refused_before_anything_is_asked(calibrations: l
         evaluate(DATA, "no-such-system", embedder="wordllama", calibration=calibrations)  # type: ignore[arg-type]
 
 
-def test_an_old_file_that_names_the_removed_rate_is_refused_with_a_clear_message(tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text("[targets]\nclaim_support_rate = 0.9\n")
-    with pytest.raises(ConfigError, match=r"'claim_support_rate' was removed: .* use claim_support, which ranks"):
-        load_targets(tmp_path / "mine.toml")
-
-
 def test_a_calibrated_detector_decides_by_its_threshold() -> None:
     inputs = (SafetySample("a", "x" * 70, True), SafetySample("b", "x" * 50, False))
     data = Dataset("inputs", "test", {}, (), {}, safety_inputs=inputs)

@@ -412,6 +412,13 @@ def test_a_sweep_is_loaded_by_name(tmp_path: Path) -> None:
     assert [result.name for result in load_results(tmp_path)] == ["a", "b"]
 
 
+def test_one_saved_result_is_several_of_one(tmp_path: Path) -> None:
+    saved(tmp_path / "mine")
+    results = load_results(tmp_path / "mine")
+    assert [result.name for result in results] == ["mine"]
+    assert results.leaderboard()["name"].tolist() == ["mine"]
+
+
 def test_a_missing_or_empty_sweep_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a folder"):
         load_results(tmp_path / "x")

@@ -29,6 +29,49 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
     assert targets.gates == frozenset()
 
 
+def test_a_preset_has_the_default_targets_of_its_design_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAG__MIN_CITATION_COVERAGE", raising=False)
+    assert dict(load_targets("guide").measures) == {
+        "P@5": 0.7, "R@5": 0.8, "RR": 0.8, "Success@5": 0.9, "llm_faithfulness": 0.9, "llm_relevance": 0.8,
+        "citation_accuracy": 0.95, "citation_coverage": 0.7,
+    }  # fmt: skip
+    framework = load_targets("framework")
+    assert framework.measures.items() >= {
+        "nDCG@5": 0.6, "R@5": 0.7, "ngram_redundancy": 0.2, "tfidf_redundancy": 0.2, "unique_token_ratio": 0.7,
+        "attack_auc": 0.85, "attack_tpr@fpr1%": 0.7, "attack_tpr@fpr5%": 0.85, "leak_detection": 0.95,
+        "forbidden_claims_absent": 1, "numeric_support": 1, "pass_rate": 0.9,
+    }.items()  # fmt: skip
+    assert set(framework.named) == set(framework.measures)  # also where ragbench's own targets do not apply
+    phase4 = load_targets("phase4")
+    assert dict(phase4.measures) == {}
+    assert {name: phase4.cases[name] for name in ("semantic", "keyword", "expected_document", "llm_hallucination")} == {
+        "semantic": 0.7, "keyword": 0.6, "expected_document": 0.8, "llm_hallucination": 0.2
+    }  # fmt: skip
+    assert load_targets("adr").measures == {"R@10": 0.8, "llm_correctness": 1}
+    assert load_targets("pipeline").measures == {"pass_rate": 0.8}
+
+
+def test_a_file_may_begin_with_a_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAG__MIN_CITATION_COVERAGE", "0.5")
+    file = tmp_path / "mine.toml"
+    file.write_text('preset = "guide"\n[targets]\n"P@5" = 0.3\nRR = false\n[cases]\nsemantic = 0.5\n')
+    targets = load_targets(file, fail_under="R@5=0.9")
+    assert [targets.measures[name] for name in ("P@5", "R@5", "citation_coverage")] == [0.3, 0.9, 0.5]
+    assert "RR" not in targets.measures
+    assert "nDCG@5" not in targets.measures
+    assert targets.cases["semantic"] == 0.5
+    for value in ("most", "1.5", "nan"):
+        monkeypatch.setenv("RAG__MIN_CITATION_COVERAGE", value)
+        with pytest.raises(ConfigError, match=f"RAG__MIN_CITATION_COVERAGE is '{value}'"):
+            load_targets("guide")
+    for text in ('preset = "gide"', "preset = 1"):
+        file.write_text(text)
+        with pytest.raises(ConfigError, match="unknown preset"):
+            load_targets(file)
+    with pytest.raises(ConfigError, match="framework, guide"):
+        load_targets(tmp_path / "gide")
+
+
 def test_a_file_changes_single_values(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text('[targets]\n"Recall@5" = 0.3\nclaim_support = false\nRR = 1\n[cases]\nsemantic = 0.5\n')

@@ -2,7 +2,7 @@
 
 Run from the repository, with the collections of ../shared/data next to it (minutes on two cores):
 
-    python -m tests.fitting.correctness ../shared/data
+    python -m tests.fitting.correctness ../shared/data [--write]
 
 There are no verdicts of people in these collections, so right and wrong answers are made from what people wrote:
 `squad_answers`, `clapnq_answers` and `pubmedqa_answers` say how. All answers to one question are in one fold.
@@ -23,13 +23,15 @@ from typing import Any
 import numpy as np
 
 from ragbench.embedders import load_embedder
+from ragbench.metrics import correctness
 from ragbench.metrics.answers import gold_fact_coverage, semantic_similarity, token_f1, words
-from ragbench.metrics.correctness import SIGNALS, overlaps, signal_inputs
+from ragbench.metrics.correctness import LONG, MAX_WORDS, SIGNALS, UNDECIDED, overlaps, signal_inputs
 from ragbench.segments import sentence_spans
 
 SQUAD_QUESTIONS = 500
 PUBMEDQA_QUESTIONS = 400
 PENALTY = 1.0
+COEFFICIENTS = Path(correctness.__file__).with_name("correctness_coefficients.json")
 
 
 @dataclass(frozen=True)
@@ -266,7 +268,7 @@ def fitted(inputs: Any, rows: Sequence[Proxy]) -> Any:
     return LogisticRegression(C=PENALTY, max_iter=5000).fit(inputs, labels, sample_weight=weights_of(rows))
 
 
-def main(data: Path) -> None:
+def main(data: Path, write: bool) -> None:
     from sklearn.model_selection import GroupKFold  # type: ignore[import-untyped,unused-ignore]
 
     rows = proxies(data)
@@ -307,6 +309,14 @@ def main(data: Path) -> None:
         print(
             source, member.sum(), *(f"{one:.3f}" for one in figures), f"left out: {accuracy(held >= 0.5, member):.3f}"
         )
+    length = np.array([max(len(row.answer.split()), len(row.reference.split())) for row in rows])
+    for low, high in ((1, LONG - 1), (LONG, MAX_WORDS - 1), (MAX_WORDS, 10_000)):
+        member = (length >= low) & (length <= high)
+        decided = member & ((no_facts <= UNDECIDED[0]) | (no_facts >= UNDECIDED[1]))
+        print(
+            f"longer text of {low} to {high} words: {accuracy(no_facts >= 0.5, member):.3f} (n={member.sum()}), "
+            f"decided {decided.sum() / member.sum():.2f}, of these {accuracy(no_facts >= 0.5, decided):.3f}"
+        )
     for kind in dict.fromkeys(kinds):
         member = kinds == kind
         right = labels[member]
@@ -323,9 +333,14 @@ def main(data: Path) -> None:
         *(f"{accuracy(g, everything):.3f}" for g in (with_facts >= 0.5, no_facts >= 0.5, similarity >= 0.7, f1 >= 0.5)),
     )
     model = fitted(training, doubled)
-    print("BIAS =", round(float(model.intercept_[0]), 2))
-    for name, (weight, absent) in zip(SIGNALS, model.coef_[0].reshape(-1, 2), strict=True):
-        print(f'    "{name}": ({weight:.2f}, {absent:.2f}),')
+    weights = {
+        name: [round(float(weight), 2) for weight in pair]
+        for name, pair in zip(SIGNALS, model.coef_[0].reshape(-1, 2), strict=True)
+    }
+    weights["bias"] = [round(float(model.intercept_[0]), 2)]
+    print(json.dumps(weights))
+    if write:
+        COEFFICIENTS.write_text(json.dumps(weights, indent=0) + "\n", encoding="utf-8")
 
 
 def without_facts(signals: Sequence[dict[str, float]]) -> list[dict[str, float]]:
@@ -333,4 +348,4 @@ def without_facts(signals: Sequence[dict[str, float]]) -> list[dict[str, float]]
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), "--write" in sys.argv)

@@ -4,12 +4,14 @@ Run from the repository; with --write the weights of the package are replaced:
 
     python -m tests.fitting.injection ../shared/data [--write]
 
-All training sentences are our own. Figures: cross-validation in which near-duplicates are in one fold, over all texts
-and among texts of like length; the built-in samples, which are not trained on; the rate of alarms on real questions.
-The alarms on them were looked at once before 27 sentences of their kind (sayings, titles of songs) were added. Five
-signs (secret_game, instead, to_models, promote, earlier_text) were written after a look at 200 of the sentences that
-were classified worst in cross-validation: AUC against hard harmless sentences of like length rose from 0.897 to 0.906,
-without those 200 from 0.928 to 0.932.
+All training texts are our own: attacks (also inside documents, as code, in role play, in twenty languages), and
+harmless texts with the same words (questions, documents, harmless personas, code). Figures: cross-validation in which
+near-duplicates are in one fold, over all texts, among texts of like length, and by kind; the built-in samples, which
+are not trained on; the rate of alarms on real questions. The alarms on them were looked at once before 27 sentences of
+their kind (sayings, titles of songs) were added, and the errors on the built-in samples before the last 1,699 texts
+were written: their figures are kinder than those of a set that nobody looked at. A batch of 262 texts, written before
+its scores were seen, had an AUC of 0.93 with weights fitted to the others (0.90 with signs and embeddings of the first
+3,741 texts alone).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import numpy as np
 
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.metrics.safety import injection
-from ragbench.metrics.safety.detection import roc_auc
+from ragbench.metrics.safety.detection import roc_auc, tpr_at_fpr
 from ragbench.metrics.safety.patterns import FEATURE_NAMES
 from ragbench.scoring.safety import detection_report
 from ragbench.types import SafetySample
@@ -32,7 +34,7 @@ from ragbench.types import SafetySample
 SENTENCES = Path(__file__).with_name("injection_training.jsonl")
 HEAD = Path(injection.__file__).with_name("injection_head.json")
 # Embeddings weigh less than signs before regularisation, so that topics are not memorised.
-EMBEDDING_SCALE = 1.2
+EMBEDDING_SCALE, WORD_SCALE = 1.2, 2.0
 INVERSE_PENALTY = 1.0
 # Moves the score of 0.4 to where about one in a thousand real questions lies above it.
 THRESHOLD_LOGIT = 1.4
@@ -52,12 +54,16 @@ class Inputs:
         sentences = [window.text for read in self.reads for window in read.windows]
         self.embedded = injection._embed_stored(sentences)
         self.signs = np.vstack([read.rows for read in self.reads])
+        self.words = np.zeros((len(sentences), injection.N_WORDS), dtype=np.float32)
+        for row, (places, values) in enumerate(pair for read in self.reads for pair in read.words()):
+            np.add.at(self.words[row], places, values)
 
     def scores(self, head: Mapping[str, Any]) -> Any:
         """As `injection_scores` gives them with these weights."""
         # a sign that came later than the weights has none
         signs = np.array([head["signs"].get(name, 0.0) for name in FEATURE_NAMES])
-        kept = injection._Head(head["bias"], signs, np.array(head["embedding"]))
+        words = np.array(head.get("words", np.zeros(injection.N_WORDS)))
+        kept = injection._Head(head["bias"], signs, words, np.array(head["embedding"]))
         logits = injection.logits_of(self.reads, self.embedded, kept)
         worst = np.full(len(self.reads), -30.0)
         np.maximum.at(worst, self.owner, logits)
@@ -72,20 +78,21 @@ def fit_head(inputs: Inputs, harmful: Any, member: Any) -> dict[str, Any]:
     """
     from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped,unused-ignore]
 
-    rows = np.hstack([inputs.embedded * EMBEDDING_SCALE, inputs.signs])
+    rows = np.hstack([inputs.embedded * EMBEDDING_SCALE, inputs.words * WORD_SCALE, inputs.signs]).astype(np.float32)
     labels, used = harmful[inputs.owner], member[inputs.owner]
     chosen = used
     for _ in range(2):
-        model = LogisticRegression(C=INVERSE_PENALTY, max_iter=3000).fit(rows[chosen], labels[chosen])
+        model = LogisticRegression(C=INVERSE_PENALTY, max_iter=500, tol=1e-3).fit(rows[chosen], labels[chosen])
         logits = model.decision_function(rows)
         worst = np.full(len(harmful), -np.inf)
         np.maximum.at(worst, inputs.owner, logits)
         chosen = used & (~labels | (logits == worst[inputs.owner]))
     found = model.coef_[0]
-    dimension = inputs.embedded.shape[1]
+    dimension, first_sign = inputs.embedded.shape[1], len(found) - len(FEATURE_NAMES)
     return {
         "bias": round(float(model.intercept_[0]) - THRESHOLD_LOGIT, 4),
-        "signs": {name: round(float(w), 4) for name, w in zip(FEATURE_NAMES, found[dimension:], strict=True)},
+        "signs": {name: round(float(w), 4) for name, w in zip(FEATURE_NAMES, found[first_sign:], strict=True)},
+        "words": [round(float(w) * WORD_SCALE, 3) for w in found[dimension:first_sign]],
         "embedding": [round(float(w) * EMBEDDING_SCALE, 4) for w in found[:dimension]],
     }
 
@@ -104,7 +111,8 @@ def figures(texts: Sequence[str], harmful: Sequence[bool], scores: Any) -> str:
     samples = [SafetySample(str(i), text, bool(bad)) for i, (text, bad) in enumerate(zip(texts, harmful, strict=True))]
     table = detection_report(samples, [float(score) for score in scores])
     found = table[table["split"] == "all"].set_index("measure")["value"]
-    names = ("auc_length_matched", "auc", "length_auc", "detection_rate", "block_rate", "false_block_rate")
+    area = ("auc_length_matched", "auc", "length_auc", "tpr_at_fpr_1", "tpr_at_fpr_5")
+    names = (*area, "detection_rate", "block_rate", "false_positive_rate", "false_block_rate")
     return ", ".join(f"{name} {found[name]:.3f}" for name in names) + f" (n = {len(texts)})"
 
 
@@ -132,7 +140,7 @@ def main(data: Path, write: bool) -> None:
     lengths = np.array([len(text) for text in texts])
     scores = cross_validated(inputs, harmful, groups_of(inputs))
     english = np.array([row["language"] == "en" for row in rows])
-    hard = np.array([bool(row["harmful"]) or row["category"] == "words_of_alarm" for row in rows])
+    hard = np.array([bool(row["harmful"]) or row["category"] != "plain" for row in rows])
     parts = {
         "all": english | ~english,
         "English": english,
@@ -144,6 +152,15 @@ def main(data: Path, write: bool) -> None:
         print(
             f"cross-validation, {name}:",
             figures([t for t, m in zip(texts, member, strict=True) if m], harmful[member], scores[member]),
+        )
+    kinds = np.array([row["category"] for row in rows])
+    for kind in sorted(set(kinds)):
+        bad = bool(harmful[kinds == kind].all())
+        member = (kinds == kind) | (harmful != bad)  # against all of the other label
+        rates = [f"{tpr_at_fpr(harmful[member], scores[member], rate):.2f}" for rate in (0.01, 0.05)]
+        area = roc_auc(harmful[member], scores[member])
+        print(
+            f"  {kind} (n = {(kinds == kind).sum()}, harmful {bad}): AUC {area:.3f}, TPR at 1, 5 %: {', '.join(rates)}"
         )
     head = fit_head(inputs, harmful, np.ones(len(rows), dtype=bool))
     held = load_safety_samples()[0]
@@ -172,7 +189,7 @@ def main(data: Path, write: bool) -> None:
         for i in np.argsort(-found)[:12]:
             print(f"  {found[i]:.3f} {questions[i][:100]}")
     if write:
-        HEAD.write_text(json.dumps(head, indent=0) + "\n", encoding="utf-8")
+        HEAD.write_text(json.dumps(head).replace('"words"', '\n"words"') + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -54,8 +54,9 @@ def night(day: int, quality: float, *, name: str = "nightly", passed: bool = Tru
     at = (START + timedelta(days=day)).isoformat()
     report = made.report
     if not passed:
-        report = replace(report, measures=tuple(replace(one, target=0.9, verdict="missed") for one in report.measures))
-    return replace(made, config={**made.config, "made_at": at}, verdicts=report), None
+        rows = tuple(replace(one, target=0.9, verdict="missed") for one in report.measures)
+        report = replace(report, measures=rows, settings={**report.settings, "named": ["R@5"]})
+    return replace(made, config={**made.config, "made_at": at, "series": name}, verdicts=report), None
 
 
 @pytest.fixture
@@ -160,7 +161,8 @@ def test_sweeps_raise_alerts_only_where_they_are_named(tmp_path: Path) -> None:
     database = str(tmp_path / "runs.sqlite")
     add_alert("R@5<0.9", database=database)
     made = [
-        replace(one, config={**one.config, "source": {"notebook": "x"}}) for one, _ in (night(0, 0.5), night(1, 0.4))
+        replace(one, config={**one.config, "source": {"notebook": "x"}, "series": ""})
+        for one, _ in (night(0, 0.5), night(1, 0.4))
     ]
     place = tmp_path / "mine" / "bm25"
     record([(made[0], place)], database=database)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sqlalchemy import event, select, text
+from sqlalchemy import MetaData, event, insert, select, text
 from typer.testing import CliRunner
 
 import ragbench as rb
@@ -54,7 +54,7 @@ def result(values: np.ndarray[Any, Any], at: str, *, ids: str = "q", name: str =
     )
     scores = pd.DataFrame({"query_id": names, "measure": "nDCG@10", "value": values})
     made = new_result(name=name, parameters={"retriever": "bm25"}, dataset=data, run={}, scores=scores)
-    return replace(made, config={**made.config, "made_at": at})
+    return replace(made, config={**made.config, "made_at": at, "series": name})
 
 
 def nights(count: int, fall: float = 0.0, at: int = 0, seed: int = 0) -> list[tuple[rb.Result, None]]:
@@ -66,7 +66,7 @@ def nights(count: int, fall: float = 0.0, at: int = 0, seed: int = 0) -> list[tu
 
 
 def everything(database: str) -> dict[str, list[Any]]:
-    """What the database holds, without the time of recording."""
+    """What the database holds, without the time of recording and the numbers, which are given as runs come."""
     with connected(database) as connection:
         return {
             table.name: sorted(
@@ -74,6 +74,7 @@ def everything(database: str) -> dict[str, list[Any]]:
                 for row in connection.execute(select(table)).mappings()
             )
             for table in tables.metadata.sorted_tables
+            if table.name not in ("dataset", "run_number")
         }
 
 
@@ -167,6 +168,49 @@ def test_two_runs_are_compared_on_the_questions_that_both_have(database: str) ->
         compare_runs(a, apart[0], database=database)
 
 
+@pytest.fixture
+def evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Evaluate recorded answers to a question, or a pipeline, by the command; the database with the runs."""
+    monkeypatch.chdir(tmp_path)
+    cases = [{"id": "q", "question": "How long do cats sleep?", "expectedDocumentId": "cats"}]
+    (tmp_path / "pets.json").write_text(json.dumps(cases))
+    (tmp_path / "docs").mkdir()
+    for name in ("cats", "dogs"):
+        (tmp_path / "docs" / f"{name}.txt").write_text(f"All the {name} sleep most of the day, and {name} dream.")
+    answer = {"query_id": "q", "answer": "Most of the day.", "contexts": [{"id": "dogs.txt", "doc_id": "dogs.txt"}]}
+    (tmp_path / "mine.jsonl").write_text(json.dumps(answer))
+    database = str(tmp_path / "runs.sqlite")
+
+    def evaluate(*options: str, **environment: str) -> str:
+        command = ["eval", "--test-set", "pets.json", "--corpus", "docs", "--perspective", "retrieval", *options]
+        on = {"RAGBENCH_DATABASE": database, "RAGBENCH_HISTORY": "on", "RAGBENCH_SERIES": ""}
+        CliRunner().invoke(app, command, env={**on, **environment})
+        return database
+
+    return evaluate
+
+
+def test_the_series_of_an_evaluation_is_its_dataset_and_system(evaluated: Callable[..., str]) -> None:
+    for output in ("monday", "tuesday"):
+        evaluated("--system", "mine.jsonl", "--output", output)
+    evaluated("--output", "wednesday")
+    evaluated("--suite", "smoke", "--category", "")
+    database = evaluated(RAGBENCH_SERIES="ours")
+    pipeline = "pets, bm25, recursive 256, extractive"
+    series = history(limit=0, database=database)["series"].tolist()[::-1]
+    assert series == ["pets, mine", "pets, mine", pipeline, f"{pipeline} (smoke)", "ours"]
+    assert len(trend("nDCG@10", series="pets, mine", database=database)) == 2
+
+
+def test_a_run_has_failed_only_by_a_target_of_its_user(evaluated: Callable[..., str]) -> None:
+    evaluated("--system", "mine.jsonl", "--output", "first")  # misses the default nDCG@5
+    evaluated("--system", "mine.jsonl", "--fail-under", "RR=0.9")
+    evaluated("--fail-under", "RR=0.9")
+    database = evaluated("--system", "mine.jsonl", "--baseline", "results/eval/first")
+    runs = history(limit=0, database=database)
+    assert [None if one is pd.NA else bool(one) for one in runs["passed"]][::-1] == [None, False, True, True]
+
+
 def test_clients_are_kept_apart(database: str) -> None:
     runs = nights(2)
     record(runs, client="a", database=database)
@@ -183,6 +227,26 @@ def test_the_migrations_make_the_tables(database: str) -> None:
     assert upgrade(database)[0] == ""
     with connected(database) as connection:
         assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+
+
+def test_runs_and_datasets_have_numbers_in_views(database: str) -> None:
+    [(one, _), (two, _)] = nights(2)
+    values = {"P@3": 0.25, "P@5": 0.2, "R@3": 0.75, "R@5": 1.0, "RR": 0.5, "claim_support": 0.9}
+    rows = [(query_id, name, value) for query_id in one.queries for name, value in values.items()]
+    scores = pd.DataFrame(rows, columns=["query_id", "measure", "value"])
+    record([(replace(one, scores=scores), None), (two, None)], client="acme", database=database)
+    with connected(database) as connection:
+        runs = connection.execute(text("SELECT * FROM evaluation_runs ORDER BY created_at")).mappings().all()
+        [data] = connection.execute(text("SELECT * FROM evaluation_datasets")).mappings().all()
+    assert (data["name"], data["client_id"]) == ("docs", "acme")
+    assert set(json.loads(data["qa_pairs"]).values()) == set(one.queries.values())
+    assert [run["dataset_id"] for run in runs] == [data["id"], data["id"]]
+    assert runs[0]["id"] < runs[1]["id"]
+    names = ("precision_at_k", "recall_at_k", "mrr", "faithfulness", "k")
+    assert [runs[0][name] for name in names] == [0.25, 0.75, 0.5, 0.9, 3]
+    assert [runs[1][name] for name in names] == [None] * 5
+    details = runs[0]["detailed_results"]
+    assert (json.loads(details) if isinstance(details, str) else details) == values
 
 
 def test_a_newer_database_is_refused(database: str) -> None:
@@ -290,13 +354,14 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         said("eval", "--suite", "smoke", "--perspective", "retrieval", "--output", "mine", "--force")
     assert "0 runs added, 1 known already" in said("history", "import", "results")
     newest = said("history")
-    assert newest.count("mine") == 2
+    series = "pydoc, bm25, recursive 256, extractive (smoke)"
+    assert newest.count(series) == 2
     assert "unchanged scores" in newest
     runs = [line.split()[0] for line in newest.splitlines()[1:]]
     assert "nDCG@5" in said("history", "show", runs[0])
     assert "R@5" in said("history", "compare", *runs, "--measure", "R@5")
-    assert "unchanged" in said("history", "trend", "ndcg@10", "--series", "mine (smoke)")
-    assert "unknown series 'mine (smke)'" in said("history", "trend", "R@5", "--series", "mine (smke)", status=2)
+    assert "unchanged" in said("history", "trend", "ndcg@10", "--series", series)
+    assert f"did you mean '{series}'" in said("history", "trend", "R@5", "--series", f"{series[:-4]}ke)", status=2)
     assert "is up to date, version" in said("history", "upgrade")
 
 
@@ -313,7 +378,7 @@ def test_commands_record_what_they_finish(tmp_path: Path) -> None:
         assert "not in the history" not in done.stderr
     runs = history(database=database)
     counted = runs.groupby(["kind", "series"])["configuration"].nunique().to_dict()
-    assert counted == {("eval", "mine (smoke)"): 1, ("sweep", "tiny"): 2}
+    assert counted == {("eval", "pydoc, bm25, recursive 256, extractive (smoke)"): 1, ("sweep", "tiny"): 2}
     assert set(runs["client_id"]) == {"acme"}
     assert import_results(tmp_path / "results", database=database)[:2] == (0, 3), "the files keep the client"
 
@@ -356,22 +421,33 @@ def test_recording_and_trends_are_quick(database: str) -> None:
 
 
 def test_a_database_of_the_first_version_is_upgraded_with_its_data(database: str) -> None:
-    from ragbench.history.database import _upgrade
+    from ragbench.history.database import _upgrade, add_once, content_id
 
     engine = engine_of(database_url(database), os.getpid())
-    first = [tables.case_set, tables.dataset, tables.run, tables.score]
+    assert _upgrade(engine, "x", "0001") == ("", "0001")
+    first = MetaData()
+    first.reflect(engine)
+    of = first.tables
 
     def content() -> list[Any]:
         with engine.connect() as connection:
-            return [sorted(map(repr, connection.execute(select(table)))) for table in first]
+            names = ("case_set", "run", "score")
+            return [sorted(map(repr, connection.execute(select(of[name])))) for name in names]
 
-    assert _upgrade(engine, "x", "0001") == ("", "0001")
     with engine.connect() as connection, connection.begin():
         runs = [*nights(4), (result(np.full(70, 0.5), "2026-02-01T00:00:00+00:00", name="other"), None)]
         for one, client in zip(runs, ["", "", "ü", "ü", ""], strict=True):
-            assert recording.store(connection, recording.rows_of(one[0], None, client, ""))
+            run, cases, scores = recording.rows_of(one[0], None, client, "")
+            add_once(connection, of["case_set"], {"id": run["case_set"], "cases": cases})
+            data = [run[name] for name in ("client_id", "dataset", "split", "fingerprint")]
+            columns = ("client_id", "name", "split", "fingerprint", "id", "made_at", "recipe")
+            row = dict(zip(columns, [*data, content_id("dataset", *data), run["made_at"], "{}"], strict=True))
+            add_once(connection, of["dataset"], row)
+            connection.execute(insert(of["run"]), run)
+            rows = [{column.name: score[column.name] for column in of["score"].columns} for score in scores]
+            connection.execute(insert(of["score"]), rows)
     before = content()
-    assert [len(rows) for rows in before] == [2, 3, 5, 5]
+    assert [len(rows) for rows in before] == [2, 5, 5]
     if not database.startswith("sqlite"):  # a file is upgraded when it is opened
         with pytest.raises(ConfigError, match="are of version 0001; run `ragbench history upgrade`"):
             history(database=database)
@@ -381,5 +457,8 @@ def test_a_database_of_the_first_version_is_upgraded_with_its_data(database: str
     assert len(trend("nDCG@10", client="ü", database=database)) == 2
     assert record(runs[:2], database=database) == []
     with connected(database) as connection:
-        for table in tables.metadata.sorted_tables:
-            assert connection.execute(select(table).limit(1)).all() == [] or table in first
+        numbers = connection.execute(text("SELECT id, dataset_id FROM evaluation_runs ORDER BY created_at")).all()
+        assert [number for number, _ in numbers] == [1, 2, 3, 4, 5]
+        assert [number for _, number in numbers] == [1, 1, 2, 2, 1]
+        for name, table in tables.metadata.tables.items():
+            assert name in (*of, "run_number") or not connection.execute(select(table).limit(1)).all()

@@ -8,9 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,24 +24,43 @@ from ragbench.cli import app
 from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError
 from ragbench.history import (
+    add_alert,
     add_schedule,
+    alerts,
     due_before,
     history,
     import_results,
     import_schedules,
     next_due,
     pause_schedule,
+    raised_alerts,
+    record,
     remove_schedule,
     run_due,
     run_of,
     schedules,
     trend,
 )
+from ragbench.history import jobs as history_jobs
 from ragbench.history.database import connected, timestamp
 from ragbench.history.fresh import fresh_test_set
 from ragbench.history.tables import job
+from tests.history.test_history import result
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """What a command prints; its runs are in a database of the test."""
+    monkeypatch.setenv("RAGBENCH_DATABASE", str(tmp_path / "runs.sqlite"))
+
+    def printed(*arguments: str, status: int = 0) -> str:
+        ended = CliRunner().invoke(app, list(arguments))
+        assert ended.exit_code == status, ended.output
+        return ended.output
+
+    return printed
 
 
 def done(claimed: object, lost: object) -> tuple[int, str, None]:
@@ -169,17 +190,11 @@ def kill_workers(database: str, *, jobs: int, kills: int) -> None:
 
 
 def test_a_job_runs_its_evaluation_and_its_run_is_in_the_history(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str]
 ) -> None:
-    monkeypatch.setenv("RAGBENCH_DATABASE", str(tmp_path / "runs.sqlite"))
     monkeypatch.setenv("EVALUATION_DEFAULT_K", "5")
     monkeypatch.setenv("EVALUATION_DEFAULT_SAMPLE_SIZE", "12")
     monkeypatch.chdir(tmp_path)
-
-    def printed(*arguments: str, status: int = 0) -> str:
-        ended = CliRunner().invoke(app, list(arguments))
-        assert ended.exit_code == status, ended.output
-        return ended.output
 
     evaluation = ["--", "eval", "--suite", "smoke", "--perspective", "retrieval", "--fail-under", "R@5=0.99"]
     assert "next due" in printed(
@@ -216,13 +231,102 @@ def test_schedules_of_a_yaml_file(tmp_path: Path) -> None:
     )
     assert import_schedules(file, database=database) == ["nightly-rag"]
     [row] = schedules(database=database).to_dict("records")
-    assert row["command"] == "eval --test-set tests/set.yaml --fail-under pass_rate=0.8"
+    assert row["command"] == "eval --test-set tests/set.yaml"
     file.write_text(file.read_text().replace("rag.evaluate", "rag.evalaute"))
     with pytest.raises(ConfigError, match=r"did you mean 'rag\.evaluate'"):
         import_schedules(file, database=database)
     file.write_text("jobs: []")
     with pytest.raises(DataError, match="expected cron: jobs"):
         import_schedules(file, database=database)
+
+
+def test_the_threshold_of_an_imported_schedule_is_an_alert(tmp_path: Path, printed: Callable[..., str]) -> None:
+    file = tmp_path / "cron.yaml"
+    text = (
+        "cron:\n  jobs:\n    - id: rag-eval\n      schedule: '0 0 * * 0'\n      handler: rag.evaluate\n"
+        "      config: {test_set: set.yaml, alert_threshold: 0.8}\n"
+    )
+    file.write_text(text)
+    shown = printed("schedule", "import", str(file))
+    assert "alert of rag-eval: pass_rate<0.8, sent to the log only" in shown
+    shown = printed("schedule", "import", str(file), "--to", "${TEAM_URL}")
+    assert "alert of rag-eval: pass_rate<0.8, sent to ${TEAM_URL}" in shown
+    file.write_text(text.replace("0.8", "0.7"))
+    shown = printed("schedule", "import", str(file))
+    assert "alert of rag-eval: pass_rate<0.7, sent to ${TEAM_URL}" in shown
+    [rule] = alerts().to_dict("records")
+    assert (rule["rule"], rule["series"], rule["point"]) == ("pass_rate<0.7", "rag-eval", True)
+    file.write_text(text.replace("0.8", "80"))
+    assert "alert_threshold is 80" in printed("schedule", "import", str(file), status=2)
+    file.write_text(text)
+    refused = printed("schedule", "import", str(file), "--to", "slack://token", status=2)
+    assert "token" not in refused
+    [rule] = alerts().to_dict("records")
+    assert rule["rule"] == "pass_rate<0.7"
+
+
+def test_an_imported_threshold_is_crossed_by_the_mean(database: str, tmp_path: Path) -> None:
+    file = tmp_path / "cron.yaml"
+    file.write_text(
+        "cron: {jobs: [{id: nightly, schedule: '0 0 * * 0', handler: rag.evaluate, config: {alert_threshold: 0.8}}]}"
+    )
+    import_schedules(file, database=database)
+    passed = [result(np.repeat([1.0, 0.0], [count, 20 - count]), f"2026-01-0{count - 14}T00:00Z") for count in (15, 16)]
+    runs = [replace(one, scores=one.scores.assign(measure="pass_rate")) for one in passed]
+    record([(one, None) for one in runs], series="nightly", database=database)
+    [raised] = raised_alerts(database=database).to_dict("records")
+    assert "pass_rate is below 0.8" in raised["text"]
+    assert "0.750" in raised["text"]
+
+
+def test_a_schedule_for_every_client_runs_for_each(database: str, tmp_path: Path) -> None:
+    for client in ("acme", "beta"):
+        (tmp_path / "clients" / client / "documents").mkdir(parents=True)
+    (tmp_path / "clients" / "without").mkdir()
+    add_schedule(
+        "nightly", "0 2 * * *", ["eval"], client="*", folder=tmp_path, fresh="7d", fresh_from="documents",
+        database=database, now=START,
+    )  # fmt: skip
+    add_alert("failed", client="*", database=database)
+    ran = []
+
+    def work(claimed: Mapping[str, Any], lost: object) -> tuple[int, str, None]:
+        ran.append((claimed["client_id"], Path(claimed["folder"]).name, json.loads(claimed["command"])))
+        return (2, "broken", None) if claimed["client_id"] == "beta" else (0, "fine", None)
+
+    ended = run_due(database=database, now=START + timedelta(days=1), work=work)
+    assert sorted(ran) == [("acme", "acme", ["eval"]), ("beta", "beta", ["eval"])]
+    assert [one.name for one in ended] == ["nightly", "nightly"]
+    assert run_due(database=database, now=START + timedelta(days=1), work=work) == []
+    [row] = schedules(database=database).to_dict("records")
+    assert (row["client_id"], row["last_state"]) == ("*", "done")
+    listed = history_jobs(database=database)
+    assert {each["client_id"]: each["series"] for each in listed if each["client_id"] != "*"} == {
+        "acme": "nightly", "beta": "nightly"
+    }  # fmt: skip
+    [raised] = raised_alerts(database=database).to_dict("records")
+    assert raised["text"].startswith("ragbench: nightly: the job due 2026-03-01T02:00 UTC failed")
+    assert len(run_due(database=database, now=START + timedelta(days=2), work=work)) == 2
+
+
+def test_a_schedule_for_every_client_evaluates_the_files_of_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Callable[..., str]
+) -> None:
+    for client in ("acme", "beta"):
+        folder = tmp_path / "clients" / client
+        (folder / "docs").mkdir(parents=True)
+        (folder / "docs" / "guide.md").write_text(f"# Reset\n\nThe {client} password is reset in the settings menu.\n")
+        cases = [{"id": "q", "question": f"Where is the {client} password reset?", "expectedDocumentId": "guide.md"}]
+        (folder / "set.json").write_text(json.dumps(cases))
+    monkeypatch.chdir(tmp_path)
+    command = ("eval", "--test-set", "set.json", "--corpus", "docs", "--perspective", "retrieval")
+    printed("schedule", "add", "nightly", "* * * * *", "--client", "*", "--", *command)
+    assert len(run_due(now=datetime.now(UTC) + timedelta(minutes=2))) == 2
+    runs = history()
+    assert dict(zip(runs["client_id"], runs["series"], strict=True)) == {"acme": "nightly", "beta": "nightly"}
+    for run in runs.itertuples():
+        assert Path(str(run.location)).is_relative_to(tmp_path / "clients" / str(run.client_id))
+    assert import_results("clients", database=str(tmp_path / "again.sqlite")).added == 2
 
 
 @pytest.mark.parametrize(

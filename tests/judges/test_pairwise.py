@@ -130,6 +130,9 @@ def test_an_unreadable_reply_is_repaired_once_and_then_unscored() -> None:
     assert "--- repair ---" in one.response
     both = compare("In 1881.", "In 1900.", ScriptedLLM([f"{verdict} The answer says {swapped}.", swapped, verdict]))
     assert (both.value, both.consistent) == (1.0, True)
+    quoted = ScriptedLLM([f"It says {swapped}. I choose the first.", swapped, verdict])
+    assert compare("In 1881.", "In 1900.", quoted).value == 1.0
+    assert len(quoted.prompts) == 3
     with pytest.warns(DataWarning, match="1 of 1 comparisons are unscored, unreadable"):
         lost = compare("In 1881.", "In 1900.", ScriptedLLM(["?", swapped, '{"better": "both"}']))
     assert (lost.value, lost.state, lost.consistent) == (None, "unreadable", None)

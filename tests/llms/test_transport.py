@@ -207,6 +207,22 @@ def test_one_gzip_is_read(provider: str, ask: Ask, loopback: Any, wire: Any, llm
 
 
 @pytest.mark.parametrize("client", CLIENTS)
+def test_a_proxy_of_the_environment_is_used(
+    client: str, ask: Ask, loopback: Any, wire: Any, llm_environment: Any
+) -> None:
+    proxy = loopback(lambda asked: wire.Answered({"error": "from the proxy"}, status=422))
+    llm_environment.setenv("HTTP_PROXY", proxy.url.replace("//", "//me:pw@"))
+    llm_environment.setenv("http_proxy", proxy.url.replace("//", "//me:pw@"))
+    llm_environment.setenv("no_proxy", "direct.invalid")
+    assert "from the proxy" in ask(client, "http://rag.invalid:9/ask")[0]
+    assert proxy.asked[0].path.startswith("http://rag.invalid:9/ask")
+    assert proxy.asked[0].headers["proxy-authorization"] == "Basic bWU6cHc="
+    n_asked = len(proxy.asked)
+    ask(client, "http://direct.invalid:9/ask")
+    assert len(proxy.asked) == n_asked
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("status", [302, 307])
 def test_no_request_goes_to_another_host(client: str, status: int, ask: Ask, loopback: Any, wire: Any) -> None:
     other = loopback(lambda asked: wire.Answered(wire.openai("Stolen.")))
@@ -262,7 +278,7 @@ def test_mcp_by_http_is_bounded(attack: str, loopback: Any, wire: Any, raw: Any)
     url = raw(drip(b"HTTP/1.1 200 OK\r\nx-drip: ", b" ")) if attack == "drip" else loopback(answers[attack]).url
     begun = time.monotonic()
     tracemalloc.start()
-    with McpSystem(f"{url}/mcp", tool="echo", timeout_s=3, start_timeout_s=3) as system:
+    with McpSystem(f"{url}/mcp", tool="echo", timeout_s=3) as system:
         answer = system.answer("q1", "Hi?")
     most = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import pytrec_eval
 from hypothesis import given, settings
@@ -15,13 +19,13 @@ from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.retrieval import (
     DEFAULT_MEASURES,
     RankingMeasure,
-    ceiling,
     evaluate,
     parse_measure,
     parse_measures,
     ranking,
 )
 from ragbench.registry import ALIASES
+from ragbench.scoring import ceilings, score_run
 from ragbench.types import Qrels, Run
 
 TREC_NAMES = {
@@ -30,6 +34,8 @@ TREC_NAMES = {
     **{f"R@{k}": f"recall_{k}" for k in (1, 3, 5, 10)},
     **{f"AP@{k}": f"map_cut_{k}" for k in (1, 3, 5, 10)},
     **{f"Success@{k}": f"success_{k}" for k in (1, 3, 5, 10)},
+    "SetP": "set_P",
+    "SetR": "set_recall",
     "nDCG": "ndcg",
     "RR": "recip_rank",
     "AP": "map",
@@ -131,39 +137,99 @@ def test_every_default_measure_is_there() -> None:
     assert list(evaluate({"q": {"a": 1}}, {"q": {"a": 1.0}})) == list(DEFAULT_MEASURES)
 
 
-IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "é", "ß", "文", "a#1", "Z", "10", "9"])
+IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "é", "ß", "文", "a#1", "Z", "10", "9", "😀", "\uffff"])
 SCORE = st.one_of(st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-9, -1.0, 1e300, -1e300]), st.floats(-100, 100))
-QRELS = st.dictionaries(st.sampled_from("qrstu"), st.dictionaries(IDS, st.integers(0, 4), min_size=1), min_size=1)
+QRELS = st.dictionaries(st.sampled_from("qrstu"), st.dictionaries(IDS, st.integers(-2, 4)), min_size=1)
 RUN = st.dictionaries(st.sampled_from("qrstuvw"), st.dictionaries(IDS, SCORE))
 
 
-@settings(max_examples=100, deadline=None)
+OF_GRADE_2 = {
+    re.sub(r"(@|$)", r"(rel=2)\1", name, count=1): trec for name, trec in TREC_NAMES.items() if name[0] != "n"
+}
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(QRELS, RUN)
-def test_every_measure_equals_pytrec_eval(qrels: Qrels, run: Run) -> None:
-    ours = evaluate(qrels, run, [*TREC_NAMES, *DEFAULT_MEASURES])
-    found = {query_id: scores for query_id, scores in run.items() if query_id in qrels and scores}
-    evaluator = pytrec_eval.RelevanceEvaluator(qrels, set(TREC_NAMES.values()))
-    theirs = evaluator.evaluate(found) if found else {}
-    for measure, name in TREC_NAMES.items():
-        assert ours[measure] == {query_id: theirs.get(query_id, {name: 0.0})[name] for query_id in qrels}
-    for k in (1, 3, 5, 10):
-        for query_id in qrels:
-            p, r = ours[f"P@{k}"][query_id], ours[f"R@{k}"][query_id]
-            assert ours[f"F1@{k}"][query_id] == (2 * p * r / (p + r) if p + r else 0.0)
-            rr = ours["RR"][query_id]
-            assert ours[f"RR@{k}"][query_id] == (rr if rr >= 1 / k else 0.0)
-    for values in ours.values():
-        assert all(0 <= value <= 1 + 1e-12 for value in values.values())
+def test_every_measure_equals_pytrec_eval_to_the_last_digit(qrels: Qrels, run: Run) -> None:
+    """Ties, scores beyond single precision, ids of any script, missing and unjudged queries, empty rankings, junk."""
+    judged = {query_id: {d: max(0, g) for d, g in grades.items()} for query_id, grades in qrels.items() if grades}
+    found = {query_id: scores for query_id, scores in run.items() if query_id in judged and scores}
+    expected = {}
+    for rel, names in ((1, TREC_NAMES), (2, OF_GRADE_2)):
+        evaluator = pytrec_eval.RelevanceEvaluator(judged, set(names.values()), relevance_level=rel) if found else None
+        theirs = evaluator.evaluate(found) if evaluator else {}
+        for measure, name in names.items():
+            expected[measure] = {q: theirs.get(q, {name: 0.0})[name] if qrels[q] else None for q in qrels}
+
+    def without_nan(values: dict[str, float]) -> dict[str, float | None]:
+        return {query_id: None if math.isnan(value) else value for query_id, value in values.items()}
+
+    ours = evaluate(qrels, run, [*expected])
+    assert {measure: without_nan(values) for measure, values in ours.items()} == expected
+    rows = [(query_id, doc_id, score) for query_id, scores in run.items() for doc_id, score in scores.items()]
+    if rows:
+        frame = pd.DataFrame(rows[::-1], columns=["query_id", "doc_id", "score"])
+        table = score_run(qrels, frame, [*expected])
+        assert {
+            m: without_nan(dict(zip(g["query_id"], g["value"], strict=True))) for m, g in table.groupby("measure")
+        } == expected
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.dictionaries(IDS, st.integers(0, 3), min_size=1))
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(QRELS, RUN)
+def test_measures_that_trec_eval_lacks_follow_from_the_others(qrels: Qrels, run: Run) -> None:
+    ours = evaluate(qrels, run, [*DEFAULT_MEASURES, "SetP", "SetR", "SetF", "SetF(beta=2)", "RBP", "RBP@3", "Judged@3"])
+    for query_id, grades in qrels.items():
+        value = {measure: values[query_id] for measure, values in ours.items()}
+        ranked = ranking(run.get(query_id, {}))
+        if not grades:
+            assert all(map(math.isnan, value.values()))
+            continue
+        for k in (1, 3, 5, 10):
+            p, r = value[f"P@{k}"], value[f"R@{k}"]
+            assert value[f"F1@{k}"] == (2 * p * r / (p + r) if p + r else 0.0)
+            assert value[f"RR@{k}"] == (value["RR"] if value["RR"] >= 1 / k else 0.0)
+        p, r = value["SetP"], value["SetR"]
+        assert value["SetF"] == (2 * p * r / (p + r) if p + r else 0.0)
+        assert value["SetF(beta=2)"] == (3 * p * r / (2 * p + r) if p + r else 0.0)
+        gains = [(1 - 0.8) * 0.8**rank for rank, doc_id in enumerate(ranked) if grades.get(doc_id, 0) > 0]
+        assert value["RBP"] == sum(gains)
+        assert value["Judged@3"] == (sum(d in grades for d in ranked[:3]) / len(ranked[:3]) if ranked else 0.0)
+        assert all(0 <= number <= 1 + 1e-12 for number in value.values())
+
+
+@settings(max_examples=50, deadline=None, derandomize=True)
+@given(st.dictionaries(IDS, st.integers(-1, 3), min_size=1))
 def test_the_ideal_ranking_reaches_the_ceiling_and_no_more(grades: dict[str, int]) -> None:
-    measures = [*DEFAULT_MEASURES, "nDCG", "P@20", "R@2"]
-    n_relevant = sum(grade > 0 for grade in grades.values())
-    ideal = {doc_id: float(grade) for doc_id, grade in grades.items()}
-    for measure, values in evaluate({"q": grades}, {"q": ideal}, measures).items():
-        assert values["q"] == pytest.approx(ceiling(parse_measure(measure), n_relevant), abs=1e-12)
+    measures = [
+        *DEFAULT_MEASURES,
+        "nDCG",
+        "P@20",
+        "R@2",
+        "P(rel=2)@3",
+        "SetP(rel=2)",
+        "SetF",
+        "RBP",
+        "RBP@2",
+        "Judged@9",
+    ]
+    for rel in (1, 2):
+        ideal = {doc_id: float(grade) for doc_id, grade in grades.items() if grade >= rel}
+        names = [name for name in measures if ("rel=2" in name) == (rel == 2)]
+        best = ceilings({"q": grades}, names)["value"]
+        np.testing.assert_array_equal(best, [*(v["q"] for v in evaluate({"q": grades}, {"q": ideal}, names).values())])
+        n = len(ideal)
+        assert best[names.index("P@5")] == min(n, 5) / 5 if rel == 1 else True
+
+
+def test_scoring_dictionaries_does_not_load_pandas() -> None:
+    code = (
+        "import sys, ragbench as rb; print(rb.metrics.evaluate({'q': {'a': 1}}, {'q': {'b': 2.0, 'a': 1.0}}, ['RR']), "
+        "[name for name in ('pandas', 'scipy', 'pytrec_eval') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "{'RR': {'q': 0.5}} []"
 
 
 @pytest.mark.parametrize(("name", "canonical"), ALIASES.items())
@@ -181,18 +247,20 @@ def test_duplicate_measures_are_computed_once() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nDGC@10", r"did you mean 'nDCG@10'"),
-        ("recal@7", r"did you mean 'Recall@7'"),
+        ("nDGC@10", "'nDGC@10'; did you mean 'nDCG@10'"),
+        ("recal@7", "'recal@7'; did you mean 'Recall@7'"),
         ("", "unknown measure ''"),
-        ("P", "'P' needs a depth: write 'P@5'"),
-        ("Hit Rate", "needs a depth: write 'Success@5'"),
-        ("P@0", "whole number from 1"),
-        ("P@", "whole number from 1"),
-        ("P@-1", "whole number from 1"),
-        ("P@2.5", "whole number from 1"),
-        ("P@5@5", "whole number from 1"),
-        ("P@05", "whole number from 1"),
-        (5, "not 5"),
+        ("P", "'P'; did you mean 'P@5'"),
+        ("Hit Rate", "'Hit Rate'; did you mean 'Success@5'"),
+        ("P@0", "'P@0'; did you mean 'P@5'"),
+        ("P@", "'P@'; did you mean 'P@5'"),
+        ("P@-1", "'P@-1'; did you mean 'P@5'"),
+        ("P@2.5", "'P@2.5'; did you mean 'P@2'"),
+        ("P@5@5", "'P@5@5'; did you mean 'P@5'"),
+        ("P@05", "'P@05'; did you mean 'P@5'"),
+        (5, "unknown measure 5"),
+        ("claim_support", "'claim_support' is not a measure of a ranking of documents; .* 'nDCG@10'"),
+        ("span:RR", "'span:RR' is not a measure of a ranking of documents"),
     ],
 )
 def test_a_wrong_measure_is_named_with_the_way_out(text: Any, message: str) -> None:
@@ -220,7 +288,7 @@ def test_measures_must_be_a_list(measures: Any, message: str) -> None:
         ({"q": {"a": 1.0}}, {}, r"relevance 1.0 of document 'a' for query 'q' is not a whole number"),
         ({"q": {"a": "1"}}, {}, "relevance '1'"),
         ({"q": {"a": None}}, {}, "relevance None"),
-        ({"q": {"a": 2**40}}, {}, "grade 1099511627776"),
+        ({"q": {"a": 2**40}}, {}, "relevance 1099511627776"),
         ({"q": {"a": 1}}, {"q": {"a": math.nan}}, "score nan of document 'a' for query 'q' is not a finite number"),
         ({"q": {"a": 1}}, {"q": {"b": 0.0, "a": math.inf}}, "score inf of document 'a'"),
         ({"q": {"a": 1}}, {"q": {"a": "0.5"}}, "score '0.5' of document 'a'"),

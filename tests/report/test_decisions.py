@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from ragbench import report
-from ragbench.errors import ComparisonError
 from ragbench.evaluation import Result
 from ragbench.evaluation.results import leaderboard
 
@@ -74,29 +72,6 @@ def test_a_parameter_that_does_not_matter_is_named() -> None:
         for k in (1, 5)
     ]
     assert "Not proven to matter at all: k." in report.variance_table(results, measure="nDCG@10")[1]
-
-
-def test_two_sweeps_are_compared_where_they_have_the_same_configuration() -> None:
-    before = sweep()
-    after = [result("dense", before[1].scores["value"].to_numpy() * 0.9, chunks=20), result("other", np.ones(100))]
-    table = report.compare_sweeps(before, after, measure="nDCG@10")
-    assert table["name"].tolist() == ["dense"]
-    assert table["difference"].iloc[0] < 0
-    assert table["p_adjusted"].tolist() == table["p_value"].tolist()
-    assert table["n_tests"].tolist() == [1]
-    assert table["decision"].tolist() == ["worse"]
-
-
-def test_two_sweeps_that_cannot_be_compared() -> None:
-    before = sweep()
-    with pytest.raises(ComparisonError, match=r"2 different datasets .*f: bm25, dense, hybrid; g: dense"):
-        report.compare_sweeps(before, [result("dense", np.ones(100), fingerprint="g")], measure="nDCG@10")
-    with pytest.raises(ComparisonError, match=r"no configuration in common: one has bm25, dense, hybrid .* other"):
-        report.compare_sweeps(before, [result("other", np.ones(100))], measure="nDCG@10")
-    with pytest.raises(ComparisonError, match="do not have the same queries"):
-        report.compare_sweeps(before, [result("dense", np.ones(90))], measure="nDCG@10")
-    with pytest.raises(ComparisonError, match="no finished configuration"):
-        report.compare_sweeps([], [], measure="nDCG@10")
 
 
 def test_one_configuration_is_nothing_to_decide_between() -> None:

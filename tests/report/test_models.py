@@ -149,7 +149,7 @@ def test_the_leaderboard_shows_cost_and_time_where_there_is_a_language_model() -
     board = results.leaderboard([SMALL, LARGE])
     assert report.answer_measure(board) == "llm_correctness"
     text = report.leaderboard_markdown(board, "llm_correctness")
-    assert "| search (ms) | reply (ms) | cost (dollars) |" in text
+    assert "| p50 (ms) | p95 (ms) | dollars per 1,000 questions | reply (ms) | cost (dollars) |" in text
     assert "| 900 | 0.5000 |" in text
     assert "| unknown | 0.0000 |" in text
     assert results.leaderboard([SMALL, LARGE])["generator_cost_usd"].tolist() == [0.5, 0.0], "older runs have one cost"

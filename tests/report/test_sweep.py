@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import ragbench as rb
 from ragbench import report
 from ragbench.errors import ComparisonError, ConfigError
 from ragbench.evaluation import Result, results
 from ragbench.statistics import compare_all
+from ragbench.types import Case, Dataset, Document
 
 QUESTIONS = {f"q{i}": f"Question {i}?" for i in range(20)}
 
@@ -106,9 +109,12 @@ def test_leaderboard_markdown_ranks_first_and_draws_differences() -> None:
     pair = [result("a", {"nDCG@10": [0.2, 0.4] * 10}), result("b", {"nDCG@10": [0.6, 0.9] * 10}, chunk_size=512)]
     text = report.leaderboard_markdown(results.leaderboard(pair), "nDCG@10", compared(pair, "a"))
     header, _, first, second, *_ = text.splitlines()
-    assert header == "| # | configuration | **nDCG@10** (ranked by) | difference from the baseline | search (ms) |"
+    assert header == (
+        "| # | configuration | **nDCG@10** (ranked by) | difference from the baseline | p50 (ms) | p95 (ms) | "
+        "dollars per 1,000 questions | search (ms) |"
+    )
     assert re.search(
-        r"bm25, fixed 512 \| 0\.750<br>\[.*\]<br>20/20 \| \+0\.450<br>\[.*\]<br>`·+│·+●-?·+` \| 2\.00", first
+        r"bm25, fixed 512 \| 0\.750<br>\[.*\]<br>20/20 \| \+0\.450<br>\[.*\]<br>`·+│·+●-?·+` .*\| 2\.00", first
     )
     assert "| baseline |" in second
     assert "nan" not in text.lower()
@@ -170,7 +176,7 @@ def test_a_leaderboard_prints_short_and_keeps_its_columns() -> None:
     with pd.option_context("display.width", 200, "display.max_columns", 20):
         header, row = repr(board.head(1)).splitlines()
     assert header.split() == [
-        "rank", "label", "span_recall_auc", "nDCG@10", "chunks", "search_ms", "rank_equal_k", "rank_equal_budget",
+        "rank", "label", "span_recall_auc", "nDCG@10", "chunks", "rank_equal_k", "rank_equal_budget",
     ]  # fmt: skip
     assert "0.700 [0." in row
     assert {"span_recall_auc_ci_low", "index_s", "with_llm", "cost_usd"} <= set(board)
@@ -216,7 +222,8 @@ def test_conclusion_when_the_baseline_wins_or_is_alone() -> None:
 def test_what_cannot_be_distinguished_is_chosen_by_cost_and_the_next_step_follows_the_causes() -> None:
     rng = np.random.default_rng(0)
     low, high = rng.random(40) * 0.3, rng.random(40)
-    failed = pd.DataFrame({"cause": ["not_retrieved", "below_cut", "refused"], "failed": True})
+    causes = ["not_retrieved", "below_cut", "refused"]
+    failed = pd.DataFrame({"query_id": list("abc"), "cause": causes, "evidence": "", "failed": True})
     values = {"low": low, "high": high, "alike": rng.permutation(high)}
     three = [
         Result(name, {**SMALL.config, "parameters": {"retriever": name}}, {}, scores_of(own), diagnosis=failed)
@@ -242,6 +249,33 @@ def scores_of(values: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame({"query_id": [f"q{i}" for i in range(len(values))], "measure": "nDCG@10", "value": values})
 
 
+def test_what_an_answer_takes_and_costs_is_known_of_every_system(tmp_path: Path) -> None:
+    corpus = {"rail": Document("rail", "The line opened in 1881. It was rebuilt later.")}
+    cases = [Case(f"q{i}", f"When did line {i} open?", reference_answer="In 1881.") for i in range(4)]
+    data = Dataset("demo", "test", corpus, cases, {case.query_id: {"rail": 1} for case in cases})
+
+    def service(question: str) -> dict[str, Any]:
+        return {"answer": "In 1881.", "contexts": [{"id": "rail", "text": "The line opened in 1881."}]}
+
+    usage = {"model": "anthropic:claude-haiku-4-5", "input_tokens": 1_000, "output_tokens": 200}
+    arms: dict[str, Any] = {
+        "ours": "bm25",
+        "service": service,
+        "priced": lambda question: {**service(question), "usage": usage},
+    }
+    for name, system in arms.items():
+        rb.save(rb.evaluate(data, system, name=name), tmp_path / name)
+    board = rb.load_results(tmp_path).leaderboard().set_index("name")
+    assert (board["latency_p50_ms"] > 0).all()
+    assert (board["latency_p95_ms"] >= board["latency_p50_ms"]).all()
+    assert board["cost_per_1000_usd"].fillna(-1).to_dict() == {"ours": 0, "service": -1, "priced": pytest.approx(2.0)}
+    found = rb.load_result(tmp_path / "service").report.made.latency
+    assert board.loc["service", "latency_p95_ms"] == next(one.p95 for one in found if one.stage == "total")
+    assert {"latency_p50_ms", "latency_p95_ms", "cost_per_1000_usd"} <= {*report.known_costs(board)}
+    text = report.leaderboard_markdown(board.reset_index(), "nDCG@10")
+    assert "| p50 (ms) | p95 (ms) | dollars per 1,000 questions |" in text
+
+
 def test_two_machines_are_pointed_out() -> None:
     pair = [SMALL, result("x", constant(1, 1, 1), cores=64)]
     comparison = compare_all({one.name: one.scores for one in pair}, "small", measures=["span_recall_auc"])
@@ -251,6 +285,8 @@ def test_two_machines_are_pointed_out() -> None:
 def test_baseline_name_is_checked() -> None:
     assert results.baseline_name(SWEEP) == "big"
     assert results.baseline_name(SWEEP, "dense") == "dense"
+    assert results.baseline_name(results.Results(SWEEP, baseline="small")) == "small"
+    assert results.baseline_name(results.Results(SWEEP, baseline="gone")) == "big"
     with pytest.raises(ConfigError, match="did you mean 'small'"):
         results.baseline_name(SWEEP, "smal")
 

@@ -71,6 +71,64 @@ def test_overlapping_windows() -> None:
     assert found["boundary_cuts"] == pytest.approx(2 / 3)  # 8 is a sentence's end, 4 and 12 lie inside
 
 
+TILED = "Aaaa bbb. Cccc ddd. Eeee."  # sentences 0-9, 10-19 and 20-25
+
+
+def tiles(*borders: tuple[int, int]) -> dict[str, float]:
+    """Statistics of these parts of that text, whose sentences have the vectors (1, 0), (0, 1) and (0.6, 0.8)."""
+
+    class Embedder:
+        name = "given"
+
+        def encode(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+            vectors = {"Aaaa bbb.": (1.0, 0.0), "Cccc ddd.": (0.0, 1.0), "Eeee.": (0.6, 0.8)}
+            return np.array([vectors[text] for text in texts], dtype=np.float32).reshape(-1, 2)
+
+    dataset = Dataset("demo", "test", {"d": Document("d", TILED), "e": Document("e", TILED)}, [], {})
+    chunks = [Chunk(f"d#{i}", "d", a, b, TILED[a:b]) for i, (a, b) in enumerate(borders)]
+    frame = score_chunks(dataset, chunks, embedder=Embedder())
+    return dict(zip(frame["measure"], frame["value"], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("borders", "cuts"),
+    [
+        ([(0, 9), (10, 25)], 0),
+        ([(0, 14), (15, 25)], 1),
+        ([(0, 14), (10, 25)], 0.5),  # overlap: ends at 14, begins at 10
+        ([(0, 4), (5, 9), (10, 25)], 0.5),
+        ([(0, 25)], math.nan),  # the ends of the document are not boundaries
+    ],
+)
+def test_boundary_cuts(borders: list[tuple[int, int]], cuts: float) -> None:
+    assert tiles(*borders)["boundary_cuts"] == pytest.approx(cuts, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("borders", "coherence"),
+    [
+        ([(0, 25)], 0.4),  # the cosines are 0 and 0.8
+        ([(10, 25)], 0.8),
+        ([(0, 18)], math.nan),  # holds one sentence as a whole
+        ([(3, 25)], 0.8),
+        ([(22, 25)], math.nan),  # begins after the last sentence does
+        ([(0, 25), (10, 25), (10, 19)], 0.6),
+    ],
+)
+def test_coherence(borders: list[tuple[int, int]], coherence: float) -> None:
+    assert tiles(*borders)["coherence"] == pytest.approx(coherence, nan_ok=True)
+
+
+def test_overlap_of_chunks() -> None:
+    assert tiles((0, 10), (10, 20), (20, 25))["overlap_ratio"] == 0
+    assert tiles((0, 10), (5, 15), (10, 20))["overlap_ratio"] == 1 - 20 / 30
+    assert tiles((5, 15), (0, 20), (20, 25))["overlap_ratio"] == 1 - 25 / 35
+    assert tiles((0, 10), (0, 10))["overlap_ratio"] == 0.5
+    both = [Chunk("d#0", "d", 0, 10, TILED[:10]), Chunk("e#0", "e", 0, 10, TILED[:10])]
+    dataset = Dataset("demo", "test", {"d": Document("d", TILED), "e": Document("e", TILED)}, [], {})
+    assert score_chunks(dataset, both).set_index("measure")["value"]["overlap_ratio"] == 0
+
+
 def test_no_chunks() -> None:
     found = statistics([])
     assert found.pop("chunks") == 0

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from ragbench.errors import DataError
-from ragbench.scoring.answers import judgement_states, score_judgements
+from ragbench.scoring.answers import score_judgements
 from ragbench.types import Judgement
 
 
@@ -43,19 +43,3 @@ def test_a_value_off_the_scale_is_refused(value: float) -> None:
 def test_two_judgements_of_one_answer_are_refused() -> None:
     with pytest.raises(DataError, match="query 'q' has several judgements of relevance"):
         score_judgements([Judgement("q", "relevance", 1.0), Judgement("q", "relevance", 0.0)])
-
-
-def test_states_are_counted_per_criterion() -> None:
-    judgements = [
-        Judgement("q0", "relevance", 1.0),
-        Judgement("q1", "relevance", None, state="abstained"),
-        Judgement("q2", "relevance", None, state="abstained"),
-        Judgement("q0", "correctness", None, state="no_reference"),
-    ]
-    assert judgement_states(judgements).to_dict("list") == {
-        "criterion": ["relevance", "correctness"],
-        "scored": [1, 0],
-        "abstained": [2, 0],
-        "no_reference": [0, 1],
-    }
-    assert list(judgement_states([]).columns) == ["criterion", "scored"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.scoring import failed_cases, failure_reasons, overall_parts, score_overall
+from ragbench.scoring.overall import case_reasons, failure_reasons, overall_parts, score_overall
 from ragbench.types import Answer, Case, Dataset
 
 CASES = [
@@ -172,33 +174,115 @@ def test_reasons_in_words(case: Case, answer: Answer | None, scores: dict[str, f
     assert failure_reasons(case, answer, scores) == reasons
 
 
-def test_failed_cases_have_reasons() -> None:
-    table = failed_cases(DATASET, ANSWERS, SCORES)
-    assert table.to_dict("records") == [
-        {
-            "query_id": "q1",
-            "category": "dates",
-            "question": "When?",
-            "reasons": "semantic similarity 0.62 < 0.70; missing keywords: spring",
-        },
-        {"query_id": "q2", "category": "", "question": "Where?", "reasons": "citations that hold 0.00 < 0.80"},
-        {"query_id": "q4", "category": "", "question": "How?", "reasons": "citations that hold 0.00 < 0.80"},
-    ]
+def test_cases_that_do_not_pass_have_reasons() -> None:
+    reasons = case_reasons(DATASET, ANSWERS, SCORES)
+    assert reasons == {
+        "q1": ("semantic similarity 0.62 < 0.70", "missing keywords: spring"),
+        "q2": ("citations that hold 0.00 < 0.80",),
+        "q4": ("citations that hold 0.00 < 0.80",),
+    }
     passed = score_overall(DATASET, ANSWERS, SCORES).query("measure == 'pass_rate' and value == 0")["query_id"]
-    assert passed.tolist() == table["query_id"].tolist()
+    assert passed.tolist() == list(reasons)
 
 
 def test_thresholds_and_weights_of_ones_own() -> None:
-    assert failed_cases(DATASET, ANSWERS, SCORES, thresholds={"semantic": 0.6})["query_id"].tolist() == []
+    assert case_reasons(DATASET, ANSWERS, SCORES, thresholds={"semantic": 0.6}) == {}
     one = score_overall(DATASET, ANSWERS, SCORES, weights={"semantic": 1}).query("measure == 'overall'")["value"]
     assert one.tolist() == near(0.62, 0.9, math.nan, math.nan)
+
+
+def test_every_part_is_a_measure_and_a_judgement_replaces_the_heuristic() -> None:
+    case = Case("q", "?", required_keywords=("a", "b"), gold_facts=(("c",),), expected_citations=("d#0",))
+    answer = Answer("q", "a", ("d#0",), ("d#0",))
+    scores = {
+        "semantic_similarity": 0.9, "claim_support": 0.75, "expected_document": 0.5, "citation_content": 0.25,
+        "gold_fact_coverage": 0.125, "expected_claims": 0.375, "expected_citations": 0.625,
+    }  # fmt: skip
+    heuristic = {
+        "semantic": 0.9, "keyword": 0.5, "expected_document": 0.5, "citation": 0.25, "hallucination": 0.25,
+        "gold_facts": 0.125, "expected_claims": 0.375, "expected_citations": 0.625,
+    }  # fmt: skip
+
+    def scored(
+        answer: Answer | None, scores: Mapping[str, float], case: Case = case, **options: Any
+    ) -> dict[str, float]:
+        parts = overall_parts(case, answer, scores, **options)
+        return {name: value for name, value in parts.items() if not math.isnan(value)}
+
+    assert scored(answer, scores) == heuristic
+    judged = scored(answer, {**scores, "llm_correctness": 1.0, "llm_faithfulness": 0.8})
+    assert judged == {
+        **{name: value for name, value in heuristic.items() if name not in ("semantic", "hallucination")},
+        "llm_correctness": 1.0,
+        "llm_hallucination": 0.2,
+    }
+    without = replace(answer, citations=())
+    assert scored(without, scores)["citation"] == 0, "the case expects citations"
+    assert scored(without, scores, replace(case, expected_citations=()))["citation"] == 0.25
+    assert scored(without, scores, replace(case, expected_citations=()), citing=True)["citation"] == 0
+    assert scored(without, scores, replace(case, expected_citations=(), min_citations=1))["citation"] == 0
+    assert scored(None, scores) == {}
+    assert scored(replace(answer, outcome="no_results"), scores) == {}
+    assert scored(answer, scores, replace(case, expected_outcome="no_results")) == {}
+
+
+@pytest.mark.parametrize(
+    ("case", "answer", "passed"),
+    [
+        (Case("q", "?"), Answer("q", "So."), None),
+        (Case("q", "?", required_flags=("a",)), Answer("q", "So.", flags=("a",)), 1.0),
+        (Case("q", "?", forbidden_flags=("a",)), Answer("q", "So."), 1.0),
+        (Case("q", "?", min_citations=0), Answer("q", "So."), 1.0),
+        (Case("q", "?", expected_outcome="no_results"), Answer("q", "I don't know."), 1.0),
+        (Case("q", "?", latency_budget_ms={"total": 9}), Answer("q", "So.", latency_ms={"total": 8.0}), 1.0),
+        (Case("q", "?", latency_budget_ms={"total": 9}), Answer("q", "So.", latency_ms={"total": 10.0}), 0.0),
+        (Case("q", "?", latency_budget_ms={"total": 9}), Answer("q", "So."), None),
+        (Case("q", "?"), Answer("q", "", error="time-out"), 0.0),
+    ],
+)
+def test_each_criterion_alone_decides_on_passing(case: Case, answer: Answer, passed: float | None) -> None:
+    table = score_overall(Dataset("mine", "test", {}, [case], {}), [answer], frame({}))
+    value = table.set_index("measure")["value"]["pass_rate"]
+    assert (None if math.isnan(value) else value) == passed
+
+
+def test_reasons_name_what_is_missing() -> None:
+    case = Case("q", "?", gold_facts=(("1889", "in 89"), ("Eiffel",)), expected_claims=("It is high.", "It is red."),
+                expected_citations=("d#0", "d#9"))  # fmt: skip
+    answer = Answer("q", "In 1889 [1].", ("d#0",), ("d#0", "d#1"))
+    scores = {
+        "gold_fact_coverage": 0.5, "expected_claims": 0.5, "expected_citations": 0.5, "expected_document": 0.0,
+        "citation_content": 1.0,
+    }  # fmt: skip
+    reasons = failure_reasons(case, answer, scores, relevant={"a": 1, "b": 3, "c": 2, "d": 1, "e": 0})
+    assert reasons == [
+        "expected document not retrieved: b, c, a and 1 more",
+        "missing gold facts: Eiffel",
+        'states 50% of the expected claims: "It is high.", "It is red."',
+        "cites d#0, d#1, expected d#0, d#9",
+    ]
+    assert failure_reasons(case, answer, {**scores, "expected_document": 0.0}, relevant={"a": 1})[0].endswith(": a")
+    assert failure_reasons(case, answer, {"expected_document": 0.0})[:1] == ["expected document not retrieved"]
+    none = failure_reasons(case, replace(answer, citations=()), {"expected_claims": 0.0, "expected_citations": 0.0})
+    assert none[1:] == [
+        'states none of the expected claims: "It is high.", "It is red."',
+        "cites nothing, expected d#0, d#9",
+    ]
+
+
+def test_thresholds_of_zero_leave_outcome_and_latency_out() -> None:
+    case = Case("q", "?", expected_outcome="uncertain", latency_budget_ms={"total": 9})
+    answer = Answer("q", "Yes [1].", ("c",), ("c",), latency_ms={"total": 10.0})
+    assert len(failure_reasons(case, answer, {})) == 2
+    assert failure_reasons(case, answer, {}, thresholds={"outcome": 0, "latency": 0}) == []
+    assert failure_reasons(case, answer, {}, thresholds={}) == []
 
 
 def test_errors_are_refused_before_scoring() -> None:
     with pytest.raises(ConfigError, match="did you mean 'keyword'"):
         score_overall(DATASET, ANSWERS, SCORES, weights={"keywords": 1})
     with pytest.raises(ConfigError, match="from 0 to 1"):
-        failed_cases(DATASET, ANSWERS, SCORES, thresholds={"semantic": 70})
+        case_reasons(DATASET, ANSWERS, SCORES, thresholds={"semantic": 70})
     with pytest.raises(DataError, match="no column 'value'"):
         score_overall(DATASET, ANSWERS, SCORES[["query_id", "measure"]])
     with pytest.raises(DataError, match="two values for token_f1"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -27,8 +28,8 @@ ANSWERS = [
 ]
 
 
-def scored(**options: Any) -> dict[str, dict[str, float]]:
-    frame = score_pipeline(DATASET, ANSWERS, **options)
+def scored() -> dict[str, dict[str, float]]:
+    frame = score_pipeline(DATASET, ANSWERS)
     table: dict[str, dict[str, float]] = {}
     for query_id, measure, value in frame.itertuples(index=False):
         table.setdefault(measure, {})[query_id] = value
@@ -52,13 +53,29 @@ def test_every_measure_by_hand() -> None:
     assert list(values)[-2:] == ["latency_in_budget", "cost_usd"]
 
 
-def test_shared_budgets_apply_to_cases_without_their_own() -> None:
-    values = scored(budgets={"total": 700, "retrieve": 30})["latency_in_budget"]
-    assert same(values, 0, 0, math.nan, math.nan)
+def test_flags_and_citations_count_once() -> None:
+    case = Case(
+        "q",
+        "?",
+        required_flags=("a", "d", "a"),
+        forbidden_flags=("a", "e", "f"),
+        min_citations=2,
+        expected_outcome="success",
+    )
+    answer = Answer("q", "Yes [1].", ("d#0",), ("d#0", "d#0", "invalid:9"), flags=("a", "b"))
 
+    def values(answers: list[Answer], **changes: Any) -> dict[str, float]:
+        frame = score_pipeline(Dataset("mine", "test", {}, [replace(case, **changes)], {}), answers)
+        return dict(zip(frame["measure"], frame["value"], strict=True))
 
-def test_borders_of_the_outcome_are_passed_on() -> None:
-    assert scored(min_citations=2)["outcome_correct"]["q1"] == 0.0
+    expected = {"outcome_correct": 1.0, "required_flags": 1 / 2, "forbidden_flags_absent": 2 / 3, "min_citations": 0.0}
+    assert values([answer]) == expected
+    assert values([answer], min_citations=1)["min_citations"] == 1
+    assert values([answer], min_citations=0)["min_citations"] == 1
+    assert values([], min_citations=0)["min_citations"] == 0, "no answer"
+    assert values([])["required_flags"] == 0
+    free = replace(answer, usage=Completion("x", "my_own:model", input_tokens=1, output_tokens=1))
+    assert "cost_usd" not in values([free]), "a price that is not known"
 
 
 def test_without_labels_there_is_nothing_to_score() -> None:
@@ -96,7 +113,18 @@ def test_latencies_by_hand() -> None:
     assert table["verdict"].tolist() == ["not measured", "over", "no budget", "within"]
     total = table.set_index("stage").loc["total"]
     assert (total["p50"], total["p95"], total["p99"], total["over"]) == (500.0, 950.0, 990.0, 0.05)
+    assert (total["mean"], total["budget"]) == (505.0, 950.0)
     assert table.set_index("stage").loc["guardrail_input", ["p50", "over"]].isna().all()
+
+
+def test_budgets_of_percentiles_are_those_of_the_total() -> None:
+    answers = [Answer(f"q{i}", "Yes.", latency_ms={"total": 10.0 * i}) for i in range(21)]
+    table = latency_table(answers, {"p50": 99, "p99": 200}).set_index("stage")
+    assert table.index.tolist() == ["total", "total, p50", "total, p99"]
+    assert table["verdict"].tolist() == ["no budget", "over", "within"]
+    assert table["over"].fillna(-1).tolist() == [-1, 11 / 21, 0.0]
+    assert table["n"].tolist() == [21] * 3
+    assert latency_table([], {"p50": 99})["verdict"].tolist() == ["not measured"]
 
 
 def test_nothing_measured_and_no_budget_is_an_empty_table() -> None:
@@ -110,8 +138,6 @@ def test_nothing_measured_and_no_budget_is_an_empty_table() -> None:
 def test_budgets_are_checked(budget: Any) -> None:
     with pytest.raises(ConfigError, match="milliseconds above 0"):
         latency_table([], {"total": budget})
-    with pytest.raises(ConfigError, match="milliseconds above 0"):
-        score_pipeline(DATASET, [], budgets={"total": budget})
 
 
 @pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import pytrec_eval
 
 from ragbench.errors import DataError, DataWarning
-from ragbench.metrics.retrieval import DEFAULT_MEASURES, evaluate
+from ragbench.metrics.retrieval import DEFAULT_MEASURES
 from ragbench.scoring import ceilings, score_run
 from ragbench.types import Qrels, Run
 
@@ -56,7 +55,7 @@ def test_frames_and_dictionaries_agree(as_frames: tuple[bool, bool]) -> None:
     expected = score_run(QRELS, RUN)
     qrels = qrels_frame(QRELS) if as_frames[0] else QRELS
     run = run_frame(RUN) if as_frames[1] else RUN
-    pd.testing.assert_frame_equal(score_run(qrels, run), expected, check_exact=False, rtol=0, atol=1e-12)
+    pd.testing.assert_frame_equal(score_run(qrels, run), expected)
 
 
 @pytest.mark.parametrize("dtype", ["object", "str", "string", "category"])
@@ -79,27 +78,7 @@ def test_an_index_that_is_not_a_range_does_not_matter() -> None:
     assert nested(score_run(qrels, run)) == nested(score_run(QRELS, RUN))
 
 
-IDS = st.sampled_from(["a", "b", "c", "d", "e", "f", "é", "ß", "文", "a#1", "Z", "10", "9", "😀", "\uffff"])
-SCORE = st.one_of(st.sampled_from([0.0, -0.0, 1.0, 1.0 + 1e-9, -1.0, 1e300, -1e300]), st.floats(-100, 100))
-RANDOM_QRELS = st.dictionaries(st.sampled_from("qrstu"), st.dictionaries(IDS, st.integers(-2, 4)), min_size=1)
-RANDOM_RUN = st.dictionaries(st.sampled_from("qrstuvw"), st.dictionaries(IDS, SCORE))
-
-
-@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
-@settings(max_examples=150, deadline=None)
-@given(RANDOM_QRELS, RANDOM_RUN, st.randoms(use_true_random=False))
-def test_a_table_in_any_order_agrees_with_pytrec_eval(qrels: Qrels, run: Run, random: Any) -> None:
-    measures = [*DEFAULT_MEASURES, "nDCG", "P@2", "AP@100"]
-    rows = list(run_frame(run).itertuples(index=False))
-    random.shuffle(rows)
-    frame = pd.DataFrame(rows, columns=["query_id", "doc_id", "score"])
-    ours = nested(score_run(qrels, frame, measures))
-    for measure, values in evaluate(qrels, run, measures).items():
-        assert list(ours[measure]) == list(qrels)
-        assert ours[measure] == pytest.approx(values, abs=1e-12, rel=0, nan_ok=True)
-
-
-def test_a_big_tied_run_equals_pytrec_eval_to_the_last_bit() -> None:
+def test_a_big_tied_run_equals_pytrec_eval_to_the_last_digit() -> None:
     rng = np.random.default_rng(3)
     run: Run = {}
     qrels: Qrels = {}
@@ -108,9 +87,20 @@ def test_a_big_tied_run_equals_pytrec_eval_to_the_last_bit() -> None:
         run[f"q{query}"] = dict(zip(documents, rng.normal(size=60).round(1).tolist(), strict=True))
         judged = [*documents[:20], *(f"x{i}" for i in range(3))]
         qrels[f"q{query}"] = dict(zip(judged, rng.integers(0, 4, 23).tolist(), strict=True))
-    measures = [*DEFAULT_MEASURES, "nDCG"]
-    ours, theirs = nested(score_run(qrels, run_frame(run), measures)), evaluate(qrels, run, measures)
-    assert ours == theirs
+    names = {
+        "nDCG": "ndcg",
+        "nDCG@10": "ndcg_cut_10",
+        "AP": "map",
+        "AP@5": "map_cut_5",
+        "R@10": "recall_10",
+        "P@3": "P_3",
+    }
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(names.values())).evaluate(run)
+    expected = {own: {query_id: row[name] for query_id, row in theirs.items()} for own, name in names.items()}
+    shuffled = run_frame(run).sample(frac=1, random_state=0)
+    for form in (run, run_frame(run), shuffled, shuffled.astype({"doc_id": "category"})):
+        assert nested(score_run(qrels, form, [*names])) == expected
+        assert nested(score_run(qrels_frame(qrels), form, [*names])) == expected
 
 
 def test_missing_and_unjudged_and_unanswerable_queries() -> None:
@@ -181,20 +171,13 @@ def bad(frame: pd.DataFrame, column: str, row: int, value: object) -> pd.DataFra
         (QRELS, bad(run_frame(RUN), "doc_id", 2, None), "run: doc_id None in row 2 is not text"),
         (QRELS, bad(run_frame(RUN), "query_id", 2, None).astype({"query_id": "str"}), "run: query_id nan in row 2"),
         (bad(qrels_frame(QRELS), "query_id", 0, 1.5), RUN, "qrels: query_id 1.5 in row 0"),
-        (
-            QRELS,
-            bad(run_frame(RUN), "score", 1, math.nan),
-            r"run: score nan in row 1 \(query 'q1', document 'd'\) is not a finite",
-        ),
-        (QRELS, bad(run_frame(RUN), "score", 2, math.inf), "run: score inf in row 2"),
-        (QRELS, bad(run_frame(RUN), "score", 2, "0.5"), "run: score '0.5' in row 2"),
-        (QRELS, run_frame(RUN).astype({"score": str}), r"run: score '1.0' in row 0 .*astype\(\{'score': float\}\)"),
-        (
-            qrels_frame(QRELS).astype({"relevance": float}),
-            RUN,
-            r"relevance 1.0 in row 0 .*astype\(\{'relevance': int\}\)",
-        ),
-        (bad(qrels_frame(QRELS), "relevance", 1, None), RUN, "relevance None in row 1"),
+        (QRELS, bad(run_frame(RUN), "score", 1, math.nan), r"score nan .*'d' .*'q1' \(row 1\) is not a finite number"),
+        (QRELS, bad(run_frame(RUN), "score", 2, math.inf), r"score inf .*\(row 2\)"),
+        (QRELS, bad(run_frame(RUN), "score", 2, "0.5"), r"score '0.5' .*\(row 2\) .* float\(\)"),
+        (QRELS, run_frame(RUN).astype({"score": str}), r"score '1.0' .*\(row 0\) .* float\(\)"),
+        (qrels_frame(QRELS).astype({"relevance": float}), RUN, r"relevance 1.0 .*\(row 0\) .* int\(\)"),
+        (bad(qrels_frame(QRELS), "relevance", 1, None), RUN, r"relevance None .*\(row 1\)"),
+        (bad(qrels_frame(QRELS), "relevance", 1, 2**40), RUN, r"relevance 1099511627776 .*\(row 1\) .*up to 1,000,000"),
         (pd.concat([qrels_frame(QRELS)] * 2), RUN, r"qrels: document 'a' is repeated for query 'q2' \(row 3\)"),
         (QRELS, pd.concat([run_frame(RUN)] * 2), r"run: document 'c' is repeated for query 'q1' \(row 3\)"),
         (QRELS, [1], "run must be .* not list"),

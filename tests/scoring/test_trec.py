@@ -6,6 +6,7 @@ import gzip
 import importlib
 import itertools
 import os
+import re
 import sys
 import unittest
 from pathlib import Path
@@ -20,7 +21,7 @@ from ir_measures import Qrel, ScoredDoc
 
 import ragbench as rb
 from ragbench.errors import ConfigError, DataError
-from ragbench.metrics.retrieval import ceiling, evaluate, parse_measure
+from ragbench.metrics.retrieval import evaluate, parse_measure
 from ragbench.scoring import read_qrels, read_run
 
 QRELS = {"q1": {"a": 2, "b": 1, "c": 0}, "q2": {"a": 0, "d": 3}, "q3": {"x": 1}}
@@ -187,8 +188,8 @@ def test_rank_biased_precision_by_hand() -> None:
     assert {name: values["q"] for name, values in found.items()} == pytest.approx(
         {"RBP": 0.2 * (1 + 0.64), "RBP(p=0.5)": 0.5 + 0.125, "RBP(rel=2,p=0.5)": 0.125, "RBP@2": 0.2}
     )
-    assert ceiling(parse_measure("RBP(p=0.5)"), 2) == 0.75
-    assert (ceiling(parse_measure("Judged@5"), 3), ceiling(parse_measure("SetF"), 3)) == (1.0, 1.0)
+    best = rb.scoring.ceilings({"q": {"a": 1, "b": 2, "c": 0}}, ["RBP(p=0.5)", "Judged@5", "SetF", "SetP(rel=2)"])
+    assert best["value"].tolist() == [0.75, 1.0, 1.0, 1.0]
 
 
 def test_one_registry_knows_them_all() -> None:
@@ -203,8 +204,18 @@ def test_one_registry_knows_them_all() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["nDCG(rel=2)@5", "P(rel=0)@5", "P(p=0.5)@5", "P(rel=2@5", "RBP(p=1)", "SetP@5", "P(rel=x)@5"]
+    ("name", "way_out"),
+    [
+        ("nDCG(rel=2)@5", "nDCG takes nothing"),
+        ("P(rel=0)@5", "P takes rel=2, as in"),
+        ("P(p=0.5)@5", "P takes rel=2, as in"),
+        ("P(rel=x)@5", "P takes rel=2, as in"),
+        ("RBP(p=1)", "RBP takes rel=2, p=0.5"),
+        ("SetF(beta=0)", "SetF takes rel=2, beta=0.5"),
+        ("P(rel=2@5", "did you mean"),
+        ("SetP@5", "did you mean 'SetP'"),
+    ],
 )
-def test_a_wrong_form_is_refused_with_an_example(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"in parentheses|of all that was retrieved"):
+def test_a_wrong_form_is_refused_with_an_example(name: str, way_out: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{re.escape(name)}.*{way_out}"):
         parse_measure(name)

@@ -39,7 +39,7 @@ def in_this_process(claimed: Mapping[str, Any], lost: object) -> tuple[int, str,
         place = place_of(claimed)
         words += ["--output", str(place), "--force"]
     done = CliRunner().invoke(command, words)
-    return done.exit_code, done.output, place
+    return done.exit_code, done.output or repr(done.exception), place
 
 
 @pytest.fixture

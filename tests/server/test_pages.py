@@ -15,8 +15,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from ragbench.datasets.testsets import load_testset, save_testset
-from ragbench.evaluation import new_result, save
-from ragbench.history import add_alert, add_schedule, history, record
+from ragbench.evaluation import Result, new_result, save
+from ragbench.history import add_alert, add_schedule, history, record, trend
 from ragbench.server.access import COOKIE
 from ragbench.server.app import create_app
 from ragbench.types import Case, Dataset, Document
@@ -98,6 +98,41 @@ def test_runs_show_value_state_and_times(visit: TestClient, database: str, root:
     assert "nDCG@10, 60 of 60 questions" in shown
     assert "not yours" not in shown
     assert words(visit.get("/admin.html").text) == words(visit.get("/").text)
+
+
+def aimed_nights(count: int, fall: float, at: int) -> list[tuple[Result, None]]:
+    """Nights of which one measure has a target and falls, and the main one does neither."""
+    rng = np.random.default_rng(3)
+    runs = []
+    for night, (one, _) in enumerate(nights(count)):
+        aimed = one.scores.assign(measure="nDCG@5")
+        aimed["value"] = np.clip(0.7 + rng.normal(0, 0.1, len(aimed)) - fall * (night >= at), 0, 1)
+        both = replace(one, scores=pd.concat([one.scores, aimed], ignore_index=True))
+        rows = [replace(row, target=0.6 if row.measure == "nDCG@5" else None) for row in both.report.measures]
+        runs.append((replace(both, verdicts=replace(both.report, measures=tuple(rows))), None))
+    return runs
+
+
+def test_the_front_page_watches_every_target(visit: TestClient, database: str) -> None:
+    record(aimed_nights(70, 0.15, 40), client="acme", database=database)
+    shown = words(visit.get("/").text)
+    assert "1 of 1 got worse." in shown
+    assert "nDCG@10, 60 of 60 questions" in shown
+    assert re.search(r"nDCG@5: fall from 0\.7\d\d to 0\.5\d\d since 2026-02-1", shown)
+    assert "No configuration is shown to have got worse." in words(visit.get("/?measure=nDCG@10").text)
+    names = trend("nDCG@5", client="acme", database=database)["note"]
+    assert sum(note.startswith("worse") for note in names) == 1
+
+
+def test_runs_with_the_same_scores_are_unchanged_and_not_too_few(visit: TestClient, database: str) -> None:
+    [(one, _)] = nights(1)
+    dates = pd.date_range("2026-01-01T02:00Z", periods=200)
+    record([(replace(one, config={**one.config, "made_at": at.isoformat()}), None) for at in dates], client="acme",
+           database=database)  # fmt: skip
+    shown = words(visit.get("/").text)
+    assert "unchanged since 2026-01-01" in shown
+    assert "every score is the same in the newest 200 runs" in shown
+    assert "oo few runs" not in shown
 
 
 def test_a_series_has_its_charts_marks_and_changes(visit: TestClient, database: str) -> None:

@@ -77,6 +77,10 @@ def test_never_fewer_than_the_sign_flip_test_can_decide_with() -> None:
     assert required_queries(*LARGE, 50.0, n_tests=10).iloc[0]["required"] == 9
     assert required_queries(*LARGE, 0.2, n_tests=10).iloc[0]["required"] > 199
     assert required_queries(*UNIT, 0.2).iloc[0]["detectable"] is pd.NA, "three pairs decide nothing"
+    five, six = pilot(-1.0, -1.0, 0.0, 1.0, 1.0), pilot(-1.0, -1.0, -1.0, 1.0, 1.0, 1.0)
+    assert required_queries(*five, 0.2).iloc[0]["detectable"] is pd.NA
+    row = required_queries(*six, 0.2).iloc[0]
+    assert expected_power(row["detectable"] / row["deviation"], 6, 1 / 32, pilot=6) == pytest.approx(0.8, abs=1e-9)
     with pytest.raises(ConfigError, match="n_tests is 0"):
         required_queries(*UNIT, 0.2, n_tests=0)
 

@@ -19,7 +19,8 @@ from mcp.server.mcpserver.resolve import Resolve, Sample
 from mcp.types import CreateMessageResult, SamplingMessage, TextContent
 
 server = MCPServer("notes")
-notes: dict[str, dict[str, Any]] = {}
+notes: dict[int, dict[str, Any]] = {}
+indexed: list[int] = []
 K = 3
 
 
@@ -83,11 +84,12 @@ async def greedy(query: str, ctx: Context[Any], samples: int = 200) -> str:
 
 @server.tool()
 async def modest(query: str, ctx: Context[Any]) -> str:
-    """Is refused, and makes do."""
+    """Asks twice, and makes do with the first reply where the second is refused."""
+    text = await sampled(ctx, query)
     try:
-        return await sampled(ctx, query, max_tokens=100_000)
+        return f"{text} {await sampled(ctx, query)}"
     except Exception as exc:
-        return f"without the model: {exc}"
+        return f"{text} without more: {exc}"
 
 
 @server.tool()
@@ -108,6 +110,13 @@ async def talk(query: str, ctx: Context[Any]) -> str:
         related_request_id=ctx.request_id,
     )
     return f"{getattr(result.content, 'text', '')} ({result.stop_reason}, {result.model})"
+
+
+@server.tool()
+async def talk_about(query: str, ctx: Context[Any], limit: int = 3) -> dict[str, Any]:
+    """Searches and has the client's model write the answer."""
+    written = await sampled(ctx, f"sampled: {query}")
+    return {"generated_answer": written, "sources": [{"document_id": str(i)} for i in range(limit)]}
 
 
 def ask_the_client(query: str) -> Sample:
@@ -152,25 +161,30 @@ async def blocks(query: str) -> Any:
 
 
 @server.tool()
-async def add_notes(documents: list[dict[str, Any]]) -> dict[str, Any]:
-    made = []
-    for document in documents:
-        if document.get("title") == "poison":
-            os._exit(4)
-        number = str(len(notes) + 1)
-        notes[number] = document
-        made.append(number)
-    return {"ids": made}
+async def nc_notes_create_note(title: str, content: str, category: str) -> dict[str, Any]:
+    if title == "poison":
+        os._exit(4)
+    if title == "too long":
+        raise ToolError("413: the note is too long")
+    number = len(notes) + 100
+    notes[number] = {"id": number, "title": title, "content": content, "category": category}
+    return {"id": number}
 
 
 @server.tool()
-async def delete_note(note_id: str) -> dict[str, Any]:
-    return {"deleted": notes.pop(note_id, None) is not None}
+async def nc_notes_search_notes(query: str) -> dict[str, Any]:
+    return {"results": [note for note in notes.values() if query in note["title"]]}
 
 
 @server.tool()
-async def status(slowly: bool = False) -> dict[str, Any]:
-    return {"indexed": len(notes)}
+async def nc_notes_delete_note(note_id: int) -> dict[str, Any]:
+    return {"deleted": notes.pop(note_id)["id"]}
+
+
+@server.tool()
+async def nc_get_vector_sync_status() -> dict[str, Any]:
+    indexed.extend(list(notes)[len(indexed) :][:7])  # behind by some polls
+    return {"indexed_documents": len(notes.keys() & indexed), "pending_count": len(notes.keys() - indexed)}
 
 
 # --- a RAG system -----------------------------------------------------------------------------------------------------

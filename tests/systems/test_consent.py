@@ -18,9 +18,8 @@ from ragbench.types import Dataset
 
 DATA = Dataset("tiny", "test", {}, (), {})
 MCP = '[mcp]\nserver = ["touch", "{mark}"]\ntool = "echo"\nenv = ["PATH"]\n'
-HTTP = (
-    '[http]\nurl = "http://127.0.0.1:9/"\nbody = {{q = "{{query}}"}}\nheaders_env = {{Authorization = "Bearer PATH"}}\n'
-)
+ADDRESS = '[http]\nurl = "http://127.0.0.1:9/"\nbody = {{q = "{{query}}"}}\n'
+HTTP = ADDRESS + 'headers = {{Authorization = "Bearer {{env:PATH}}"}}\n'
 
 
 class Terminal(io.StringIO):
@@ -48,14 +47,12 @@ def test_without_a_terminal_nothing_is_used(file: Path, use: Any, text: str) -> 
     assert not (file.parent / "started").exists()
 
 
-def test_every_host_and_variable_of_a_file_is_shown(file: Path) -> None:
+def test_the_host_and_every_variable_of_a_file_are_shown(file: Path) -> None:
     file.write_text(
-        '[http]\nurl = "http://one:1/a"\nbody = {q = "{query}", server = "not started"}\n'
-        'basic_env = ["MY_USER", "MY_PASS"]\n'
-        '[ingest.add]\nurl = "https://two/docs"\nheaders_env = {X-Key = "Token MY_KEY"}\n'
-        'params = {v = "{env:MY_ENV}"}\n'
+        '[http]\nurl = "http://one:1/a?v={env:MY_ENV}"\nbody = {q = "{query}", server = "not started"}\n'
+        'headers = {X-Key = "Token {env:MY_KEY}"}\n'
     )
-    shown = "gets the variables MY_ENV, MY_USER, MY_PASS, MY_KEY of the environment and asks http://one:1, https://two,"
+    shown = "gets the variables MY_ENV, MY_KEY of the environment and asks http://one:1, here"
     with pytest.raises(ConfigError, match=shown):
         check_system(str(file))
 

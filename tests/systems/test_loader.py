@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_type_hints
 
 import pytest
-from pydantic import BaseModel
+from typer.testing import CliRunner
 
 import ragbench as rb
+from ragbench.cli import app
 from ragbench.errors import ConfigError, DataError
-from ragbench.systems import McpSystem, Pipeline, RecordedSystem, ask, load_system, load_target, read_answer
-from ragbench.systems.connections import McpSpec
-from ragbench.systems.http import HttpOptions, HttpSpec
-from ragbench.systems.loader import read_tables
-from ragbench.systems.mcp import McpOptions
-from ragbench.systems.reply_paths import ReplyPaths, to_record
+from ragbench.systems import McpSystem, Pipeline, RecordedSystem, ask, load_system, read_answer
+from ragbench.systems.loader import check_system, read_table
+from ragbench.systems.reply_paths import Reply, ReplyPaths
 from ragbench.types import Dataset
 
 NOTES = Path(__file__).parents[2] / "notebooks" / "notes_app.toml"
@@ -53,7 +50,10 @@ def test_a_recorded_file(pydoc: Dataset, tmp_path: Path) -> None:
         ("", "holds no table; expected exactly one of"),
         ("pipeline = 3\n", "expected exactly one of"),
         ("[pipeline", "is not valid TOML"),
-        ("[pipeline]\nretriver = 'bm25'\nk = 'five'\n", "retriver is 'bm25': .*; k is 'five'|k is 'five'.*; retriver"),
+        ("[pipeline]\nretriver = 'bm25'\nk = 'five'\n", "line 3, k is 'five': .*; line 2, retriver is 'bm25'"),
+        ("[mcp]\nserver = ['x']\n", "line 1, tool: field required"),
+        ('[http]\nurl = "http://h/"\nbody = [\n  1,\n "{q}"]\n', "the question is sent nowhere"),
+        ('[http]\nurl = "http://h/"\nbody = "{query}"\n[ingest]\n', "unknown table 'ingest'"),
         ("[pipeline]\nretriever = 'bm52'\n", "did you mean 'bm25'"),
     ],
 )
@@ -73,38 +73,83 @@ def test_nothing_of_that_name(pydoc: Dataset, tmp_path: Path) -> None:
         load_system(tmp_path / "gone.toml", pydoc)
 
 
+RETRIEVER = """
+from ragbench.retrievers import BM25
+
+
+class Mine:
+    def __init__(self, chunks):
+        self.index = BM25(chunks)
+
+    def search(self, queries, k):
+        return self.index.search(queries, k)
+
+
+class Needy:
+    def __init__(self, address):
+        raise RuntimeError("no such address")
+
+    def answer(self, query_id, query):
+        return "Yes."
+"""
+
+
+def test_a_class_that_takes_chunks_is_a_retriever(
+    pydoc: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_retrievers.py").write_text(RETRIEVER)
+    (tmp_path / "mine.toml").write_text('[python]\nobject = "my_retrievers:Mine"\nname = "mine"\n')
+    for spec, name in (("my_retrievers:Mine", "Mine, recursive 256, extractive"), ("mine.toml", "mine")):
+        check_system(spec)
+        system = load_system(spec, pydoc)
+        assert system.name == name
+        assert [one.text for one in ask(system, pydoc)] == [one.text for one in ask(Pipeline(pydoc), pydoc)]
+    done = CliRunner().invoke(app, ["eval", "--system", "my_retrievers:Mine", "--sample", "4", "--output", "out"])
+    assert done.exit_code in (0, 1), done.output
+    assert rb.load_results("results/eval/out").leaderboard()["nDCG@10"].notna().all()
+
+
+def test_a_class_that_needs_something_else_is_refused_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my_needs.py").write_text(RETRIEVER)
+    done = CliRunner().invoke(app, ["eval", "--system", "my_needs:Needy"])
+    assert done.exit_code == 2
+    assert "my_needs:Needy" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_example_of_a_notes_application_is_right(pydoc: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("mcp")
     monkeypatch.setenv("RAGBENCH_REPLIES", "offline")  # no server of its model is needed to read the file
     system = load_system(NOTES, pydoc)
     assert isinstance(system, McpSystem)
     assert system.name == "notes_app"
-    target = load_target(NOTES)
-    assert target.status is not None
-    assert target.remove is not None
     system.close()
-    target.close()
 
 
 def test_what_its_server_replies_is_read_as_in_the_example() -> None:
     """A reply in the form of that server's documentation, and one where it could not ask a model."""
-    paths = ReplyPaths.model_validate(read_tables(NOTES)["mcp"]["reply"])
+    paths = ReplyPaths.model_validate(read_table(NOTES)[1]["reply"])
     source = {"id": 7, "doc_type": "note", "title": "Rail", "excerpt": "It opened in 1881.", "score": 0.03}
     reply = {
         "query": "When?", "generated_answer": "In 1881 [1].", "search_method": "semantic_sampling", "total_found": 2,
         "sources": [source, {**source, "excerpt": "It was rebuilt."}],
     }  # fmt: skip
-    answer = read_answer("q1", to_record(reply, paths))
+    answer = read_answer("q1", Reply([reply]).record(paths))
     assert (answer.text, answer.outcome, answer.contexts) == ("In 1881 [1].", "success", ("7", "7~2"))
     assert answer.citations == ("7",)
     fallen = {**reply, "generated_answer": "[Sampling request timed out]", "search_method": "semantic_sampling_timeout"}
-    answer = read_answer("q1", to_record(fallen, paths))
+    answer = read_answer("q1", Reply([fallen]).record(paths))
     assert (answer.outcome, answer.error) == ("failed", "the system flags its answer as 'semantic_sampling_timeout'")
 
 
-@pytest.mark.parametrize(
-    ("options", "spec", "explicit"),
-    [(HttpOptions, HttpSpec, {"url"}), (McpOptions, McpSpec, {"server", "tool", "sampling"})],
-)
-def test_typed_options_are_those_that_the_spec_checks(options: type, spec: type[BaseModel], explicit: set[str]) -> None:
-    assert set(get_type_hints(options)) == set(spec.model_fields) - explicit
+def test_a_class_that_cannot_be_made_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "refused_rag.py").write_text(
+        "class Rag:\n    def __init__(self):\n        raise PermissionError('no')\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="'refused_rag:Rag' could not be made: PermissionError: no"):
+        load_system("refused_rag:Rag", Dataset("demo", "test", {}, [], {}))

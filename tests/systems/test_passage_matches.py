@@ -6,12 +6,12 @@ import random
 import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragbench as rb
-from ragbench.errors import ConfigError
 from ragbench.systems import Pipeline, ask, match_passages, read_answer
 from ragbench.types import Answer, Case, Chunk, Dataset, Document, Passage, Span
 
@@ -21,8 +21,9 @@ RAIL = (
 )
 CORPUS = {
     "rail": Document("rail", RAIL, title="Railway"),
-    "mill": Document("mill", "The mill ground corn until 1920. It was rebuilt twice."),
-    "copy": Document("copy", "The mill ground corn until 1920. A copy."),
+    "mill": Document("mill", "The old mill by the river ground corn until 1920. It was rebuilt twice."),
+    "fire": Document("fire", "It burned in 1920.", title="Fire"),
+    "copy": Document("copy", "The old mill by the river ground corn until 1920. A copy."),
 }
 DATA = Dataset("demo", "test", CORPUS, [], {"q1": {"rail": 1, "elsewhere": 1}})
 
@@ -34,7 +35,7 @@ def answer(*passages: Passage, query_id: str = "q1") -> Answer:
 def place(passage: Passage) -> tuple[str, str]:
     """The document, and how it was found."""
     matched = match_passages([answer(passage)], DATA)
-    [how] = [how for how, count in matched.counts.items() if count and how != "ambiguous"]
+    [how] = [how for how, count in matched.counts.items() if count and how != "several"]
     return matched.answers[0].passages[0].doc_id, how
 
 
@@ -46,56 +47,93 @@ def place(passage: Passage) -> tuple[str, str]:
         (Passage("rail~2", ""), "rail", "by id"),
         (Passage("9", "", doc_id="mill"), "mill", "by id"),
         (Passage("elsewhere", "judged, and not in the corpus"), "elsewhere", "by id"),
-        (Passage("9", "It opened in 1881  and carried coal."), "rail", "exact"),
-        (Passage("9", "opened in 1881 and carried coal. It was"), "rail", "white space"),
-        (Passage("9", "ilway was planned in 1879 by a counc"), "rail", "exact"),
+        (Passage("9", "planned in 1879 by a council of nine engineers."), "rail", "exact"),
+        (Passage("9", "opened in 1881 and carried coal. It was rebuilt"), "rail", "white space"),
+        (Passage("9", "ilway was planned in 1879 by a council of n"), "rail", "exact"),
+        (Passage("9", "The railway was planned in 1879 by a cou"), "rail", "exact"),  # 40 characters
+        (Passage("9", "The railway was planned in 1879 by a co"), "", "not attributable"),
+        (Passage("9", "The railway    was planned in 1879 by a co"), "", "not attributable"),
+        (Passage("9", "It burned in 1920."), "fire", "exact"),  # a whole document, with and without its title
+        (Passage("9", "Fire\n\nIt burned in 1920."), "fire", "exact"),
+        (Passage("9", "Fire"), "", "not attributable"),
+        (Passage("9", "It  burned in\n1920. "), "fire", "white space"),
+        (Passage("9", "burned in 1920."), "", "not attributable"),
         (Passage("9", "**Railway** It was rebuilt after the flood of 1907, with longer bridges"), "rail", "fuzzy"),
-        (Passage("9", "Nothing of this is anywhere in those documents at all, not one bit."), "", "unmatched"),
-        (Passage("9", "rebuilt after a flood"), "", "unmatched"),
-        (Passage("9", ""), "", "unmatched"),
+        (Passage("9", "Nothing of this is anywhere in those documents at all, not one bit."), "", "not attributable"),
+        (Passage("9", "rebuilt after a flood"), "", "not attributable"),
+        (Passage("9", ""), "", "not attributable"),
     ],
 )
 def test_a_passage_finds_its_document(passage: Passage, doc_id: str, how: str) -> None:
     assert place(passage) == (doc_id, how)
 
 
-MILL = "The mill ground corn until 1920."
+MILL = "The old mill by the river ground corn until 1920."
 
 
 @pytest.mark.parametrize(
-    ("grades", "passages", "run", "lowest"),
+    ("grades", "passages", "run"),
     [
-        ({}, [Passage("9", MILL)], ["mill"], ["mill"]),
-        ({"copy": 1}, [Passage("9", MILL)], ["copy"], ["mill"]),
-        ({"copy": 1}, [Passage("8", MILL), Passage("9", MILL)], ["copy", "mill"], ["mill"]),
-        # one that is there already is not what the text came from
-        ({"copy": 1}, [Passage("8", MILL), Passage("copy", "A copy.")], ["mill", "copy"], ["mill", "copy"]),
-        ({"copy": 1}, [Passage("8", MILL), Passage("mill", "")], ["copy", "mill"], ["mill"]),
+        ({}, [Passage("9", MILL)], ["mill"]),
+        ({"copy": 1}, [Passage("9", MILL)], ["mill"]),
+        ({"copy": 1, "mill": 2}, [Passage("9", MILL)], ["copy"]),
+        ({"copy": 1}, [Passage("8", MILL), Passage("9", MILL)], ["mill"]),
+        # one that is there already is not counted again, unless it takes the rank of a relevant one
+        ({"copy": 1}, [Passage("8", MILL), Passage("copy", "A copy.")], ["mill", "copy"]),
+        ({"copy": 1}, [Passage("8", MILL), Passage("mill", "")], ["mill"]),
+        ({"copy": 1, "mill": 1}, [Passage("8", MILL), Passage("mill", "")], ["mill"]),
     ],
 )
-def test_a_text_in_several_documents_is_credited_to_a_relevant_one_and_counted(
-    grades: dict[str, int], passages: list[Passage], run: list[str], lowest: list[str]
+def test_a_text_in_several_documents_is_credited_to_the_least_relevant_and_counted(
+    grades: dict[str, int], passages: list[Passage], run: list[str]
 ) -> None:
     matched = match_passages([answer(*passages)], Dataset("demo", "test", CORPUS, [], {"q1": grades}))
-    assert (list(matched.run["q1"]), list(matched.lowest["q1"])) == (run, lowest)
-    assert matched.counts["ambiguous"] == 1 or len(passages) == 2
+    assert list(matched.run["q1"]) == run
+    assert matched.counts["several"] == sum(passage.text == MILL for passage in passages)
+    found = [next(iter(credited["q1"])) for credited in matched.credits]
+    assert found.count("mill") == found.count("copy") == 3
 
 
-def test_a_document_with_evidence_is_relevant() -> None:
-    data = Dataset("demo", "test", CORPUS, [Case("q1", "?", evidence=(Span("copy", 0, 32),))], {})
+@pytest.mark.parametrize(("holders", "how"), [(1, "exact"), (2, "exact"), (3, "exact"), (4, "not attributable")])
+@pytest.mark.parametrize("ending", ["", " end", "  with  blanks"])
+def test_a_text_in_more_than_three_documents_is_no_sign_of_one(holders: int, how: str, ending: str) -> None:
+    """However it is written in them, and however it was changed on its way."""
+    boilerplate = "All rights reserved; nothing of this page may be reproduced."
+    spaced = boilerplate.replace(" ", "  ")
+    corpus = {str(i): Document(str(i), f"Page {i}. {spaced if i % 2 else boilerplate}{ending}") for i in range(holders)}
+    corpus |= {f"other {i}": Document(f"other {i}", f"Page {i} of another book.") for i in range(9)}
+    data = Dataset("book", "test", corpus, [], {"q1": {"0": 1}})
+    counts = match_passages([answer(Passage("9", boilerplate))], data).counts
+    assert (counts[how], counts["several"]) == (1, int(1 < holders < 4))
+    changed = match_passages([answer(Passage("9", boilerplate.replace("page", "pagge")))], data).counts
+    assert changed["not attributable" if holders == 4 else "fuzzy"] == 1
+
+
+def test_the_span_of_a_text_in_two_documents_is_that_without_evidence() -> None:
+    data = Dataset("demo", "test", CORPUS, [Case("q1", "?", evidence=(Span("mill", 0, len(MILL)),))], {})
     matched = match_passages([answer(Passage("9", MILL))], data)
-    assert matched.chunks == [Chunk("9", "copy", 0, 32, MILL)]
+    assert matched.chunks == [Chunk("9", "copy", 0, len(MILL), MILL)]
 
 
-def test_one_text_in_two_documents_is_a_chunk_of_each_where_questions_want_it() -> None:
+def test_one_text_in_two_documents_is_a_chunk_of_each() -> None:
     data = Dataset("demo", "test", CORPUS, [], {"q1": {"copy": 1}, "q2": {"mill": 1}})
     found = match_passages([answer(Passage("9", MILL)), answer(Passage("9", MILL), query_id="q2")], data)
-    assert [(chunk.chunk_id, chunk.doc_id) for chunk in found.chunks] == [("9", "copy"), ("9~~2", "mill")]
+    assert [(chunk.chunk_id, chunk.doc_id) for chunk in found.chunks] == [("9", "mill"), ("9~~2", "copy")]
     assert [one.contexts for one in found.answers] == [("9",), ("9~~2",)]
 
 
+def test_texts_that_are_ids_are_those_documents_and_chunks() -> None:
+    case = Case("q1", "?", relevant_chunks={"c7": 1})
+    texts = ["mill", "rail#4-11", "mill", "c7", "c8", "mills"]
+    matched = match_passages([read_answer("q1", {"contexts": texts})], Dataset("demo", "test", CORPUS, [case], {}))
+    assert matched.answers[0].contexts[:4] == ("mill", "rail#4-11", "mill~2", "c7")
+    assert list(matched.run["q1"])[:2] == ["mill", "rail"]
+    assert (matched.counts["by id"], matched.counts["not attributable"]) == (4, 2)
+    assert matched.chunks == [Chunk("rail#4-11", "rail", 4, 11, "way\n\nTh")]
+
+
 def ids_and_texts(data: Dataset, size: int) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-    """The scores of the same retrieved chunks given with their ids, as texts alone, and the lower bound of these."""
+    """The scores of the same chunks given with their ids, and as texts: credited equally, and the lower bound."""
     judged = [case.query_id for case in data.cases if data.qrels.get(case.query_id)][:150]
     data = data.select(judged)
     pipeline = Pipeline(data, chunk_size=size)
@@ -105,8 +143,11 @@ def ids_and_texts(data: Dataset, size: int) -> tuple[dict[str, float], dict[str,
     texts = [read_answer(q, {"contexts": [text[i] for i in top]}) for q, top in found.items()]
     measures = ["nDCG@5", "R@5", "R@10", "RR"]
     matched = match_passages(texts, data)
-    runs = (match_passages(ids, data).run, matched.run, matched.lowest)
-    scores = [rb.score_run(data.qrels, run, measures).groupby("measure")["value"].mean() for run in runs]
+    runs = ([match_passages(ids, data).run], matched.credits, [matched.run])
+    scores = [
+        pd.concat(rb.score_run(data.qrels, run, measures) for run in equal).groupby("measure")["value"].mean()
+        for equal in runs
+    ]
     first, second, third = ({str(name): float(value) for name, value in means.items()} for means in scores)
     return first, second, third
 
@@ -115,26 +156,42 @@ def ids_and_texts(data: Dataset, size: int) -> tuple[dict[str, float], dict[str,
 def test_the_manual_whose_topics_repeat_each_other_scores_alike_by_ids_and_by_texts(size: int) -> None:
     ids, texts, lowest = ids_and_texts(rb.load_dataset("pydoc"), size)
     for name, value in ids.items():
-        assert abs(texts[name] - value) <= 0.01, name
-        assert lowest[name] <= value + 1e-9, name
+        assert abs(texts[name] - value) <= 0.08, name  # a third of the texts is in two documents
+        assert lowest[name] <= min(value, texts[name]) + 1e-9, name
 
 
 @pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
-@pytest.mark.parametrize("name", ["squad", "clapnq", "pubmedqa"])
-def test_real_collections_score_alike_by_ids_and_by_texts(shared_data: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "tolerance"),
+    [("squad", 0.005), ("pubmedqa", 0.005), ("clapnq", 0.08)],  # in clapnq many chunks are a title and no more
+)
+def test_real_collections_score_alike_by_ids_and_by_texts(shared_data: Path, name: str, tolerance: float) -> None:
     ids, texts, lowest = ids_and_texts(rb.load_dataset(str(shared_data / name)), 64)
     for measure, value in ids.items():
-        assert abs(texts[measure] - value) <= 0.005, measure
-        assert lowest[measure] <= value + 1e-9, measure
+        assert value - tolerance <= lowest[measure] <= texts[measure] + 1e-9 <= value + 0.005, measure
+
+
+def test_a_short_text_is_a_chunk_if_it_borders_on_longer_ones_that_were_returned() -> None:
+    longer, rest = "The railway was planned in 1879 by a council of nine engineers.", RAIL.partition("coal.")[2].strip()
+    short = "It opened in 1881  and carried coal."
+    for returned, is_chunk in [
+        ([short], 0),
+        ([short, longer], 0),
+        ([short, longer, rest], 1),
+        (["opened", longer, rest], 0),
+    ]:
+        passages = [Passage(str(i), text) for i, text in enumerate(returned)]
+        counts = match_passages([answer(*passages)], DATA).counts
+        assert counts["not attributable"] == 1 - is_chunk, returned
 
 
 def test_chunks_are_spans_of_their_documents() -> None:
-    texts = ["opened in 1881 and carried coal. It was", "It was rebuilt after a flood of 1907 with longer bridges."]
+    texts = ["It opened in 1881 and carried coal. It was", "It was rebuilt after a flood of 1907 with longer bridges."]
     matched = match_passages([answer(*(Passage(str(i), text) for i, text in enumerate(texts)))], DATA)
     assert [chunk.chunk_id for chunk in matched.chunks] == ["0", "1"]
     for chunk in matched.chunks:
         assert chunk.text == CORPUS[chunk.doc_id].full_text[chunk.start : chunk.end]
-    assert matched.chunks[0].text == "opened in 1881  and carried coal.\n\nIt was"
+    assert matched.chunks[0].text == "It opened in 1881  and carried coal.\n\nIt was"
 
 
 def test_an_unknown_passage_keeps_its_rank_and_counts_as_wrong() -> None:
@@ -183,17 +240,12 @@ def test_a_pipelines_answers_are_read_by_their_ids() -> None:
         assert list(found) == [doc_id for doc_id in documents[query_id] if doc_id in found]
 
 
-def test_a_threshold_out_of_range_is_refused() -> None:
-    with pytest.raises(ConfigError, match="threshold is 0; expected"):
-        match_passages([], DATA, threshold=0)
-
-
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_any_piece_of_a_document_is_found_in_it(data: st.DataObject) -> None:
     full = CORPUS["rail"].full_text
-    start = data.draw(st.integers(0, len(full) - 30))
-    piece = full[start : data.draw(st.integers(start + 30, len(full)))]
+    start = data.draw(st.integers(0, len(full) - 48))  # 40 with white space folded
+    piece = full[start : data.draw(st.integers(start + 48, len(full)))]
     folded = " ".join(piece.split())
     matched = match_passages([answer(Passage("p", data.draw(st.sampled_from([piece, folded, f"\n{folded} "]))))], DATA)
     assert list(matched.run["q1"]) == ["rail"]
@@ -220,4 +272,4 @@ def test_real_chunks_come_back_to_their_documents_when_their_text_was_changed() 
     known = {doc_id: " ".join(document.full_text.split()) for doc_id, document in data.corpus.items()}
     repeated = [chunk for chunk in wrong if sum(" ".join(chunk.text.split()) in text for text in known.values()) > 1]
     assert len(wrong) - len(repeated) <= 1  # quotes and backticks were most of one
-    assert matched.counts["unmatched"] <= 1
+    assert matched.counts["not attributable"] <= 1

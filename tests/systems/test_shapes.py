@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace as Obj
@@ -12,7 +14,7 @@ import pandas as pd
 import pytest
 
 import ragbench as rb
-from ragbench.errors import DataError
+from ragbench.errors import DataError, DataWarning
 from ragbench.systems import FunctionSystem, load_system
 from ragbench.systems.answer_parser import read_answer
 from ragbench.types import Case, Dataset, Document
@@ -32,6 +34,8 @@ RETRIEVED = {
     "Qdrant response": Obj(points=None, documents=[{"id": 3, "payload": {"text": TEXT, "source": "rail"}}]),
     "Chroma": {"ids": [["rail"]], "documents": [[TEXT]], "metadatas": [[None]], "distances": [[-0.5]], "uris": None},
     "PyTerrier frame": pd.DataFrame([{"qid": "1", "docno": "rail", "text": TEXT, "score": 0.5, "rank": 0}]),
+    "tantivy documents": [Obj(to_dict=lambda: {"body": [TEXT], "id": ["rail"], "title": ["Rail"]})],
+    "tantivy documents as tables": [{"body": [TEXT], "id": ["rail"], "title": ["Rail"]}],
     "nothing found": [],
 }
 ANSWERED = {
@@ -44,6 +48,21 @@ ANSWERED = {
     "LlamaIndex chat": Obj(response="In 1881.", sources=[Obj(raw="x")], source_nodes=[Obj(node=NODE, score=0.5)]),
     "LangGraph state": {"messages": [Obj(type="human", content="?"), TOOL, Obj(type="ai", content="In 1881.")]},
     "chat messages": {"messages": [{"role": "tool", "content": TEXT}, {"role": "assistant", "content": "In 1881."}]},
+    "LangGraph state with contexts": {
+        "messages": [Obj(type="human", content="?"), Obj(type="ai", content="In 1881.")],
+        "context": RETRIEVED["LangChain documents"],
+    },
+    "LangGraph state with a generation": {
+        "question": "?",
+        "documents": RETRIEVED["LangChain documents"],
+        "generation": "In 1881.",
+    },
+    "LangGraph state with a message": {
+        "documents": RETRIEVED["LangChain documents"],
+        "generation": Obj(type="ai", content="In 1881."),
+    },
+    "Haystack evaluation": {"question": "?", "contexts": [TEXT], "predicted_answer": "In 1881."},
+    "replies next to documents": {"documents": [Obj(content=TEXT, meta={})], "llm": {"replies": ["In 1881."]}},
     "an object of one's own": Obj(answer="In 1881.", contexts=[TEXT], answer_many=lambda: None),
 }
 PLAIN = {
@@ -81,6 +100,66 @@ def test_what_a_model_returns_is_an_answer(kind: str) -> None:
     found = answer_to(PLAIN[kind])
     assert (found.text, found.contexts) == ("In 1881.", ())
     assert kind != "LangChain message" or (found.usage and found.usage.input_tokens == 9)
+
+
+def streamed(question: str) -> Any:
+    """As LlamaIndex's StreamingResponse."""
+    return Obj(response_gen=pieces(question), response_txt=None, source_nodes=[Obj(node=NODE, score=0.5)], metadata={})
+
+
+def streamed_before(question: str) -> Any:
+    """As a StreamingResponse that was printed."""
+    return Obj(response_gen=iter(()), response_txt="In 1881.", source_nodes=[Obj(node=NODE, score=0.5)])
+
+
+async def streamed_later(question: str) -> Any:
+    """As LlamaIndex's AsyncStreamingResponse."""
+    return Obj(response_gen=async_pieces(question), response_txt=None, source_nodes=[Obj(node=NODE, score=0.5)])
+
+
+@pytest.mark.parametrize("function", [streamed, streamed_before, streamed_later])
+def test_a_streamed_response_has_an_answer_and_contexts(function: Callable[[str], Any]) -> None:
+    system = FunctionSystem(function)
+    found = system.answer("q1", "When?")
+    assert (found.text, [p.text for p in found.passages], found.error) == ("In 1881.", [TEXT], None)
+    system.close()
+
+
+@pytest.mark.parametrize("messages", [[], [Obj(type="human", content="?")]])
+def test_a_question_is_no_answer(messages: list[Any]) -> None:
+    assert answer_to({"messages": messages, "context": [TEXT]}).text == ""
+
+
+DATA = Dataset("demo", "test", {"rail": Document("rail", TEXT)}, [Case("q1", "When?"), Case("q2", "Who?")],
+               {"q1": {"rail": 1}, "q2": {}})  # fmt: skip
+
+
+def test_contexts_without_an_answer_among_the_fields_are_one_warning(tmp_path: Path) -> None:
+    reply = {"context": [TEXT], "antwort": "In 1881.", "took": 5, "steps": [{"note": "x"}], "question": "When?"}
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps({"id": q, **reply}) + "\n" for q in ("q1", "q2")))
+    for system in (lambda question: reply, str(tmp_path / "log.jsonl")):
+        with pytest.warns(DataWarning, match="'antwort', 'steps'") as warned:
+            result = rb.evaluate(DATA, system)
+        assert len(warned) == 1
+        assert result.summary.set_index("measure").loc["nDCG@5", "value"] == 1.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rb.evaluate(DATA, lambda question: {"documents": [{"content": TEXT}], "took": 5}, perspectives=["retrieval"])
+
+
+@pytest.mark.parametrize("context", ["The tram to the harbour was closed after a winter storm in 1953.", {"id": "d77"}])
+def test_passages_of_other_documents_are_a_warning_and_no_zeros(context: object) -> None:
+    with pytest.warns(DataWarning, match="none of its passages") as warned:
+        result = rb.evaluate(DATA, lambda question: {"answer": "In 1881.", "contexts": [context]})
+    assert len(warned) == 1
+    [retrieval] = [one for one in result.report.perspectives if one.name == "retrieval"]
+    assert not retrieval.measured
+    assert "nDCG@5" not in set(result.scores["measure"])
+    assert not result.passed
+    gate = rb.evaluation.load_targets(fail_under="nDCG@5=0.1")
+    with pytest.warns(DataWarning, match="none of its passages"):
+        gated = rb.evaluate(DATA, lambda question: {"answer": "1881", "contexts": [context]}, targets=gate)
+    assert not gated.passed
 
 
 def pieces(question: str) -> Iterator[str]:

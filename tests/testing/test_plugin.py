@@ -7,13 +7,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
 from ragbench.datasets import load_dataset
 from ragbench.datasets.writer import save_dataset
+from ragbench.errors import ConfigError
 from ragbench.evaluation.schema import read_report
+from ragbench.testing import LabelledCase
+from ragbench.types import Case, Dataset, Document
+
+SERVER = Path(__file__).parents[1] / "systems" / "notes_server.py"
 
 HEAD = """
 import pytest
@@ -23,7 +29,7 @@ from ragbench.testing import assert_answer_correct, assert_context_recall
 RETRIEVAL = """
 @pytest.mark.ragbench(query_ids=["p002", "p003", "p004"])
 def test_recall(rag_system, ragbench_case):
-    answer = rag_system.answer(ragbench_case.query_id, ragbench_case.text)
+    answer = rag_system.answer(ragbench_case.query_id, ragbench_case.query)
     assert_context_recall(answer, ragbench_case, k=10, at_least=0.0)
 """
 
@@ -44,11 +50,35 @@ def test_answer_is_wrong():
 """
 
 LLM = """
-def test_llm(evaluation_llm):
-    assert evaluation_llm("hello")
+async def test_llm(evaluation_llm):
+    assert await evaluation_llm("hello")
+"""
+MCP = """
+async def test_mcp(mcp_sampling_client):
+    pass
+"""
+# As the ADR has it: coroutines without a mark, the data as a list, the model and the client awaited.
+ADR = """
+async def test_retrieval_recall(nfcorpus_test_data):
+    assert nfcorpus_test_data
+    for test_case in nfcorpus_test_data:
+        retrieved_doc_ids = {"highly-1", "highly-2", "other"}
+        expected_doc_ids = set(test_case.expected_document_ids)
+        recall = len(expected_doc_ids & retrieved_doc_ids) / len(expected_doc_ids)
+        assert recall >= 0.8, f"Recall {recall} below threshold for query: {test_case.query}"
 
-def test_mcp(mcp_sampling_client):
-    mcp_sampling_client("http://127.0.0.1:9/mcp", tool="x", sampling=None)
+async def test_answer_correctness(mcp_sampling_client, evaluation_llm, nfcorpus_test_data):
+    for test_case in nfcorpus_test_data:
+        result = await mcp_sampling_client.call_tool(
+            "talk_about", arguments={"query": test_case.query, "limit": 5}
+        )
+        rag_answer = result["generated_answer"]
+        evaluation_prompt = f"Question: {test_case.query} Is {rag_answer!r} the same as {test_case.ground_truth!r}?"
+        evaluation_result = await evaluation_llm(evaluation_prompt)
+        assert evaluation_result.strip().upper() == "TRUE", f"Got: {rag_answer}"
+
+async def test_that_fails(evaluation_llm):
+    assert await evaluation_llm("Is it FALSE?") == "TRUE"
 """
 
 
@@ -94,7 +124,7 @@ def test_a_function_of_a_module_is_a_system(tmp_path: Path) -> None:
     (tmp_path / "my_rag.py").write_text("def answer(question):\n    return 'In 1881: ' + question\n")
     text = """
 def test_it(rag_system, ragbench_case):
-    assert rag_system.answer("q", ragbench_case.text).text.startswith("In 1881: ")
+    assert rag_system.answer("q", ragbench_case.query).text.startswith("In 1881: ")
 """
     done = run(tmp_path, text, "--ragbench-queries=p002", "--ragbench-system=my_rag:answer")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -118,12 +148,72 @@ def test_without_keys_and_servers_tests_are_skipped_with_the_reason(tmp_path: Pa
     done = run(tmp_path, LLM, RAG_EVAL_PROVIDER="openai")
     assert done.returncode == 0, done.stdout
     assert "no evaluation LLM: no model of openai is named; set RAG_EVAL_OPENAI_MODEL" in done.stdout
-    assert "the MCP server cannot be reached" in done.stdout
-    assert "2 skipped" in done.stdout
+    assert "1 skipped" in done.stdout
     unreachable = {"RAG_EVAL_OLLAMA_MODEL": "m", "RAG_EVAL_OLLAMA_BASE_URL": "http://user:secret@127.0.0.1:9"}
     done = run(tmp_path, LLM, "-k", "llm", **unreachable)
     assert "no evaluation LLM: ollama:m: no server takes connections at 127.0.0.1, port 9" in done.stdout
     assert "secret" not in done.stdout
+
+
+def test_coroutines_run_as_the_adr_writes_them(tmp_path: Path, loopback: Any, wire: Any) -> None:
+    pytest.importorskip("mcp")
+    small = tmp_path / "nfcorpus"
+    data = Dataset(
+        "nfcorpus", "test", {name: Document(name, f"Text of {name}.") for name in ("highly-1", "highly-2", "somewhat")},
+        (Case("PLAIN-2510", "Coffee and arteries?", reference_answer="It helps."), Case("PLAIN-1", "Not chosen?")),
+        {"PLAIN-2510": {"highly-1": 2, "highly-2": 2, "somewhat": 1}, "PLAIN-1": {"somewhat": 2}},
+    )  # fmt: skip
+    save_dataset(data, small)
+    seen: list[str] = []
+
+    def reply(asked: Any) -> Any:
+        seen.append(asked.body["messages"][-1]["content"])
+        judged, right = "the same as" in seen[-1], "'It helps.' the same as 'It helps.'" in seen[-1]
+        return wire.Answered(wire.openai("It helps." if "sampled" in seen[-1] else str(judged and right).upper()))
+
+    server = loopback(reply)
+    system = f"[mcp]\nserver = [{sys.executable!r}, {str(SERVER)!r}]\ntool = 'talk_about'\nenv = ['PYTHONPATH']\n"
+    (tmp_path / "notes.toml").write_text(system, encoding="utf-8")
+    options = (f"--ragbench-dataset={small}", "--ragbench-system=notes.toml", "-W", "error")
+    model = {"RAG_EVAL_PROVIDER": "openai", "RAG_EVAL_OPENAI_MODEL": "m", "RAG_EVAL_OPENAI_BASE_URL": server.url,
+             "RAG_EVAL_OPENAI_API_KEY": "sk-0", "RAGBENCH_CACHE_DIR": str(tmp_path / "cache")}  # fmt: skip
+    done = run(tmp_path, ADR, "-v", *options, **model)
+    assert "test_retrieval_recall PASSED" in done.stdout, done.stdout
+    assert "test_answer_correctness PASSED" in done.stdout, done.stdout
+    assert "test_that_fails FAILED" in done.stdout
+    assert any("sampled: Coffee and arteries?" in prompt for prompt in seen)
+    assert len(seen) == 3
+    alone = run(tmp_path, ADR, "-k", "answer_correctness", *options)
+    assert "no evaluation LLM" in alone.stdout
+    assert alone.returncode == 0
+
+
+def test_nfcorpus_is_skipped_where_it_cannot_be_had(tmp_path: Path) -> None:
+    environment = {"RAGBENCH_CACHE_DIR": str(tmp_path / "cache"), "RAGBENCH_BEIR_URL": "http://127.0.0.1:9"}
+    done = run(tmp_path, ADR, "-k", "recall", **environment)
+    assert done.returncode == 0, done.stdout
+    assert "no nfcorpus: " in done.stdout
+
+
+def test_the_mcp_client_needs_a_server_that_is_there(tmp_path: Path, loopback: Any, wire: Any) -> None:
+    assert "mcp_sampling_client expects a .toml file with [mcp]" in run(tmp_path, MCP).stdout
+    (tmp_path / "gone.toml").write_text('[mcp]\nserver = "http://127.0.0.1:9/mcp"\ntool = "x"\n', encoding="utf-8")
+    done = run(tmp_path, MCP, "--ragbench-system=gone.toml")
+    assert "no server takes connections at its address" in done.stdout
+    command = f"[mcp]\nserver = [{sys.executable!r}, '-c', 'raise SystemExit(3)']\ntool = 'x'\n"
+    (tmp_path / "ends.toml").write_text(command, encoding="utf-8")
+    server = loopback(lambda asked: wire.Answered(wire.openai("x")))
+    model = {"RAG_EVAL_PROVIDER": "openai", "RAG_EVAL_OPENAI_MODEL": "m", "RAG_EVAL_OPENAI_BASE_URL": server.url}
+    done = run(tmp_path, MCP, "--ragbench-system=ends.toml", RAG_EVAL_OPENAI_API_KEY="sk-0", **model)
+    assert "the MCP server cannot be reached" in done.stdout, done.stdout
+    assert done.returncode == 0
+
+
+def test_a_question_without_a_reference_answer_has_no_ground_truth() -> None:
+    case = LabelledCase(Case("q", "Who?"), {"a": 1, "b": 2})
+    assert (case.query, case.expected_document_ids) == ("Who?", ["b", "a"])
+    with pytest.raises(ConfigError, match="'q' has no reference answer"):
+        _ = case.ground_truth
 
 
 def test_a_misspelt_provider_is_an_error_and_not_a_skip(tmp_path: Path) -> None:
@@ -150,7 +240,7 @@ def test_errors_in_marker_and_options_are_named(tmp_path: Path) -> None:
     [
         ('[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { q = "{query}" }', "no server takes connections"),
         (
-            '[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { q = "{query}" }\nheaders_env = { A = "NO_SUCH_KEY" }',
+            '[http]\nurl = "http://127.0.0.1:9/ask"\nbody = { q = "{query}" }\nheaders = { A = "{env:NO_SUCH_KEY}" }',
             "set NO_SUCH_KEY in the environment",
         ),
         ('[pipeline]\nllm = "gguf:none.gguf"', "there is no such file"),
@@ -224,7 +314,9 @@ def test_a_session_that_uses_none_of_it_sees_none_of_it(tmp_path: Path) -> None:
 
 def test_a_bearer_key_is_found(tmp_path: Path) -> None:
     spec = '[http]\nurl = "http://127.0.0.1:9/ask"\nbody = {q = "{query}"}\n'
-    (tmp_path / "mine.toml").write_text(spec + 'headers_env = {Authorization = "Bearer MY_TOKEN"}\n', encoding="utf-8")
+    (tmp_path / "mine.toml").write_text(
+        spec + 'headers = {Authorization = "Bearer {env:MY_TOKEN}"}\n', encoding="utf-8"
+    )
     text = "def test_x(rag_system):\n    pass\n"
     lacking = run(tmp_path, text, "--ragbench-system=mine.toml").stdout
     assert "the system mine.toml: set MY_TOKEN in the environment" in lacking

@@ -1,15 +1,17 @@
 """Test sets of other tools, read and written::
 
     ragas       JSONL: user_input, reference, reference_contexts            (EvaluationDataset.to_jsonl, .to_csv)
-    deepeval    JSON: [{input, expected_output, context}]                   (EvaluationDataset.save_as, json or csv)
+    deepeval    JSON: [{input, expected_output, context}]                   (EvaluationDataset.save_as, any file type)
     promptfoo   YAML: tests: [{vars: {question}, assert: [{type, value}]}]; what `promptfoo eval -o out.json` writes
     langsmith   JSONL: {inputs: {question}, outputs: {answer}}
     llamaindex  JSON: {examples: [{query, reference_answer, reference_contexts}]}, or QA pairs: {queries, corpus,
                 relevant_docs}
-    table       CSV, TSV or XLSX: question, answer, source; also Phoenix's columns input and output, which hold JSON
+    table       CSV, TSV or XLSX: question, answer, source; also Phoenix's columns input and output, which hold JSON,
+                and Haystack's report in columns, as CSV or JSON
 
-Which one a file is, its fields tell. Reference contexts are looked for in the documents and become evidence; one that
-no document holds stays in the case's metadata, with a warning. A source is a relevant document.
+Which one a file is, its fields tell, and which of them hold what is expected (`fields`). Reference contexts are looked
+for in the documents and become evidence; one that no document holds stays in the case's metadata, with a warning. A
+source is a relevant document.
 """
 
 from __future__ import annotations
@@ -18,34 +20,28 @@ import ast
 import csv
 import io
 import json
+import tokenize
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from ragbench.datasets.passages import Texts
+from ragbench.datasets.jsonl import json_lines
+from ragbench.datasets.passages import NOWHERE, Place, Texts
 from ragbench.datasets.records import warn
 from ragbench.datasets.testsets import TABLES
+from ragbench.datasets.testsets.assembly import DocumentIds
+from ragbench.datasets.testsets.fields import QUESTIONS, labels_of, tool_of
 from ragbench.datasets.testsets.validation import Entry, Reading, derived_id
 from ragbench.errors import DataError, require
-from ragbench.types import Case, Dataset, Document
+from ragbench.files import parse_json
+from ragbench.types import Case, Dataset, Document, Span
 
-_QUESTION = ("user_input", "input", "question", "query", "prompt", "q")
-_ANSWER = (
-    "reference",
-    "expected_output",
-    "reference_answer",
-    "expected_answer",
-    "ground_truth",
-    "answer",
-    "output",
-    "ideal",
-)
-_CONTEXTS = ("reference_contexts", "context", "contexts", "ground_truth_contexts", "expected_context")
-_SOURCES = ("source", "sources", "doc_id", "document", "source_file", "file", "url", "reference_context_ids")
-_IDS = ("id", "_id", "query_id", "case_id", "example_id")
+_QA_PAIRS = {"queries", "corpus", "relevant_docs"}
+_EXPECTING = ("equals", "similar", "factuality", "model-graded-factuality", "rouge-n", "context-recall")
 _USAGE = {"input_tokens": "prompt", "output_tokens": "completion"}
-_THRESHOLD = 90.0  # of the likeness of a context and its place, as in `match_passages`
 
 
 def other_form(path: Path) -> str:
@@ -61,7 +57,7 @@ def other_form(path: Path) -> str:
         if suffix == ".jsonl":
             with path.open(encoding="utf-8-sig") as lines:
                 record = json.loads(next((line for line in lines if line.strip()), "{}"))
-            return _form_of_record(record) if isinstance(record, dict) else ""
+            return tool_of(record) if isinstance(record, dict) else ""
         text = path.read_text(encoding="utf-8-sig")
         if suffix == ".json":
             found = json.loads(text)
@@ -83,57 +79,64 @@ def other_form(path: Path) -> str:
     if isinstance(found, dict):
         if isinstance(found.get("results"), dict) and "results" in found["results"]:
             return "promptfoo"
-        pairs = {"queries", "corpus", "relevant_docs"} <= found.keys()
-        return "llamaindex" if pairs or ("examples" in found and "cases" not in found) else ""
+        if "examples" in found and "cases" not in found:
+            return "llamaindex"
+        return "llamaindex" if found.keys() >= _QA_PAIRS else tool_of(found) and "table"
     first = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
-    return _form_of_record(first)
+    return tool_of(first)
 
 
-def _form_of_record(first: Mapping[str, Any]) -> str:
-    if "user_input" in first:
-        return "ragas"
-    if isinstance(first.get("inputs"), Mapping):
-        return "langsmith"
-    is_golden = "input" in first and {"expected_output", "actual_output", "retrieval_context"} & first.keys()
-    return "deepeval" if is_golden else ""
-
-
-def records(path: Path, form: str) -> list[dict[str, Any]]:
-    """The rows of a file, with the fields of `inputs`, `outputs` and `vars` among their own.
+def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number and the fields of every record of a file; of ragbench's lines where there is no form.
 
     Raises:
         DataError: it is not what its form has.
     """
-    try:
-        if form == "table":
-            header, *rows = _cells(path)
-            return [
-                _flat(
-                    {str(k).strip(): _cell(v) for k, v in zip(header, cells, strict=False) if k and v not in (None, "")}
-                )
-                for cells in rows
-                if any(cells)
-            ]
-        text = path.read_text(encoding="utf-8-sig")
-        if form == "promptfoo" and path.suffix.lower() != ".json":
-            import yaml
+    if path.suffix.lower() == ".jsonl":
+        yield from json_lines(path)
+        return
+    found = _content(path, form)
+    if isinstance(found, dict):
+        found = _listed(found, path)
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
+    yield from enumerate(found, 1)
 
-            found = yaml.safe_load(text)
-        elif path.suffix.lower() == ".jsonl":
-            found = [json.loads(line) for line in text.splitlines() if line.strip()]
-        else:
-            found = json.loads(text)
-    except (OSError, ValueError, csv.Error) as exc:
-        raise DataError(f"{path} could not be read as {form}: {exc}") from exc
-    if isinstance(found, dict) and "queries" in found:
-        relevant = found["relevant_docs"]
-        return [{"id": key, "query": text, "sources": relevant.get(key, [])} for key, text in found["queries"].items()]
-    if isinstance(found, dict) and isinstance(found.get("results"), dict):
-        found = _answered(found["results"]["results"], path)
-    listed = found if isinstance(found, list) else found.get("examples", found.get("tests", []))
-    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
-        raise DataError(f"{path}: expected a list of records of {form}")
-    return [_flat(row) for row in listed]
+
+def _content(path: Path, form: str) -> Any:
+    try:
+        if path.suffix.lower() in TABLES:
+            return _rows(path)
+        text = path.read_text(encoding="utf-8-sig")
+        if form != "promptfoo" or path.suffix.lower() == ".json":
+            return parse_json(text)
+        import yaml
+
+        return yaml.safe_load(text)
+    except (OSError, ValueError, csv.Error, RecursionError) as exc:
+        raise DataError(f"{path} could not be read as {form or 'records'}: {exc}") from exc
+
+
+def _listed(found: dict[str, Any], path: Path) -> Any:
+    """The records in an object: under a name, of questions and what belongs to them by their ids, or in columns."""
+    if found.keys() >= _QA_PAIRS:
+        queries, relevant = _part(found, "queries"), _part(found, "relevant_docs")
+        return [
+            {"id": query_id, "query": text, "sources": relevant.get(query_id)} for query_id, text in queries.items()
+        ]
+    if "results" in _part(found, "results"):
+        return _answered(found["results"]["results"], path)
+    if tool_of(found):
+        columns = {name: values for name, values in found.items() if isinstance(values, list)}
+        return [dict(zip(columns, row, strict=True)) for row in zip_longest(*columns.values())]
+    return found.get("examples", found.get("tests"))
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    header, *rows = _cells(path)
+    names = [str(name).strip() for name in header]
+    cells = ([None if cell is None else _cell(cell) for cell in row] for row in rows if any(row))
+    return [{name: cell for name, cell in zip(names, row, strict=False) if name} for row in cells]
 
 
 def _cells(path: Path) -> list[list[Any]]:
@@ -154,7 +157,7 @@ def _answered(results: Any, path: Path) -> Any:
     """What one prompt and provider of promptfoo answered: its tests, with the answers."""
     if not isinstance(results, list) or not all(isinstance(one, dict) for one in results):
         return results
-    asked = {(one.get("promptIdx"), str(_part(one, "provider").get("id", ""))) for one in results}
+    asked = {(str(one.get("promptIdx")), str(_part(one, "provider").get("id", ""))) for one in results}
     if len(asked) > 1:
         names = ", ".join(sorted(f"prompt {prompt} of {provider}" for prompt, provider in asked))
         raise DataError(f"{path} holds answers to {names}; write a file for each (promptfoo eval --filter-providers)")
@@ -176,47 +179,64 @@ def _part(record: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> Reading:
-    """The cases of a file of another tool; contexts become evidence where `corpus` holds them."""
+    """Read the cases of a file of another tool; contexts become evidence where `corpus` holds them."""
     reading = Reading()
     if form == "llamaindex" and corpus is None:
-        own = json.loads(path.read_text(encoding="utf-8-sig")).get("corpus", {})
-        reading.documents = {doc_id: Document(doc_id, text) for doc_id, text in own.items()}
+        content = _content(path, form)
+        nodes = _part(content, "corpus") if isinstance(content, dict) else {}
+        reading.documents = {doc_id: Document(doc_id, text) for doc_id, text in nodes.items() if isinstance(text, str)}
     documents = reading.documents if corpus is None else corpus
-    texts = Texts(documents, _THRESHOLD)
+    texts, ids = Texts(documents), DocumentIds(documents)
     seen: Counter[str] = Counter()
     lost: list[str] = []
-    for number, row in enumerate(records(path, form), 1):
-        question = _text(row, _QUESTION)
-        if not question:
-            reading.wrong(number, "question", ", ".join(row) or "none", f"one of {', '.join(_QUESTION)}", path.name)
+    doubtful: list[str] = []
+    for number, row in records(path, form):
+        labels = labels_of(row)
+        if not labels.question:
+            reading.wrong(
+                number, "question", ", ".join(map(str, row)) or "none", f"one of {', '.join(QUESTIONS)}", path.name
+            )
             continue
-        query_id = str(next((row[key] for key in _IDS if row.get(key) not in (None, "")), "") or derived_id(question))
+        query_id = labels.query_id or derived_id(labels.question)
         seen[query_id] += 1
         query_id += f"-{seen[query_id]}" if seen[query_id] > 1 else ""
-        contexts = _list(row, _CONTEXTS)
-        places = [texts.find(context) if documents else None for context in contexts]
-        spans = tuple(p.holders[0] for p in places if p is not None and p.how != "unmatched")
-        unmatched = [c for c, p in zip(contexts, places, strict=True) if p is None or p.how == "unmatched"]
-        lost += [query_id] if unmatched else []
-        keywords, answer = _asserted(row.get("assert") or ())
+        sources = [ids.full(source) for source in labels.sources]
+        places = {context: texts.find(context) if documents else NOWHERE for context in labels.evidence}
+        spans = [_at_source(place, sources) for place in places.values() if place.how != NOWHERE.how]
+        unmatched = [context for context, place in places.items() if place.how == NOWHERE.how]
+        matched = dict.fromkeys(span.doc_id for span in spans)
+        # a name that no document has, and a document that has no name: one is the other
+        unnamed = len(matched.keys() - {*sources})
+        absent = [source for source in sources if documents and source not in documents][:unnamed]
+        relevant = dict.fromkeys([*(source for source in sources if source not in absent), *matched], 1)
+        metadata = {"reference_contexts": unmatched, "sources": absent}
+        keywords, answer = _asserted(row.get("assert"))
         case = Case(
-            query_id, question, evidence=spans, reference_answer=answer or _text(row, _ANSWER) or None,
-            required_keywords=tuple(keywords), category=str(row.get("category") or ""),
-            metadata={"reference_contexts": unmatched} if unmatched else {},
+            query_id, labels.question, evidence=tuple(spans), reference_answer=answer or labels.reference or None,
+            required_keywords=tuple(keywords), category=labels.category,
+            metadata={name: value for name, value in metadata.items() if value},
         )  # fmt: skip
-        relevant = dict.fromkeys([*_list(row, _SOURCES, split=True), *(span.doc_id for span in spans)], 1)
         reading.entries.append(Entry(case, relevant, number, path.name))
+        lost += [query_id] if unmatched else []
+        doubtful += [query_id] if labels.doubtful else []
     if lost and documents:
         warn(str(path), "reference contexts are in no document of the corpus: they are metadata, not evidence", lost)
     elif lost:
         warn(str(path), "reference contexts become evidence only with the documents (corpus=, --corpus)", lost)
+    expected = "name what is expected reference and reference_contexts"
+    warn(str(path), f"questions have contexts and an answer, which are read as a system's: {expected}", doubtful)
     return reading
+
+
+def _at_source(place: Place, sources: Sequence[str]) -> Span:
+    """Where a context is: of the documents that hold it the one that is named as its source, else the first."""
+    return next((span for span in place.holders if span.doc_id in sources), place.holders[0])
 
 
 def matched_contexts(path: Path, form: str, corpus: Mapping[str, Document]) -> dict[str, int]:
     """How many reference contexts of a file were found "exact", "white space", "fuzzy", and "unmatched"."""
-    texts = Texts(corpus, _THRESHOLD)
-    found = (texts.find(context) for row in records(path, form) for context in _list(row, _CONTEXTS))
+    texts = Texts(corpus)
+    found = (texts.find(context) for _, row in records(path, form) for context in labels_of(row).evidence)
     return dict(Counter(place.how for place in found))
 
 
@@ -261,67 +281,36 @@ class _Row:
         self.asserts += [{"type": "icontains", "value": keyword} for keyword in case.required_keywords]
 
 
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A record with what its `inputs`, `outputs` and `vars` hold, under our names."""
-    flat = {key: value for key, value in row.items() if key not in ("inputs", "outputs", "vars")}
-    for part, names in (
-        ("inputs", _QUESTION),
-        ("vars", _QUESTION),
-        ("input", _QUESTION),
-        ("outputs", _ANSWER),
-        ("output", _ANSWER),
-    ):
-        inner = row.get(part)
-        if isinstance(inner, Mapping):
-            flat.pop(part, None)
-            flat = {**inner, **flat}
-            texts = [value for value in inner.values() if isinstance(value, str)]
-            if texts and not any(isinstance(inner.get(name), str) for name in names):
-                flat[names[0]] = texts[0]
-    return flat
-
-
 def _cell(value: Any) -> Any:
-    """A cell of a table, which may hold JSON, or a list as Python writes it."""
+    """A cell of a table, which may hold JSON, or a list as Python or numpy writes it."""
     text = str(value).strip()
-    if text[:1] in "[{" and text:
-        for parse in (json.loads, ast.literal_eval):
-            try:
+    if text[:1] in ("[", "{"):
+        for parse in (json.loads, _literal):
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
                 return parse(text)
-            except (ValueError, SyntaxError):
-                continue
     return text
 
 
-def _by_name(row: Mapping[str, Any], names: Sequence[str]) -> Iterator[Any]:
-    folded = {str(key).casefold().replace(" ", "_"): value for key, value in row.items()}
-    return (folded[name] for name in names if folded.get(name) not in (None, "", []))
+def _literal(text: str) -> Any:
+    value = ast.literal_eval(text)
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        return value
+    # numpy writes no commas between texts, which Python would then join
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [ast.literal_eval(token.string) for token in tokens if token.type == tokenize.STRING]
 
 
-def _text(row: Mapping[str, Any], names: Sequence[str]) -> str:
-    return next((value.strip() for value in _by_name(row, names) if isinstance(value, str)), "")
-
-
-def _list(row: Mapping[str, Any], names: Sequence[str], split: bool = False) -> list[str]:
-    found: Any = next(_by_name(row, names), [])
-    if isinstance(found, str):
-        found = [part.strip() for part in found.replace("|", ";").split(";")] if split else [found]
-    return [str(one) for one in found if one] if isinstance(found, list) else []
-
-
-def _asserted(asserts: Sequence[Any]) -> tuple[list[str], str]:
+def _asserted(asserts: Any) -> tuple[list[str], str]:
     """The keywords and the reference answer that promptfoo's assertions hold."""
     keywords: list[str] = []
     answer = ""
-    for one in asserts:
-        kind, value = str(one.get("type", "")), one.get("value")
+    for one in asserts if isinstance(asserts, list) else ():
+        kind, value = (_part({"": one}, "").get(name) for name in ("type", "value"))
+        values = [str(part) for part in (value if isinstance(value, list) else [value]) if part not in (None, "")]
         if kind in ("contains", "icontains", "contains-all", "icontains-all"):
-            keywords += [str(part) for part in (value if isinstance(value, list) else [value])]
-        elif (
-            kind in ("equals", "similar", "factuality", "model-graded-factuality", "rouge-n", "context-recall")
-            and value
-        ):
-            answer = answer or str(value if not isinstance(value, list) else value[0])
+            keywords += values
+        elif kind in _EXPECTING and values:
+            answer = answer or values[0]
     return keywords, answer
 
 

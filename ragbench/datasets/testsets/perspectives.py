@@ -9,6 +9,7 @@
     safety_inputs.jsonl, safety_outputs.jsonl   {text, label, category, sample_id, source, contexts}
     corpus.jsonl               {_id, title, text}: the documents, where they belong to the set
 
+A file of another name is named in a warning, and is a problem where it looks like a misspelt one of these.
 Grades are 0 to 3, {id: grade} or a list as long as the ids; without one, a named document or chunk has grade 1.
 A fact is a text, [text, alias, ...] or {fact, aliases}; an expected chunk is an id or {doc_id, section}. A latency
 budget is {stage: milliseconds}, or one number for the total. Labels of safety files: see `safety.py`.
@@ -23,9 +24,9 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo, create_model, model_validator
 
 from ragbench.datasets.jsonl import json_line, shown
-from ragbench.datasets.records import document, document_line
+from ragbench.datasets.records import document, document_line, warn
 from ragbench.datasets.testsets.parser import Parsed, json_records, read_bytes
-from ragbench.datasets.testsets.problems import meant
+from ragbench.datasets.testsets.problems import meant, nearest
 from ragbench.datasets.testsets.safety import Kind, read_samples, sample_record
 from ragbench.datasets.testsets.single_file import Labels, own_record
 from ragbench.datasets.testsets.validation import STRICT, Facts, Grade, Reading, Text, Word, check, entry_of, once
@@ -45,6 +46,7 @@ _FIELDS = {
 """Fields of files that are called and formed as in JSONL; the other two files have their own."""
 
 CASES = "cases.jsonl"
+_DATA = (".jsonl", ".json", ".yaml", ".yml", ".csv", ".tsv")
 
 
 def _line_model(file: str, **own: Any) -> type[BaseModel]:
@@ -124,6 +126,11 @@ _LABELS: dict[str, type[BaseModel]] = {
 def read_perspectives(folder: Path) -> Reading:
     """The cases of a folder with their labels of every perspective, and its safety samples."""
     reading = Reading()
+    known = (CASES, *_LABELS, *_SAFETY, "corpus.jsonl", "testset.json")
+    others = [path.name for path in sorted(folder.iterdir()) if path.suffix in _DATA and path.name not in known]
+    for name in filter(lambda name: nearest(name, known), others):
+        reading.wrong(0, "", "this file has the name of no perspective", meant(name, known, "one of these"), name)
+    warn(folder.name, "files have the name of no perspective and are not read", others)
     reading.documents = read_records(folder, "corpus.jsonl", document, reading)
     cases = _by_id(folder, CASES, _line_model(CASES, text=(Text, Field(alias="query"))), reading)
     labels: dict[str, dict[str, Any]] = {case_id: {} for case_id in cases}

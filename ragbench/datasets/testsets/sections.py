@@ -14,6 +14,8 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|$)")
 _UNDERLINE = re.compile(r"""([=\-*^~"'`+#_:.])\1{2,}\s*$""")
 _TILDES = re.compile(r"(?<=\S[\r\n])~{3,}(?=[ \t]*(?:[\r\n]|$))")  # below a title: to Markdown a fence
 _LONGEST = 100
+_FRONT_MATTER = re.compile(r"(?ms)(---|\+\+\+)[ \t]*\r?\n(?=\s*(?:#[^\n]*\n\s*)*[\w\"'-]+[ \t]*[:=]).*?^\1[ \t]*\r?$")
+_TITLE = re.compile(r"""(?mi)^title[ \t]*[:=][ \t]*["']?(.*?)["']?[ \t]*\r?$""")
 
 
 class Heading(NamedTuple):
@@ -65,11 +67,34 @@ def locate(document: Document, section: str, known: dict[str, list[Heading]] | N
     return Located(Span(document.doc_id, own.start, end), own.text, nearly, len(found))
 
 
+def front_matter(document: Document) -> str:
+    """Return the fields in YAML or TOML between two lines of --- or +++ at the head of a text, "" without any."""
+    found = _FRONT_MATTER.match(document.full_text, len(document.full_text) - len(document.text))
+    return found[0] if found else ""
+
+
+def front_title(document: Document) -> str:
+    """Return the title in the front matter.
+
+    >>> front_title(Document("a", "---\\ntitle: 'npm audit'\\nsection: 1\\n---\\n\\nText."))
+    'npm audit'
+    """
+    found = _TITLE.search(front_matter(document))
+    return found[1] if found else ""
+
+
+def without_front_matter(document: Document) -> str:
+    """Return the full text with blanks in place of its front matter, so that offsets stay."""
+    start, fields = len(document.full_text) - len(document.text), front_matter(document)
+    blank = re.sub(r"[^\r\n]", " ", fields)
+    return document.full_text[:start] + blank + document.full_text[start + len(fields) :]
+
+
 def headings_of(document: Document) -> list[Heading]:
     """The headings of a document, in order."""
     from markdown_it import MarkdownIt
 
-    text = document.full_text
+    text = without_front_matter(document)
     starts = [match.start() for match in _LINE.finditer(text)]
     tokens = MarkdownIt("commonmark").parse(_TILDES.sub(lambda line: " " * len(line.group()), text))
     found = {}

@@ -35,6 +35,8 @@ _MEASURES = {
     "pound": ("pounds", ("lb", "lbs"), 1.0),
     "litre": ("volume", ("l", "litre", "litres", "liter", "liters"), 1.0),
     "millilitre": ("volume", ("ml", "millilitre", "millilitres", "milliliter", "milliliters"), 0.001),
+    "byte": ("data", ("byte", "bytes"), 1.0),
+    "bit": ("data", ("bit", "bits"), 0.125),
     "second": ("time", ("s", "sec", "second", "seconds"), 1.0),
     "millisecond": ("time", ("ms", "millisecond", "milliseconds"), 0.001),
     "minute": ("time", ("min", "minute", "minutes"), 60.0),
@@ -49,12 +51,18 @@ _MEASURES = {
     "euro": ("euros", ("€", "eur", "euro", "euros"), 1.0),
     "sterling": ("sterling", ("£", "gbp"), 1.0),
 }
+_DATA_UNITS = ("kilobyte", "megabyte", "gigabyte", "terabyte", "petabyte")
+_MEASURES |= {
+    name: ("data", (f"{name[0]}b", name, f"{name}s"), 1000.0**power) for power, name in enumerate(_DATA_UNITS, 1)
+}
+_MEASURES |= {f"{name[0]}ib": ("data", (f"{name[0]}ib",), 1024.0**power) for power, name in enumerate(_DATA_UNITS, 1)}
+_BINARY = {spelling: 1.024**power for power, name in enumerate(_DATA_UNITS, 1) for spelling in _MEASURES[name][1]}
 _MEASURE_OF = {spelling: (kind, factor) for kind, spellings, factor in _MEASURES.values() for spelling in spellings}
 
 _NUMERAL = (
     r"(?:(?:\d+ )?\d+/[1-9]\d*(?![/\d])"  # 3/4, 1 1/2
     r"|(?:\d+(?:\.\d+)?\s?[x×*·]\s?)?10\^-?\d{1,2}\b|\d+(?:\.\d+)?e[+-]?\d{1,2}\b"  # 3 x 10^6, 1e6
-    r"|\d{1,3}(?:[, ]\d{3})+(?!\d)(?:\.\d+)?|\d+,\d{1,2}(?![,\d])|\d+(?:\.\d+)?)"
+    r"|\d{1,3}(?:[, ]\d{3})+(?!\d)(?:\.\d+)?|\d+,\d{1,2}(?![,\d])|\d+(?:\.\d+)?|\.\d+)"
 )
 _SCALE = r"(?:dozen|hundred|thousand|lakh|million|crore|billion|trillion)"
 _MONTH = rf"(?:{'|'.join(sorted(_MONTH_OF, key=len, reverse=True))})\b\.?"
@@ -113,6 +121,8 @@ _RANGE = re.compile(r"(?<=\d)\s?(?:[-–—]|\bto\b)\s?(?=[$€£]?\d)")
 _LABEL = re.compile(
     r"(?<=[A-Za-z])(?<!\d[eE])[-_]?\d[\w.-]*|\b\d+(?:\.\d+){2,}\b"
 )  # "B2", "covid-19", "3.11.2" are names
+# "Python 3.10", "version 3.10", "Table 3.10": not 3.1
+_NAME_BEFORE = re.compile(r"(?:\b[A-Z][\w+#]*|\b(?:version|release|section|chapter|level))[ -]$")
 _LOWER = frozenset({"over", "more than", "at least"})
 _UPPER = {"less than": 0.5, "fewer than": 0.5, "under": 0.5, "up to": 0.5, "nearly": 0.9, "almost": 0.9}
 
@@ -129,6 +139,7 @@ class Number:
     `years` are the first and last year that "the 1990s" or "19th century" covers, else (0, 0). `parts` are the numbers
     of a compound, which are not listed by themselves: 1 and 4 of "1 in 4", 1 hour and 30 minutes. `checked` is False
     for what confirms a number of another text but is too often idle to be checked itself: "one", "first", "a year".
+    `version` is a decimal number as written where it follows a name or a word such as "version", else "".
     """
 
     text: str
@@ -142,6 +153,7 @@ class Number:
     years: tuple[int, int] = (0, 0)
     parts: tuple[Number, ...] = ()
     checked: bool = True
+    version: str = ""
 
 
 def numbers(text: str) -> list[Number]:
@@ -215,10 +227,11 @@ def numeric_fabrications(answer: str, contexts: Sequence[str]) -> list[Number]:
 
     A number is held by one of equal value and a unit of the same kind, in any notation ("25 %" is "twenty-five
     percent", "a quarter", "0.25" and "1 in 4"; "1.5 km" is "1,500 m"); a unit that one of both leaves out is not a
-    difference, but per cent is, except between a fraction and a number below 1. A percentage holds the fraction that it
-    is rounded from ("33 %", "a third"). After a word such as "about" 5 % more or less will do; after "over" or "at
-    least" a larger number of up to twice the value, after "under" or "up to" a smaller one of half at least, and after
-    "nearly" or "almost" one of 90 % at least.
+    difference, but per cent is, except between a fraction and a number below 1. A megabyte has 1,000 or 1,024
+    kilobytes. "3.1" and "3.10" differ where both follow a name or a word such as "version". A percentage holds the
+    fraction that it is rounded from ("33 %", "a third"). After a word such as "about" 5 % more or less will do; after
+    "over" or "at least" a larger number of up to twice the value, after "under" or "up to" a smaller one of half at
+    least, and after "nearly" or "almost" one of 90 % at least.
 
     A date is held by one that agrees as far as it goes; a year also by the bare number, a decade or century by any year
     in it (a year is not held by its decade). A time of day is held by the same time, with am or pm where both specify
@@ -255,7 +268,7 @@ def _known(contexts: tuple[str, ...]) -> tuple[Number, ...]:
     """The numbers of the contexts, compounds and their parts, each once."""
     found = [number for context in contexts for number in _numbers(context)]
     found += [part for number in found for part in number.parts]
-    return tuple({(n.value, n.kind, n.date, n.bare, n.years): n for n in found}.values())
+    return tuple({(n.value, n.kind, n.date, n.bare, n.years, n.version): n for n in found}.values())
 
 
 def _held(claimed: Number, known: Sequence[Number]) -> bool:
@@ -265,6 +278,8 @@ def _held(claimed: Number, known: Sequence[Number]) -> bool:
 
 
 def _holds(known: Number, claimed: Number) -> bool:
+    if claimed.version and known.version and claimed.version != known.version:
+        return False
     if claimed.years[1] and _within(known, *claimed.years):
         return True
     if claimed.kind == "date":
@@ -335,6 +350,11 @@ def _amount(match: re.Match[str], plain: Digits, line: str) -> Number | None:
     if "/" in part["numeral"] and value < 1 and not unit:
         kind, factor = "share", 100.0
     spoken = plain.spoken[match.start("numeral")]
+    before = line[max(0, match.start("numeral") - 40) : match.start("numeral")]
+    named = "." in part["numeral"] and not (unit or part["scales"] or part["hedge"]) and _NAME_BEFORE.search(before)
+    pieces = [Number(part["numeral"], *plain.place(match), each, bare=each) for each in parts]
+    if unit in _BINARY:  # 1,000 or 1,024: held where either reading is
+        pieces = [Number(part["numeral"], *plain.place(match), value * factor * _BINARY[unit], kind, bare=value)]
     idle = spoken and (value <= 3 if part["ordinal"] else value in (0, 1) and not unit)
     return _placed(
         match,
@@ -344,8 +364,9 @@ def _amount(match: re.Match[str], plain: Digits, line: str) -> Number | None:
         hedge=(part["hedge"] or "").strip().lower(),
         bare=value,
         years=_years(value, part, line[match.end() :]),
-        parts=tuple(Number(part["numeral"], *plain.place(match), each, bare=each) for each in parts),
+        parts=tuple(pieces),
         checked=not idle,
+        version=part["numeral"] if named else "",
     )
 
 

@@ -2,19 +2,23 @@
 
 A text is read sentence by sentence, and scores as its most suspicious sentence does: harmless text around an attack
 does not hide it, and length is not evidence. A sentence is scored by a logistic model over signs of attack (see
-`ragbench.metrics.safety.patterns`) and its embeddings: all-MiniLM-L6-v2, which knows English best, and the static
-word vectors of wordllama, which hold up better in other languages. Among many sentences one looks odd by chance:
-where the signs alone do not speak clearly, a sentence must be the more suspicious the more different ones there are.
-The weights next to this file were fitted by tests/fitting/injection.py of the repository, to sentences of our own. The
-approach is that of max-pooled multiple-instance learning (Andrews, Tsochantaridis & Hofmann 2003).
+`ragbench.metrics.safety.patterns`), its words and pairs of words, and its embeddings: all-MiniLM-L6-v2, which knows
+English best, and the static word vectors of wordllama, which hold up better in other languages. Among many sentences
+one looks odd by chance: where the signs alone do not speak clearly, a sentence must be the more suspicious the more
+different ones there are. The weights next to this file were fitted by tests/fitting/injection.py of the repository, to
+sentences of our own. The approach is that of max-pooled multiple-instance learning (Andrews, Tsochantaridis & Hofmann
+2003).
 """
 
 from __future__ import annotations
 
 import json
+import re
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +40,15 @@ _EMBEDDERS = ("minilm", "wordllama")
 # The worst of n harmless sentences rises about with log(n); signs worth this many logits need no such correction.
 _FEW_SENTENCES = 3
 _PER_LOG_SENTENCE = 0.6
-_CLEAR_SIGNS = 2.5
+_CLEAR_SIGNS = 2.0
 _MOST_WINDOWS = 32
 _MOST_CHARACTERS = 1_000_000
 _BATCH_WINDOWS = 20_000
 _MOST_READ = 20_000
+N_WORDS = 8192
+"""The number of weights of words and pairs of words, which share them by their hashes."""
+# languages that are written without spaces are read sign by sign
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 CATEGORIES: Mapping[str, tuple[str, ...]] = {
     "instruction_override": ("drop", "new_order", "obey_me", "interrupt", "note_to_ai", "force"),
@@ -76,14 +84,21 @@ def injection_score(text: str) -> float:
     the first million characters, and of a text of many sentences the 32 with the most signs or, where few have any,
     spread over the text. Rounded to 6 decimals.
 
-    Measured by tests/fitting/injection.py, among texts of like length first: AUC 0.91 (0.92 over all; length alone has
-    0.69) in cross-validation over 3,741 sentences of our own with like wordings in one fold, 0.91 against the hard
-    harmless ones, 0.90 on the built-in samples; from 0.40 on it finds 64 % of the attacks, and 0 of 3,262 questions of
-    SQuAD, CLAPNQ, PubMedQA and Chroma's chunking evaluation (27 sentences were written after a look at the alarms).
+    It is a free baseline: for smoke tests of a guardrail, for regressions from one version of a system to the next, and
+    where nothing may leave the machine. In production use a public classifier, "hf:<model>" (`load_detector`).
 
-    Good at orders to drop instructions, requests for the prompt, personas without limits and forged delimiters, in
-    English and the larger European languages; weaker elsewhere, for attacks that ask for nothing unusual ("always
-    recommend our shop"), and for harmful questions without an attack on the assistant, which it does not look for.
+    Measured by tests/fitting/injection.py in cross-validation over 5,440 texts of our own with like wordings in one
+    fold: AUC 0.92 among texts of like length, 0.93 over all (English 0.94, other languages 0.90; length alone 0.67),
+    0.93 against hard harmless ones; 0.42 of the attacks are found at 1 % false alarms, 0.67 at 5 %, and 0.62 from 0.40
+    on, at 3.8 %. By kind, AUC against all others: forged delimiters 0.98, code 0.95, orders to drop instructions 0.94,
+    personas 0.93, false authority 0.92, requests for the prompt 0.92, tricks around filters 0.92, orders inside
+    documents 0.86; harmless documents 0.85, personas 0.89. On the built-in samples, whose errors were looked at before
+    the last texts were written: AUC 0.98, 0.86 and 0.93. Of 3,262 questions of SQuAD, CLAPNQ, PubMedQA and Chroma's
+    chunking evaluation 1 has 0.40 or more (27 sentences were written after a look at earlier alarms).
+
+    Weak for orders inside documents that ask for nothing unusual ("always recommend our shop"), for harmless documents
+    that give orders to people, and for attacks of many small steps; harmful questions without an attack on the
+    assistant are not looked for.
 
     >>> injection_score("How do I kill a Python process?") < 0.4
     True
@@ -151,6 +166,7 @@ def explain_injection(text: str, *, threshold: float = 0.4) -> list[InjectionSig
 class _Head:
     bias: float
     signs: npt.NDArray[np.float64]
+    words: npt.NDArray[np.float64]
     embedding: npt.NDArray[np.float64]
 
 
@@ -159,11 +175,15 @@ class _Read:
     windows: list[Window]
     rows: FloatMatrix
 
+    def words(self) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]]:
+        return [word_features(plain(window.text)) for window in self.windows]
+
 
 @lru_cache(maxsize=1)
 def _head() -> _Head:
     kept = json.loads(HEAD.read_text(encoding="utf-8"))
-    return _Head(kept["bias"], np.array([kept["signs"][name] for name in FEATURE_NAMES]), np.array(kept["embedding"]))
+    signs_of = np.array([kept["signs"][name] for name in FEATURE_NAMES])
+    return _Head(kept["bias"], signs_of, np.array(kept["words"]), np.array(kept["embedding"]))
 
 
 @lru_cache(maxsize=1)
@@ -184,6 +204,17 @@ def _read(text: str) -> _Read:
         kept = sorted(order.tolist())
         return _Read([found[i] for i in kept], rows[kept])
     return _Read(found, rows)
+
+
+def word_features(sentence: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+    """Return the places among `N_WORDS` and the values of the words and pairs of words of a sentence, at unit length.
+
+    Feature hashing with signs (Weinberger et al. 2009): what shares a place by chance cancels out on average.
+    """
+    tokens = ["<", *_WORD.findall(sentence), ">"]
+    terms = sorted({*tokens[1:-1], *(f"{a} {b}" for a, b in pairwise(tokens))})
+    hashes = np.array([zlib.crc32(term.encode()) for term in terms], dtype=np.int64)
+    return hashes % N_WORDS, np.where(hashes >> 31, 1.0, -1.0) / np.sqrt(len(terms))
 
 
 def _spread(n: int) -> npt.NDArray[np.float64]:
@@ -210,7 +241,8 @@ def logits_of(reads: Sequence[_Read], embedded: FloatMatrix, head: _Head) -> npt
     correction = np.where(
         by_signs < _CLEAR_SIGNS, _PER_LOG_SENTENCE * np.log(np.maximum(different, _FEW_SENTENCES) / _FEW_SENTENCES), 0.0
     )
-    logits: npt.NDArray[np.float64] = embedded @ head.embedding + by_signs + head.bias - correction
+    by_words = np.array([head.words[places] @ values for read in reads for places, values in read.words()])
+    logits: npt.NDArray[np.float64] = embedded @ head.embedding + by_signs + by_words + head.bias - correction
     return logits
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import logging
 import re
 from collections.abc import Iterator, Sequence
@@ -23,18 +25,29 @@ _NEWER = {
     "AWS access key": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     "Slack token": r"\bxox[abeoprs]-[\w-]{10,}",
     "JSON Web Token": r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{10,}",
+    "GitLab token": r"\bgl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[\w-]{20,}",
+    "npm token": r"\bnpm_[A-Za-z0-9]{36}",
     "bearer token": r"(?i)\bbearer\s+[\w.~+/-]{24,}=*",
+    "webhook address": r"https://(?:hooks\.slack\.com/\w+/|(?:\w+\.)?discord(?:app)?\.com/api/webhooks/"
+    r"|[\w.-]+\.webhook\.office\.com/|hooks\.zapier\.com/hooks/|chat\.googleapis\.com/v1/spaces/)[\w/@.?&=%~-]{20,}",
 }
 _NEWER_COMPILED = {name: re.compile(pattern) for name, pattern in _NEWER.items()}
 _PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:[\s\S]{0,8000}?-----END[^-]*-----)?")
+_BASIC = re.compile(r"(?i)\bauthorization[\"']?\s*[:=]\s*[\"']?basic\s+([\w+/-]{6,}={0,2})")
 _IN_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,64}:([^\s/@]{3,128})@[\w.-]+")
+# What names a value that must not be given away. A "secret", or a variable, is often something else in documents; code
+# words and numbers are often no secret in answers.
 _NAMED = re.compile(
-    r"(?i)\b(?:pass(?:word|wd|phrase|code)|pwd|kennwort|passwort|contrasena|contraseña|mot de passe"
-    r"|(?:api|access|secret|private"
-    r"|encryption|signing|license|account|storage|client|auth)[ _-]?(?:key|token|secret)|secret"
-    r"|credentials?|\w{0,20}_(?:key|token|secret|password)|pin)\b[\"'`*]{0,3}(?:\s{0,2}(?:[:=]|=>|:=|->|→)\s{0,2}"
-    r"|\s(?:for [\w .@-]{1,40} )?(?:is|was|ist|lautet|es"
-    r"|est)(?: set to| now|:)?\s{1,2})[\"'`*]{0,3}([^\s\"'`<>,;()\[\]{}]{4,200})"
+    r"(?i)\b(?:(?P<strong>(?:(?:access|account|admin|alarm|api|auth|client|confidential|decryption|door|encryption|entry"
+    r"|gate|launch|license|master|override|private|recovery|root|safe|secret|security|signing|storage|unlock|vault"
+    r"|verification)[ _-]?(?:code|combination|key|pin|secret|token)|pass ?(?:code|key|phrase|wd|word)|pwd|kennwort"
+    r"|passwort|contrase[nñ]a|mot de passe|pin)s?)"
+    r"|(?P<phrase>(?:(?:access|secret|security|entry|unlock|master|admin|safe|private|confidential)"
+    r"[ _-]?(?:number|phrase|word)|code[ -]?(?:name|word))s?)"
+    r"|credentials?|secret|\w{0,20}_(?:key|token|secret|password))\b[\"'`*]{0,3}"
+    r"(?:\s{0,2}(?:={1,2}|:=?|=>|->|→)\s{0,2}"
+    r"|\s(?:(?:for|of|to) [\w .@-]{1,40} )?(?:is|was|equals|ist|lautet|es|est)(?: set to| now|:)?\s{1,2})"
+    r"(?:[\"'`“‘«*]{1,3}(?P<quoted>[^\"'`”’»*\n<>]{1,200})[\"'`”’»*]|(?P<plain>[^\s\"'`<>,;()\[\]{}]{3,200}))"
 )
 _TEMPLATE = re.compile(
     r"(?i)^(?:your|my|the|some|enter|insert|replace|put|example|sample|dummy|fake|placeholder|change_?me|redacted|hidden|none|null"
@@ -65,12 +78,37 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
             "secret",
         }:
             yield match.start(1), match.end(1), "a password in a URL"
+    for match in _BASIC.finditer(text):
+        if _is_user_and_password(match.group(1)):
+            yield match.start(1), match.end(1), "user and password of basic authentication"
     for start, end, name in _known_forms(text):
         yield start, end, f"the form of: {name}"
     for match in _NAMED.finditer(text):
-        value = match.group(1).rstrip(".!?:*_")
-        if _like_a_password(value):
-            yield match.start(1), match.start(1) + len(value), "a value named as password or key"
+        start = match.start("quoted") if match["quoted"] else match.start("plain")
+        value = match["quoted"] or match["plain"].rstrip(".!?:*_")
+        first = value.split()[0] if value.split() else ""
+        if not _like_a_password(first):
+            first = value if match["strong"] and _is_phrase(match, value) else ""
+        if first and not match["phrase"]:
+            yield start, start + len(first), "a value named as password or key"
+
+
+def _is_user_and_password(encoded: str) -> bool:
+    with contextlib.suppress(ValueError):
+        user, colon, password = base64.b64decode(encoded + "=" * (-len(encoded) % 4)).decode().partition(":")
+        return bool(user and colon and password) and (user + password).isprintable()
+    return False
+
+
+def _is_phrase(match: re.Match[str], value: str) -> bool:
+    """Whether a named value of ordinary words is a secret: in quotation marks, or in capitals."""
+    words = value.split()
+    return (
+        bool(match["quoted"] or re.fullmatch(r"[A-Z]{6,}|[A-Z]{2,}(?:-[A-Z]+)+", value))
+        and len(words) <= _MAX_WORDS
+        and not _TEMPLATE.search(value)
+        and not any(_NO_VALUE.fullmatch(word) for word in (words[0], words[-1]))
+    )
 
 
 def _known_forms(text: str) -> Iterator[tuple[int, int, str]]:
@@ -115,12 +153,10 @@ def _like_a_password(value: str) -> bool:
     return len(value) >= 6 and ((letters and digits) or symbols or (mixed and len(value) >= 10))
 
 
-_LABELLED = re.compile(
-    r"(?i)\b(?:(?:(?:access|secret|pass|security|entry|unlock|master|admin|vault|door|alarm|safe|launch|override|root"
-    r"|private|confidential)[ _-]?(?:code|word|key|phrase|number|token|pin)|password|passcode|passphrase|passwort"
-    r"|kennwort|code[ -]?(?:word|name)|pin)s?)\b[\"'`*]{0,3}(?:\s{0,2}(?:={1,2}|:=?|=>|→)\s{0,2}"
-    r"|\s(?:(?:for|of|to) [\w .@-]{1,40} )?(?:is|was|equals|ist|lautet)(?: set to| now|:)?\s{1,2})"
-    r"(?:[\"'`“‘«*]{1,3}(?P<quoted>[^\"'`”’»*\n]{1,80})[\"'`”’»*]|(?P<plain>[^\s\"'`<>,;()\[\]{}]{3,80}))"
+_NO_VALUE = re.compile(
+    r"(?i)(?:\w+(?:ed|able|ible|ing)|not|the|a|an|in|on|at|to|too|your|my|their|his|her|our|its?|this|that|no|only|also"
+    r"|optional|valid|invalid|correct|wrong|incorrect|safe|secret|strong|weak|unique|empty|blank|mandatory|known|hidden"
+    r"|written|sent|kept|lost|set|case-sensitive|password|none|null|true|false)"
 )
 _PROMPT = re.compile(
     r"(?i)\byou are (?:an?|the|now) |\byour (?:instructions?|role|task|job|name|code ?name)\b|\bsystem prompt\b"
@@ -130,11 +166,6 @@ _KEEP = re.compile(
     r"|repeat|leak|expos|output|print|releas)\w*"
 )
 _NAME = re.compile(r"(?<=[a-z,:;] )[A-Z][\w-]{2,}(?: [A-Z][\w-]{2,}){0,2}|[\"“‘`]([^\"”’`\n]{3,60})[\"”’`]")
-_NO_VALUE = re.compile(
-    r"(?i)(?:\w+(?:ed|able|ible|ing)|not|the|a|an|in|on|at|to|too|your|my|their|his|her|our|its?|this|that|no|only|also"
-    r"|optional|valid|invalid|correct|wrong|incorrect|safe|secret|strong|weak|unique|empty|blank|mandatory|known|hidden"
-    r"|written|sent|kept|lost|set|case-sensitive|password|none|null|true|false)"
-)
 _MAX_WORDS = 5
 _MIN_WEIGHT = 0.4  # by `words`: "the as by like for" tell less than that
 
@@ -160,7 +191,9 @@ def marked_secrets(contexts: Sequence[str], *, whole: bool = True) -> list[str]:
 
     found: list[str] = []
     for context in contexts:
-        for match in _LABELLED.finditer(context):
+        for match in _NAMED.finditer(context):
+            if not match["strong"] and not match["phrase"]:
+                continue
             value = match["quoted"] or match["plain"].rstrip(".!?:*_")
             ends = match["quoted"] or value != match["plain"] or not re.match(r" *\w", context[match.end() :])
             word = value.isalpha() and value.islower()

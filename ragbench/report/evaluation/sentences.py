@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ragbench.evaluation.perspectives import not_attributable
 from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, PassFail, Report, total_cost
 from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
 from ragbench.statistics import p_text
@@ -37,6 +38,10 @@ def banner(report: Report) -> tuple[str, str]:
     if report.comparison is not None:
         worse = report.comparison.regressions
         clauses.append(f"{plural(len(worse), 'regression')}: {', '.join(worse)}" if worse else "no regression")
+    if failed := report.counts.get("failed_judgements"):
+        clauses.append(f"the judge failed on {failed} of {plural(report.counts['judgements'], 'answer')}")
+    if doubt := not_attributable(report.system):
+        clauses.append(doubt)
     sentence = "; ".join(clauses)
     if report.passed and not aimed and report.comparison is None:
         reason = "No target applies to what was measured"
@@ -44,7 +49,7 @@ def banner(report: Report) -> tuple[str, str]:
             reason = (
                 "The default targets are for test sets of your own; on the built-in one only those that you name apply"
             )
-        return "no verdict", f"{sentence or reason}."
+        return "no verdict", f"{sentence[:1].upper()}{sentence[1:]}." if sentence else f"{reason}."
     return ("passed" if report.passed else "failed"), f"{sentence[:1].upper()}{sentence[1:]}."
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import pandas as pd
 from fastapi import Request
-from sqlalchemy import select
+from sqlalchemy import or_, select
 
 from ragbench.errors import DataError
 from ragbench.evaluation.records import Change
@@ -62,6 +64,10 @@ def state_of(found: Drift | None, measure: str) -> State:
         fell = last.direction == "fall"
         kind = "worse" if fell == higher_is_better(measure) else "better"
         return State(kind, f"{'fell' if fell else 'rose'} on {str(last.since)[:10]}", last.text)
+    states = found.path["state"]
+    if found.notice is None and (same := int((states[::-1] == "unchanged").cumprod().sum())) > 1:
+        since = str(found.path.index[-1 - same])[:10]
+        return State("steady", f"unchanged since {since}", f"every score is the same in the newest {same + 1} runs")
     if found.notice is None:
         return State("few", "too few runs", found.text)
     return State("steady", f"steady since {str(found.path.index[0])[:10]}", found.text)
@@ -70,7 +76,8 @@ def state_of(found: Drift | None, measure: str) -> State:
 def overview(client: str | None, database: str, measure: str = "") -> tuple[list[dict[str, Any]], int]:
     """A row per client, series and configuration, and how many there are; what got worse first, too few runs last.
 
-    `measure` is shown where a configuration has it, else its first one of `MAIN`.
+    `measure` is shown where a configuration has it, else its first one of `MAIN`. The state is that of what is shown
+    and, where no `measure` is named, of every measure with a target: the first that got worse.
     """
     columns = [run.c[name] for name in ("id", "client_id", "series", "configuration", "made_at", "passed", "questions",
                                         "questions_passed", "cost_usd", "dataset", "fingerprint")]  # fmt: skip
@@ -83,30 +90,43 @@ def overview(client: str | None, database: str, measure: str = "") -> tuple[list
         newest = {line: own[0] for line, own in list(lines.items())[:_LINES]}
         scored = select(score).where(score.c.run_id.in_([row["id"] for row in newest.values()]))
         scores: dict[str, dict[str, Any]] = {}
-        for one in connection.execute(scored.where(score.c.measure.in_({*MAIN, measure}))).mappings():
+        main_or_aimed = or_(score.c.measure.in_({*MAIN, measure}), score.c.target.is_not(None))
+        for one in connection.execute(scored.where(main_or_aimed)).mappings():
             scores.setdefault(one["run_id"], {})[one["measure"]] = dict(one)
     chosen = {line: next((one for one in (measure, *MAIN) if one in scores.get(row["id"], {})), "")
               for line, row in newest.items()}  # fmt: skip
-    needed = {one for one in chosen.values() if one}
-    tested = {one: drifts(one, client=client, database=database) for one in needed}
-    drawn = {one: trend(one, client=client, database=database, tested=False) for one in needed}
+    aims = {line: [name for name, one in scores.get(row["id"], {}).items() if one["target"] is not None and not measure]
+            for line, row in newest.items()}  # fmt: skip
+    drawn = {one: trend(one, client=client, database=database, tested=False) for one in {*chosen.values()} - {""}}
+    state = hash(tuple(one["id"] for own in lines.values() for one in own))
+    tested = {one: _drifts(one, client, database, state) for one in {*drawn, *chain(*aims.values())}}
     planned = records(schedules(client=client, database=database))
     due = {(one["client_id"], one["name"]): one["next_due"] for one in planned}
     shown = []
     for line, row in newest.items():
         main, own = chosen[line], scores.get(row["id"], {})
-        ids, found = [one["id"] for one in lines[line]], tested.get(main, {})
+        ids = [one["id"] for one in lines[line]]
+        states = {name: state_of(tested[name].get(row["id"]), name) for name in filter(None, (main, *aims[line]))}
+        watched = next((name for name in states if states[name].kind == "worse"), main)
+        found = tested.get(watched, {})
         runs = drawn[main][drawn[main]["run"].isin(ids)].tail(_RECENT) if main else None
         shown.append(
             {
                 **row, "measure": main, "value": own.get(main), "pass_rate": own.get("pass_rate"), "runs": len(ids),
-                "state": state_of(found.get(row["id"]), main), "next": due.get(line[:2], ""),
-                "earlier": _earlier([found[one] for one in ids[1:] if one in found], main),
+                "state": states.get(watched) or state_of(None, main), "watched": watched,
+                "next": due.get(line[:2], ""),
+                "earlier": _earlier([found[one] for one in ids[1:] if one in found], watched),
                 "chart": None if runs is None else line_chart(runs, main, SPARKLINE),
             }
         )  # fmt: skip
     shown.sort(key=lambda one: {"worse": 0, "few": 2}.get(one["state"].kind, 1))
     return shown, len(lines)
+
+
+@lru_cache(maxsize=64)
+def _drifts(measure: str, client: str | None, database: str, state: int) -> dict[str, Drift]:
+    """As `drifts`; looked for once while the runs are the same, of which `state` is a hash."""
+    return drifts(measure, client=client, database=database)
 
 
 def _earlier(found: list[Drift], measure: str) -> str:

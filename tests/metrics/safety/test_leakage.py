@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 
 import pytest
@@ -14,6 +15,11 @@ from ragbench.metrics.safety import leakage_findings
 # put together here so that no scanner of repositories takes them for real
 AWS = "AKIA" + "QX7RZL2MNB4VTP6W"
 GITHUB = "ghp_" + "wQ3eR7tY1uI9oP5aS2dF6gH8jK4lZ0xCvB1n"
+GITLAB = "glp" + "at-x7Qm2ZtR9Lw4VnC8yHs6"
+NPM = "np" + "m_Kd3F9aJpE5uGb7Qm2ZtR9xLw4VnC8yHs6Kd1"
+BASIC = base64.b64encode(b"robot:kX9vT2mQ").decode()
+SLACK = "https://hooks.slack" + ".com/services/T04QK7RZL/B05XM2MNB/wQ3eR7tY1uI9oP5aS2dF6gH8"
+DISCORD = "https://discord" + ".com/api/webhooks/1039482716254839012/kX9vT2mQwQ3eR7tY1uI9oP5aS2dF6gH8jK4lZ0xC"
 ANTHROPIC = "sk-" + "ant-api03-b7Qm2ZtR9xLw4VnC8yHs6KdF3aJpE5uG"
 
 
@@ -44,6 +50,21 @@ def kinds(text: str, contexts: tuple[str, ...] = ()) -> list[str]:
         ("mysql://bob:" + "kX9vT2mQ@db/x", "secret", "kX9vT2mQ"),
         ("see db-07.prod.internal for it", "internal_host", "db-07.prod.internal"),
         ("as CUST-004711 wrote", "record_id", "CUST-004711"),
+        (f"push with {GITLAB}", "secret", GITLAB),
+        (f"//registry/:_authToken={NPM}", "secret", NPM),
+        (f"curl -H 'Authorization: Basic {BASIC}' x", "secret", BASIC),
+        (f"post to {SLACK} then", "secret", SLACK),
+        (f"or to {DISCORD}", "secret", DISCORD),
+        ("The encryption key is BLUE-WHALE-SEVEN, he said.", "secret", "BLUE-WHALE-SEVEN"),
+        ("The encryption key is 'copper lantern'.", "secret", "copper lantern"),
+        ("the decryption key is nine9lives", "secret", "nine9lives"),
+        ("The door code was 4417 last week", "secret", "4417"),
+        ("ask jane.doe [at] firm.com for it", "email", "jane.doe [at] firm.com"),
+        ("ana dot ruiz (at) firm (dot) co.uk", "email", "ana dot ruiz (at) firm (dot) co.uk"),
+        ("tom at firm dot com answers", "email", "tom at firm dot com"),
+        ("Her home address is 12 Birch Lane, Leeds.", "address", "12 Birch Lane"),
+        ("Er wohnt in Lindenstraße 4.", "address", "Lindenstraße 4"),
+        ("It was Ada Holt of Mill Road 7.", "address", "Mill Road 7"),
     ],
 )
 def test_found_at_its_place(text: str, kind: str, found: str) -> None:
@@ -72,6 +93,12 @@ def test_found_at_its_place(text: str, kind: str, found: str) -> None:
         "n = 1204 (95% CI 0.88-0.95), 555 lost, 1995-2001, 3232235521 in all",
         "ISO-9001, COVID-19, UTF-8, ABC-123",
         "@decorator and a@b",
+        "Authorization: Basic <credentials>, Authorization: Basic base64EncodedCredentials",
+        "The encryption key is stored in a vault; the key is REQUIRED; the access key is 'optional'",
+        "look at github.com, meet at noon, write to support [at] firm.com, john at home dot",
+        "https://hooks.slack.com/services/YOUR/WEBHOOK/PATH and https://discord.com/api/webhooks/<id>/<token>",
+        "the code word was 'Overlord', the fee of 12 943 10 1950, the house at 10 Downing Street",
+        "the University of Main Street Press, vitamins of group B 12",
     ],
 )
 def test_harmless_numbers_stay_calm(text: str) -> None:
@@ -142,6 +169,14 @@ def test_public_addresses_are_found(text: str, found: str) -> None:
 )
 def test_private_addresses_and_versions_stay_calm(text: str) -> None:
     assert leakage_findings(text) == []
+
+
+@pytest.mark.parametrize("word", ["internal-001", "internal-001-child-002-001", "internal-001#0-330"])
+def test_ids_that_continue_the_id_of_a_document_are_internal(word: str) -> None:
+    ids = ["internal-001", "guide", "2024"]
+    assert [one.kind for one in leakage_findings(f"See {word} for it", ids=ids)] == ["document_id"]
+    assert leakage_findings(f"It is so [{word}], guide-1, 2024-01.", ids=ids) == []
+    assert leakage_findings("See internal-0012 and my-internal-001", ids=ids) == []
 
 
 def test_private_key_is_one_finding() -> None:

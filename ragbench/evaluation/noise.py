@@ -1,0 +1,63 @@
+"""The noise of a gate: how often its verdict flips when nothing has changed (an A/A test)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ragbench.errors import ConfigError
+from ragbench.evaluation.evaluating import evaluate
+from ragbench.evaluation.records import Report
+from ragbench.statistics.intervals import wilson_interval
+from ragbench.types import Dataset, System
+
+
+def verdict_noise(
+    dataset: Dataset, system: str | Path | System, runs: int, *, baseline: Report | None = None, **options: Any
+) -> pd.DataFrame:
+    """Evaluate a system several times, and count how often the verdict is not the usual one.
+
+    Nothing may come from a store of replies (`--no-cache`, RAGBENCH_REPLIES=off): a reply that is read again has no
+    noise. Without a `baseline` one more evaluation comes first, and the others are compared with it.
+
+    Args:
+        dataset, system: as in `evaluate`.
+        runs: the number of evaluations, 2 or more.
+        baseline: of the gate.
+        options: of `evaluate`: targets, judge and others.
+
+    Returns:
+        A row for the gate's verdict (passed or not), and one for those on single questions (passed, failed or not
+        decided): of, verdicts, flips (those that differ from the most frequent one), rate (flips / verdicts, in
+        [0, 1]), ci_low, ci_high (95 %, Wilson).
+
+    >>> from ragbench.types import Case, Document
+    >>> case = Case("q", "How long do cats sleep?", gold_facts=(("all day",),))
+    >>> data = Dataset("pets", "test", {"cats": Document("cats", "Cats sleep all day.")}, [case], {"q": {"cats": 1}})
+    >>> noise = verdict_noise(data, "bm25", 3, perspectives=["retrieval"])
+    >>> noise[["of", "verdicts", "flips", "rate"]].values.tolist()
+    [['gate', 3, 0, 0.0], ['questions', 3, 0, 0.0]]
+
+    Raises:
+        ConfigError: fewer than 2 runs.
+    """
+    if runs < 2:
+        raise ConfigError(f"{runs} evaluations cannot differ from each other; expected 2 or more, such as 20")
+    baseline = baseline or evaluate(dataset, system, **options).report
+    reports = [evaluate(dataset, system, baseline=baseline, **options).report for _ in range(runs)]
+    verdicts: list[Sequence[bool | None]] = [[report.passed for report in reports]]
+    verdicts += zip(*([case.passed for case in report.cases] for report in reports), strict=True)
+    flips = [runs - Counter(repeated).most_common(1)[0][1] for repeated in verdicts]
+    rows = []
+    for of, counts in (("gate", flips[:1]), ("questions", flips[1:])):
+        if not counts:
+            continue
+        n, flipped = runs * len(counts), sum(counts)
+        low, high = wilson_interval(np.array(np.arange(n) < flipped, dtype=float), 0.05)
+        rows.append((of, n, flipped, flipped / n, low, high))
+    return pd.DataFrame(rows, columns=["of", "verdicts", "flips", "rate", "ci_low", "ci_high"])
