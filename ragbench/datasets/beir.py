@@ -25,7 +25,7 @@ from ragbench.types import Dataset, Document, Qrels, grade
 T = TypeVar("T")
 
 OWN_FILES = ("case_labels.jsonl", "safety_inputs.jsonl", "safety_outputs.jsonl")
-"""What BEIR does not know: see `ragbench.datasets.testsets.beir_form`."""
+"""What BEIR does not know: see `ragbench.testsets.beir_form`."""
 
 _HEADER = ["query-id", "corpus-id", "score"]
 _LAYOUT = "a BEIR folder holds corpus.jsonl, queries.jsonl and qrels/<split>.tsv"
@@ -62,8 +62,8 @@ def load_beir_folder(folder: Path, split: str = "test", *, name: str | None = No
             unjudged += [q for q in found if found[q][1].expected_outcome == "no_results"]
     more = None
     if any((folder / file).is_file() for file in OWN_FILES):  # what checks them takes time and memory to load
-        from ragbench.datasets.testsets import beir_form
-        from ragbench.datasets.testsets.problems import refuse
+        from ragbench.testsets import beir_form
+        from ragbench.testsets.problems import refuse
 
         more = beir_form.read_labels(folder)
         refuse(folder, more.problems)

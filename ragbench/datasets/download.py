@@ -16,7 +16,7 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
-from ragbench import cache
+from ragbench import store
 from ragbench.errors import ConfigError, DataError, DownloadError, unknown
 from ragbench.files import clear_staging, locked, staged
 from ragbench.network import Bounds, OutOfBoundsError
@@ -80,7 +80,7 @@ def beir_folder(name: str, *, tries: int = 4, pause_s: float = 0.5, stall_s: flo
         raise ConfigError(unknown("BEIR set", name, MD5))
     official = base == OFFICIAL_URL
     try:
-        home = cache.cache_folder() / "datasets" / ("beir" if official else f"beir-{cache.digest(base)[:8]}")
+        home = store.cache_folder() / "datasets" / ("beir" if official else f"beir-{store.digest(base)[:8]}")
         folder = home / archive
         if not folder.is_dir():
             home.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ragbench import cache
+from ragbench import store
 from ragbench.datasets import load_dataset
 from ragbench.datasets.download import MD5, OFFICIAL_URL, beir_folder
 from ragbench.errors import ConfigError, DataError, DownloadError, RagbenchError
@@ -117,13 +117,13 @@ def zip_of(members: dict[str, bytes]) -> bytes:
 def left_over() -> list[str]:
     """The files of the cache, without locks."""
     return sorted(
-        path.name for path in (cache.cache_folder() / "datasets").glob("*/*") if not path.name.endswith(".lock")
+        path.name for path in (store.cache_folder() / "datasets").glob("*/*") if not path.name.endswith(".lock")
     )
 
 
 def interrupted(archive: bytes, server: Server, size: int) -> None:
     """What a process leaves that was killed after `size` bytes."""
-    home = cache.cache_folder() / "datasets" / f"beir-{cache.digest(server.url)[:8]}"
+    home = store.cache_folder() / "datasets" / f"beir-{store.digest(server.url)[:8]}"
     home.mkdir(parents=True)
     (home / "small.zip.part").write_bytes(archive[:size])
 
