@@ -87,7 +87,7 @@ async def create_run(
     """
     place, client = await run_in_threadpool(_place, request, caller.reads(client_id), body.dataset_id)
     started = RunBody.model_validate({
-        "dataset": place, "k": [body.k], "preset": "guide", "criteria": ["faithfulness"],
+        "dataset": place, "ks": [body.k], "preset": "guide", "criteria": ["faithfulness"],
         "judge": bool(os.environ.get("RAG_EVAL_PROVIDER")),
     })  # fmt: skip
     job = await run_in_threadpool(start_run, request, caller, started, "", client)
