@@ -8,6 +8,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 # Entropy alone also finds hashes, UUIDs and commit ids; addresses have a kind of their own; its keyword detector
@@ -40,12 +41,8 @@ _NEWER = {
 _NEWER_COMPILED = {name: re.compile(pattern) for name, pattern in _NEWER.items()}
 _PRIVATE_KEY = re.compile(r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----(?:[\s\S]{0,8000}?-----END[^-]*-----)?")
 _BASIC = re.compile(r"(?i)\bauthorization[\"']?\s*[:=]\s*[\"']?basic\s+([\w+/-]{6,}={0,2})")
-_IN_URL = re.compile(
-    r"(?:\b[a-z][a-z0-9+.-]{1,20}://|\bcurl\b[^\n]{0,200}? (?:-u|--user)[ =][\"']?)[^\s/:@\"']{1,64}"
-    r":([^\s/@\"']{3,128})(?:@[\w.-]+|(?=[\s\"']))"
-)
-    r"(?:\b[a-z][a-z0-9+.-]{1,20}://|\bcurl\b[^\n]{0,200}? (?:-u|--user)[ =][\"']?)[^\s/:@\"']{1,64}:([^\s/@\"']{3,128})(?:@[\w.-]+|(?=[\s\"']))"
-)
+_IN_URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,64}:([^\s/@]{3,128})@[\w.-]+")
+_CURL = re.compile(r"\bcurl\b[^\n]{0,200}? (?:-u|--user)[ =][\"']?[^\s/:@\"']{1,64}:([^\s/@\"']{3,128})")
 # What names a value that must not be given away. A "secret", or a variable, is often something else in documents; code
 # words and numbers are often no secret in answers.
 _NAMED = re.compile(
@@ -81,14 +78,14 @@ def secrets(text: str) -> Iterator[tuple[int, int, str]]:
         for match in pattern.finditer(text):
             if _varied(match.group()):
                 yield match.start(), match.end(), f"the form of a {name}"
-    for match in _IN_URL.finditer(text):
+    for match in chain(_IN_URL.finditer(text), _CURL.finditer(text)):
         if not _TEMPLATE.search(match.group(1)) and match.group(1).casefold() not in {
             "password",
             "pass",
             "pwd",
             "secret",
         }:
-            yield match.start(1), match.end(1), "a password in a URL"
+            yield match.start(1), match.end(1), "a password in a URL or command"
     for match in _BASIC.finditer(text):
         if _is_user_and_password(match.group(1)):
             yield match.start(1), match.end(1), "user and password of basic authentication"

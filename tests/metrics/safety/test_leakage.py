@@ -111,6 +111,7 @@ def test_found_at_its_place(text: str, kind: str, found: str) -> None:
         "Authorization: Basic <credentials>, Authorization: Basic base64EncodedCredentials",
         "The encryption key is stored in a vault; the key is REQUIRED; the access key is 'optional'",
         "The encryption key is AES-256; clone git@github.com:firm/x.git; curl -u user:password https://firm.com",
+        "http://localhost:8080 and https://firm.com:8443/path",
         "look at python dot org; he works at acme dot com",
         "https://firm.com/docs/webhooks/how-to-create-your-first-webhook-in-2024",
         "https://github.com/firm/hooks/commit/94df2f7c8038108cce38b9621289a37594df2f7c",
