@@ -64,7 +64,7 @@ def retrieve(
     return run
 
 
-def _searched(retriever: Retriever, queries: Queries, k: int) -> Run:
+def _searched(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
     """Search, and refuse what is not a run: a retriever may be the user's."""
     run: Any = retriever.search(queries, k)
     if isinstance(run, Mapping) and all(isinstance(scores, Mapping) for scores in run.values()):
