@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from ragbench import llms
 from ragbench.errors import ComparisonError, ConfigError, DataWarning, JudgeWarning
 from ragbench.judges.criteria import MAX_ANSWER, materials_of, no_answer, warn_of_same_model
-from ragbench.prompts.judge_prompts import JUDGE_SYSTEM, PREFERENCE_SCHEMA, ask_for_preference, repair_preference
-from ragbench.prompts.replies import UnreadableError, json_spans, stated, without_fence, without_thoughts
+from ragbench.judges.prompts import JUDGE_SYSTEM, PREFERENCE_SCHEMA, ask_for_preference, repair_preference
+from ragbench.llms.reply_text import UnreadableError, json_spans, stated, without_fence, without_thoughts
 from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, LLMLike, Preference
 
 _REPLY_TOKENS = 400

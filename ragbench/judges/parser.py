@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
-from ragbench.prompts.replies import UnreadableError as UnreadableError
-from ragbench.prompts.replies import json_spans, read_outcome, stated, without_fence, without_thoughts
+from ragbench.llms.reply_text import UnreadableError as UnreadableError
+from ragbench.llms.reply_text import json_spans, read_outcome, stated, without_fence, without_thoughts
 
 _REFUSES = re.compile(
     r"(?i)\b(?:I|we)(?:['’]m| am| are)? (?:(?:must |have to )?(?:refuse|decline)"

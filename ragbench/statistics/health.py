@@ -13,8 +13,8 @@ import pandas as pd
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.retrieval import checked_run, evaluate, ranking
 from ragbench.registry import higher_is_better
-from ragbench.segments import count_tokens
 from ragbench.statistics.columns import matrix_of, measure_among, nullable, with_nullable
+from ragbench.text import count_tokens
 from ragbench.types import Dataset, Qrels, Run
 
 MIN_CONFIGURATIONS = 3

@@ -12,8 +12,8 @@ import pytest
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, JudgeWarning
 from ragbench.judges import pairwise
+from ragbench.judges.prompts import JUDGE_SYSTEM
 from ragbench.llms import ScriptedLLM, dry_run
-from ragbench.prompts.judge_prompts import JUDGE_SYSTEM
 from ragbench.statistics import bradley_terry, preference_table
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, Preference
 

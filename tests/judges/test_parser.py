@@ -13,8 +13,8 @@ from pydantic import BaseModel
 from ragbench.judges import rank_weighted_precision
 from ragbench.judges.criteria import NEEDS, REPLY_TOKENS
 from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema, score
-from ragbench.prompts.judge_prompts import CRITERIA, REPLY_FORMS
-from ragbench.prompts.replies import read_outcome
+from ragbench.judges.prompts import CRITERIA, REPLY_FORMS
+from ragbench.llms.reply_text import read_outcome
 
 IDS = ("a#0", "b#0", "c#0")
 

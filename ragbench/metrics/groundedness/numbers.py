@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from ragbench.metrics.groundedness.citations import without_citations
+from ragbench.generation.citations import without_citations
 from ragbench.metrics.groundedness.numerals import Digits, in_digits
 
 _SCALES = {"dozen": 12.0, "hundred": 100.0, "thousand": 1e3, "lakh": 1e5, "million": 1e6, "crore": 1e7} | {
