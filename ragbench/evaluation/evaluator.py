@@ -288,7 +288,7 @@ def _report(
         chunks=views.chunk_statistics(output),
         made=Provenance(
             at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), seconds=scored.taken, environment=environment(),
-            latency=latency_of(output) if "pipeline" in plan.spec.perspective_names else (),
+            latency=latency_of(output),
         ),
     )  # fmt: skip
     comparison = None if plan.baseline is None else compare_reports(plan.baseline, report)
