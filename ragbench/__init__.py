@@ -39,9 +39,8 @@ _MOVED = {
         "latency_table outcome_table score_answers score_arms score_chunks score_context "
         "score_groundedness score_judgements score_overall score_pipeline score_retrieval "
         "score_spans",
-        "statistics": "Costs anova bradley_terry calibrate calibrate_difference compare_until dataset_health "
-        "equivalent held_out judge_agreement krippendorff_alpha mcnemar narrowing_options pareto_front "
-        "preference_table required_queries sequential summarise_samples within_margin",
+        "statistics": "anova calibrate dataset_health equivalent held_out judge_agreement pareto_front "
+        "required_queries within_margin",
         "systems": "ask ingest match_passages remove_ingested",
         "testsets": "add_case generate_drafts generate_references load_corpus remove_case replace_case sample_chunks "
         "save_dataset save_testset validate_testset",
@@ -52,7 +51,6 @@ _MOVED = {
 _RENAMED = {
     "answer_arms": "answer_ablations",
     "destroyed_evidence": "split_evidence",
-    "narrowing_options": "variance_reduction",
     "score_arms": "score_ablations",
 }
 
