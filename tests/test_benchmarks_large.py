@@ -22,10 +22,10 @@ LOAD_TO_SCORES = """
 import json, resource, sys, time, warnings
 from pathlib import Path
 folder, retriever, passages = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-from ragbench.chunkers import chunk
+from ragbench.retrieval.chunkers import chunk
 from ragbench.datasets import large, load_dataset
-from ragbench.retrievers import make_retriever, to_documents
-from ragbench.scoring import score_run
+from ragbench.retrieval.retrievers import make_retriever, to_documents
+from ragbench.metrics import score_run
 import pandas, pytrec_eval, pyarrow, bm25s, tantivy
 def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 times, peaks, last = {}, {"imports": peak()}, time.process_time()

@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragbench import cache
-from ragbench.chunkers import chunk
+from ragbench import store
 from ragbench.datasets import load_dataset
-from ragbench.embedders import load_embedder
 from ragbench.errors import DataWarning
-from ragbench.retrievers import BM25, Dense, make_retriever, to_documents
+from ragbench.retrieval.chunkers import chunk
+from ragbench.retrieval.embedders import load_embedder
+from ragbench.retrieval.retrievers import BM25, Dense, make_retriever, to_documents
 from ragbench.types import Chunk, Dataset
 
 pytestmark = pytest.mark.benchmark
@@ -94,7 +94,7 @@ def test_bm25_takes_no_more_than_calling_bm25s(corpus: str, own_cache: Path, req
     pairs, again = [], []
     for _ in range(9 if corpus == "pubmedqa" else 6):
         theirs = seconds(directly)
-        cache.clear()
+        store.clear()
         pairs.append((seconds(ours), theirs))
         again.append(seconds(ours))
     # The shortest of each: what other processes take away comes on top, and is not the work compared.
@@ -130,7 +130,7 @@ def test_dense_takes_no_more_than_encoding_and_nothing_the_second_time(pubmedqa:
     try:
         for _ in range(2):
             theirs = cpu_seconds(lambda: model.encode(texts, show_progress_bar=False))
-            cache.clear()
+            store.clear()
             pairs.append((cpu_seconds(lambda: Dense(chunks, "minilm")), theirs))
             again.append(seconds(lambda: Dense(chunks, "minilm")))
     finally:
@@ -149,9 +149,9 @@ PEAK = """
 import json, resource, sys
 from pathlib import Path
 folder, documents = Path(sys.argv[1]), int(sys.argv[2])
-from ragbench.chunkers import chunk
+from ragbench.retrieval.chunkers import chunk
 from ragbench.datasets import load_dataset
-from ragbench.retrievers import BM25
+from ragbench.retrieval.retrievers import BM25
 imported = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 dataset = load_dataset(folder)
 chunks = chunk(dataset, "recursive", chunk_size=32)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ragbench.scoring import score_run
+from ragbench.metrics import score_run
 
 pytestmark = pytest.mark.benchmark
 

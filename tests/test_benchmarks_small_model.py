@@ -24,7 +24,7 @@ def test_smollm2_compared_with_extractive(small_gguf: Path) -> None:
         answers = rb.generate_answers(data, run, chunks, llm, k=3, max_tokens=96)
         assert len(answers) == QUESTIONS
         assert all(answer.error is None for answer in answers)
-        scores = rb.summarise(rb.scoring.score_answers(data, answers)).set_index("measure")
+        scores = rb.summarise(rb.metrics.score_answers(data, answers)).set_index("measure")
         answered = sum(answer.outcome == "success" for answer in answers)
         cited = sum(any(not c.startswith("invalid:") for c in answer.citations) for answer in answers)
         means = "  ".join(f"{measure} {scores.loc[measure, 'mean']:.3f}" for measure in scores.index)

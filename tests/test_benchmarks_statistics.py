@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from ragbench.chunkers import chunk
 from ragbench.datasets import load_dataset
-from ragbench.retrievers import make_retriever, retrieve, to_documents
-from ragbench.scoring import score_run
+from ragbench.metrics import score_run
+from ragbench.retrieval.chunkers import chunk
+from ragbench.retrieval.retrievers import make_retriever, retrieve, to_documents
 from ragbench.statistics import compare, compare_all, summarise
 
 pytestmark = pytest.mark.benchmark

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.chunkers import CHUNKERS, chunk
 from ragbench.errors import ConfigError, DataWarning
-from ragbench.segments import sentence_spans, token_offsets, token_ranges
+from ragbench.retrieval.chunkers import CHUNKERS, chunk
+from ragbench.text import sentence_spans, token_offsets, token_ranges
 from ragbench.types import Chunk, Dataset, Document, Embedder
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from ragbench import cache
+from ragbench import store
 from ragbench.cli import app
 
 runner = CliRunner()
@@ -49,7 +49,7 @@ def test_cache_info_and_clear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     import numpy as np
 
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path))
-    cache.arrays("test", cache.digest("a"), lambda: {"x": np.zeros(3)})
+    store.arrays("test", store.digest("a"), lambda: {"x": np.zeros(3)})
     shown = runner.invoke(app, ["cache", "info"])
     assert shown.exit_code == 0
     assert str(tmp_path) in shown.output.replace("\n", "")

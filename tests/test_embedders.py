@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ragbench import cache
-from ragbench.embedders import (
+from ragbench import store
+from ragbench.errors import ConfigError, DataWarning, ModelError
+from ragbench.retrieval.embedders import (
     EMBEDDERS,
     OwnEmbedder,
     TextEmbedder,
@@ -23,7 +24,6 @@ from ragbench.embedders import (
     load_model,
     model_identity,
 )
-from ragbench.errors import ConfigError, DataWarning, ModelError
 
 TEXTS = ["a cat sleeps", "the kitten is sleeping", "income tax is due in May", "Ünïcode ✓ 漢字"]
 
@@ -112,7 +112,7 @@ def test_equal_texts_have_equal_rows_in_any_order(name: str, own_cache: Path) ->
     np.testing.assert_array_equal(one[0], one[2])
     other = embedder.encode([TEXTS[1], TEXTS[0]])
     np.testing.assert_array_equal(one[:2], other[::-1])
-    assert cache.info()["kinds"]["embeddings"]["files"] == 1  # the same set of texts is one entry
+    assert store.info()["kinds"]["embeddings"]["files"] == 1  # the same set of texts is one entry
 
 
 def test_wordllama_is_what_the_library_computes() -> None:
@@ -174,7 +174,7 @@ def test_a_text_that_just_fits_is_not_reported() -> None:
 
 def test_the_second_run_does_not_even_load_torch(own_cache: Path, tiny: Path) -> None:
     code = (
-        "import sys; from ragbench.embedders import load_embedder;"
+        "import sys; from ragbench.retrieval.embedders import load_embedder;"
         f"vectors = load_embedder({str(tiny)!r}).encode(['kept', 'on disk']);"
         "print('torch' in sys.modules, float(vectors.sum()))"
     )
@@ -187,7 +187,7 @@ def test_the_second_run_does_not_even_load_torch(own_cache: Path, tiny: Path) ->
 @pytest.mark.parametrize("name", EMBEDDERS)
 def test_loading_prints_nothing_and_leaves_logging_alone(name: str, own_cache: Path) -> None:
     code = (
-        "import logging; from ragbench.embedders import load_embedder;"
+        "import logging; from ragbench.retrieval.embedders import load_embedder;"
         f"load_embedder({name!r}).encode(['a', 'b']);"
         "print(logging.getLogger().handlers, logging.getLogger().level)"
     )
@@ -293,7 +293,7 @@ def test_names_that_cannot_be_embedders_are_refused(name: str, message: str) -> 
 
 def test_the_error_for_a_hub_name_without_a_connection_names_the_way_out() -> None:
     code = (
-        "from ragbench.embedders import load_embedder; from ragbench.errors import ModelError\n"
+        "from ragbench.retrieval.embedders import load_embedder; from ragbench.errors import ModelError\n"
         "try: load_embedder('no-such-org/no-such-model').encode(['x'])\n"
         "except ModelError as exc: print(exc)"
     )

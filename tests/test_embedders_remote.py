@@ -11,11 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 import ragbench as rb
-from ragbench import cache
+from ragbench import store
 from ragbench.cli import app
-from ragbench.embedders import check_embedder, load_embedder
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.failures import RetryPolicy
+from ragbench.retrieval.embedders import check_embedder, load_embedder
 from ragbench.types import Case, Dataset, Document
 
 KEY = "sk-test-7f3a9d-do-not-show"
@@ -72,7 +72,7 @@ def test_another_server_is_another_embedder(serve: Any, loopback: Any, wire: Any
 def test_what_was_kept_is_enough_offline(serve: Any, llm_environment: pytest.MonkeyPatch) -> None:
     server = serve()
     rows = load_embedder(SMALL).encode(["a cat"])
-    cache.clear("embeddings")
+    store.clear("embeddings")
     llm_environment.setenv("RAGBENCH_REPLIES", "offline")
     np.testing.assert_array_equal(load_embedder(SMALL).encode(["a cat"]), rows)
     with pytest.raises(ModelError, match="offline, and the reply store has no reply to the prompt 'a dog'"):
@@ -150,7 +150,7 @@ def test_vectors_of_another_form_are_unreadable_and_kept(
         load_embedder("ollama:e" if "embeddings" in change else SMALL).encode(["a cat", "a dog"])
     assert caught.value.failure == FailureKind.UNREADABLE
     assert not [word for word in ("validation error", "object", "inhomogeneous") if word in str(caught.value)]
-    [kept] = (cache.cache_folder() / "unreadable").iterdir()
+    [kept] = (store.cache_folder() / "unreadable").iterdir()
     assert set(json.loads(kept.read_text(encoding="utf-8"))) == {*GOOD, *change}
 
 

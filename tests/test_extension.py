@@ -91,15 +91,15 @@ def test_a_chunker_of_ones_own() -> None:
 def test_an_embedder_of_ones_own() -> None:
     chunks = rb.chunk(CORPUS)
     for own in both("letters"):
-        assert len(rb.retrievers.Dense(chunks, own).search("cats", k=2)["cats"]) == 2
-    assert np.isclose(np.linalg.norm(rb.embedders.load_embedder("my_rag:letters").encode(["bad"])), 1.0)
+        assert len(rb.retrieval.Dense(chunks, own).search("cats", k=2)["cats"]) == 2
+    assert np.isclose(np.linalg.norm(rb.retrieval.load_embedder("my_rag:letters").encode(["bad"])), 1.0)
     assert len(rb.make_retriever("hybrid:my_rag:letters", chunks).search({"q": "cats"}, 2)["q"]) == 2
 
 
 def test_a_reranker_of_ones_own() -> None:
     chunks = rb.chunk(CORPUS)
     for own in both("shortest_first"):
-        run = rb.retrievers.rerank({"q": {one.chunk_id: 1.0 for one in chunks}}, {"q": "?"}, chunks, own, k=1)
+        run = rb.retrieval.rerank({"q": {one.chunk_id: 1.0 for one in chunks}}, {"q": "?"}, chunks, own, k=1)
         assert list(run["q"]) == ["dogs#0-19"]
     pipeline = rb.Pipeline(data(), reranker="my_rag:shortest_first")
     assert "reranked by my_rag:shortest_first" in pipeline.name
@@ -173,7 +173,7 @@ def test_the_command_line_takes_them(tmp_path: Path) -> None:
         (lambda: rb.make_retriever("my_rag:parrot", rb.chunk(CORPUS)), "expected an object with search"),
         (lambda: rb.chunk(CORPUS, "my_rag:number"), "cannot be called"),
         (lambda: rb.chunk(CORPUS, "my_rag:missing"), "chunker 'my_rag:missing' could not be loaded: AttributeError"),
-        (lambda: rb.embedders.load_embedder("my_rag:number"), "expected a name, a function"),
+        (lambda: rb.retrieval.load_embedder("my_rag:number"), "expected a name, a function"),
         (lambda: rb.load_llm("my_rag:number"), "expected a name, an LLM, or a function"),
         (lambda: rb.metrics.load_detector("my_rag:number"), "cannot be called"),
         (lambda: rb.load_llm("no_such_rag:parrot"), "unknown LLM provider 'no_such_rag'"),

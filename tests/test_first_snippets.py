@@ -93,11 +93,11 @@ WORKS: dict[str, Callable[[], Any]] = {
     "retrieve one text": lambda: list(rb.retrieve(index(), "cats")) == ["cats"],
     "retrieve a dataset": lambda: list(rb.retrieve(index(), data())) == ["q1", "q2"],
     "retrieve with chunks": lambda: len(rb.retrieve(index(), QUERIES, chunks())) == 2,
-    "search a text": lambda: rb.retrievers.BM25(chunks()).search("a dog", k=5)["a dog"],
-    "search without k": lambda: rb.retrievers.BM25(chunks()).search(QUERIES)["q1"],
-    "dense with a function": lambda: rb.retrievers.Dense(chunks(), lengths).search("cats", k=2)["cats"],
-    "dense with a sentence model": lambda: rb.retrievers.Dense(chunks(), SentenceModel()).search("cats", k=2)["cats"],
-    "dense with embeddings of LangChain": lambda: rb.retrievers.Dense(chunks(), LangChainEmbeddings()).search("a")["a"],
+    "search a text": lambda: rb.retrieval.BM25(chunks()).search("a dog", k=5)["a dog"],
+    "search without k": lambda: rb.retrieval.BM25(chunks()).search(QUERIES)["q1"],
+    "dense with a function": lambda: rb.retrieval.Dense(chunks(), lengths).search("cats", k=2)["cats"],
+    "dense with a sentence model": lambda: rb.retrieval.Dense(chunks(), SentenceModel()).search("cats", k=2)["cats"],
+    "dense with embeddings of LangChain": lambda: rb.retrieval.Dense(chunks(), LangChainEmbeddings()).search("a")["a"],
     "hybrid by name": lambda: rb.make_retriever("hybrid:wordllama", chunks()).search(QUERIES, 2)["q1"],
     # datasets
     "a dataset of dicts": lambda: data().queries == QUERIES,
@@ -158,7 +158,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
         "grade 0.5 is not a whole number",
     ),
     "a frame without texts": (lambda: rb.chunk(pd.DataFrame({"doc_id": [1]})), "has no 'text'"),
-    "an embedder of one row": (lambda: rb.retrievers.Dense(chunks(), lambda texts: [1.0]), "one row of numbers"),
+    "an embedder of one row": (lambda: rb.retrieval.Dense(chunks(), lambda texts: [1.0]), "one row of numbers"),
 }
 
 
@@ -177,12 +177,3 @@ def test_it_is_refused_with_one_sentence(name: str) -> None:
     with pytest.raises(rb.RagbenchError, match=message.replace("{", r"\{").replace("}", r"\}")) as refused:
         snippet()
     assert "\n" not in str(refused.value)
-
-
-def test_the_earlier_names_of_chunk_size_are_deprecated() -> None:
-    text = {"d": "One two three four five six."}
-    with pytest.warns(DeprecationWarning, match="size is now chunk_size"):
-        assert rb.chunk(text, "fixed", size=3) == rb.chunk(text, "fixed", chunk_size=3)
-    with pytest.warns(DeprecationWarning, match="overlap is now chunk_overlap"):
-        old = rb.chunk(text, "fixed", chunk_size=4, overlap=1)
-    assert old == rb.chunk(text, "fixed", chunk_size=4, chunk_overlap=1)

@@ -20,10 +20,10 @@ from typer.testing import CliRunner
 
 from ragbench.cli import app
 from ragbench.datasets import load_dataset
-from ragbench.datasets.writer import save_dataset
-from ragbench.history import history, run_due, schedules
-from ragbench.history.database import connected
-from ragbench.history.tables import dataset
+from ragbench.service import history, run_due, schedules
+from ragbench.service.history_database import connected
+from ragbench.service.tables import dataset
+from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
 
 ROOT = Path(__file__).parents[1]

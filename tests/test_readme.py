@@ -101,8 +101,8 @@ def test_links_lead_somewhere() -> None:
 def test_every_call_in_the_stage_table_is_public() -> None:
     table = REFERENCE[REFERENCE.index("| stage | call |") : REFERENCE.index("### Data")]
     calls = set(re.findall(r"((?:\w+\.)?[A-Za-z_]\w+)\(", table))
-    public = {*ragbench.__all__, *(f"retrievers.{name}" for name in ragbench.retrievers.__all__)}
-    public |= {*(f"scoring.{name}" for name in ragbench.scoring.__all__), *ragbench.scoring.__all__}
+    public = {*ragbench.__all__, *(f"retrievers.{name}" for name in ragbench.retrieval.retrievers.__all__)}
+    public |= {*(f"scoring.{name}" for name in ragbench.metrics.__all__), *ragbench.metrics.__all__}
     assert calls <= public, calls - public
     assert len(calls) >= 10
 

@@ -8,8 +8,8 @@ import re
 import pandas as pd
 
 import ragbench as rb
+from ragbench.metrics import safety_scores as safety
 from ragbench.registry import ABLATIONS, find_measure
-from ragbench.scoring import safety
 from ragbench.types import SafetySample, Span
 
 TEXT = "Cats sleep most of the day. They hunt at night, and eat 4 times. Dogs sleep less than cats do."
@@ -73,7 +73,7 @@ def emitted() -> set[str]:
     criteria = list(VERDICTS)
     judged = rb.judge(answers, criteria, judge, dataset=DATA, chunks=chunks)
     ablations = dict.fromkeys(ABLATIONS, answers)
-    s = rb.scoring
+    s = rb.metrics
     frames = {
         "score_run": s.score_run(DATA.qrels, rb.to_documents(run, chunks), [*ranking, *of_documents]),
         "score_retrieval": s.score_retrieval(

@@ -17,12 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench import cache
-from ragbench.chunkers import chunk
+from ragbench import store
 from ragbench.datasets import load_dataset
-from ragbench.embedders import load_model
 from ragbench.errors import ConfigError, DataError, MissingExtraError, ModelError
-from ragbench.retrievers import (
+from ragbench.retrieval import ranks
+from ragbench.retrieval.chunkers import chunk
+from ragbench.retrieval.embedders import load_model
+from ragbench.retrieval.retrievers import (
     BM25,
     BM25Disk,
     Dense,
@@ -30,7 +31,6 @@ from ragbench.retrievers import (
     Hybrid,
     check_retriever,
     make_retriever,
-    ranking,
     rerank,
     retrieve,
     search_latency,
@@ -220,12 +220,12 @@ def test_bm25_from_the_cache_is_the_same_and_is_not_indexed_again(
         BM25(chunks, **changed)
     BM25(chunks[:-1])
     BM25(chunks[::-1])
-    assert cache.info()["kinds"]["bm25"]["files"] == 7
+    assert store.info()["kinds"]["bm25"]["files"] == 7
 
 
 def test_bm25_is_the_same_for_any_hash_seed() -> None:
     code = (
-        "from tests_texts import chunks, queries; from ragbench.retrievers import BM25; import json;"
+        "from tests_texts import chunks, queries; from ragbench.retrieval.retrievers import BM25; import json;"
         "print(json.dumps(BM25(chunks).search(queries, 20)))"
     )
     prelude = (
@@ -301,7 +301,7 @@ def test_dense_in_blocks_of_chunks_is_dense(block: int, k: int, monkeypatch: pyt
     chunks = chunks_of(random_texts(600, 3, seed=7))  # many texts are equal
     queries = {f"q{i}": text for i, text in enumerate(random_texts(50, 3, seed=8))}
     expected = Dense(chunks, HashedEmbedder()).search(queries, k)
-    monkeypatch.setattr(ranking, "_BLOCK_SCORES", block * len(queries))
+    monkeypatch.setattr(ranks, "_BLOCK_SCORES", block * len(queries))
     assert Dense(chunks, HashedEmbedder()).search(queries, k) == expected
     assert [list(own.items()) for own in Dense(chunks, HashedEmbedder()).search(queries, k).values()] == [
         list(own.items()) for own in expected.values()
@@ -424,20 +424,20 @@ def test_bm25_on_disk_is_indexed_once_and_again_where_it_is_damaged(
     for changed in (chunks[:-1], chunks[::-1]):
         BM25Disk(changed)
     BM25Disk(chunks, stemmer=None)
-    assert cache.info()["kinds"]["bm25-disk"]["files"] == 4
-    assert cache.clear("bm25-disk") == 4
+    assert store.info()["kinds"]["bm25-disk"]["files"] == 4
+    assert store.clear("bm25-disk") == 4
     assert not list(tmp_path.glob("arrays/bm25-disk/*"))
     monkeypatch.setenv("RAGBENCH_CACHE_MAX_GB", "0")
     assert BM25Disk(chunks).search(queries, 20) == first
-    assert cache.info()["files"] == 0
+    assert store.info()["files"] == 0
 
 
 def test_bm25_on_disk_that_is_killed_while_it_indexes_leaves_nothing(tmp_path: Path) -> None:
     code = (
-        "import os; from ragbench.retrievers import BM25Disk; from ragbench.types import Chunk\n"
+        "import os; from ragbench.retrieval.retrievers import BM25Disk; from ragbench.types import Chunk\n"
         "split = BM25Disk._split\n"
         "BM25Disk._split = lambda *given: (os._exit(9) if given[1] == ['b'] else split(*given))\n"
-        "import ragbench.retrievers.disk as disk; disk._BATCH = 1\n"
+        "import ragbench.retrieval.disk as disk; disk._BATCH = 1\n"
         "BM25Disk([Chunk(f'{t}#0-1', t, 0, 1, t) for t in 'abc'])"
     )
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "RAGBENCH_CACHE_DIR": str(tmp_path)})
@@ -512,6 +512,16 @@ def test_a_document_has_the_score_of_its_best_chunk_once() -> None:
     assert list(run["q"]) == ["b#0", "a#2", "a#0", "b#1", "c#1"]  # not changed
 
 
+@pytest.mark.parametrize("returned", [["a"], {"q": [("a", 1.0)]}, None])
+def test_a_retriever_that_returns_no_run_is_a_clear_error(returned: Any) -> None:
+    class Own:
+        def search(self, queries: Any, k: int) -> Any:
+            return returned
+
+    with pytest.raises(ConfigError, match=r"retriever Own: search\(1 queries, k=5\) returned"):
+        retrieve(Own(), {"q": "a"}, [Chunk("a", "a", 0, 1, "a")], depth=5)
+
+
 def test_unknown_chunks_are_a_clear_error() -> None:
     with pytest.raises(
         DataError, match="query 'q': 'x#7' is not an id of the 1 chunks given; was the run made from another chunking"
@@ -573,7 +583,7 @@ def test_rerank_keeps_the_scores_in_the_cache(
     monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path))
     for _ in range(2):
         rerank({"q": {"d0#0": 1.0}}, {"q": "cat"}, chunks_of(["a cat"]), cross_encoder, k=1)
-    assert cache.info()["kinds"] == {"rerank": {"files": 1, "bytes": cache.info()["bytes"]}}
+    assert store.info()["kinds"] == {"rerank": {"files": 1, "bytes": store.info()["bytes"]}}
 
 
 def test_rerank_refuses_a_classifier(tmp_path: Path) -> None:
@@ -666,10 +676,10 @@ def test_latency_is_of_one_query_at_a_time_and_never_from_the_cache() -> None:
         name = "watched"
 
         def encode(self, texts: Sequence[str]) -> FloatArray:
-            vectors = cache.arrays("watched", cache.digest(*texts), lambda: self._compute(list(texts)))["vectors"]
+            vectors = store.arrays("watched", store.digest(*texts), lambda: self._compute(list(texts)))["vectors"]
             return vectors.astype(np.float32)
 
-        def _compute(self, texts: list[str]) -> cache.Arrays:
+        def _compute(self, texts: list[str]) -> store.Arrays:
             embedded.append(texts)
             return {"vectors": np.ones((len(texts), 1), dtype=np.float32)}
 

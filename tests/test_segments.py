@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError
-from ragbench.segments import count_tokens, load_tokenizer, sentence_spans, token_offsets, token_ranges, trim
+from ragbench.text import count_tokens, load_tokenizer, sentence_spans, token_offsets, token_ranges, trim
 
 # Everything that may be in a str: also lone surrogates, control characters, combining marks, line ends of all kinds.
 ANY_TEXT = st.text(
@@ -201,6 +201,6 @@ def test_another_tokenizer_in_the_place_of_minilms_is_refused(tmp_path: Path, mo
     other = json.loads(load_tokenizer("minilm").to_str())
     other["added_tokens"].pop()
     (tmp_path / "tokenizer.json").write_text(json.dumps(other), encoding="utf-8")
-    monkeypatch.setattr("ragbench.segments._tokenizer_file", lambda name: tmp_path / "tokenizer.json")
+    monkeypatch.setattr("ragbench.text._tokenizer_file", lambda name: tmp_path / "tokenizer.json")
     with pytest.raises(ConfigError, match="is not the published tokenizer of minilm"):
         load_tokenizer.__wrapped__("minilm")

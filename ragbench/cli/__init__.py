@@ -17,7 +17,7 @@ from ragbench.cli.history import history_app
 from ragbench.cli.init import init_command, notebooks_command
 from ragbench.cli.key import key_app
 from ragbench.cli.label import LABEL_EXAMPLE, label_command
-from ragbench.cli.listing import list_names
+from ragbench.cli.lists import list_names
 from ragbench.cli.probe import probe_command
 from ragbench.cli.schedule import schedule_app
 from ragbench.cli.score import score_command

@@ -43,7 +43,7 @@ def add(
     A threshold is crossed where the whole interval is beyond it; drift, where a headline measure or one with a target
     got worse; failed, where a run missed a target of its user or a job broke off.
     """
-    from ragbench.history import add_alert
+    from ragbench.service import add_alert
 
     made = add_alert(rule, to=to or (), series=series, point=point, client=client, database=database)
     typer.echo(f"{made[:10]} added; `ragbench alert test {made[:10]}` sends a test message")
@@ -55,7 +55,7 @@ def list_alerts(
     database: Database = "",
 ) -> None:
     """List the rules, and the newest alerts that they raised."""
-    from ragbench.history import alerts, raised_alerts
+    from ragbench.service import alerts, raised_alerts
 
     rules, raised = alerts(database=database), raised_alerts(limit=limit, database=database)
     rows = [
@@ -71,7 +71,7 @@ def list_alerts(
 @alert_app.command("test", cls=Command, epilog="Example: ragbench alert test 'claim_support<0.8'")
 def send(rule: Rule, database: Database = "") -> None:
     """Send a test message to the targets of a rule. Exit status: 0 sent, 1 a target did not take it."""
-    from ragbench.history import send_test
+    from ragbench.service import send_test
 
     done = send_test(rule, database=database)
     for target, error in done.items():
@@ -84,6 +84,6 @@ def send(rule: Rule, database: Database = "") -> None:
 @alert_app.command("remove", cls=Command, epilog="Example: ragbench alert remove 'claim_support<0.8'")
 def remove(rule: Rule, database: Database = "") -> None:
     """Remove a rule; the alerts that it raised stay listed."""
-    from ragbench.history import remove_alert
+    from ragbench.service import remove_alert
 
     remove_alert(rule, database=database)

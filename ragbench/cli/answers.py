@@ -45,8 +45,8 @@ def answers_command(
     reply is paid for twice. Exit status: 0 all is well, 1 some requests failed, 2 nothing could be done, 130
     interrupted.
     """
-    from ragbench.datasets.writer import labelled_folder
     from ragbench.generation import references
+    from ragbench.testsets.writer import labelled_folder
 
     with options.llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         model = llms.load_llm(llm, settings)

@@ -17,7 +17,7 @@ cache_app = typer.Typer(
     cls=Group,
 )
 
-# What the functions of ragbench.cache raise, which knows no other module of ragbench.
+# What the functions of ragbench.store raise, which knows no other module of ragbench.
 _ERRORS = (ValueError, OSError)
 
 _MODELS = typer.Option("--model", help='Only replies of this model, such as "ollama:llama3.1:8b"; may be repeated.')
@@ -26,11 +26,11 @@ _MODELS = typer.Option("--model", help='Only replies of this model, such as "oll
 @cache_app.command("info", cls=Command, epilog="Example: ragbench cache info")
 def cache_info() -> None:
     """Show where the cache is and how much it holds."""
-    from ragbench import cache
-    from ragbench.cache import replies
+    from ragbench import store
+    from ragbench.store import replies
 
     with clean_errors(*_ERRORS):
-        computed, stored = cache.info(), replies.info()
+        computed, stored = store.info(), replies.info()
         for key, value in computed.items():
             typer.echo(f"{key}: {value}")
         size = f" in {stored['bytes']:,} bytes" if stored["bytes"] else ""
@@ -49,11 +49,11 @@ def cache_clear(
     ] = False,
 ) -> None:
     """Delete what is computed again when needed. Replies of language models stay, unless --replies is given."""
-    from ragbench import cache
-    from ragbench.cache import replies
+    from ragbench import store
+    from ragbench.store import replies
 
     with clean_errors(*_ERRORS):
-        deleted = cache.clear()
+        deleted = store.clear()
         typer.echo(f"{deleted} {'entry' if deleted == 1 else 'entries'} deleted")
         if with_replies:
             typer.echo(f"{replies.clear()} replies deleted")
@@ -70,7 +70,7 @@ def cache_export(
 
     The file holds the whole prompts, and so the texts of documents and questions.
     """
-    from ragbench.cache import replies
+    from ragbench.store import replies
 
     with clean_errors(*_ERRORS):
         count = replies.export_file(file, models=model or None)
@@ -80,7 +80,7 @@ def cache_export(
 @cache_app.command("import", cls=Command, epilog="Example: ragbench cache import replies.jsonl.gz")
 def cache_import(file: Annotated[Path, typer.Argument(help="A file from `ragbench cache export`.")]) -> None:
     """Add the replies of an exported file; one bad line, and nothing is added. What is here already is kept."""
-    from ragbench.cache import replies
+    from ragbench.store import replies
 
     with clean_errors(*_ERRORS):
         done = replies.import_file(file)

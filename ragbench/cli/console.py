@@ -50,10 +50,10 @@ def listed_errors() -> Iterator[None]:
 
 
 def _check_environment() -> None:
-    from ragbench import cache
+    from ragbench import store
 
     try:
-        cache.check_environment()
+        store.check_environment()
     except ValueError as exc:
         raise ConfigError(str(exc)) from exc
 

@@ -122,7 +122,7 @@ def eval_command(
     from ragbench.evaluation.schema import report_json
     from ragbench.metrics.safety import load_detector
     from ragbench.registry import load_measures
-    from ragbench.report.evaluation import check_output, is_report_file, report_markdown, report_texts, write_report
+    from ragbench.report.page import check_output, is_report_file, report_markdown, report_texts, write_report
 
     with shared.llm_settings(max_cost, no_cache or aa > 0, offline, allow_unpriced) as settings:
         if expected_doc and not query:
@@ -228,7 +228,7 @@ def eval_command(
 
 def _record(result: Result, place: Path) -> None:
     from ragbench.evaluation import load_result
-    from ragbench.history import record_finished
+    from ragbench.service import record_finished
 
     # As it is read back, so that importing the folder later finds the same run.
     saved = place.is_dir() or place.suffix == ".json"
@@ -249,7 +249,7 @@ def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
 
 def _question(test_set: str, corpus: str, query: str, expected: Sequence[str]) -> Dataset:
     """One question about the documents of a corpus, or of a test set."""
-    from ragbench.datasets.testsets.assembly import resolve_doc_id
+    from ragbench.testsets.assembly import resolve_doc_id
 
     if not query.strip():
         raise ConfigError("--query is empty; give the question")
@@ -279,7 +279,7 @@ def _depths(text: str) -> list[int]:
 
 def _place(output: str) -> Path:
     """Where the report goes: a bare name is that of a folder in results/eval, everything else a path."""
-    from ragbench.report.evaluation import is_report_file
+    from ragbench.report.page import is_report_file
 
     path = expanded(output)
     bare = re.fullmatch(r"\w[\w.+-]*", output) is not None and not is_report_file(path)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ragbench.errors import printable
 from ragbench.evaluation.records import Report
-from ragbench.report import evaluation as view
+from ragbench.report import page as view
 from ragbench.statistics import p_text
 
 if TYPE_CHECKING:

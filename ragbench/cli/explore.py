@@ -31,8 +31,8 @@ def explore_command(
     you tick there are downloaded as a test set. The file holds documents as they are: mind whom you give it to.
     """
     from ragbench.datasets import load_dataset
-    from ragbench.report.evaluation import check_output
     from ragbench.report.explorer import explore
+    from ragbench.report.page import check_output
 
     check_output(output, force=force)
     found = results_at(results)

@@ -39,7 +39,7 @@ def _newest(
     if ctx.invoked_subcommand is not None:
         return
     with clean_errors():
-        from ragbench.history import history
+        from ragbench.service import history
 
         runs = history(series=series, client=client, limit=limit, database=database)
     if runs.empty:
@@ -58,7 +58,7 @@ def _newest(
 @history_app.command("show", cls=Command, epilog="Example: ragbench history show 8d463f58c3")
 def show(run: Annotated[str, _RUN], database: Database = "") -> None:
     """Show one run: what it was, its measures, where its files are."""
-    from ragbench.history import WATCHED, run_of
+    from ragbench.service import WATCHED, run_of
 
     row, scores, _ = run_of(run, database)
     hidden = ("versions", "parameters", "categories", "case_set", "epoch", "content")
@@ -82,7 +82,7 @@ def compare(
     database: Database = "",
 ) -> None:
     """Compare two runs, question by question, on the questions that both have."""
-    from ragbench.history import compare_runs
+    from ragbench.service import compare_runs
 
     typer.echo(compare_runs(before, after, measures=measure or (), database=database).to_string(index=False))
 
@@ -99,8 +99,8 @@ def trend(
     Every run is compared with all earlier ones on the same data and parameters, question by question. With all measures
     of the series together there is on average at most one false alarm in 1,000 runs.
     """
-    from ragbench.history import drifts
-    from ragbench.history import trend as trend_of
+    from ragbench.service import drifts
+    from ragbench.service import trend as trend_of
 
     runs = trend_of(measure, series=series, client=client, database=database)
     found = drifts(measure, series=series, client=client, database=database)
@@ -129,7 +129,7 @@ def import_folder(
 
     Exit status: 0 done, 1 a folder could not be read.
     """
-    from ragbench.history import import_results
+    from ragbench.service import import_results
 
     done = import_results(folder, client=client, database=database)
     for place, error in done.failed.items():
@@ -141,8 +141,8 @@ def import_folder(
 @history_app.command("upgrade", cls=Command, epilog="Example: ragbench history upgrade --database runs.sqlite")
 def upgrade(database: Database = "") -> None:
     """Bring the tables of a database up to date, after ragbench itself was updated."""
-    from ragbench.history import database_url
-    from ragbench.history import upgrade as upgrade_tables
+    from ragbench.service import database_url
+    from ragbench.service import upgrade as upgrade_tables
 
     before, after = upgrade_tables(database)
     shown = database_url(database).render_as_string(hide_password=True)

@@ -79,7 +79,7 @@ def draft_command(
     written.
     """
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.generation.testsets import draft_known_items
+    from ragbench.testsets import draft_known_items
 
     with clean_errors(OSError):
         if out.suffix not in (".yaml", ".yml"):
@@ -103,7 +103,7 @@ def draft_command(
 def _examples(docs: str) -> Dataset:
     """Three cases from headings, or from what there is where the documents have none."""
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.generation.testsets import draft_known_items
+    from ragbench.testsets import draft_known_items
 
     corpus = load_corpus(docs)
     try:
@@ -122,13 +122,13 @@ def _from_folder(docs: str, folder: Path) -> str:
 
 
 def _records(data: Dataset) -> list[dict[str, Any]]:
-    from ragbench.datasets.testsets.yaml_form import YAML
+    from ragbench.testsets.yaml_form import YAML
 
     return [YAML.record(case, data.qrels[case.query_id], data.corpus, {}) for case in data.cases]
 
 
 def _yaml(data: Dataset, corpus: str, name: str = "") -> str:
-    from ragbench.datasets.testsets.yaml_form import dumped
+    from ragbench.testsets.yaml_form import dumped
 
     return dumped({"version": 1, "name": name or data.name, "corpus": corpus, "cases": _records(data)})
 
@@ -137,8 +137,8 @@ def _with_cases(path: Path, data: Dataset) -> tuple[str, int]:
     """The text of a YAML test set with the cases it does not have added at its end, and their number."""
     import yaml
 
-    from ragbench.datasets.testsets import load_testset
-    from ragbench.datasets.testsets.yaml_form import dumped
+    from ragbench.testsets.forms import load_testset
+    from ragbench.testsets.yaml_form import dumped
 
     there = load_testset(path)
     if other := sorted({case.evidence[0].doc_id for case in data.cases} - set(there.corpus)):

@@ -29,7 +29,7 @@ def add(
     database: Database = "",
 ) -> None:
     """Make a key and print it, this once: only its SHA-256 is stored."""
-    from ragbench.history import add_key
+    from ragbench.service import add_key
 
     typer.echo(add_key(name, client=client, role=role, expires=expires, database=database))
     typer.echo("It is not shown again; send it as X-API-Key, or Authorization: Bearer.", err=True)
@@ -38,7 +38,7 @@ def add(
 @key_app.command("list", cls=Command, epilog="Example: ragbench key list")
 def list_keys(database: Database = "") -> None:
     """List the keys: for whom, until when, and when each was last used."""
-    from ragbench.history import api_keys
+    from ragbench.service import api_keys
 
     found = api_keys(database=database)
     rows = [
@@ -55,6 +55,6 @@ def remove(
     database: Database = "",
 ) -> None:
     """Remove a key: it opens nothing from then on."""
-    from ragbench.history import remove_key
+    from ragbench.service import remove_key
 
     remove_key(name, client=client, database=database)

@@ -47,8 +47,8 @@ def add(
     from datetime import UTC, datetime
 
     from ragbench import llms
-    from ragbench.history import add_schedule, next_due
-    from ragbench.history.fresh import fresh_test_set
+    from ragbench.service import add_schedule, next_due
+    from ragbench.service.fresh import fresh_test_set
 
     if dry_run:
         with llms.dry_run() as plan:
@@ -66,7 +66,7 @@ def add(
 @schedule_app.command("list", cls=Command, epilog="Example: ragbench schedule list")
 def list_schedules(database: Database = "") -> None:
     """List the schedules: when each is due, and how its last job ended."""
-    from ragbench.history import schedules
+    from ragbench.service import schedules
 
     found = schedules(database=database)
     rows = [
@@ -87,7 +87,7 @@ def pause(
     database: Database = "",
 ) -> None:
     """Pause a schedule, or resume it."""
-    from ragbench.history import pause_schedule
+    from ragbench.service import pause_schedule
 
     pause_schedule(name, paused=not resume, client=client, database=database)
 
@@ -95,7 +95,7 @@ def pause(
 @schedule_app.command("remove", cls=Command, epilog="Example: ragbench schedule remove nightly")
 def remove(name: Name, client: Client = "", database: Database = "") -> None:
     """Remove a schedule and its jobs; its runs stay in the history."""
-    from ragbench.history import remove_schedule
+    from ragbench.service import remove_schedule
 
     remove_schedule(name, client=client, database=database)
 
@@ -110,7 +110,7 @@ def import_file(
     database: Database = "",
 ) -> None:
     """Add the schedules of a file, and an alert for each alert_threshold; one error, and nothing is added."""
-    from ragbench.history import alerts, import_schedules
+    from ragbench.service import alerts, import_schedules
 
     names = import_schedules(file, to=to or (), client=client, database=database)
     typer.echo(f"added: {', '.join(names)}")
@@ -128,7 +128,7 @@ def run_due_jobs(database: Database = "") -> None:
     evaluations their --k, EVALUATION_DEFAULT_SAMPLE_SIZE their --sample, or the number of fresh questions.
     Exit status: that of the worst job, as of `ragbench eval`; 0 where nothing was due.
     """
-    from ragbench.history import run_due
+    from ragbench.service import run_due
 
     ended = run_due(database=database)
     for one in ended:

@@ -31,8 +31,8 @@ def score_command(
     """
     import pandas as pd
 
+    from ragbench.metrics import read_qrels, read_run, score_run
     from ragbench.metrics.retrieval import parse_measures
-    from ragbench.scoring import read_qrels, read_run, score_run
     from ragbench.statistics import compare_all, summarise
 
     names = [path.name.removesuffix(".gz").rpartition(".")[0] or path.name for path in runs]

@@ -35,11 +35,11 @@ def serve_command(
     try:
         import uvicorn
 
-        from ragbench.server.app import create_app
-        from ragbench.server.jobs import Queue
+        from ragbench.service.app import create_app
+        from ragbench.service.jobs import Queue
     except ModuleNotFoundError as exc:
         raise MissingExtraError(f"the server needs {exc.name}; pip install 'ragbench-lab[server]'") from exc
-    from ragbench.history import api_keys
+    from ragbench.service import api_keys
 
     if not root.is_dir():
         raise ConfigError(f"--root {root} is not a directory; name the one with your test sets")

@@ -74,10 +74,10 @@ def generate_testset(
     is written before all is done; interrupted, the same command continues from the replies received so far. Exit
     status: 0 all is well, 1 some requests failed, 2 nothing could be done, 130 interrupted.
     """
-    from ragbench.chunkers import chunk
+    from ragbench import generation
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.writer import check_free
-    from ragbench.generation import testsets
+    from ragbench.retrieval.chunkers import chunk
+    from ragbench.testsets.writer import check_free
 
     with options.llm_settings(max_cost, no_cache, offline, allow_unpriced) as settings:
         model, judge = llms.load_llm(llm, settings), llms.load_llm(checker, settings) if checker else None
@@ -85,27 +85,27 @@ def generate_testset(
             check_free(out, force)
         data = load_corpus(corpus)
         pieces = chunk(data, chunker, chunk_size=size)
-        sampled = testsets.sample_chunks(data, pieces, chunks, sample, seed=seed, date_field=date_field)
+        sampled = generation.sample_chunks(data, pieces, chunks, sample, seed=seed, date_field=date_field)
         typer.echo(f"{len(sampled)} of {len(pieces)} chunks, {per_chunk} questions each, by {model.name}.")
         if len(sampled) < chunks:
             typer.echo(f"That is fewer than {chunks}: the others are too short, or have no date where one is needed.")
         if dry_run:
             with llms.dry_run() as plan:
-                testsets.generate_drafts(data, sampled, model, checker=judge, per_chunk=per_chunk)
+                generation.generate_drafts(data, sampled, model, checker=judge, per_chunk=per_chunk)
             options.print_plan(plan)
             raise typer.Exit(0)
-        drafts = testsets.generate_drafts(
+        drafts = generation.generate_drafts(
             data, sampled, model, checker=judge, per_chunk=per_chunk, concurrency=concurrency
         )
-        for row in testsets.drafts_table(drafts).itertuples():
+        for row in generation.drafts_table(drafts).itertuples():
             typer.echo(f"{row.drafts:>6}  {row.state:<13} {row.meaning}")
-        about = testsets.identity(out, name=name, client=client)
-        made = testsets.as_dataset(data, drafts, name=about["name"], split=split)
+        about = generation.identity(out, name=name, client=client)
+        made = generation.as_dataset(data, drafts, name=about["name"], split=split)
         parameters = {
             "llm": model.name, "checker": (judge or model).name, "sample": sample, "chunks": chunks, "seed": seed,
             "per_chunk": per_chunk, "chunker": chunker, "size": size, "source": data.name,
         }  # fmt: skip
-        folder = testsets.save_testset(made, drafts, out, parameters=parameters, about=about, force=force)
+        folder = generation.save_drafts(made, drafts, out, parameters=parameters, about=about, force=force)
     failed = sum(draft.state in ("failed", "unchecked") for draft in drafts)
     typer.echo(f"{len(made.cases)} questions in {shown(folder)}; every draft and its reason in drafts.jsonl")
     if failed:
@@ -142,8 +142,8 @@ def convert_testset(
     """
     from ragbench.datasets import load_dataset
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.testsets import OTHER_FORMS, form_of, load_testset, save_testset, suffix_form
-    from ragbench.datasets.testsets.other_tools import matched_contexts
+    from ragbench.testsets.forms import OTHER_FORMS, form_of, load_testset, save_testset, suffix_form
+    from ragbench.testsets.other_tools import matched_contexts
 
     with listed_errors():
         there = os.path.exists(expanded(source))
@@ -177,7 +177,7 @@ def validate_command(
     With --corpus its labels are compared with the documents: evidence, sections, names of documents. Exit status: 0
     there is no problem, 1 there are some, 2 there is no test set at that place.
     """
-    from ragbench.datasets.testsets import form_of, load_testset, validate_testset
+    from ragbench.testsets.forms import form_of, load_testset, validate_testset
 
     with listed_errors():
         documents = None
@@ -214,7 +214,7 @@ def list_command(
     from rich.table import Table
     from rich.text import Text
 
-    from ragbench.datasets.testsets import load_testset
+    from ragbench.testsets.forms import load_testset
 
     with listed_errors():
         dataset = load_testset(path)
@@ -253,8 +253,8 @@ def show_command(path: TestSet, case_id: CaseId) -> None:
 
     Exit status: 0 all is well, 2 there is no such case.
     """
-    from ragbench.datasets.testsets import load_testset
-    from ragbench.datasets.testsets.edits import case_record
+    from ragbench.testsets.edits import case_record
+    from ragbench.testsets.forms import load_testset
 
     with listed_errors():
         typer.echo(json.dumps(case_record(load_testset(path), case_id), ensure_ascii=False, indent=2))
@@ -279,8 +279,8 @@ def add_command(
 
     Exit status: 0 added, 2 nothing is written.
     """
-    from ragbench.datasets.testsets.edits import add_case, record_case
-    from ragbench.datasets.testsets.validation import derived_id
+    from ragbench.testsets.edits import add_case, record_case
+    from ragbench.testsets.validation import derived_id
 
     with listed_errors():
         fields = _json_object(sys.stdin.buffer.read() if record == "-" else record.encode()) if record else {}
@@ -311,7 +311,7 @@ def edit_command(
 
     Exit status: 0 changed, 2 nothing is written.
     """
-    from ragbench.datasets.testsets.edits import change_case
+    from ragbench.testsets.edits import change_case
 
     with listed_errors():
         new = dict(_assignment(change) for change in changes)
@@ -330,8 +330,8 @@ def remove_command(
 
     Exit status: 0 removed, 1 not confirmed, 2 nothing is written.
     """
-    from ragbench.datasets.testsets import load_testset
-    from ragbench.datasets.testsets.edits import case_record, remove_case
+    from ragbench.testsets.edits import case_record, remove_case
+    from ragbench.testsets.forms import load_testset
 
     with listed_errors():
         found = case_record(load_testset(path), case_id)
@@ -343,7 +343,7 @@ def remove_command(
 
 def _assignment(change: str) -> tuple[str, Any]:
     """A field and its value. What is a text in a case stays one: `--set text=42` is not a number."""
-    from ragbench.datasets.testsets.single_file import OwnCase
+    from ragbench.testsets.single_file import OwnCase
 
     name, equals, value = change.partition("=")
     if not equals or not name.strip():
@@ -362,8 +362,8 @@ def _assignment(change: str) -> tuple[str, Any]:
 
 
 def _json_object(raw: bytes) -> dict[str, Any]:
-    from ragbench.datasets.testsets.parser import decoded, parse_json
-    from ragbench.datasets.testsets.problems import Problem, refuse
+    from ragbench.testsets.parser import decoded, parse_json
+    from ragbench.testsets.problems import Problem, refuse
 
     text = decoded(raw, "--json")
     if isinstance(text, Problem):

@@ -33,7 +33,7 @@ def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = 
 
     - an existing folder in BEIR's format: `corpus.jsonl`, `queries.jsonl`, `qrels/<split>.tsv`; reference answers in
       `answers.jsonl` and gold spans in `questions.jsonl` are read where there. Offsets are moved into `full_text`.
-    - an existing test set in one of the forms of `ragbench.datasets.testsets`: a .yaml, .json or .jsonl file, or a
+    - an existing test set in one of the forms of `ragbench.testsets.forms`: a .yaml, .json or .jsonl file, or a
       folder of JSONL files by perspective. It has one split; its corpus is empty where the file holds no documents
       and `corpus` does not name them.
     - `"beir/<name>"`: a public BEIR set, downloaded once into the cache folder. `RAGBENCH_BEIR_URL` names another
@@ -108,7 +108,7 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
             f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive first), or a test set that "
             "ends in .yaml, .json or .jsonl"
         )
-    from ragbench.datasets.testsets import SUFFIXES
+    from ragbench.testsets.forms import SUFFIXES
 
     if isinstance(name, os.PathLike) or path.is_absolute() or text.startswith((".", "~")) or path.suffix in SUFFIXES:
         raise DataError(f"there is no folder or file {str(path)!r}; expected {_FORMS}")
@@ -117,13 +117,13 @@ def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
 
 def _is_testset_folder(folder: Path) -> bool:
     """Whether a folder is a test set by perspective and not one in BEIR's format."""
-    from ragbench.datasets.testsets import PERSPECTIVE_FILES
+    from ragbench.testsets.forms import PERSPECTIVE_FILES
 
     return not (folder / "queries.jsonl").is_file() and any((folder / file).is_file() for file in PERSPECTIVE_FILES)
 
 
 def _is_testset_file(file: Path) -> bool:
-    from ragbench.datasets.testsets import SUFFIXES, TABLES
+    from ragbench.testsets.forms import SUFFIXES, TABLES
 
     return file.suffix.lower() in (*SUFFIXES, *TABLES) and file.name not in ("corpus.jsonl", "queries.jsonl")
 
@@ -148,7 +148,7 @@ def check_documents(dataset: Dataset, purpose: str) -> None:
 
 def _load_testset(path: Path, split: str, corpus: str | Path) -> Dataset:
     from ragbench.datasets.corpus import load_corpus
-    from ragbench.datasets.testsets import load_testset
+    from ragbench.testsets.forms import load_testset
 
     dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
     if split not in ("test", dataset.split):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ragbench import cache
+from ragbench import store
 from ragbench.datasets.jsonl import parsed
 from ragbench.datasets.records import document, document_line, empty, identifier, repeated
 from ragbench.errors import DataError
@@ -121,8 +121,8 @@ def large_corpus(file: Path) -> LargeCorpus:
         DataError: as for a file that is read into memory: the first line that is wrong, or has an id of another.
     """
     with file.open("rb") as opened:
-        key = cache.digest("corpus 1", hashlib.file_digest(opened, "sha256").hexdigest())
-    return cache.kept("corpus", key, lambda folder: _build(file, folder), LargeCorpus)
+        key = store.digest("corpus 1", hashlib.file_digest(opened, "sha256").hexdigest())
+    return store.kept("corpus", key, lambda folder: _build(file, folder), LargeCorpus)
 
 
 def mapped(documents: Iterable[Document]) -> Mapping[str, Document]:

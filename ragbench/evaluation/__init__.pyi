@@ -1,16 +1,43 @@
-from .answering import CRITERIA, Answered, answer_all, ask_all, system_of, texts_of
-from .assembling import failure_traces
-from .calibrations import case_thresholds, load_calibrations, with_probabilities
-from .comparison import check_comparable, check_same, compare_reports
-from .costs import cost_facts, costs_of
-from .evaluating import (
+from .calibrations import (
+    case_thresholds,
+    load_calibrations,
+    with_probabilities,
+)
+from .causes import (
+    CAUSES,
+    CORRECTNESS,
+    STAGE_OF,
+    by_severity,
+    count_causes,
+    diagnose,
+    doubt_labels,
+)
+from .comparison import (
+    check_comparable,
+    check_same,
+    compare_reports,
+)
+from .costs import (
+    cost_facts,
+    costs_of,
+)
+from .evaluator import (
     check_evaluation,
     check_perspectives,
     evaluate,
     result_of,
 )
-from .folder import FILES, load_result, load_results, result_folders, save, save_baseline
-from .noise import verdict_noise
+from .folder import (
+    FILES,
+    load_result,
+    load_results,
+    result_folders,
+    save,
+    save_baseline,
+)
+from .noise import (
+    verdict_noise,
+)
 from .parameters import (
     WHERE,
     check_models,
@@ -21,24 +48,69 @@ from .parameters import (
     notebook_parameters,
     typed,
 )
-from .provenance import Timings, environment, own_version
-from .results import Result, Results, leaderboard, new_result
-from .schema import read_report, report_schema
-from .suites import SUITES, select_categories, select_sample, select_suite
-from .targets import Targets, check_gates_measured, load_targets, verdict
+from .provenance import (
+    Timings,
+    environment,
+    own_version,
+)
+from .recommendations import (
+    Recommendation,
+    recommend,
+)
+from .requests import (
+    CRITERIA,
+    Answered,
+    answer_all,
+    ask_all,
+    system_of,
+    texts_of,
+)
+from .results import (
+    Result,
+    Results,
+    leaderboard,
+    new_result,
+)
+from .rows import (
+    failure_traces,
+)
+from .schema import (
+    read_report,
+    report_schema,
+)
+from .suites import (
+    SUITES,
+    select_categories,
+    select_sample,
+    select_suite,
+)
+from .targets import (
+    Targets,
+    check_gates_measured,
+    load_targets,
+    verdict,
+)
+from .two_parts import (
+    two_part_table,
+)
 
 __all__ = [
+    "CAUSES",
+    "CORRECTNESS",
     "CRITERIA",
     "FILES",
+    "STAGE_OF",
     "SUITES",
     "WHERE",
     "Answered",
+    "Recommendation",
     "Result",
     "Results",
     "Targets",
     "Timings",
     "answer_all",
     "ask_all",
+    "by_severity",
     "case_thresholds",
     "check_comparable",
     "check_evaluation",
@@ -53,6 +125,9 @@ __all__ = [
     "configuration",
     "cost_facts",
     "costs_of",
+    "count_causes",
+    "diagnose",
+    "doubt_labels",
     "environment",
     "evaluate",
     "failure_traces",
@@ -65,6 +140,7 @@ __all__ = [
     "notebook_parameters",
     "own_version",
     "read_report",
+    "recommend",
     "report_schema",
     "result_folders",
     "result_of",
@@ -75,6 +151,7 @@ __all__ = [
     "select_suite",
     "system_of",
     "texts_of",
+    "two_part_table",
     "typed",
     "verdict",
     "verdict_noise",

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 
 from ragbench.errors import ConfigError
 from ragbench.metrics.retrieval import ranking
-from ragbench.scoring.trec import unquoted
+from ragbench.metrics.trec import unquoted
 from ragbench.text import shielded, unshielded
 from ragbench.types import Answer, Judgement, Run
 

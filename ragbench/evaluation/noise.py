@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ragbench.errors import ConfigError
-from ragbench.evaluation.evaluating import evaluate
+from ragbench.evaluation.evaluator import evaluate
 from ragbench.evaluation.records import Report
 from ragbench.statistics.intervals import wilson_interval
 from ragbench.types import Dataset, System

@@ -10,16 +10,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragbench.chunkers import check_chunker
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.generation import check_llm as check_generator
+from ragbench.generation.prompts import check_prompt
+from ragbench.judges.prompts import CRITERIA
 from ragbench.llms import Settings, check_llm, check_servers
 from ragbench.metrics.groundedness import check_support_model
-from ragbench.prompts.generation_prompts import check_prompt
-from ragbench.prompts.judge_prompts import CRITERIA
 from ragbench.registry import load_measures
-from ragbench.retrievers import RETRIEVERS, check_retriever
-from ragbench.retrievers.searching import check_reranker
+from ragbench.retrieval.chunkers import check_chunker
+from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever
+from ragbench.retrieval.search import check_reranker
 from ragbench.systems.loader import check_system
 from ragbench.types import Answer, Completion, Judgement
 

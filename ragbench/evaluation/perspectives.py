@@ -10,18 +10,18 @@ from typing import Any
 import pandas as pd
 
 from ragbench.errors import ConfigError
-from ragbench.evaluation.answering import Answered, texts_of
 from ragbench.evaluation.records import score_frame
+from ragbench.evaluation.requests import Answered, texts_of
 from ragbench.evaluation.safety import score_leaks
-from ragbench.metrics.groundedness.checking import STRICT
+from ragbench.metrics import score_answers, score_chunks, score_run, score_spans
+from ragbench.metrics.context_scores import context_ceilings, score_context
+from ragbench.metrics.groundedness.checks import STRICT
+from ragbench.metrics.groundedness_scores import claim_table, score_groundedness
 from ragbench.metrics.pipeline import is_latency_measure
+from ragbench.metrics.pipeline_scores import score_pipeline
 from ragbench.metrics.retrieval import FAMILIES
+from ragbench.metrics.retrieval_scores import retrieval_ceilings, retrieval_levels, score_retrieval
 from ragbench.registry import KS, is_ranking_measure, measure_of
-from ragbench.scoring import score_answers, score_chunks, score_run, score_spans
-from ragbench.scoring.context import context_ceilings, score_context
-from ragbench.scoring.groundedness import claim_table, score_groundedness
-from ragbench.scoring.pipeline import score_pipeline
-from ragbench.scoring.retrieval import retrieval_ceilings, retrieval_levels, score_retrieval
 from ragbench.systems import CONTEXT_FIELDS
 from ragbench.types import Answer, Case, Dataset, Embedder, Run
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, overload
 import pandas as pd
 
 from ragbench.datasets.beir import testset_record
-from ragbench.diagnosis import doubt_labels
 from ragbench.errors import ComparisonError, ConfigError, printable, unknown
+from ragbench.evaluation import doubt_labels
 from ragbench.evaluation.formats import shortened
-from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.parameters import configuration
 from ragbench.evaluation.provenance import Timings, environment
 from ragbench.evaluation.records import CaseResult, Made, MeasureResult, Report, TestSet
+from ragbench.evaluation.secrets import masked, masked_id
 from ragbench.metrics.pipeline import outcome_of
 from ragbench.registry import LEADERBOARD, higher_is_better, named_among, perspective_of
 from ragbench.statistics import compare_all, summarise
@@ -28,7 +28,7 @@ from ragbench.statistics.frames import printed_short, with_interval
 from ragbench.types import Answer, Dataset, Judgement, Run
 
 if TYPE_CHECKING:
-    from ragbench.evaluation.answering import Answered
+    from ragbench.evaluation.requests import Answered
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +266,7 @@ class Results(Sequence[Result]):
     @property
     def diagnoses(self) -> dict[str, pd.DataFrame]:
         """Name -> diagnosis, as far as there are any; "label in doubt" where several systems that do more than quote
-        agree against the label (`ragbench.diagnosis.doubt_labels`)."""
+        agree against the label (`ragbench.evaluation.doubt_labels`)."""
         known = {result.name: result.diagnosis for result in self._results if result.diagnosis is not None}
         answers = {
             result.name: result.answers
@@ -455,11 +455,10 @@ def _standing(result: Result, main: str) -> dict[str, Any]:
             standing[f"{name}{suffix}"] = math.nan if pd.isna(row[key]) else float(row[key])
         standing[f"{name}_n"] = f"{row['n_scored']}/{row['n']}"
     facts = result.config.get("facts", {})
-    facts = {"generator_cost_usd": facts.get("cost_usd"), **facts}  # older runs have the latter
     standing |= {"chunks": facts.get("chunks"), "index_s": result.timings.get("index")}
     standing |= {"search_ms": facts.get("search_ms"), "with_llm": with_language_model(result.config["parameters"])}
     costs = ("cost_usd", "generator_cost_usd", "judge_cost_usd", "generate_ms")
-    return standing | {name: facts.get(name) for name in costs} | _per_question(result, facts["generator_cost_usd"])
+    return standing | {name: facts.get(name) for name in costs} | _per_question(result, facts.get("generator_cost_usd"))
 
 
 def _per_question(result: Result, cost_usd: float | None) -> dict[str, float | None]:

@@ -10,12 +10,11 @@ from typing import NamedTuple
 import pandas as pd
 
 from ragbench.evaluation.records import MeasureResult, SafetyFigure, SampleResult, known_number, score_frame
+from ragbench.llms.reply_text import read_outcome
 from ragbench.metrics.safety import injection_score, leakage_findings
 from ragbench.metrics.safety.detection import rate_interval
 from ragbench.metrics.safety.secrets import marked_secrets
-from ragbench.prompts.replies import read_outcome
-from ragbench.registry import higher_is_better
-from ragbench.scoring.safety import (
+from ragbench.metrics.safety_scores import (
     BLOCK,
     WARN,
     detection_report,
@@ -24,6 +23,7 @@ from ragbench.scoring.safety import (
     leakage_report,
     output_findings,
 )
+from ragbench.registry import higher_is_better
 from ragbench.types import Answer, Chunk, Dataset
 
 _MAX_HOLDERS = 2  # documents; what more of them hold is not a secret

@@ -1,11 +1,45 @@
-from .ablations import Ablations, answer_ablations
-from .answers import check_llm, context_chunks, cut_to_budget, generate_answers
+from .ablations import (
+    Ablations,
+    answer_ablations,
+)
+from .answers import (
+    check_llm,
+    context_chunks,
+    cut_to_budget,
+    generate_answers,
+)
+from .chunk_sample import (
+    SAMPLINGS,
+    sample_chunks,
+)
+from .drafts import (
+    STATES,
+    Draft,
+    as_dataset,
+    drafts_table,
+    generate_drafts,
+    identity,
+    save_drafts,
+)
+from .references import (
+    generate_references,
+)
 
 __all__ = [
+    "SAMPLINGS",
+    "STATES",
     "Ablations",
+    "Draft",
     "answer_ablations",
+    "as_dataset",
     "check_llm",
     "context_chunks",
     "cut_to_budget",
+    "drafts_table",
     "generate_answers",
+    "generate_drafts",
+    "generate_references",
+    "identity",
+    "sample_chunks",
+    "save_drafts",
 ]

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from ragbench import llms
 from ragbench.generation.answers import check_llm, generate_answers, read_reply
-from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, closed_book
-from ragbench.prompts.replies import NO_ANSWER
+from ragbench.generation.prompts import GENERATION_SYSTEM, closed_book
+from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.types import Answer, Case, Chunk, Dataset, LLMLike, Run
 
 

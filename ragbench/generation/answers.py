@@ -8,11 +8,11 @@ from dataclasses import replace
 
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind, unknown, unknown_chunk
+from ragbench.generation.citations import parse_citations
 from ragbench.generation.extractive import extract_answers
-from ragbench.metrics.groundedness.citations import parse_citations
-from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, check_prompt, fill
-from ragbench.prompts.replies import NO_ANSWER, read_outcome, without_thoughts
-from ragbench.segments import count_tokens
+from ragbench.generation.prompts import GENERATION_SYSTEM, check_prompt, fill
+from ragbench.llms.reply_text import NO_ANSWER, read_outcome, without_thoughts
+from ragbench.text import count_tokens
 from ragbench.types import Answer, Chunk, Completion, Dataset, Embedder, LLMLike, Run, chunk_places
 
 
@@ -128,7 +128,7 @@ def generate_answers(
 
     Returns:
         One answer per case, in the order of the cases. `outcome` is "success"; "no_results" where the answer states
-        that the documents do not contain it (`ragbench.prompts.replies.read_outcome`), or where there was no context,
+        that the documents do not contain it (`ragbench.llms.reply_text.read_outcome`), or where there was no context,
         for which no request is made; "blocked" where the model refuses; "failed" where the request failed, with the
         reason in `error`. Failures are reported together in one DataWarning. `latency_ms` holds "generate", but not for
         a reply from the cache.

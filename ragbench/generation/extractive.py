@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragbench.chunkers.headings import find_headings, lines_of
-from ragbench.embedders import load_embedder
-from ragbench.prompts.replies import NO_ANSWER
-from ragbench.segments import sentence_spans
+from ragbench.llms.reply_text import NO_ANSWER
+from ragbench.retrieval.embedders import load_embedder
+from ragbench.retrieval.outline import find_headings, lines_of
+from ragbench.text import sentence_spans
 from ragbench.types import Answer, Case, Chunk, Embedder
 
 MAX_SENTENCES = 3

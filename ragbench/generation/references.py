@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ragbench import cache, llms
-from ragbench.datasets.writer import ORIGINS, generated_label, merge_answers, reference_origin
-from ragbench.embedders import load_embedder
+from ragbench import llms, store
 from ragbench.errors import ConfigError, DataError, FailureKind, ModelError, unknown
 from ragbench.generation.answers import read_reply
-from ragbench.prompts.generation_prompts import GENERATION_SYSTEM, REFERENCE, check_prompt, fill
-from ragbench.segments import token_offsets
+from ragbench.generation.prompts import GENERATION_SYSTEM, REFERENCE, check_prompt, fill
+from ragbench.retrieval.embedders import load_embedder
+from ragbench.testsets.writer import ORIGINS, generated_label, merge_answers, reference_origin
+from ragbench.text import token_offsets
 from ragbench.types import Answer, Case, Chunk, Dataset, Embedder, LLMLike
 
 MAX_TOKENS = 400
@@ -147,7 +147,7 @@ def write_references(
     """Generate reference answers and put them into `folder`/answers.jsonl, in batches.
 
     Each line records model, prompt and source documents. A line that a person wrote, changed or reviewed is kept,
-    always (`ragbench.datasets.writer.is_by_hand`). After an interruption the file holds all but the last batch, and
+    always (`ragbench.testsets.writer.is_by_hand`). After an interruption the file holds all but the last batch, and
     the replies of that batch so far are in the reply store: nothing is paid for twice.
 
     Raises:
@@ -189,7 +189,7 @@ def reference_lines(
 
 def prompt_name(prompt: str) -> str:
     """A named prompt with a digest of its text, which may change between versions; a custom prompt unchanged."""
-    return f"reference@{cache.digest(REFERENCE, GENERATION_SYSTEM)[:8]}" if prompt == "reference" else prompt
+    return f"reference@{store.digest(REFERENCE, GENERATION_SYSTEM)[:8]}" if prompt == "reference" else prompt
 
 
 def _relevant(dataset: Dataset, case: Case) -> dict[str, int]:

@@ -16,7 +16,7 @@ from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.judges.agreement import spread
 from ragbench.judges.criteria import NEEDS, Material, judgeable, verdicts
 from ragbench.judges.pairwise import Pair, choose
-from ragbench.prompts.judge_prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
+from ragbench.judges.prompts import AUTHOR, CRITERIA, INSTRUCTION, PADDING
 from ragbench.types import Answer, Chunk, Dataset, LLMLike
 
 Floats = npt.NDArray[np.float64]
@@ -71,7 +71,7 @@ def judge_audit(
     - "padded", "famous author", "instruction to the judge": mean change of the verdict when the answer gets sentences
       without content, a line that names a famous model as its author, or an instruction to give the best verdict; in
       [-1, 1]. Half of the answers are the system's, half are wrong ones (below), so that there is room on both sides.
-      The texts are in `ragbench.prompts.judge_prompts`. For "correctness" a change in either direction counts, for the
+      The texts are in `ragbench.judges.prompts`. For "correctness" a change in either direction counts, for the
       other criteria a rise only, because what is added may lower them with reason.
     - "places swapped": answer and padded answer side by side (as in `pairwise`), in both orders; the fraction of pairs
       with different verdicts, in [0, 1].

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from ragbench import llms
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning, unknown
 from ragbench.judges.parser import UnreadableError, read_verdicts, reply_schema, score, unsupported_claims
-from ragbench.prompts.fences import fence, fence_code, numbered
-from ragbench.prompts.judge_prompts import CRITERIA, JUDGE_SYSTEM, REPAIR, REPLY_FORMS
-from ragbench.prompts.replies import read_outcome
+from ragbench.judges.prompts import CRITERIA, JUDGE_SYSTEM, REPAIR, REPLY_FORMS
+from ragbench.llms.fences import fence, fence_code, numbered
+from ragbench.llms.reply_text import read_outcome
 from ragbench.types import LLM, Answer, Chunk, Completion, Dataset, Judgement, LLMLike, Passage, chunks_by_id
 
 SAMPLING_TEMPERATURE = 0.7
@@ -110,7 +110,7 @@ def judge(
     - "context_precision": useful chunks first? See `rank_weighted_precision`. Useful is what the right answer needs:
       the reference answer where there is one.
 
-    The prompts are in `ragbench.prompts.judge_prompts`. Foreign text, such as the answer, is between tags that it
+    The prompts are in `ragbench.judges.prompts`. Foreign text, such as the answer, is between tags that it
     cannot close. The judge sees the first 12,000 characters of an answer; the explanation notes where there is more.
 
     Some judgements need no request and have a `state`: an abstention, a refusal or an empty answer is "abstained" and a

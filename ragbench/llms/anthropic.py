@@ -13,12 +13,12 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import BaseModel
 
-from ragbench.cache.replies import Reply, Request
 from ragbench.llms.failures import Failed, cut, out_of_bounds, refused, scrubbed, timed_out, unreachable, unreadable
 from ragbench.llms.http import address, in_form
 from ragbench.llms.ollama import Tokens
 from ragbench.llms.openai import warn_of_temperature
 from ragbench.network import Bounds, OutOfBoundsError
+from ragbench.store.replies import Reply, Request
 
 _HINTS = {
     401: "the key was refused; set RAG_EVAL_ANTHROPIC_API_KEY or ANTHROPIC_API_KEY to a valid one",

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragbench.cache.database import StoreError
-from ragbench.cache.replies import Request
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.failures import Failed
 from ragbench.llms.stored_llm import StoredLLM
 from ragbench.progress import SideBySide, progress_bar
+from ragbench.store.database import StoreError
+from ragbench.store.replies import Request
 from ragbench.text import without_surrogates
 from ragbench.types import LLM, Completion
 

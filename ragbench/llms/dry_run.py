@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
-from ragbench.cache import replies
-from ragbench.cache.replies import Request
 from ragbench.errors import ConfigError, DataWarning, FailureKind
 from ragbench.llms.prices import price_of
+from ragbench.store import replies
+from ragbench.store.replies import Request
 from ragbench.types import Completion
 
 if TYPE_CHECKING:

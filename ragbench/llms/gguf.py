@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ragbench.cache.replies import Reply, Request
 from ragbench.errors import ConfigError, FailureKind, MissingExtraError, require
 from ragbench.llms.failures import Failed, refused
 from ragbench.llms.http import in_form
 from ragbench.llms.ollama import messages
 from ragbench.llms.openai import ChatReply, ChatUsage
+from ragbench.store.replies import Reply, Request
 
 _BLOCK = 2**20
 _BLOCKS = 16

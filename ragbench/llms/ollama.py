@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator
 
-from ragbench.cache.replies import Reply, Request
 from ragbench.llms.failures import Failed
 from ragbench.llms.http import Server
+from ragbench.store.replies import Reply, Request
 
 _SMALLEST_CONTEXT = 4096
 

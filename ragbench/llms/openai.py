@@ -9,11 +9,11 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from ragbench.cache.replies import Reply, Request
 from ragbench.errors import DataWarning
 from ragbench.llms.failures import Failed
 from ragbench.llms.http import Server, address
 from ragbench.llms.ollama import Tokens, messages
+from ragbench.store.replies import Reply, Request
 
 HOSTED = "https://api.openai.com/v1"
 _SCHEMA_MARKS = ("response_format", "json_schema", "schema", "grammar", "structured")

@@ -10,15 +10,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
-from ragbench.cache import budgets, cache_folder, digest, replies
-from ragbench.cache.database import StoreError
-from ragbench.cache.replies import Reply, Request
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.files import write_durably
 from ragbench.llms.dry_run import active_dry_run
 from ragbench.llms.failures import Failed, RetryPolicy, scrubbed
 from ragbench.llms.prices import Price, price_of
 from ragbench.llms.settings import Settings, current_settings
+from ragbench.store import budgets, cache_folder, digest, replies
+from ragbench.store.database import StoreError
+from ragbench.store.replies import Reply, Request
 from ragbench.text import without_surrogates
 from ragbench.types import Completion
 

@@ -1,7 +1,7 @@
-"""Measures as pure functions: plain records in, numbers out; nothing here reads a file of a user.
+"""Measures: the formula of each as a pure function, and the tables of scores that they give.
 
-Two embed the texts that they score, with a model that comes along: `groundedness.claim_support` and
-`safety.injection_score`. What each measure means, its bounds and direction are in `ragbench.registry`.
+A table of scores has the columns query_id, measure, value; `value` is NaN where something is unscored: it is
+counted, and never averaged. What each measure means, its bounds and direction are in `ragbench.registry`.
 
 The names are in `__init__.pyi`; each is loaded when it is first used.
 """

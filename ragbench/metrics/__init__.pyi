@@ -1,23 +1,107 @@
-from .answers import gold_fact_coverage, semantic_similarity, token_f1
-from .correctness import correctness_estimate
-from .groundedness import claim_support, numeric_fabrications, numeric_support
-from .retrieval import evaluate
-from .safety import explain_injection, injection_score, leakage_findings, load_detector
-from .score_calibration import Calibration, calibrate_threshold
+from .answer_scores import (
+    abstention_table,
+    context_texts,
+    score_ablations,
+    score_answers,
+    score_judgements,
+    score_own,
+)
+from .answers import (
+    gold_fact_coverage,
+    semantic_similarity,
+    token_f1,
+)
+from .chunk_scores import (
+    score_chunks,
+)
+from .context_scores import (
+    context_ceilings,
+    score_context,
+)
+from .correctness import (
+    correctness_estimate,
+)
+from .groundedness import (
+    claim_support,
+    numeric_fabrications,
+    numeric_support,
+)
+from .groundedness_scores import (
+    claim_table,
+    score_groundedness,
+)
+from .overall_scores import (
+    score_overall,
+)
+from .pipeline_scores import (
+    latency_table,
+    outcome_table,
+    score_pipeline,
+)
+from .retrieval import (
+    evaluate,
+)
+from .retrieval_scores import (
+    ceilings,
+    retrieval_levels,
+    score_retrieval,
+    score_run,
+)
+from .safety import (
+    explain_injection,
+    injection_score,
+    leakage_findings,
+    load_detector,
+)
+from .score_calibration import (
+    Calibration,
+    calibrate_threshold,
+)
+from .span_scores import (
+    score_spans,
+    split_evidence,
+)
+from .trec import (
+    read_qrels,
+    read_run,
+)
 
 __all__ = [
     "Calibration",
+    "abstention_table",
     "calibrate_threshold",
+    "ceilings",
     "claim_support",
+    "claim_table",
+    "context_ceilings",
+    "context_texts",
     "correctness_estimate",
     "evaluate",
     "explain_injection",
     "gold_fact_coverage",
     "injection_score",
+    "latency_table",
     "leakage_findings",
     "load_detector",
     "numeric_fabrications",
     "numeric_support",
+    "outcome_table",
+    "read_qrels",
+    "read_run",
+    "retrieval_levels",
+    "score_ablations",
+    "score_answers",
+    "score_chunks",
+    "score_context",
+    "score_groundedness",
+    "score_judgements",
+    "score_overall",
+    "score_own",
+    "score_pipeline",
+    "score_retrieval",
+    "score_run",
+    "score_spans",
     "semantic_similarity",
+    "split_evidence",
     "token_f1",
 ]

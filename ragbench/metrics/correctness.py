@@ -62,7 +62,7 @@ def correctness_estimate(signals: Mapping[str, float], *, words: int = 0) -> flo
     semantic similarity from 0.7 on has 0.66 over all. Such answers are easier than those of systems.
 
     Args:
-        signals: of `ragbench.scoring.score_answers` (token_f1, semantic_similarity with minilm, gold_fact_coverage) and
+        signals: of `ragbench.metrics.score_answers` (token_f1, semantic_similarity with minilm, gold_fact_coverage) and
             `overlaps`. NaN means missing.
         words: the number of words of the answer or of the reference, whichever has more.
 

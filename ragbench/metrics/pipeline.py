@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from ragbench.errors import ConfigError, DataError
-from ragbench.prompts.replies import read_outcome
+from ragbench.llms.reply_text import read_outcome
 from ragbench.types import Answer
 
 OUTCOMES = ("success", "uncertain", "no_results", "blocked", "failed")
@@ -35,7 +35,7 @@ def outcome_of(answer: Answer) -> str:
     5. "success": everything else.
 
     So a stated outcome is accepted unless it is "success", which is checked. Without a stated outcome the wording of
-    the answer decides (`ragbench.prompts.replies.read_outcome`).
+    the answer decides (`ragbench.llms.reply_text.read_outcome`).
 
     >>> from ragbench.types import Answer
     >>> outcome_of(Answer("q1", "In 1889 [1].", contexts=("d#0",), citations=("d#0",)))

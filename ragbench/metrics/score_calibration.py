@@ -22,13 +22,13 @@ import numpy.typing as npt
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from ragbench.cache import digest
 from ragbench.errors import ConfigError, DataError
 from ragbench.files import read_json, write_durably
 from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS
 from ragbench.metrics.groundedness.support import coefficients
 from ragbench.metrics.safety.detection import auc_interval, rate_interval, roc_auc
 from ragbench.metrics.safety.injection import HEAD
+from ragbench.store import digest
 
 MIN_LABELS = 30
 """Minimum number of labels for a calibration."""

@@ -1,3 +1,4 @@
+from . import plots
 from .configuration import (
     MAIN,
     budget_curve,
@@ -14,7 +15,6 @@ from .decisions import (
     margin_decisions,
     variance_table,
 )
-from .evaluation import write_report
 from .explorer import Explorer, explore
 from .export import export_mlflow, export_table
 from .failures import (
@@ -44,6 +44,7 @@ from .models import (
     label_findings,
     unscored_table,
 )
+from .page import write_report
 from .sweep import (
     budget_curves,
     conclusion,
@@ -88,6 +89,7 @@ __all__ = [
     "order_changes",
     "perspective_table",
     "plain",
+    "plots",
     "reference_findings",
     "reference_table",
     "topic_points",

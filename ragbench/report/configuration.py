@@ -9,13 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.diagnosis import CORRECTNESS, count_causes
-from ragbench.evaluation import Result
+from ragbench.evaluation import CORRECTNESS, Result, count_causes
 from ragbench.evaluation.results import main_measure, only
-from ragbench.generation.testsets import KNOWN_ITEM
 from ragbench.registry import PERSPECTIVES, higher_is_better, meaning_of, perspective_of
-from ragbench.segments import count_tokens
 from ragbench.statistics import summarise
+from ragbench.testsets import KNOWN_ITEM
+from ragbench.text import count_tokens
 from ragbench.types import Chunk, Dataset
 
 MAIN = (

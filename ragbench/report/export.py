@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError, MissingExtraError, SystemsError, requir
 from ragbench.evaluation import Result, Results, own_version
 from ragbench.evaluation.formats import scores_to_csv
 from ragbench.files import check_writable, write_durably
-from ragbench.report.evaluation import report_texts
+from ragbench.report.page import report_texts
 from ragbench.statistics import summarise
 from ragbench.text import shielded
 

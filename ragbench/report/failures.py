@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from ragbench.diagnosis import CAUSES, CORRECTNESS, by_severity
 from ragbench.errors import DataError, printable
-from ragbench.evaluation import Result
+from ragbench.evaluation import CAUSES, CORRECTNESS, Result, by_severity
 from ragbench.evaluation.results import configurations
 from ragbench.files import read_json
 from ragbench.statistics import compare, summarise
@@ -99,7 +98,7 @@ def arm_table(scores: pd.DataFrame, *, seed: int = 0) -> pd.DataFrame:
     """Each measure by the contexts answered from (`arm`): the columns of `summarise`, the least context last.
 
     Args:
-        scores: as from `ragbench.scoring.score_ablations`; none gives no rows.
+        scores: as from `ragbench.metrics.score_ablations`; none gives no rows.
     """
     columns = ["arm", "measure", "mean", "ci_low", "ci_high", "n_scored", "n"]
     if scores.empty:
@@ -130,7 +129,7 @@ def gap_table(results: Sequence[Result], measure: str = "", *, seed: int = 0) ->
 
     Args:
         results: configurations that were run with `oracle = true`; others have no rows.
-        measure: "" takes the first of `ragbench.diagnosis.CORRECTNESS` that a configuration has.
+        measure: "" takes the first of `ragbench.evaluation.CORRECTNESS` that a configuration has.
 
     Returns:
         name, label, measure, part, mean, ci_low, ci_high (95 %, as `summarise` and `compare` give them), n.

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from ragbench.embedders import load_embedder
-from ragbench.generation.testsets import STATES, Draft, drafts_table
+from ragbench.generation import STATES, Draft, drafts_table
+from ragbench.retrieval.embedders import load_embedder
 from ragbench.types import Answer, Chunk, Dataset, Embedder
 
 _WORD = re.compile(r"\w+")

@@ -13,8 +13,8 @@ import pandas as pd
 
 from ragbench.evaluation.results import PER_QUESTION, judged_columns
 from ragbench.registry import higher_is_better
-from ragbench.report.evaluation import axis_end, forest_line
 from ragbench.report.failures import plain
+from ragbench.report.page import axis_end, forest_line
 from ragbench.report.sweep import ALPHA
 from ragbench.statistics.frames import with_interval
 

@@ -13,7 +13,7 @@ from ragbench.evaluation.records import Cost, total_cost
 from ragbench.evaluation.results import ANSWER_MEASURES
 from ragbench.judges import agreement
 from ragbench.registry import perspective_of
-from ragbench.report.evaluation.sentences import COST_HEADS, cost_rows
+from ragbench.report.page.sentences import COST_HEADS, cost_rows
 from ragbench.types import Answer, Judgement
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.diagnosis import CAUSES, STAGE_OF
-from ragbench.evaluation import Result, Results
+from ragbench.evaluation import CAUSES, STAGE_OF, Result, Results
 from ragbench.evaluation.results import configurations, mean_of
 from ragbench.registry import higher_is_better
 from ragbench.report.configuration import budget_curve, known_item_note

@@ -1,7 +1,7 @@
 """Means with intervals, and paired comparisons of configurations: how much better, and how sure one can be.
 
 Everything is paired by query, and a query counts as one draw from the questions that could be asked. Scores are the
-tidy frames of `ragbench.scoring`: columns query_id, measure, value, with NaN for what is unscored. Results hold
+tidy frames of `ragbench.metrics`: columns query_id, measure, value, with NaN for what is unscored. Results hold
 pd.NA, never NaN, where a number is undefined (nothing scored; an interval from one query).
 
 Which function answers which question: is it better? `compare`, `compare_all`. Is it as good, and cheaper?

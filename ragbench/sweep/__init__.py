@@ -18,16 +18,16 @@ from ragbench.errors import ConfigError, DataError, RagbenchError, SweepError
 from ragbench.evaluation import check_models, load_results, own_version, save_baseline
 from ragbench.evaluation.formats import short
 from ragbench.files import read_json, write_durably
-from ragbench.history import record_finished
 from ragbench.llms import Settings, active_dry_run, current_settings
-from ragbench.sweep import processes, spending
+from ragbench.service import record_finished
+from ragbench.sweep import budget, processes
 from ragbench.sweep.folder import COMPARISON, SweepFolder
 from ragbench.sweep.grid import Grid, chosen, read_grid, sources_of, working_folder
 from ragbench.sweep.imports import imports_of
 from ragbench.sweep.job import Place, make_job, relative
-from ragbench.sweep.planning import SweepPlan, plan
+from ragbench.sweep.plan import SweepPlan, plan
 from ragbench.sweep.progress import Progress
-from ragbench.sweep.running import run_all
+from ragbench.sweep.runs import run_all
 from ragbench.sweep.verification import Verified, verify
 from ragbench.text import shielded
 
@@ -113,7 +113,7 @@ def sweep(
     source = sources_of(grid)
     names = chosen(grid, only)
     folder = SweepFolder(Path(out).absolute() / grid.name, tuple(names) if only else ())
-    settings = spending.on_account(settings, folder.path)
+    settings = budget.on_account(settings, folder.path)
     console = Console(stderr=True)
     with _stopping(grid, folder, source, console), folder.locked():
         notes = [*grid.notes, *_foreign(folder, grid, next(iter(source.values())))]
@@ -125,7 +125,7 @@ def sweep(
             if force:
                 folder.forget_journals(name)
             check_models(grid.runs[name], settings, folder=working_folder(grid))
-        store = spending.check_shared(executor, [grid.runs[name] for name in waiting], settings) if executor else ""
+        store = budget.check_shared(executor, [grid.runs[name] for name in waiting], settings) if executor else ""
         side_by_side = min(jobs or processes.default_jobs(), max(1, len(waiting)))
         place = Place(grid.notebook.path, working_folder(grid), grid.run_timeout)
         stamp = {"grid": relative(grid.path.resolve(), folder.path)}
@@ -156,7 +156,7 @@ def sweep(
                 folder.path, finished, tuple(skipped), ended.failed, left=tuple(ended.left), notes=tuple(notes)
             )
             if ended.budget:
-                result = replace(result, stopped=spending.stopped(settings, len(ended.failed) + len(ended.left)))
+                result = replace(result, stopped=budget.stopped(settings, len(ended.failed) + len(ended.left)))
             if only:
                 note = f"the leaderboard and the comparison are made by `ragbench sweep {grid_file}` without --only"
                 result = replace(result, notes=(*notes, note))

@@ -18,11 +18,11 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ragbench.cache import database
 from ragbench.errors import ConfigError, RagbenchError, SweepError
 from ragbench.evaluation import own_version
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.files import expanded, write_durably
+from ragbench.store import database
 from ragbench.sweep.grid import load_named
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import is_path, read_notebook

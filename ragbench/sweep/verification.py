@@ -17,13 +17,13 @@ from ragbench.evaluation import check_parameters, environment, load_result, load
 from ragbench.evaluation.formats import short
 from ragbench.files import read_json
 from ragbench.llms import Settings, current_settings
-from ragbench.sweep import processes, spending
+from ragbench.sweep import budget, processes
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.imports import imports_of
 from ragbench.sweep.job import Place, make_job
 from ragbench.sweep.notebooks import read_notebook
 from ragbench.sweep.progress import Progress
-from ragbench.sweep.running import run_all
+from ragbench.sweep.runs import run_all
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,7 +92,7 @@ def verify(
     folder = Path(folder)
     if not folder.is_dir() or not (results := result_folders(folder)):
         raise ConfigError(f"{folder} holds no results; expected the folder of a sweep, such as results/quickstart")
-    settings = spending.on_account(current_settings(replies, max_cost), folder)
+    settings = budget.on_account(current_settings(replies, max_cost), folder)
     with tempfile.TemporaryDirectory(prefix="ragbench-verify-") as temporary:
         verified: dict[str, Verified] = {}
         stored: list[_Stored] = []

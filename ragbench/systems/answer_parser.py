@@ -12,12 +12,12 @@ from typing import Annotated, Any, Literal
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic import FiniteFloat as Finite
 
-from ragbench.datasets.testsets.fields import IDS, QUESTIONS
 from ragbench.errors import DataError
-from ragbench.metrics.groundedness.citations import parse_citations
-from ragbench.prompts.replies import read_outcome, without_thoughts
+from ragbench.generation.citations import parse_citations
+from ragbench.llms.reply_text import read_outcome, without_thoughts
 from ragbench.systems.credentials import one_line, problems_of
 from ragbench.systems.shapes import ANSWER_FIELDS, CONTEXT_FIELDS, TEXT_FIELDS, as_context, as_record
+from ragbench.testsets.fields import IDS, QUESTIONS
 from ragbench.text import without_surrogates
 from ragbench.types import Answer, Completion, Passage
 

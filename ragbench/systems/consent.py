@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ragbench.cache import digest
 from ragbench.errors import ConfigError, printable
 from ragbench.files import LineFile
+from ragbench.store import digest
 from ragbench.systems.credentials import variables_in
 
 shown_to_user = False

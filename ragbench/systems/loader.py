@@ -11,13 +11,12 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ragbench.datasets.testsets import TABLES
 from ragbench.errors import ConfigError, FailureKind, ModelError, unknown
 from ragbench.extension import imported
 from ragbench.files import expanded, read_toml, toml_line
 from ragbench.llms import Settings, check_llm, check_servers, listens
-from ragbench.retrievers import RETRIEVERS, check_retriever
-from ragbench.scoring.trec import SUFFIXES
+from ragbench.metrics.trec import SUFFIXES
+from ragbench.retrieval.retrievers import RETRIEVERS, check_retriever
 from ragbench.systems.consent import confirm
 from ragbench.systems.credentials import OptionsError, one_line, problems_of
 from ragbench.systems.function import FunctionSystem
@@ -26,6 +25,7 @@ from ragbench.systems.mcp import McpSystem
 from ragbench.systems.pipeline import Pipeline
 from ragbench.systems.recorded import RecordedSystem
 from ragbench.systems.shapes import to_callable
+from ragbench.testsets.forms import TABLES
 from ragbench.types import Dataset, System
 
 _FORMS = (

@@ -10,13 +10,13 @@ from functools import cached_property
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from ragbench.chunkers import chunk
 from ragbench.errors import ConfigError
 from ragbench.extension import object_name
 from ragbench.generation import answer_ablations, check_llm, generate_answers
+from ragbench.generation.prompts import check_prompt, fill
 from ragbench.llms import check_servers, load_llm
-from ragbench.prompts.generation_prompts import check_prompt, fill
-from ragbench.retrievers import check_retriever, make_retriever, rerank, retrieve, search_latency
+from ragbench.retrieval.chunkers import chunk
+from ragbench.retrieval.retrievers import check_retriever, make_retriever, rerank, retrieve, search_latency
 from ragbench.types import Answer, Case, Chunk, Corpus, Dataset, LLMLike, Retriever, Run, as_documents, chunks_by_id
 
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ragbench.datasets.jsonl import located
-from ragbench.datasets.testsets.fields import IDS, QUESTIONS, outputs_of
-from ragbench.datasets.testsets.other_tools import other_form, records
 from ragbench.errors import DataError
 from ragbench.files import expanded
 from ragbench.metrics.retrieval import ranking
-from ragbench.scoring.trec import SUFFIXES, read_run
+from ragbench.metrics.trec import SUFFIXES, read_run
 from ragbench.systems.answer_parser import RETRIEVAL_ONLY, read_answer
 from ragbench.systems.function import failed
+from ragbench.testsets.fields import IDS, QUESTIONS, outputs_of
+from ragbench.testsets.other_tools import other_form, records
 from ragbench.types import Answer
 
 

@@ -11,7 +11,7 @@ from numbers import Real
 from types import GeneratorType
 from typing import Any
 
-from ragbench.datasets.testsets.fields import CONTEXTS, REPLIES, RETRIEVED
+from ragbench.testsets.fields import CONTEXTS, REPLIES, RETRIEVED
 
 ANSWER_FIELDS = ("answer", "text", *REPLIES, "result")
 CONTEXT_FIELDS = (

@@ -5,6 +5,6 @@ The fixtures come with the plugin that an installed ragbench brings to pytest (`
 
 from __future__ import annotations
 
-from ragbench.testing.asserting import LabelledCase, assert_answer_correct, assert_context_recall, labelled_cases
+from ragbench.testing.assertions import LabelledCase, assert_answer_correct, assert_context_recall, labelled_cases
 
 __all__ = ["LabelledCase", "assert_answer_correct", "assert_context_recall", "labelled_cases"]

@@ -28,7 +28,7 @@ import pytest
 
 from ragbench.errors import ConfigError, DataWarning, DownloadError, MissingExtraError, RagbenchError
 from ragbench.files import expanded
-from ragbench.testing import LabelledCase, labelled_cases, recording
+from ragbench.testing import LabelledCase, labelled_cases, reports
 from ragbench.types import LLM, Answer, Dataset, DatasetSource, System
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _MARKER = ("dataset", "corpus", "split", "query_ids", "n", "min_grade", "system")
 _XDIST = "ragbench"
-_OUTER: pytest.StashKey[recording.Recorder | None] = pytest.StashKey()
+_OUTER: pytest.StashKey[reports.Recorder | None] = pytest.StashKey()
 
 
 _NFCORPUS = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
@@ -91,21 +91,21 @@ def pytest_configure(config: pytest.Config) -> None:
     report = config.getoption("--ragbench-report")
     if report and Path(report).suffix not in ("", ".json", ".md", ".html", ".xml"):
         raise pytest.UsageError(f"--ragbench-report is {report}; expected a folder or a file .json, .md, .html or .xml")
-    config.stash[_OUTER] = recording.active  # pytest may run inside pytest: pytester
-    recording.active = recording.Recorder()
+    config.stash[_OUTER] = reports.active  # pytest may run inside pytest: pytester
+    reports.active = reports.Recorder()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    recording.active = config.stash.get(_OUTER, recording.active)
+    reports.active = config.stash.get(_OUTER, reports.active)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    outer, recording.current_test = recording.current_test, item.nodeid
+    outer, reports.current_test = reports.current_test, item.nodeid
     try:
         return (yield)
     finally:
-        recording.current_test = outer
+        reports.current_test = outer
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -291,24 +291,24 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         if callable(close := getattr(system, "close", None)):
             close()
     output = getattr(session.config, "workeroutput", None)
-    if output is not None and recording.active is not None:
-        output[_XDIST] = recording.active.to_plain()
+    if output is not None and reports.active is not None:
+        output[_XDIST] = reports.active.to_plain()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     plain = getattr(node, "workeroutput", {}).get(_XDIST)
-    if plain is not None and recording.active is not None:
-        recording.active.add_plain(plain)
+    if plain is not None and reports.active is not None:
+        reports.active.add_plain(plain)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    recorded = recording.active
+    recorded = reports.active
     report = config.getoption("--ragbench-report")
     if recorded is None or not (recorded.checks or report):
         return
     terminalreporter.section("ragbench")
-    rows = [("measure", "mean", "scored", "passed"), *recording.table(recorded.checks)]
+    rows = [("measure", "mean", "scored", "passed"), *reports.table(recorded.checks)]
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         cells = [row[0].ljust(widths[0]), *(row[column].rjust(widths[column]) for column in range(1, 4))]
@@ -325,7 +325,7 @@ def _write_reports(
 ) -> Iterator[tuple[str, bool]]:
     """The report of each dataset whose questions were tested: its path, or False and the reason."""
     from ragbench.evaluation import evaluate
-    from ragbench.report.evaluation import write_report
+    from ragbench.report.page import write_report
 
     named = {source: own for source, own in answers.items() if source is not None}
     if not named:

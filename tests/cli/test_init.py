@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ragbench.cli import app
-from ragbench.datasets.testsets import load_testset, validate_testset
 from ragbench.sweep import read_grid
+from ragbench.testsets.forms import load_testset, validate_testset
 
 GUIDE = """---
 title: no prose of the guide at all, this is front matter

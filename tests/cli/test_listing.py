@@ -6,12 +6,12 @@ import pytest
 from typer.testing import CliRunner
 
 import ragbench as rb
-from ragbench.chunkers import check_chunker
 from ragbench.cli import app
-from ragbench.cli.listing import KINDS
+from ragbench.cli.lists import KINDS
+from ragbench.generation.prompts import check_prompt
 from ragbench.llms.prices import price_of
-from ragbench.prompts.generation_prompts import check_prompt
-from ragbench.retrievers import check_retriever
+from ragbench.retrieval.chunkers import check_chunker
+from ragbench.retrieval.retrievers import check_retriever
 
 runner = CliRunner()
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
-from ragbench.report.evaluation.sentences import brief_measures, depth_table, shown_measures
+from ragbench.report.page.sentences import brief_measures, depth_table, shown_measures
 from ragbench.types import Case, Dataset, Document
 
 
@@ -45,8 +45,8 @@ def test_runs_have_means_intervals_and_a_comparison(folder: Path) -> None:
     asked = ("--measures", "nDCG@3,P(rel=2)@1,RBP(rel=2, p=0.5)", "--baseline", "bad", "--json")
     found = json.loads(score(folder / "qrels.txt", folder / "good.run", folder / "bad.run", *asked))
     means = pd.DataFrame(found["means"]).set_index(["run", "measure"])["mean"]
-    judged = rb.scoring.read_qrels(folder / "qrels.txt")
-    expected = rb.score_run(judged, rb.scoring.read_run(folder / "good.run"), ["nDCG@3"])["value"].mean()
+    judged = rb.metrics.read_qrels(folder / "qrels.txt")
+    expected = rb.score_run(judged, rb.metrics.read_run(folder / "good.run"), ["nDCG@3"])["value"].mean()
     assert means["good", "nDCG@3"] == pytest.approx(expected)
     assert means["bad", "Judged@3"] < means["good", "Judged@3"] == 1
     assert {row["name"] for row in found["comparison"]} == {"good"}
@@ -71,7 +71,7 @@ def test_complete_judgements_are_not_mentioned_and_errors_are_one_line(folder: P
 def test_a_run_is_a_recorded_system_that_retrieves_only(folder: Path) -> None:
     corpus = {f"d{d}": Document(f"d{d}", f"text {d}") for d in range(9)}
     cases = [Case(f"q{q}", f"question {q}?") for q in range(31)]
-    judged = {**rb.scoring.read_qrels(folder / "qrels.txt"), "q30": {"d0": 1}}
+    judged = {**rb.metrics.read_qrels(folder / "qrels.txt"), "q30": {"d0": 1}}
     data = Dataset("demo", "test", corpus, cases, judged)
     result = rb.evaluate(data, folder / "good.run", perspectives=["retrieval", "answer"])
     values = result.scores.pivot_table(index="query_id", columns="measure", values="value")
@@ -85,7 +85,7 @@ def test_a_run_is_a_recorded_system_that_retrieves_only(folder: Path) -> None:
 def test_judged_is_next_to_ndcg_in_leaderboards_and_reports(folder: Path) -> None:
     corpus = {f"d{d}": Document(f"d{d}", f"text {d}") for d in range(9)}
     cases = [Case(f"q{q}", f"question {q}?") for q in range(30)]
-    data = Dataset("demo", "test", corpus, cases, rb.scoring.read_qrels(folder / "qrels.txt"))
+    data = Dataset("demo", "test", corpus, cases, rb.metrics.read_qrels(folder / "qrels.txt"))
     good, bad = (rb.evaluate(data, folder / f"{name}.run", perspectives=["retrieval"]) for name in ("good", "bad"))
     results = rb.Results([replace(good, name="good"), replace(bad, name="bad")])
     board: Any = results.leaderboard().set_index("name")

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from ragbench.cli import app
-from ragbench.datasets.testsets import load_testset
 from ragbench.errors import DataWarning
+from ragbench.testsets.forms import load_testset
 
 runner = CliRunner()
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from ragbench.chunkers import chunk
-from ragbench.chunkers.large import LargeChunks
 from ragbench.datasets import large, load_dataset
 from ragbench.datasets.corpus import load_corpus
 from ragbench.datasets.large import LargeCorpus
 from ragbench.errors import DataError
 from ragbench.generation import generate_answers
-from ragbench.retrievers import BM25, BM25Disk, Hybrid, rerank, retrieve, to_documents
+from ragbench.retrieval.chunkers import chunk
+from ragbench.retrieval.large_chunks import LargeChunks
+from ragbench.retrieval.retrievers import BM25, BM25Disk, Hybrid, rerank, retrieve, to_documents
 from ragbench.types import Chunk, Dataset
 
 

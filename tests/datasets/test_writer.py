@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.datasets import load_dataset
-from ragbench.datasets.testsets import validate_testset
-from ragbench.datasets.writer import (
+from ragbench.errors import DataError, DataWarning
+from ragbench.testsets.forms import validate_testset
+from ragbench.testsets.writer import (
     generated_label,
     is_by_hand,
     labelled_folder,
@@ -20,7 +21,6 @@ from ragbench.datasets.writer import (
     reference_origin,
     save_dataset,
 )
-from ragbench.errors import DataError, DataWarning
 from ragbench.types import Case, Dataset, Document, SafetySample, Span
 
 CORPUS = {

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import ragbench as rb
 from ragbench.cli import app
 from ragbench.evaluation import load_targets
-from ragbench.report.evaluation import banner
+from ragbench.report.page import banner
 from ragbench.types import Case, Dataset, Document
 
 PYDOC = rb.load_dataset("pydoc")

@@ -12,8 +12,8 @@ from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation import evaluate, load_calibrations, load_targets
 from ragbench.evaluation.records import Report
 from ragbench.metrics.score_calibration import Calibration, calibrate_threshold, score_version
-from ragbench.report.evaluation.markdown import report_markdown
-from ragbench.report.evaluation.sentences import figures
+from ragbench.report.page.markdown import report_markdown
+from ragbench.report.page.sentences import figures
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
 
 TEXT = "The tower opened in 1889. It is 330 metres high and stands in Paris."

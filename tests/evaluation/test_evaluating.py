@@ -26,7 +26,7 @@ from ragbench.evaluation import (
 from ragbench.evaluation.records import Report, total_cost
 from ragbench.evaluation.schema import report_json
 from ragbench.llms import ScriptedLLM
-from ragbench.report.evaluation import write_report
+from ragbench.report.page import write_report
 from ragbench.systems import FunctionSystem, Pipeline, RecordedSystem
 from ragbench.types import Answer, Case, Completion, Dataset, Document, Passage, SafetySample, Span
 

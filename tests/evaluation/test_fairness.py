@@ -15,7 +15,7 @@ from ragbench.errors import DataWarning
 from ragbench.evaluation import evaluate, load_targets
 from ragbench.evaluation.records import Report
 from ragbench.evaluation.schema import read_report
-from ragbench.report.evaluation import banner, report_html, report_markdown
+from ragbench.report.page import banner, report_html, report_markdown
 from ragbench.systems import RecordedSystem
 from ragbench.types import Answer, Case, Dataset, Document, Passage, SafetySample
 

@@ -15,7 +15,7 @@ from ragbench.evaluation import evaluate, load_targets
 from ragbench.evaluation.records import Report
 from ragbench.evaluation.schema import read_report
 from ragbench.llms import ScriptedLLM
-from ragbench.report.evaluation import banner
+from ragbench.report.page import banner
 from ragbench.types import Answer, Case, Dataset, Document, Passage, Span
 
 CORPUS = {name: Document(name, f"{name} is a document. It is about {name}.") for name in ("a", "b", "c", "d")}

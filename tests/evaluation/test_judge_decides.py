@@ -14,7 +14,7 @@ from ragbench.cli import app
 from ragbench.errors import FailureKind
 from ragbench.evaluation.records import MeasureResult
 from ragbench.llms import ScriptedLLM
-from ragbench.report.evaluation import banner
+from ragbench.report.page import banner
 from ragbench.types import Case, Completion, Dataset, Document
 
 N = 100

@@ -14,7 +14,7 @@ from ragbench.errors import ConfigError, DataWarning
 from ragbench.evaluation import answer_all, evaluate, load_targets
 from ragbench.evaluation.records import Report
 from ragbench.llms import ScriptedLLM
-from ragbench.report.evaluation import banner, report_html, report_markdown
+from ragbench.report.page import banner, report_html, report_markdown
 from ragbench.systems import FunctionSystem, Pipeline
 from ragbench.types import Answer, Case, Completion, Dataset, Document
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.embedders import load_embedder
 from ragbench.metrics import correctness
 from ragbench.metrics.answers import gold_fact_coverage, semantic_similarity, token_f1, words
 from ragbench.metrics.correctness import LONG, MAX_WORDS, SIGNALS, UNDECIDED, overlaps, signal_inputs
-from ragbench.segments import sentence_spans
+from ragbench.retrieval.embedders import load_embedder
+from ragbench.text import sentence_spans
 
 SQUAD_QUESTIONS = 500
 PUBMEDQA_QUESTIONS = 400

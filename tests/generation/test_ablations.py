@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ragbench.generation import answer_ablations
 from ragbench.llms import ScriptedLLM
-from ragbench.prompts.replies import NO_ANSWER
+from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.types import Case, Chunk, Dataset, Document, Span
 
 TEXT = "The railway opened in 1881. It climbs two thousand metres in forty-eight miles."

@@ -6,10 +6,10 @@ import pytest
 
 from ragbench.errors import ConfigError, DataError, DataWarning
 from ragbench.generation import check_llm, cut_to_budget, generate_answers
+from ragbench.generation.prompts import GENERATION_SYSTEM
 from ragbench.llms import ScriptedLLM
-from ragbench.prompts.generation_prompts import GENERATION_SYSTEM
-from ragbench.prompts.replies import NO_ANSWER
-from ragbench.segments import count_tokens
+from ragbench.llms.reply_text import NO_ANSWER
+from ragbench.text import count_tokens
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document
 
 TEXTS = {

@@ -15,7 +15,7 @@ import pytest
 from ragbench.errors import ConfigError, DataError
 from ragbench.generation import context_chunks, generate_answers
 from ragbench.generation.extractive import ABSTAIN_BELOW, _shares
-from ragbench.prompts.replies import NO_ANSWER
+from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.types import Case, Chunk, Dataset, Document, Run
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ import pytest
 from ragbench.errors import ConfigError, DataError, DataWarning, JudgeWarning
 from ragbench.judges import SAMPLING_TEMPERATURE, judge
 from ragbench.judges.criteria import MAX_ANSWER
+from ragbench.judges.prompts import CRITERIA, JUDGE_SYSTEM
 from ragbench.llms import ScriptedLLM
-from ragbench.prompts.judge_prompts import CRITERIA, JUDGE_SYSTEM
-from ragbench.prompts.replies import NO_ANSWER
+from ragbench.llms.reply_text import NO_ANSWER
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, Judgement
 
 ALL = list(CRITERIA)

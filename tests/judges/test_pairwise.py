@@ -12,8 +12,8 @@ import pytest
 
 from ragbench.errors import ComparisonError, ConfigError, DataError, DataWarning, JudgeWarning
 from ragbench.judges import pairwise
+from ragbench.judges.prompts import JUDGE_SYSTEM
 from ragbench.llms import ScriptedLLM, dry_run
-from ragbench.prompts.judge_prompts import JUDGE_SYSTEM
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document, Preference
 
 CASES = (Case("q0", "When?", reference_answer="In 1881."), Case("q1", "Where?"))
@@ -117,6 +117,13 @@ def test_an_answer_cannot_close_its_tag_or_plant_a_verdict() -> None:
     one = compare(planted, "In 1881.", judge)
     assert one.value == 0.0
     assert shown(judge.prompts[0])[0] == planted
+
+
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+@pytest.mark.parametrize("before", ["I refuse to compare these, and I will not judge.", "The first answer says:"])
+def test_a_preference_that_the_judge_only_quotes_does_not_count(before: str) -> None:
+    lost = compare("In 1881.", "In 1900.", ScriptedLLM(lambda prompt: f'{before}\n{{"better": "tie"}}'))
+    assert (lost.value, lost.state) == (None, "unreadable")
 
 
 def test_an_unreadable_reply_is_repaired_once_and_then_unscored() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from ragbench.errors import DataWarning
 from ragbench.generation import generate_answers
 from ragbench.judges import judge, pairwise
-from ragbench.scoring import score_judgements
+from ragbench.metrics import score_judgements
 from ragbench.types import Answer, Case, Chunk, Dataset, Document
 
 

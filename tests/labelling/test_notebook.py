@@ -34,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             parameters=parameters,
             dataset=data,
             run=rb.to_documents(run, chunks),
-            scores=rb.scoring.score_answers(data, answers),
+            scores=rb.metrics.score_answers(data, answers),
             answers=answers,
         )
         rb.save(result, root / "small" / f"fixed-{size}")
@@ -88,7 +88,7 @@ def test_compare_holds_the_judge_against_the_people_of_a_sheet(tmp_path: Path, e
         parameters = {"dataset": "pydoc", "retriever": "bm25", "chunker": "fixed", "chunk_size": size}
         folder = tmp_path / "sweep" / f"fixed-{size}"
         scores = pd.concat(
-            [rb.score_run(data.qrels, rb.to_documents(run, chunks)), rb.scoring.score_judgements(judged)]
+            [rb.score_run(data.qrels, rb.to_documents(run, chunks)), rb.metrics.score_judgements(judged)]
         )
         result = rb.evaluation.new_result(
             parameters=parameters,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ragbench.datasets.testsets import load_testset
 from ragbench.errors import ConfigError, DataError
 from ragbench.labelling import QuestionWidget
 from ragbench.labelling import questions as module
+from ragbench.testsets.forms import load_testset
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

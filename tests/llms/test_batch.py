@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from ragbench import llms
-from ragbench.cache import budgets, replies
 from ragbench.errors import ConfigError, FailureKind, ModelError
 from ragbench.llms import ScriptedLLM, generate_many
+from ragbench.store import budgets, replies
 from ragbench.types import Completion
 
 

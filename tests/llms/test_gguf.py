@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ragbench import llms
-from ragbench.cache import replies
 from ragbench.llms import generate_many
 from ragbench.llms.providers import stored_llm
+from ragbench.store import replies
 
 SCHEMA = {
     "type": "object", "properties": {"verdict": {"type": "boolean"}}, "required": ["verdict"],

@@ -65,7 +65,7 @@ def test_another_form_is_unreadable_and_kept(answer: Any, wire: Any, provider: s
     assert "cannot be read" in error
     assert not [word for word in PYTHON if word in error], error
     [name] = [word for word in error.split() if word.startswith("unreadable/")]
-    from ragbench.cache import cache_folder
+    from ragbench.store import cache_folder
 
     assert json.loads((cache_folder() / name).read_text(encoding="utf-8")) == body
     assert os.name == "nt" or (cache_folder() / name).stat().st_mode & 0o777 == 0o600
@@ -110,7 +110,7 @@ def test_an_absurd_retry_after_is_none_or_seconds(value: str) -> None:
 
 
 def test_what_is_kept_is_of_the_owner_alone(answer: Any, wire: Any) -> None:
-    from ragbench.cache import cache_folder
+    from ragbench.store import cache_folder
 
     answer("ollama", {"message": 1})
     folder: Path = cache_folder() / "unreadable"

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.metrics import ceilings, score_run
 from ragbench.metrics.retrieval import (
     DEFAULT_MEASURES,
     RankingMeasure,
@@ -25,7 +26,6 @@ from ragbench.metrics.retrieval import (
     ranking,
 )
 from ragbench.registry import ALIASES
-from ragbench.scoring import ceilings, score_run
 from ragbench.types import Qrels, Run
 
 TREC_NAMES = {

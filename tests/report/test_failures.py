@@ -8,8 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from ragbench.diagnosis import by_severity
-from ragbench.evaluation import Result
+from ragbench.evaluation import Result, by_severity
 from ragbench.report import (
     as_markdown,
     failure_details,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from ragbench import report
-from ragbench.chunkers import chunk
-from ragbench.generation.testsets import Draft, spread
+from ragbench.generation import Draft
+from ragbench.generation.chunk_sample import spread
+from ragbench.retrieval.chunkers import chunk
 from ragbench.types import Answer, Case, Chunk, Completion, Dataset, Document
 
 CORPUS = {

@@ -21,12 +21,12 @@ import pytest
 from ragbench.errors import ConfigError, DataError, SweepError
 from ragbench.files import STAGING
 from ragbench.llms import Settings
-from ragbench.sweep import read_grid, remote, spending, sweep
+from ragbench.sweep import budget, read_grid, remote, sweep
 from ragbench.sweep.cluster import _connected
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.grid import sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job
-from tests.history.conftest import _postgresql, new_database  # noqa: F401
+from tests.service.conftest import _postgresql, new_database  # noqa: F401
 from tests.sweep import test_language_models as language_models
 from tests.test_sweep import alive_in, numbers_of, visible, wait_until, write_grid
 
@@ -133,12 +133,12 @@ def test_a_file_that_is_no_part_of_a_result_is_refused(tmp_path: Path) -> None:
 def test_paid_models_need_what_the_workers_share(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [{"llm": "anthropic:claude-haiku-4-5", "judge": "ollama:m"}]
     with pytest.raises(ConfigError, match="anthropic:claude-haiku-4-5 may cost money"):
-        spending.check_shared("dask://127.0.0.1:8786", runs, Settings())
-    spending.check_shared("dask://127.0.0.1:8786", runs, Settings(replies="offline"))
-    spending.check_shared("dask://local", runs, Settings())
+        budget.check_shared("dask://127.0.0.1:8786", runs, Settings())
+    budget.check_shared("dask://127.0.0.1:8786", runs, Settings(replies="offline"))
+    budget.check_shared("dask://local", runs, Settings())
     monkeypatch.setenv("RAGBENCH_DATABASE", "postgresql://127.0.0.1:1/none")
     with pytest.raises(DataError, match="cannot be used"):
-        spending.check_shared("dask://127.0.0.1:8786", runs, Settings())
+        budget.check_shared("dask://127.0.0.1:8786", runs, Settings())
 
 
 # --- killed -----------------------------------------------------------------------------------------------------
@@ -275,5 +275,5 @@ def test_machines_that_share_no_folder_give_the_same_bytes_and_pay_once(
     print(f"\n{len(paid)} requests; of {len(in_flight)} before the kill {len(twice)} were sent again")
     assert twice <= set(in_flight[-4:])  # at most what was on its way when the worker was killed
     assert len(twice) <= 1
-    account = spending.on_account(Settings(), result.folder)
-    assert spending.spent(account) == pytest.approx(0.018 * len(paid), abs=0.018 * len(twice) + 1e-9)
+    account = budget.on_account(Settings(), result.folder)
+    assert budget.spent(account) == pytest.approx(0.018 * len(paid), abs=0.018 * len(twice) + 1e-9)

@@ -125,7 +125,7 @@ def test_a_forked_kernel_is_as_a_fresh_one(tmp_path: Path, run: Callable[..., Ou
 
     # What a grid of BM25 needs is there, and nothing that only others do.
     modules = set(json.loads((tmp_path / "a" / "modules.json").read_text()))
-    assert {"bm25s", "matplotlib.pyplot", "pandas", "ragbench.scoring", "scipy.stats"} <= modules
+    assert {"bm25s", "matplotlib.pyplot", "pandas", "ragbench.metrics", "scipy.stats"} <= modules
     assert not {"torch", "sentence_transformers", "wordllama", "anthropic", "datasets"} & modules
 
 

@@ -18,12 +18,12 @@ import nbformat
 import pytest
 from typer.testing import CliRunner
 
-from ragbench import cache
-from ragbench.cache import budgets, replies
+from ragbench import store
 from ragbench.cli import app
 from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError
-from ragbench.prompts.generation_prompts import GENERATION_SYSTEM
+from ragbench.generation.prompts import GENERATION_SYSTEM
+from ragbench.store import budgets, replies
 from ragbench.sweep import plan, sweep, verify
 from ragbench.sweep.worker import failed_requests
 
@@ -60,7 +60,7 @@ given = evaluation.ask_all(
     results_dir=results_dir,
 )
 answers, judgements = given.answers, given.judgements or []
-scores = pd.concat([rb.score_run(data.qrels, given.documents, ["nDCG@10"]), rb.scoring.score_judgements(judgements)])
+scores = pd.concat([rb.score_run(data.qrels, given.documents, ["nDCG@10"]), rb.metrics.score_judgements(judgements)])
 result = evaluation.new_result(
     parameters=parameters, dataset=data, run=given.documents, scores=scores, answers=answers,
     judgements=judgements, facts=evaluation.cost_facts(evaluation.costs_of(answers), answers),
@@ -393,7 +393,7 @@ def test_a_maximum_cost_stops_in_time_and_a_higher_one_continues(server: Any, wi
     assert "with a higher --max-cost continues from there" in stopped.output
     (failed,) = (tmp_path / "out" / "tiny").glob("*.failed.ipynb")
     assert "budget: openai:m may cost" in failed.read_text(encoding="utf-8")
-    budget = f"sweep {cache.digest(str(tmp_path / 'out' / 'tiny'))[:16]}"
+    budget = f"sweep {store.digest(str(tmp_path / 'out' / 'tiny'))[:16]}"
     paid = len(server.asked)
     assert 3 < paid < 6
     assert budgets.spent(budget).settled == pytest.approx(1.2 * paid)

@@ -21,7 +21,7 @@ import httpx
 import pytest
 
 from ragbench.datasets import load_dataset
-from ragbench.history import add_key
+from ragbench.service import add_key
 from tests.sweep.test_language_models import reply_to, settings, write_grid
 
 GRID = '[sweep]\nname = "{}"\n[fixed]\nmax_queries = 15\njudge = "openai:j"\n[axes]\nprompt = {}'

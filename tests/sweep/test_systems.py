@@ -21,11 +21,11 @@ from typer.testing import CliRunner
 
 import ragbench as rb
 from ragbench.cli import app
-from ragbench.datasets.writer import save_dataset
 from ragbench.errors import ConfigError, ModelError
 from ragbench.evaluation.folder import JOURNAL
 from ragbench.sweep import plan, read_grid, sweep, verify
 from ragbench.systems import Pipeline
+from ragbench.testsets.writer import save_dataset
 from ragbench.types import Dataset
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"

@@ -35,8 +35,8 @@ def scores(data: Dataset, answers: Sequence[Answer], chunks: Sequence[rb.Chunk])
     }
     parts = [
         rb.score_run(data.qrels, run, ["nDCG@10", "R@5", "RR", "AP"]),
-        rb.scoring.score_answers(data, answers, embedder="wordllama"),
-        rb.scoring.score_spans(data, ranked, chunks, tokenizer="minilm"),
+        rb.metrics.score_answers(data, answers, embedder="wordllama"),
+        rb.metrics.score_spans(data, ranked, chunks, tokenizer="minilm"),
     ]
     joined: pd.DataFrame = pd.concat(parts, ignore_index=True)
     return joined

@@ -17,10 +17,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from ragbench.evaluation import evaluate
-from ragbench.retrievers import Dense
+from ragbench.retrieval.retrievers import Dense
 from ragbench.systems import Pipeline, load_system
 from ragbench.types import Dataset
-from tests.history.conftest import _postgresql
+from tests.service.conftest import _postgresql
 
 PAGE = Path("ragbench/README.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("### Search servers") : PAGE.index("### A service by HTTP")]

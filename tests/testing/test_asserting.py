@@ -10,8 +10,8 @@ import pytest
 from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError
 from ragbench.llms import ScriptedLLM
-from ragbench.testing import LabelledCase, assert_answer_correct, assert_context_recall, labelled_cases, recording
-from ragbench.testing.recording import Recorder
+from ragbench.testing import LabelledCase, assert_answer_correct, assert_context_recall, labelled_cases, reports
+from ragbench.testing.reports import Recorder
 from ragbench.types import Answer, Case, Completion, Dataset, DatasetSource, Passage, Span
 
 CASE = LabelledCase(Case("q1", "When did it open?"), {"a": 2, "b": 1})
@@ -19,9 +19,9 @@ CASE = LabelledCase(Case("q1", "When did it open?"), {"a": 2, "b": 1})
 
 @pytest.fixture(autouse=True)
 def recorder() -> Iterator[Recorder]:
-    before, recording.active = recording.active, Recorder()
-    yield recording.active
-    recording.active = before
+    before, reports.active = reports.active, Recorder()
+    yield reports.active
+    reports.active = before
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_an_unreadable_verdict_skips_and_is_counted_as_unscored(recorder: Record
         reason = str(exc)
     assert reason == "the judge gave no verdict (judge_failed): 503"
     assert [(check.value, check.passed) for check in recorder.checks] == [(None, None)]
-    assert recording.table(recorder.checks) == [("answer_correct", "unscored", "0/1", "0/0")]
+    assert reports.table(recorder.checks) == [("answer_correct", "unscored", "0/1", "0/0")]
 
 
 def test_without_a_judge_every_gold_fact_must_be_stated() -> None:

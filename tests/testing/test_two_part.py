@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 
 from ragbench.datasets import load_dataset
-from ragbench.diagnosis import two_part_table
-from ragbench.evaluation import answer_all
+from ragbench.evaluation import answer_all, two_part_table
 from ragbench.llms import load_llm, unavailable
 from ragbench.testing import assert_context_recall, labelled_cases
 from ragbench.types import Dataset

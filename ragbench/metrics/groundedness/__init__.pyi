@@ -1,5 +1,4 @@
-from .checking import Verdict, check_answers, check_claims, claims_stated, states, unsupported
-from .citations import citation_form, cites_content, parse_citations, without_citations
+from .checks import Verdict, check_answers, check_claims, claims_stated, states, unsupported
 from .claims import Claim, claims
 from .entailment import SUPPORT_MODELS, check_support_model, load_support_model
 from .numbers import Number, numbers, numeric_fabrications, numeric_support
@@ -13,8 +12,6 @@ __all__ = [
     "check_answers",
     "check_claims",
     "check_support_model",
-    "citation_form",
-    "cites_content",
     "claim_support",
     "claim_supports",
     "claims",
@@ -23,8 +20,6 @@ __all__ = [
     "numbers",
     "numeric_fabrications",
     "numeric_support",
-    "parse_citations",
     "states",
     "unsupported",
-    "without_citations",
 ]

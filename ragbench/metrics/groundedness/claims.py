@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ragbench.metrics.groundedness.citations import without_citations
+from ragbench.generation.citations import without_citations
 from ragbench.metrics.groundedness.numbers import numbers
 from ragbench.metrics.groundedness.words import words
-from ragbench.segments import sentence_spans, trim
+from ragbench.text import sentence_spans, trim
 
 KINDS = ("assertion", "inference", "general")
 """How a claim is worded: stated as a fact, drawn as a conclusion or supposed, or about nothing in particular."""

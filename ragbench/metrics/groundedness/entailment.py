@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ragbench.embedders import load_model
 from ragbench.errors import ConfigError, ModelError
 from ragbench.files import expanded
 from ragbench.metrics.groundedness.words import Page, words
+from ragbench.retrieval.embedders import load_model
 
 SUPPORT_MODELS = ("minilm", "lexical")
 """The models of `claim_support` that come with the install; every other name is a cross-encoder."""

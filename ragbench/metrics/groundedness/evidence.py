@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ragbench.embedders.minilm import cut_to_fit, token_states, tokenised
 from ragbench.metrics.groundedness.numbers import numeric_support
 from ragbench.metrics.groundedness.words import Page, Word, denied, opposed, words
+from ragbench.retrieval.minilm import cut_to_fit, token_states, tokenised
 
 if TYPE_CHECKING:
     from cachetools import LRUCache

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import numpy as np
 
-from ragbench.cache import arrays, digest
 from ragbench.errors import DataError
-from ragbench.metrics.groundedness.citations import without_citations
+from ragbench.generation.citations import without_citations
 from ragbench.metrics.groundedness.claims import no_claim
 from ragbench.metrics.groundedness.entailment import SUPPORT_MODELS, check_support_model, entailment
 from ragbench.metrics.groundedness.evidence import Reading, read_sentence, semantic_evidence, vectors
 from ragbench.metrics.groundedness.words import read_page, unwrapped, words
-from ragbench.segments import sentence_spans
+from ragbench.store import arrays, digest
+from ragbench.text import sentence_spans
 
 _LIST_MARK = re.compile(r"^[ \t>]*(?:[-*+•#|]+[ \t]+|\(?\d{1,3}[.)][ \t]+)?")
 _BLOCK = 32  # pairs whose vectors are computed together
@@ -124,7 +124,7 @@ def _definition() -> str:
     """A digest of all that decides a value: code, coefficients, and the libraries that read texts."""
     here = Path(__file__).parent
     package = here.parents[1]
-    files = sorted([*here.glob("*.py"), *here.glob("*.json"), package / "segments.py", package / "embedders/minilm.py"])
+    files = sorted([*here.glob("*.py"), *here.glob("*.json"), package / "text.py", package / "retrieval/minilm.py"])
     return digest(
         *(path.read_bytes() for path in files), *map(version, ("numpy", "scipy", "sentencex", "text2num", "tokenizers"))
     )

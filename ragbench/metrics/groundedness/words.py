@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragbench.segments import load_tokenizer, sentence_spans
+from ragbench.text import load_tokenizer, sentence_spans
 
 # scripts written without spaces between words: each sign counts as a word
 _SIGN = r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"

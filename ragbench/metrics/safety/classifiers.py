@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragbench.datasets.testsets.safety import HARMFUL, HARMLESS
-from ragbench.embedders.weights import first_line, quietly
 from ragbench.errors import ConfigError, ModelError
 from ragbench.extension import FORM, imported, is_import
+from ragbench.retrieval.weights import first_line, quietly
+from ragbench.testsets.safety import HARMFUL, HARMLESS
 
 Detector = Callable[[str], float]
 """A function text -> score in [0, 1], higher for what looks more like an attack."""

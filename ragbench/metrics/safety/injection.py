@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ragbench.embedders import load_embedder
-from ragbench.embedders.models import MiniLM, WordLlama
 from ragbench.errors import ConfigError, DataError
-from ragbench.metrics.safety.normalising import Window, plain, windows
+from ragbench.metrics.safety.normal_form import Window, plain, windows
 from ragbench.metrics.safety.patterns import FEATURE_NAMES, features, signs
+from ragbench.retrieval.embedders import load_embedder
+from ragbench.retrieval.embedding_models import MiniLM, WordLlama
 
 FloatMatrix = npt.NDArray[np.float64]
 

@@ -17,16 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragbench.datasets.jsonl import json_line
-from ragbench.datasets.testsets.single_file import own_record
-from ragbench.diagnosis import CAUSES
 from ragbench.errors import ConfigError, DataError
-from ragbench.evaluation import Result, Results
+from ragbench.evaluation import CAUSES, Result, Results
 from ragbench.evaluation.results import baseline_name, check_comparable, configurations, ranking_measure
 from ragbench.files import write_durably
 from ragbench.report.documents import data_of
-from ragbench.report.evaluation import check_output
-from ragbench.report.evaluation.html import script_hash
 from ragbench.report.explorer.contents import Texts, doubtful_of, measures_of, scores_of, side_of
+from ragbench.report.page import check_output
+from ragbench.report.page.html import script_hash
+from ragbench.testsets.single_file import own_record
 from ragbench.types import Dataset
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import Any
 from ragbench.errors import DataError, DataWarning
 from ragbench.evaluation import Result, Results
 from ragbench.evaluation.formats import short
-from ragbench.evaluation.masking import masked, masked_id
 from ragbench.evaluation.records import MeasureResult
+from ragbench.evaluation.secrets import masked, masked_id
+from ragbench.metrics import claim_table
 from ragbench.registry import BRIEF, LEADERBOARD, higher_is_better, meaning_of, perspective_of
 from ragbench.report.documents import CHUNK_ID, locate
-from ragbench.report.evaluation import doubtful_claims, interval, number, plural
+from ragbench.report.page import doubtful_claims, interval, number, plural
 from ragbench.report.sweep import tested
-from ragbench.scoring import claim_table
 from ragbench.types import Answer, Chunk, Dataset, Passage
 
 

@@ -11,7 +11,7 @@ from ragbench.metrics.groundedness import (
     states,
     unsupported,
 )
-from ragbench.metrics.groundedness.checking import LENIENT, STRICT
+from ragbench.metrics.groundedness.checks import LENIENT, STRICT
 
 TOWER = ["The tower was opened on 31 March 1889 in Paris. It is 330 metres tall. In storms the tower is not safe."]
 

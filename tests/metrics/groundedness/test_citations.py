@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from ragbench.metrics.groundedness.citations import citation_form, cites_content, parse_citations, without_citations
+from ragbench.generation.citations import parse_citations, without_citations
+from ragbench.metrics.groundedness.checks import citation_form, cites_content
 
 IDS = ["rail#0", "rail#3"]
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragbench.cache import bypassed
 from ragbench.errors import ConfigError, DataError
 from ragbench.metrics.groundedness import claim_support, claim_supports
+from ragbench.store import bypassed
 
 TOWER = (
     "The Eiffel Tower is a lattice tower in Paris, France. It was opened on 31 March 1889 as the centrepiece of the "

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ragbench.datasets.testsets import load_testset
 from ragbench.evaluation import Results
 from ragbench.report.explorer import explore
+from ragbench.testsets.forms import load_testset
 from ragbench.types import Dataset
 from tests.report.explorer.conftest import HOSTILE
 

@@ -1,0 +1,423 @@
+"""Everything that is asked for one configuration: the system's answers, their judgements, and ablations.
+
+The answers are in the same form for every kind of system. The notebook, `evaluate`, the command line and the dry run of
+a sweep all ask through `ask_all`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import ConfigError, DataError, DataWarning, FailureKind
+from ragbench.evaluation.folder import JOURNAL
+from ragbench.evaluation.parameters import OF_PIPELINE, configuration
+from ragbench.judges import judge as judge_answers
+from ragbench.judges import spread
+from ragbench.llms import Settings, active_dry_run, check_llm
+from ragbench.metrics.pipeline import split_budget
+from ragbench.progress import progress_bar
+from ragbench.retrieval.retrievers import to_documents
+from ragbench.systems import (
+    RETRIEVAL_ONLY,
+    FunctionSystem,
+    Pipeline,
+    RecordedSystem,
+    ask,
+    ask_one,
+    distinct_contexts,
+    load_system,
+    match_passages,
+)
+from ragbench.systems.loader import is_object_name, system_digest
+from ragbench.systems.questions import AnswerJournal, JournaledSystem, warn_of_failures
+from ragbench.types import LLM, Answer, Case, Chunk, Dataset, Judgement, LLMLike, Run, System
+
+CRITERIA = ("correctness", "faithfulness", "relevance")
+"""What a judge is asked about each answer, unless other criteria are named."""
+
+_TIMED = 20  # questions that are asked one at a time, for the latency
+_HOPELESS = 3  # failures at the start, after which the timing stops
+_TIMED_S = 60.0  # seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Answered:
+    """The answers of one system with what they were made from.
+
+    `documents` ranks documents and `ranking` the ids of the passages that the system retrieved, both query_id -> id ->
+    score; `documents` is a lower bound, and the mean over `credits` is not, where several documents hold the text of a
+    passage without id (see `match_passages`). `chunks` are the texts behind these ids that are in documents of the
+    dataset. `has_contexts` states whether what the system retrieved is known at all, `has_texts` whether the texts of
+    the contexts are, from `chunks` or from the answers' own passages, and `has_answers` whether the system answers at
+    all or only retrieves. `latency` holds answers with their milliseconds per stage, measured with `concurrency`
+    questions at a time (None: not known), `prompts` what a language model was sent, where that is known.
+    `safety_answers` is sample_id -> answer to the safety inputs that the system was asked. `system` describes in plain
+    data what was asked. `seconds` has what each stage took, `search_ms` what one question alone waits for its chunks,
+    where that is known; `depth` is how deep the ranking goes at most, and `tokenizer` counts its tokens.
+
+    `ask_all` adds `judgements` (None: no judge was asked), `repeated` ones of some answers, and `ablations`, answers to
+    the same questions from other contexts, with theirs.
+    """
+
+    dataset: Dataset
+    answers: Sequence[Answer]
+    documents: Run
+    credits: Sequence[Run]
+    ranking: Run
+    chunks: Sequence[Chunk]
+    latency: Sequence[Answer]
+    system: Mapping[str, Any]
+    has_contexts: bool = True
+    has_texts: bool = True
+    has_answers: bool = True
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    concurrency: int | None = None
+    safety_answers: Mapping[str, Answer] = field(default_factory=dict)
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    search_ms: float | None = None
+    depth: int = 100
+    tokenizer: str = "minilm"
+    judgements: Sequence[Judgement] | None = None
+    repeated: Sequence[Judgement] = ()
+    ablations: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
+    ablation_judgements: Mapping[str, Sequence[Judgement]] = field(default_factory=dict)
+
+
+def system_of(parameters: Mapping[str, Any], dataset: Dataset, settings: Settings | None = None) -> str | Pipeline:
+    """The system that the parameters of `evaluate.ipynb` describe: what `system` names, or else a `Pipeline`.
+
+    A `system` that is a retriever's name is the pipeline with that retriever. Constructing the pipeline is indexing.
+
+    >>> from ragbench.types import Document
+    >>> data = Dataset("demo", "test", {"d": Document("d", "Cats sleep.")}, [], {})
+    >>> system_of({"retriever": "bm25", "chunk_size": 128}, data)
+    Pipeline('bm25, recursive 128, extractive', 1 chunk)
+    >>> system_of({"system": "service.toml", "retriever": "bm25"}, data)
+    'service.toml'
+
+    Raises:
+        ConfigError, DataError, ModelError: as `Pipeline`.
+    """
+    own = configuration(parameters)
+    if own.get("system"):
+        return str(own["system"])
+    options = {name: own[name] for name in OF_PIPELINE if name in own}
+    options["max_context_tokens"] = own.get("max_context_tokens") or None
+    if settings is not None and own.get("llm", "extractive") != "extractive":
+        options["llm"] = check_llm(own["llm"], settings)
+    return Pipeline(dataset, **options)
+
+
+def ask_all(
+    dataset: Dataset,
+    system: str | Path | System | Sequence[Answer],
+    *,
+    judge: str | LLM = "",
+    criteria: str | Sequence[str] = CRITERIA,
+    judge_again: int = 0,
+    ablations: bool = False,
+    attacks: bool = False,
+    concurrency: int = 8,
+    results_dir: str | Path = "",
+    settings: Settings | None = None,
+) -> Answered:
+    """Ask a system every question of the dataset, and a judge about its answers.
+
+    Args:
+        dataset: the questions.
+        system: as in `answer_all`.
+        judge: the language model that judges; "" means none.
+        criteria: what it judges, as in `ragbench.judge`, or their names with commas between.
+        judge_again: this many answers, evenly chosen, are judged again with a request for each criterion.
+        ablations: also answer from other contexts (see `answer_ablations`), and judge these answers' correctness. Only
+            ragbench's own pipeline can; other systems are not asked.
+        attacks, concurrency, settings: as in `answer_all`.
+        results_dir: the folder of the result: a service's answers are kept there as they come, so that the same call
+            continues after an interruption; "" keeps nothing.
+
+    Returns:
+        The answers, with `judgements`, `repeated`, `ablations` and `ablation_judgements`.
+    """
+    keep = Path(results_dir) / JOURNAL if str(results_dir) else ""
+    answered = answer_all(dataset, system, attacks=attacks, concurrency=concurrency, keep=keep, settings=settings)
+    pieces: Sequence[Chunk] = ()
+    start = time.perf_counter()
+    if ablations and isinstance(system, Pipeline):
+        found = system.answer_ablations()
+        pieces = found.chunks
+        seconds = {**answered.seconds, "ablations": time.perf_counter() - start}
+        answered = replace(answered, ablations={"actual": answered.answers, **found.answers}, seconds=seconds)
+    if not judge or not answered.has_answers or not answered.answers:
+        return answered
+    start = time.perf_counter()
+    wanted = criteria_named(criteria)
+    model = check_llm(judge, settings) if isinstance(judge, str) else judge
+    judgements = judgements_of(answered, model, wanted)
+    repeated = judge_answers(
+        spread(answered.answers, judge_again), wanted, model, dataset=dataset, chunks=texts_of(answered),
+        mode="per_criterion", allow_same_model=True,
+    )  # fmt: skip
+    verdicts: dict[str, Sequence[Judgement]] = {
+        source: judge_answers(own, ["correctness"], model, dataset=dataset, chunks=pieces, allow_same_model=True)
+        for source, own in answered.ablations.items()
+    }
+    seconds = {**answered.seconds, "judge": time.perf_counter() - start}
+    return replace(answered, judgements=judgements, repeated=repeated, ablation_judgements=verdicts, seconds=seconds)
+
+
+def criteria_named(criteria: str | Sequence[str]) -> list[str]:
+    """Criteria of a judge from a list, or from their names with commas between."""
+    return criteria.replace(" ", "").replace(",", " ").split() if isinstance(criteria, str) else list(criteria)
+
+
+def judgements_of(answered: Answered, judge: LLMLike, criteria: Sequence[str]) -> list[Judgement]:
+    """The judgements of a language model on every answer."""
+    return judge_answers(answered.answers, criteria, judge, dataset=answered.dataset, chunks=texts_of(answered))
+
+
+def texts_of(answered: Answered) -> list[Chunk]:
+    """A chunk for every id in the answers' contexts, be its text a chunk's, a passage's, or (then "") not known."""
+    known = {chunk.chunk_id for chunk in answered.chunks}
+    more: dict[str, Chunk] = {}
+    for answer in answered.answers:
+        own = {passage.passage_id: passage for passage in answer.passages}
+        for context in answer.contexts:
+            if context not in known and context not in more:
+                text, doc_id = (own[context].text, own[context].doc_id) if context in own else ("", "")
+                more[context] = Chunk(context, doc_id, 0, len(text), text)
+    return [*answered.chunks, *more.values()]
+
+
+def answer_all(
+    dataset: Dataset,
+    system: str | Path | System | Sequence[Answer],
+    *,
+    concurrency: int = 8,
+    timed: int = _TIMED,
+    attacks: bool = False,
+    keep: AnswerJournal | str | Path = "",
+    settings: Settings | None = None,
+) -> Answered:
+    """Ask a system every question of the dataset.
+
+    Args:
+        dataset: the questions, and the documents where the system does not hold its own.
+        system: a name or file for `load_system`, a `System`, or the answers themselves.
+        concurrency: questions asked at a time.
+        timed: questions that are asked one at a time, before the others, for the latency: this many within a minute,
+            and every one that has a latency budget. What is asked at the same time waits in a queue. No question is
+            asked twice, but for the pipeline without a language model, which answers all questions in one batch.
+        attacks: also put the dataset's safety inputs, attacks and harmless ones, to a system that answers questions.
+        keep: a file to which the answers of a system are appended as they come, and from which those that it holds
+            already are taken, so that a run that was stopped continues; "" keeps nothing. Recorded answers and those of
+            the built-in pipeline (whose paid replies are in the reply store) are not kept.
+        settings: of the language models that the system's name or file refers to; None: those of the environment.
+    """
+    timed = 0 if active_dry_run() else timed
+    if isinstance(system, str | Path):
+        loaded = load_system(system, dataset, settings)
+        try:
+            if keep and not isinstance(keep, AnswerJournal):
+                keep = AnswerJournal(keep, f"{loaded.name} {system_digest(str(system))[:12]}")
+            return answer_all(dataset, loaded, concurrency=concurrency, timed=timed, attacks=attacks, keep=keep)
+        finally:
+            # an object of the user's module is the user's to close
+            mine = not is_object_name(str(system)) or isinstance(loaded, FunctionSystem)
+            if mine and callable(close := getattr(loaded, "close", None)):
+                close()
+    if isinstance(system, Pipeline):
+        answered = _pipeline(dataset, system, timed)
+        return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
+    start = time.perf_counter()
+    answers: Sequence[Answer]
+    alone: Mapping[str, Answer] = {}
+    if not isinstance(system, System):
+        answers, plain = _given(dataset, system), {"name": "recorded answers", "kind": "answers"}
+    else:
+        plain = {"name": system.name, "kind": type(system).__name__}
+        if isinstance(system, RecordedSystem):
+            _check_recorded(dataset, system)
+        elif keep:
+            journal = keep if isinstance(keep, AnswerJournal) else AnswerJournal(keep, system.name)
+            journal.check({**_safety_queries(dataset), **dataset.queries})
+            system = JournaledSystem(system, journal)
+        if not isinstance(system, RecordedSystem) and concurrency > 1:
+            roles = {case.query_id: case.user_roles for case in dataset.cases}
+            asked = system
+            alone = _ask_alone(lambda q, query: ask_one(asked, q, query, roles[q]), dataset, timed)
+        answers = ask(system, dataset, concurrency=concurrency, known=alone)
+    asked_s = time.perf_counter() - start
+    matched = match_passages(answers, dataset)
+    _warn_of_lost(plain["name"], answers, matched.is_foreign)
+    ranking = {answer.query_id: _ranked(answer) for answer in matched.answers}
+    asked_now = isinstance(system, System) and not isinstance(system, RecordedSystem)
+    found = matched.answers
+    answered = Answered(
+        dataset,
+        found,
+        matched.run,
+        matched.credits,
+        ranking,
+        matched.chunks,
+        latency=[answer for answer in found if answer.query_id in alone] if alone else found,
+        system={**plain, "matched_passages": matched.counts, **({"is_foreign": True} if matched.is_foreign else {})},
+        has_contexts=any(one.contexts or one.passages for one in answers) or all(one.failed for one in answers),
+        has_texts=any(passage.text.strip() for answer in found for passage in answer.passages),
+        has_answers=all(one.failed for one in found)
+        or any(RETRIEVAL_ONLY not in one.flags and not one.failed for one in found),
+        concurrency=(1 if alone else concurrency) if asked_now else None,
+        seconds={"ask": asked_s},
+    )
+    return replace(answered, safety_answers=_safety_answers(answered, system, concurrency)) if attacks else answered
+
+
+def _warn_of_lost(name: str, answers: Sequence[Answer], is_foreign: bool) -> None:
+    """Warn of answers that were not recognised, and of passages of which no document holds one."""
+    if unread := Counter(field for answer in answers for field in answer.unread):
+        replies = sum(bool(answer.unread) for answer in answers)
+        warnings.warn(
+            f"{name}: {replies} of {len(answers)} replies have contexts and no answer among their fields "
+            f"({', '.join(map(repr, list(unread)[:10]))}), so they count as retrieval without an answer; name the "
+            "field with the answer 'answer'",
+            DataWarning,
+            stacklevel=3,
+        )
+    if is_foreign:
+        warnings.warn(
+            f"{name}: none of its passages is in a document of the test set, by id or by text, so its ranking is not "
+            "measured; give the documents that it searches (corpus=, --corpus), or their ids as doc_id",
+            DataWarning,
+            stacklevel=3,
+        )
+
+
+def _safety_answers(answered: Answered, system: System | Sequence[Answer], concurrency: int) -> dict[str, Answer]:
+    """sample_id -> the answer to each safety input; those that failed, or were not recorded, are left out."""
+    dataset = answered.dataset
+    lost = [one.failed and one.failure is not FailureKind.DRY_RUN for one in answered.answers]
+    if not answered.has_answers or (lost and all(lost)):
+        return {}
+    asked = _safety_queries(dataset)
+    if not isinstance(system, System):
+        return {answer.query_id: answer for answer in system if answer.query_id in asked and not answer.failed}
+    cases = [Case(query_id, text) for query_id, text in asked.items()]
+    answers = ask(system, replace(dataset, cases=cases, qrels={}), concurrency=concurrency, label="safety samples")
+    return {answer.query_id: answer for answer in answers if not answer.failed}
+
+
+def _safety_queries(dataset: Dataset) -> dict[str, str]:
+    """sample_id -> text of the safety inputs whose id is not that of a question too."""
+    return {one.sample_id: one.text for one in dataset.safety_inputs if one.sample_id not in dataset.queries}
+
+
+def _pipeline(dataset: Dataset, system: Pipeline, timed: int) -> Answered:
+    queries = dataset.queries
+    alone: dict[str, Answer] = {}
+    if system.llm == "extractive":
+        answers = ask(system, dataset)
+        alone = _ask_alone(system.answer, dataset, timed)
+        answers = [replace(one, latency_ms=alone.get(one.query_id, one).latency_ms) for one in answers]
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)  # one for each answer that failed
+            alone = _ask_alone(system.answer, dataset, timed)
+        warn_of_failures(system.name, list(alone.values()))
+        answers = ask(system, dataset, known=alone)
+    ranking = {case.query_id: system.run.get(case.query_id, {}) for case in dataset.cases}
+    documents = to_documents(ranking, system.chunks)
+    prompts = {answer.query_id: system.prompt_for(queries[answer.query_id], answer) for answer in answers}
+    about = {"name": system.name, "kind": "Pipeline", "chunks": len(system.chunks), **system.ann_recall}
+    return Answered(
+        dataset,
+        answers,
+        documents,
+        credits=[documents],
+        ranking=ranking,
+        chunks=system.chunks,
+        latency=list(alone.values()),
+        system={**about, "chunking": _chunking(system.chunks)},
+        prompts={query_id: text for query_id, text in prompts.items() if text},
+        concurrency=1,
+        seconds=dict(system.seconds),
+        search_ms=system.search_ms() if timed else None,
+        depth=system.depth,
+        tokenizer=system.tokenizer,
+    )
+
+
+def _ask_alone(answer: Callable[[str, str], Answer], dataset: Dataset, timed: int) -> dict[str, Answer]:
+    """query_id -> the answers to questions that were asked one at a time, in their order.
+
+    They are the first `timed`, as far as they come within a minute, and those with a budget. Where the first few all
+    fail, the others are not waited for.
+    """
+    budgeted = {case.query_id for case in dataset.cases if split_budget(case.latency_budget_ms)[0]} if timed else set()
+    wanted = [case.query_id for i, case in enumerate(dataset.cases) if i < timed or case.query_id in budgeted]
+    start = time.monotonic()
+    answers: dict[str, Answer] = {}
+    with progress_bar(len(wanted), "timing", "question") as bar:
+        for query_id in wanted:
+            if query_id in budgeted or time.monotonic() - start < _TIMED_S:
+                answers[query_id] = answer(query_id, dataset.queries[query_id])
+                if len(answers) == _HOPELESS and all(one.failed for one in answers.values()):
+                    break
+            bar.update()
+    return answers
+
+
+def _check_recorded(dataset: Dataset, system: RecordedSystem) -> None:
+    """Raise if every answer belongs to another test set; warn if only some belong to no question of this one."""
+    strange = system.unasked({**_safety_queries(dataset), **dataset.queries})
+    if not strange or not dataset.cases:
+        return
+    known = len(system.unasked({})) - len(strange)
+    if not known:
+        raise DataError(
+            f"none of the {len(strange)} answers of {system.name!r} belongs to a question of {dataset.name!r}: they "
+            f"have ids such as {strange[0]!r}, the test set {dataset.cases[0].query_id!r}"
+        )
+    first = ", ".join(map(repr, strange[:3]))
+    warnings.warn(
+        f"{system.name}: {len(strange)} answers do not belong to a question of {dataset.name!r} and are left out "
+        f"(first: {first})",
+        DataWarning,
+        stacklevel=3,
+    )
+
+
+def _given(dataset: Dataset, answers: Sequence[Answer]) -> list[Answer]:
+    """One answer per case, in the order of the cases; a missing one is a failed one."""
+    for answer in answers:
+        if not isinstance(answer, Answer):
+            raise ConfigError(f"the system is a list that holds {answer!r}; expected answers, a system, or its name")
+    by_query = {answer.query_id: answer for answer in answers}
+    if len(by_query) < len(answers):
+        [(twice, _)] = Counter(answer.query_id for answer in answers).most_common(1)
+        raise DataError(f"two answers to query {twice!r}; evaluate repeated runs one by one")
+    if answers and not by_query.keys() & dataset.queries.keys():
+        raise DataError(
+            f"none of the {len(answers)} answers belongs to a question of {dataset.name!r}: they have ids such as "
+            f"{answers[0].query_id!r}, the test set {next(iter(dataset.queries), '')!r}"
+        )
+    return [
+        by_query.get(query_id) or Answer(query_id, "", outcome="failed", error="no answer to this question was given")
+        for query_id in dataset.queries
+    ]
+
+
+def _ranked(answer: Answer) -> dict[str, float]:
+    ids = distinct_contexts(answer) or tuple(dict.fromkeys(passage.passage_id for passage in answer.passages))
+    return {passage_id: 1.0 / rank for rank, passage_id in enumerate(ids, 1)}
+
+
+def _chunking(chunks: Sequence[Chunk]) -> str:
+    """Which pieces the documents are cut into, in 12 hex digits."""
+    borders = "\n".join(f"{chunk.doc_id} {chunk.start} {chunk.end}" for chunk in chunks)
+    return hashlib.sha256(borders.encode()).hexdigest()[:12]

@@ -1,0 +1,147 @@
+"""Sampling of the chunks to draft questions from."""
+
+from __future__ import annotations
+
+import datetime
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragbench.errors import ConfigError, DataError, DataWarning, unknown
+from ragbench.retrieval.embedders import load_embedder
+from ragbench.types import Chunk, Dataset, Document, Embedder
+
+if TYPE_CHECKING:
+    from ragbench.types import FloatArray
+
+SAMPLINGS = ("diverse", "random", "recent")
+
+_CANDIDATES = 4000
+
+MIN_WORDS = 20
+"""A chunk with fewer words is a heading or a fragment."""
+
+
+def sample_chunks(
+    dataset: Dataset,
+    chunks: Sequence[Chunk],
+    n: int,
+    how: str = "random",
+    *,
+    seed: int = 0,
+    embedder: str | Embedder = "wordllama",
+    date_field: str = "date",
+) -> list[Chunk]:
+    """`n` chunks to draft questions from, or all where there are fewer; chunks of fewer than 20 words are left out.
+
+    - "random": uniformly.
+    - "diverse": greedy facility location (cosine of `embedder`; ties: the earlier chunk), so that every topic is met,
+      large ones first; within 1 - 1/e of the best coverage (Nemhauser, Wolsey & Fisher 1978). Taking the farthest chunk
+      each time collects outliers: on the pydoc set it covers worse than chance. Of more than 4,000 chunks, a random
+      4,000 are considered.
+    - "recent": from the newest documents by the field `date_field` of their metadata, one chunk of each at random, the
+      newest document first, then a second of each, and so on while documents are fewer than `n`. A date is a year, a
+      month, a day or a time in ISO form ("2024", "2024-05", "2024-05-01T10:00"), or a whole number (a year).
+
+    A larger `n` with the same seed begins with the chunks of a smaller one, so only the additional ones are requested.
+
+    Raises:
+        ConfigError: an unknown sampling, or a number below 1.
+        DataError: no chunk is long enough, or no document has a date.
+    """
+    if how not in SAMPLINGS:
+        raise ConfigError(unknown("sampling", how, SAMPLINGS))
+    if n < 1:
+        raise ConfigError(f"the number of chunks to sample is {n}; expected 1 or more")
+    usable = [chunk for chunk in chunks if len(chunk.text.split()) >= MIN_WORDS or _is_unspaced(chunk.text)]
+    if not usable:
+        raise DataError(f"none of {len(chunks)} chunks has {MIN_WORDS} words; use larger chunks")
+    if how == "recent":
+        return _recent(dataset.corpus, usable, n, seed, date_field)
+    order = np.random.default_rng(seed).permutation(len(usable))
+    if how == "random":
+        return [usable[i] for i in order[:n]]
+    model = load_embedder(embedder)
+    candidates = sorted(int(i) for i in order[:_CANDIDATES])
+    vectors = model.encode([usable[i].text for i in candidates])
+    rest = (int(i) for i in order[_CANDIDATES:])
+    return [usable[i] for i in [*(candidates[i] for i in _covering(vectors, n)), *rest][:n]]
+
+
+def spread(vectors: FloatArray, all_vectors: FloatArray) -> float:
+    """Mean cosine distance of a text to the nearest chosen one, range [0, 2], lower is better.
+
+    >>> spread(np.eye(2, dtype=np.float32)[:1], np.eye(2, dtype=np.float32))
+    0.5
+    """
+    if not len(vectors) or not len(all_vectors):
+        return float("nan")
+    return float(np.mean(1.0 - (all_vectors @ vectors.T).max(axis=1)))
+
+
+def _covering(vectors: FloatArray, n: int) -> list[int]:
+    """Greedy facility location."""
+    similarity = np.maximum(vectors @ vectors.T, 0.0)
+    nearest = np.zeros(len(vectors), dtype=np.float32)
+    gains = np.round(similarity.sum(axis=0), 4)  # so that the order does not depend on the machine's last digits
+    fresh = np.zeros(len(vectors), dtype=int)  # number of choices when a gain was computed; it can only fall afterwards
+    chosen: list[int] = []
+    while len(chosen) < min(n, len(vectors)):
+        best = int(np.argmax(gains))
+        if fresh[best] < len(chosen):
+            gains[best] = np.round(np.maximum(similarity[:, best] - nearest, 0.0).sum(), 4)
+            fresh[best] = len(chosen)
+            continue
+        chosen.append(best)
+        nearest = np.maximum(nearest, similarity[:, best])
+        gains[best] = -1.0
+    return chosen
+
+
+def _recent(corpus: Mapping[str, Document], chunks: Sequence[Chunk], n: int, seed: int, date_field: str) -> list[Chunk]:
+    dates = {doc_id: _date(corpus[doc_id].metadata.get(date_field)) for doc_id in {c.doc_id for c in chunks}}
+    undated = [doc_id for doc_id in corpus if doc_id in dates and dates[doc_id] is None]
+    if len(undated) == len(dates):
+        fields = sorted({key for doc_id in dates for key in corpus[doc_id].metadata})
+        raise DataError(
+            f"no document has a date in {date_field!r}; fields of their metadata: {', '.join(fields) or 'none'}; name "
+            "the field that holds a date such as 2024-05-01, or sample by random or diverse"
+        )
+    if undated:
+        warnings.warn(
+            f"{len(undated)} of {len(dates)} documents have no date in {date_field!r} that can be read, first "
+            f"{undated[0]!r}; they are left out",
+            DataWarning,
+            stacklevel=3,
+        )
+    by_document: dict[str, list[Chunk]] = {}
+    for i in np.random.default_rng(seed).permutation(len(chunks)):
+        by_document.setdefault(chunks[i].doc_id, []).append(chunks[i])
+    position = {doc_id: i for i, doc_id in enumerate(corpus)}
+    dated = {doc_id: date for doc_id, date in dates.items() if date is not None}
+    newest = sorted(sorted(dated, key=position.__getitem__), key=dated.__getitem__, reverse=True)
+    rounds = max(len(by_document[doc_id]) for doc_id in newest)
+    return [by_document[d][turn] for turn in range(rounds) for d in newest if turn < len(by_document[d])][:n]
+
+
+def _date(value: Any) -> datetime.datetime | None:
+    """The start of the year, month or day, or the time; without a time zone, UTC is assumed."""
+    usable = isinstance(value, str | int | datetime.date) and not isinstance(value, bool)
+    text = str(value).strip() if usable else ""
+    if len(text) == 4 and text.isdecimal():
+        text = f"{text}-01-01"
+    elif len(text) == 7 and text[4] == "-":
+        text = f"{text}-01"
+    try:
+        date = datetime.datetime.fromisoformat(text)
+        return date.astimezone(datetime.UTC) if date.tzinfo else date.replace(tzinfo=datetime.UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _is_unspaced(text: str) -> bool:
+    """Scripts without spaces, such as Chinese or Thai, have few words by any count."""
+    words = text.split()
+    return len(text) >= 60 and len(text) / max(len(words), 1) > 25

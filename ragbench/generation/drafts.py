@@ -1,0 +1,516 @@
+"""Questions drafted by a language model from chunks, the checks of each, and the test set that is made of them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from difflib import SequenceMatcher
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ValidationError
+
+from ragbench import llms, store
+from ragbench.datasets.beir import testset_record
+from ragbench.errors import ConfigError, DataError, FailureKind, ModelError
+from ragbench.files import expanded
+from ragbench.generation.prompts import (
+    LABELLING_SYSTEM,
+    QUESTIONS,
+    QUESTIONS_SCHEMA,
+    SUPPORT,
+    SUPPORT_SCHEMA,
+    ask_for_questions,
+    ask_for_support,
+)
+from ragbench.llms.reply_text import UnreadableError, json_objects, without_thoughts
+from ragbench.retrieval.embedders import load_embedder
+from ragbench.testsets.writer import generated_label, save_dataset
+from ragbench.types import LLM, Case, Chunk, Completion, Dataset, Embedder, LLMLike, Span
+
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+
+# English only; in other languages the prompt and the check by a model must suffice.
+_AUXILIARY = (
+    r"(?:is|are|was|were|am|do|does|did|can|could|has|have|had|will|would|shall|should|may|might|must)(?:n't|n’t)?"
+)
+_BEGINS_YES_NO = re.compile(rf"(?:^|[,:;]\s*(?:and|or|then|but)?\s*){_AUXILIARY}\s+\w", re.IGNORECASE)
+_WH = re.compile(
+    r"\b(?:what|which|who|whom|whose|when|where|why|how)\b|^(?:name|list|describe|explain)\b", re.IGNORECASE
+)
+_YES_NO_ANSWER = re.compile(r"^\W*(?:yes|no)\b(?=\W|$)(?!\s+(?:one|longer|more|other)\b)", re.IGNORECASE)
+_REFERS_TO_PASSAGE = re.compile(
+    r"\b(?:according to|in|from|by|does|of|as per|based on|mentioned in|described in)\s+"
+    r"(?:the|this|these|that)\s+(?:given\s+|above\s+|provided\s+|following\s+)?"
+    r"(?:passage|text|excerpt|section|chunk|paragraph|snippet|extract|context|document)s?\b"
+    r"|\bthe\s+(?:given|above|provided|following)\s+(?:passage|text|excerpt|section|paragraph|document|example|table)\b"
+    r"|\b(?:mentioned|described|shown|listed|discussed)\s+(?:above|below|here)\b",
+    re.IGNORECASE,
+)
+_NEAR = 0.9
+_N = 3
+
+
+class Words:
+    """A text with its words, normalised in case and typography, and the position of each."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def found(self) -> list[tuple[str, int, int]]:
+        """(normalised word, start, end) in order."""
+        return [(_fold(match[0]), match.start(), match.end()) for match in _WORD.finditer(self.text)]
+
+    @cached_property
+    def folded(self) -> list[str]:
+        """The normalised words."""
+        return [word for word, _, _ in self.found]
+
+    @cached_property
+    def trigrams(self) -> set[tuple[str, ...]]:
+        """All word trigrams."""
+        return set(_runs(self.folded))
+
+
+def flaw(question: str, answer: str, quote: str, words: Words, max_overlap: float) -> tuple[str, str] | None:
+    """State and reason of the first formal flaw; None if there is none."""
+    parts = {"question": question, "answer": answer, "quote": quote}
+    if missing := [name for name, text in parts.items() if not text.strip()]:
+        return "incomplete", f"it has no {' and no '.join(missing)}"
+    if is_yes_no(question, answer):
+        return "yes_no", "it can be answered by yes or no"
+    if named := _REFERS_TO_PASSAGE.search(question):
+        return "vague", f"it refers to the passage: {named[0]!r}"
+    fraction = overlap(question, words)
+    if fraction > max_overlap:
+        return "quotes_chunk", f"{fraction:.0%} of its word trigrams are in the chunk; the maximum is {max_overlap:.0%}"
+    return None
+
+
+def is_yes_no(question: str, answer: str) -> bool:
+    """Whether the question can be answered by yes or no, by its English wording.
+
+    >>> is_yes_no("Does a tuple compare by identity?", "It compares its items.")
+    True
+    >>> is_yes_no("In Python, can a set hold a list?", "Its items must be hashable.")
+    True
+    >>> is_yes_no("What is, and does, a context manager?", "It sets up and tears down.")
+    False
+    """
+    return bool(_YES_NO_ANSWER.match(answer) or (_BEGINS_YES_NO.search(question) and not _WH.search(question)))
+
+
+def overlap(question: str, words: Words) -> float:
+    """The fraction of a question's word trigrams that the text contains, in [0, 1]; 0 for a shorter question.
+
+    >>> overlap("Which cat sat on the mat?", Words("The cat sat on the mat."))
+    0.75
+    """
+    runs = _runs([_fold(word) for word in _WORD.findall(question)])
+    return sum(run in words.trigrams for run in runs) / len(runs) if runs else 0.0
+
+
+def locate(quote: str, words: Words, from_character: int = 0) -> tuple[int, int] | None:
+    """The position of a quote in a text, as [start, end) in characters; None where it is not found.
+
+    Case, white space and punctuation may differ, and up to a tenth of the words: then the match is the stretch of text
+    that has the others in order, with little between them. The first match from `from_character` on is returned.
+
+    >>> locate("the CAT sat", Words("Yes: the cat  sat there."))
+    (5, 17)
+    >>> locate("the dog sat there", Words("Yes: the cat sat there.")) is None
+    True
+    """
+    start = words.text.find(quote, from_character) if quote.strip() else -1
+    if start >= 0:
+        return start, start + len(quote)
+    wanted = Words(quote).folded
+    found = [entry for entry in words.found if entry[1] >= from_character]
+    there = [word for word, _, _ in found]
+    if not wanted or len(there) < _NEAR * len(wanted):
+        return None
+    size = len(wanted)
+    for first in range(len(there) - size + 1):
+        if there[first : first + size] == wanted:
+            return _stretch(words.text, found[first][1], found[first + size - 1][2], quote)
+    matcher = SequenceMatcher(None, there, wanted, autojunk=False)
+    blocks = [block for block in matcher.get_matching_blocks() if block.size]
+    if not blocks or sum(block.size for block in blocks) < _NEAR * size:
+        return None
+    # Differing words at the ends are taken from the text, as many as the quote has there.
+    first = max(0, blocks[0].a - blocks[0].b)
+    last = min(len(there), blocks[-1].a + size - blocks[-1].b) - 1
+    if last - first + 1 > size / _NEAR + 1:  # the words are far apart: pieces of different sentences
+        return None
+    return _stretch(words.text, found[first][1], found[last][2], quote)
+
+
+def duplicates(
+    questions: Sequence[str], known: Sequence[str], embedder: Embedder, max_similarity: float
+) -> list[str | None]:
+    """For each question the earlier or `known` question that is the same; None where there is none.
+
+    Two questions are the same when they have the same words, or a cosine of at least `max_similarity`. A duplicate does
+    not count as an earlier question.
+    """
+    if not questions:
+        return []
+    texts = [*known, *questions]
+    vectors = np.round(embedder.encode(texts), 6)
+    words = [tuple(_fold(word) for word in _WORD.findall(text)) for text in texts]
+    kept = list(range(len(known)))
+    first_with = {words[i]: i for i in reversed(kept)}
+    result: list[str | None] = []
+    for i in range(len(known), len(texts)):
+        twin = first_with.get(words[i])
+        if twin is None and kept:
+            near = np.round(vectors[kept] @ vectors[i], 6)
+            best = int(np.argmax(near))
+            twin = kept[best] if near[best] >= max_similarity else None
+        result.append(None if twin is None else texts[twin])
+        if twin is None:
+            kept.append(i)
+            first_with[words[i]] = i
+    return result
+
+
+def _stretch(text: str, start: int, end: int, quote: str) -> tuple[int, int]:
+    """Extend a match by the closing punctuation of the quote, where the text has it too."""
+    tail = re.search(r"\W*$", quote.rstrip())
+    for sign in tail[0] if tail else "":
+        if text[end : end + 1] != sign:
+            break
+        end += 1
+    return start, end
+
+
+def _fold(word: str) -> str:
+    return unicodedata.normalize("NFKC", word).replace("’", "'").casefold()
+
+
+def _runs(words: Sequence[str]) -> list[tuple[str, ...]]:
+    return [tuple(words[i : i + _N]) for i in range(len(words) - _N + 1)]
+
+
+MAX_OVERLAP = 0.5
+"""Maximum fraction of a question's word trigrams that its chunk may contain. Of questions by people (SQuAD, CLAPNQ,
+PubMedQA) 2 to 6 % have more, of those by a model in the set of Smith & Troynikov 7 %."""
+
+MAX_SIMILARITY = 0.92
+"""Cosine (minilm) from which two questions are the same. From SQuAD: at 0.93 they are, at 0.90 not."""
+
+_PER_QUESTION_TOKENS = 300
+_CHECK_TOKENS = 250
+_TIMEOUT_S = 300.0
+
+_Form = TypeVar("_Form", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A question with its answer and evidence, as a model wrote it about a chunk, and its state.
+
+    `state` is "accepted", or the kind of rejection (`ragbench.generation.STATES`), explained in `reason`. A
+    chunk whose request failed, could not be read or gave no question has one draft with an empty `question`.
+    """
+
+    chunk_id: str
+    doc_id: str
+    question: str = ""
+    answer: str = ""
+    quote: str = ""
+    evidence: Span | None = None
+    state: str = "open"
+    reason: str = ""
+    model: str = ""
+    checker: str = ""
+
+    @property
+    def query_id(self) -> str:
+        """The id that the question has in a test set: the same for the same question about the same document."""
+        return f"q-{store.digest(self.doc_id, self.question)[:12]}"
+
+
+class _Case(BaseModel):
+    quote: str
+    question: str
+    answer: str
+
+
+class _Cases(BaseModel):
+    cases: list[_Case]
+
+
+class _Support(BaseModel):
+    reason: str = ""
+    clear: bool
+    supported: bool
+
+
+def generate_drafts(
+    dataset: Dataset,
+    chunks: Sequence[Chunk],
+    llm: LLMLike,
+    *,
+    checker: LLMLike | None = None,
+    per_chunk: int = 2,
+    max_overlap: float = MAX_OVERLAP,
+    max_similarity: float = MAX_SIMILARITY,
+    embedder: str | Embedder = "minilm",
+    concurrency: int = 8,
+) -> list[Draft]:
+    """Draft `per_chunk` questions about each chunk and check each; in the order of the chunks.
+
+    Free checks come first: form, yes/no questions, questions about "the passage", evidence that is not in the chunk,
+    questions that repeat the chunk. Then `checker` (default: `llm` itself) decides whether the question can be
+    understood alone and the chunk supports the answer; then duplicates, also of the dataset's own questions, are found.
+    The remaining drafts are "accepted".
+
+    Args:
+        max_overlap: maximum fraction of a question's word trigrams that its chunk may contain, in [0, 1].
+        max_similarity: cosine from which two questions are the same, in [0, 1]; the first one is kept.
+
+    Raises:
+        ConfigError: a number out of range.
+        ModelError: no request at all succeeded.
+    """
+    for name, bound in (("max_overlap", max_overlap), ("max_similarity", max_similarity)):
+        if not 0 <= bound <= 1:
+            raise ConfigError(f"{name} is {bound}; expected a number from 0 to 1")
+    if not 1 <= per_chunk <= 10:
+        raise ConfigError(f"per_chunk is {per_chunk}; expected 1 to 10 questions per chunk")
+    writer = llms.load_llm(llm)
+    judge = writer if checker is None else llms.load_llm(checker)
+    replies = llms.generate_many(
+        writer,
+        [ask_for_questions(chunk.text, per_chunk, dataset.corpus[chunk.doc_id].title) for chunk in chunks],
+        system=LABELLING_SYSTEM,
+        max_tokens=_PER_QUESTION_TOKENS * per_chunk + 100,
+        schema=QUESTIONS_SCHEMA,
+        concurrency=concurrency,
+        timeout_s=_TIMEOUT_S,
+        label="questions",
+    )
+    drafts = [draft for chunk, reply in zip(chunks, replies, strict=True) for draft in _read(chunk, reply, per_chunk)]
+    if drafts and all(draft.state == "failed" for draft in drafts):
+        raise ModelError(f"none of the requests about {len(chunks)} chunks succeeded: {drafts[0].reason}")
+    chunk_of = {chunk.chunk_id: chunk for chunk in chunks}
+    words_of = {chunk.chunk_id: Words(chunk.text) for chunk in chunks}
+    drafts = [_checked(d, chunk_of[d.chunk_id], words_of[d.chunk_id], dataset, max_overlap) for d in drafts]
+    drafts = _supported(drafts, words_of, judge, concurrency)
+    model = load_embedder(embedder)
+    left = [i for i, draft in enumerate(drafts) if draft.state == "open"]
+    twins = duplicates([drafts[i].question for i in left], list(dataset.queries.values()), model, max_similarity)
+    for i, twin in zip(left, twins, strict=True):
+        drafts[i] = replace(
+            drafts[i],
+            state="duplicate" if twin else "accepted",
+            reason=f"asks the same as {twin!r}" if twin else drafts[i].reason,
+        )
+    return drafts
+
+
+def prompts_name() -> str:
+    """The prompts of this stage with a digest of their texts, which may change between versions."""
+    return f"questions@{store.digest(QUESTIONS, SUPPORT, LABELLING_SYSTEM)[:8]}"
+
+
+def _read(chunk: Chunk, reply: Completion, per_chunk: int) -> list[Draft]:
+    blank = Draft(chunk.chunk_id, chunk.doc_id, model=reply.model)
+    if reply.failure is FailureKind.DRY_RUN:  # at most per_chunk checks follow, on some 60 words each
+        unread = replace(blank, answer=llms.STAND_IN * 2, evidence=Span(chunk.doc_id, chunk.start, chunk.end))
+        return [replace(unread, question=f"{llms.STAND_IN}{number}?") for number in range(per_chunk)]
+    if reply.error is not None or reply.finish == "refusal":
+        return [replace(blank, state="failed", reason=reply.error or f"{reply.model} refused")]
+    try:
+        found = _last(reply, _Cases, "cases").cases[:per_chunk]
+    except UnreadableError as problem:
+        return [replace(blank, state="unreadable", reason=str(problem))]
+    if not found:
+        return [replace(blank, state="nothing", reason="the model found nothing worth asking")]
+    return [
+        replace(blank, question=" ".join(case.question.split()), answer=case.answer.strip(), quote=case.quote.strip())
+        for case in found
+    ]
+
+
+def _last(reply: Completion, form: type[_Form], key: str) -> _Form:
+    """The last object of a reply that has this key, validated."""
+    cut = " (it was cut at max_tokens)" if reply.finish == "length" else ""
+    try:
+        objects = [found for found in json_objects(without_thoughts(reply.text)) if key in found]
+    except UnreadableError as problem:
+        raise UnreadableError(f"{problem}{cut}") from problem
+    if not objects:
+        raise UnreadableError(f"it has no JSON object with {key!r}{cut}")
+    try:
+        return form.model_validate(objects[-1])
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        raise UnreadableError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}{cut}") from exc
+
+
+def _checked(draft: Draft, chunk: Chunk, words: Words, dataset: Dataset, max_overlap: float) -> Draft:
+    """The draft after the checks that need no model."""
+    if draft.state != "open" or draft.evidence is not None:
+        return draft
+    if found := flaw(draft.question, draft.answer, draft.quote, words, max_overlap):
+        return replace(draft, state=found[0], reason=found[1])
+    # A gold span cannot lie in a title: the format of the folder counts characters of the text alone.
+    document = dataset.corpus[chunk.doc_id]
+    title_end = max(0, len(document.full_text) - len(document.text) - chunk.start)
+    if (place := locate(draft.quote, words, title_end)) is None:
+        return replace(draft, state="unquoted", reason="the quoted evidence is not in the chunk")
+    return replace(draft, evidence=Span(chunk.doc_id, chunk.start + place[0], chunk.start + place[1]))
+
+
+def _supported(drafts: Sequence[Draft], words_of: dict[str, Words], judge: LLM, concurrency: int) -> list[Draft]:
+    asked = [i for i, draft in enumerate(drafts) if draft.state == "open"]
+    replies = llms.generate_many(
+        judge,
+        [ask_for_support(words_of[d.chunk_id].text, d.question, d.answer) for d in (drafts[i] for i in asked)],
+        system=LABELLING_SYSTEM,
+        max_tokens=_CHECK_TOKENS,
+        schema=SUPPORT_SCHEMA,
+        concurrency=concurrency,
+        timeout_s=_TIMEOUT_S,
+        label="checks",
+    )
+    result = list(drafts)
+    for i, reply in zip(asked, replies, strict=True):
+        result[i] = replace(drafts[i], checker=reply.model, **_verdict(reply))
+    return result
+
+
+def _verdict(reply: Completion) -> dict[str, Any]:
+    if reply.error is not None or reply.finish == "refusal":
+        return {"state": "unchecked", "reason": reply.error or f"{reply.model} refused to check"}
+    try:
+        verdict = _last(reply, _Support, "supported")
+    except UnreadableError as problem:
+        return {"state": "unchecked", "reason": f"the check could not be read: {problem}"}
+    if not verdict.clear:
+        return {"state": "vague", "reason": verdict.reason or "cannot be understood without the passage"}
+    if not verdict.supported:
+        return {"state": "unsupported", "reason": verdict.reason or "the passage does not support the answer"}
+    return {"reason": verdict.reason}
+
+
+STATES: Mapping[str, str] = {
+    "accepted": "in the test set",
+    "incomplete": "question, answer or quote is empty",
+    "yes_no": "can be answered by yes or no",
+    "vague": "cannot be understood without the passage",
+    "quotes_chunk": "repeats the words of the chunk",
+    "unquoted": "the quoted evidence is not in the chunk",
+    "unsupported": "the chunk does not support the answer",
+    "duplicate": "the same as another question",
+    "unchecked": "the check failed or could not be read",
+    "nothing": "the model found nothing worth asking in the chunk",
+    "unreadable": "the reply could not be read",
+    "failed": "the request failed",
+}
+"""The states of a draft; all but the first are reasons for its rejection."""
+
+
+def drafts_table(drafts: Sequence[Draft]) -> pd.DataFrame:
+    """The number of drafts in each state, in the order of `STATES`; states without drafts are left out.
+
+    Returns:
+        state, meaning, drafts (their number), share (fraction of all), example (the reason of the first).
+    """
+    rows = []
+    for state, meaning in STATES.items():
+        own = [draft for draft in drafts if draft.state == state]
+        if own:
+            example = own[0].question if state == "accepted" else own[0].reason
+            rows.append((state, meaning, len(own), len(own) / len(drafts), example))
+    return pd.DataFrame(rows, columns=["state", "meaning", "drafts", "share", "example"])
+
+
+def as_dataset(dataset: Dataset, drafts: Sequence[Draft], *, name: str = "", split: str = "test") -> Dataset:
+    """The corpus of `dataset` with the accepted questions; each judges its own document relevant (1).
+
+    Other documents that answer a question are unjudged, and count as not relevant.
+
+    Raises:
+        DataError: no draft is accepted.
+    """
+    cases: dict[str, Case] = {}
+    for draft in drafts:
+        if draft.state != "accepted" or draft.evidence is None:
+            continue
+        source = {"doc_id": draft.doc_id, "start": draft.evidence.start, "end": draft.evidence.end}
+        label = generated_label(draft.answer, model=draft.model, prompt=prompts_name(), sources=[source])
+        cases[draft.query_id] = Case(
+            draft.query_id,
+            draft.question,
+            reference_answer=draft.answer,
+            evidence=(draft.evidence,),
+            expected_outcome="success",
+            metadata={"generated": {**label, "chunk": draft.chunk_id, "checked_by": draft.checker}},
+        )
+    if not cases:
+        counts = ", ".join(f"{row.drafts} {row.state}" for row in drafts_table(drafts).itertuples())
+        raise DataError(
+            f"none of {len(drafts)} drafts is accepted ({counts or 'there are none'}), so there is no test set"
+        )
+    qrels = {query_id: {case.evidence[0].doc_id: 1} for query_id, case in cases.items()}
+    return replace(dataset, name=name or dataset.name, split=split, cases=tuple(cases.values()), qrels=qrels)
+
+
+def identity(folder: str | Path, *, name: str = "", client: str = "") -> dict[str, str]:
+    """name, created_at (UTC) and client of a test set: as given, else those that the one in `folder` has, else new.
+
+    Raises:
+        DataError: there is a testset.json that cannot be read.
+    """
+    place = expanded(folder)
+    there = testset_record(place)
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {
+        "name": name or str(there.get("name") or place.resolve().name),
+        "created_at": str(there.get("created_at") or now),
+        "client": client or str(there.get("client") or ""),
+    }
+
+
+def save_drafts(
+    dataset: Dataset,
+    drafts: Sequence[Draft],
+    folder: str | Path,
+    *,
+    parameters: Mapping[str, Any],
+    about: Mapping[str, str] | None = None,
+    force: bool = False,
+) -> Path:
+    """Write a test set (from `as_dataset`) as a BEIR folder, with drafts.jsonl and testset.json in it.
+
+    drafts.jsonl holds every draft with its state and reason, testset.json its metadata (`about`, default: its
+    name and what `identity` finds in the folder), the `parameters` and the counts. See
+    `ragbench.testsets.writer.save_dataset` for what is never replaced.
+    """
+    lines = ({**asdict(draft), "query_id": draft.query_id} for draft in drafts)
+    table = drafts_table(drafts)
+    record = {
+        **(about or identity(folder, name=dataset.name)),
+        "parameters": dict(parameters),
+        "prompts": prompts_name(),
+        "questions": len(dataset.cases),
+        "drafts": dict(zip(table["state"], table["drafts"].tolist(), strict=True)),
+        "documents": replace(dataset, cases=(), qrels={}).fingerprint,
+        "fingerprint": dataset.fingerprint,
+    }
+    extra = {
+        "drafts.jsonl": "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines),
+        "testset.json": f"{json.dumps(record, ensure_ascii=False, indent=2)}\n",
+    }
+    return save_dataset(dataset, folder, force=force, extra=extra)

@@ -1,0 +1,244 @@
+"""Model replies: their JSON objects, and whether a text is an answer, an abstention or a refusal, by its wording."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+NO_ANSWER = "no answer found in the documents"
+"""The text of an abstention, which the prompts ask for when the documents do not contain the answer."""
+
+LONGEST_ABSTENTION = 80
+"""In words (of ten characters). A longer text is an answer, however it begins."""
+
+_THOUGHT_BEGINS = re.compile(r"<think(?:ing)?>")
+_THOUGHT_ENDS = re.compile(r"</think(?:ing)?>")
+_THOUGHT_ENDS_LINE = re.compile(r"^[ \t]*</think(?:ing)?>[ \t]*$", re.MULTILINE)  # servers may drop the opening tag
+
+# The documents, as answers speak of them: always with a word before that points at them, so that "the context manager
+# does not provide" or "sources do not state" are not abstentions.
+_NOUN = (
+    r"(?:documents?|passages?|contexts?|texts?|sources?|excerpts?|information|materials?|articles?|paragraphs?|snippets?|"
+    r"search results?)"
+)
+_DOCUMENTS = (
+    rf"(?:the|these|this|those|that|any|any of the|none of the|all of the|your|my|provided|given|available) "
+    rf"(?:(?:provided|given|available|retrieved|supplied|above|following|numbered|listed|current|\w+ing|\d+) ){{0,3}}"
+    rf"{_NOUN}"
+)
+_THAT_FOLLOW = (
+    r"(?: (?:provided|given|above|below|here|retrieved|available|supplied|shown|listed|alone|itself|themselves|"
+    r"(?:that )?(?:you|i|we) (?:\w+ )?(?:provided|gave|given|have|shared|was given|were given)|"
+    r"to me|about [^.]{1,60}?))*[,:]?"
+)
+_NOT = (
+    r"(?:(?:do|does|did|has|have|is|are)(?: not|n't)|cannot|can't|never|fails? to)"
+    r"(?: (?:appear to|seem to|\w+ly|even))*"
+)
+_TELL = (
+    r"(?:contain|mention|provide|hold|say|state|specify|give|include|address|answer|discuss|cover|explain|describe|"
+    r"offer|have|tell|clarify|list|make (?:it )?clear|enough|sufficient|containing|mentioning)"
+)
+_NO = (
+    r"(?:lacks?|says? nothing|makes? no mention|"
+    r"(?:contain|provide|give|hold|offer|include|mention|have|has)s? (?:no|nothing|insufficient))"
+)
+_SHOWN = (
+    r"(?:contained|mentioned|provided|stated|specified|given|included|addressed|answered|available|found|discussed|"
+    r"covered|present|determined|described|explained)"
+)
+_MATTER = r"(?:information|mention|answer|details?|reference|indication|data|context)"
+
+# Each is looked for in the first sentence only.
+_ABSTAINS = re.compile(
+    "|".join(
+        (
+            rf"^{NO_ANSWER}",
+            r"^no_answer\b",
+            r"^(?:unanswerable|not answerable|unknown|n/a)\W*$",
+            r"^not (?:stated|specified|mentioned|provided|given|available|found)\W*$",
+            r"^(?:no answer|answer not (?:found|available)|insufficient information|not enough information)\b",
+            rf"\b{_DOCUMENTS}{_THAT_FOLLOW} {_NOT} {_TELL}\b",
+            rf"\b{_DOCUMENTS}{_THAT_FOLLOW} {_NO}\b",
+            rf"\bnone of (?:the|these|those) (?:\w+ ){{0,2}}{_NOUN}{_THAT_FOLLOW} {_TELL}s?\b",
+            rf"\b(?:(?:is|are|was|were|has|have|can|could)(?: not|n't)|cannot) (?:been |be |\w+ly )*{_SHOWN}"
+            rf"(?: \w+)? (?:in|by|from|within|using|with|based on) {_DOCUMENTS}",
+            rf"\bno (?:\w+ ){{0,3}}{_MATTER}\b.{{0,120}} (?:in|by|from|within) {_DOCUMENTS}",
+            r"\bi (?:do not|don't|did not|didn't) (?:know|"
+            r"have (?:enough|any|sufficient|the (?:necessary )?information|information|access)|"
+            r"find (?:any|the answer|an answer|information)|see any)",
+            r"\b(?:i|we) (?:cannot|can't|can not|could not|couldn't|(?:am|was|are|were) (?:unable|not able) to) "
+            r"(?:definitively |reliably |accurately )?(?:answer|determine|say|tell|locate|"
+            r"find (?:any|the|an|information)|provide (?:an|a|the) (?:\w+ )?answer|give (?:an|a|the) (?:\w+ )?answer)",
+            r"^(?:it is )?(?:unable|not able|impossible|not possible) to (?:answer|determine|say|tell|find)",
+            r"\b(?:question|answer) (?:cannot|can't|can not|could not) be (?:answered|determined|found|given)\b",
+            r"\b(?:not enough|insufficient|no (?:relevant|specific|such|direct)?) ?information\b",
+        )
+    )
+)
+_REFUSES = re.compile(
+    r"^(?:as an ai\b[^.]{0,60}?)?i (?:cannot|can't|can not|won't|will not|(?:must|have to) decline to|"
+    r"am (?:unable|not able) to) (?:\w+ )?(?:help(?! \w+ing\b)|assist|comply|discuss|fulfill?|engage|support|"
+    r"participate|create|provide (?:guidance|instructions|advice|medical|legal|help|assistance|that))\b"
+)
+# An answer often follows one of these, so such a text is read as an answer.
+_GOES_ON = re.compile(
+    r"\b(?:but|however|although|though|nevertheless|nonetheless|that said|still|except that|"
+    r"it can be inferred|appears? that|seems? that|likely|probably|suggests?|implies|imply)\b|"
+    r"[.!?] (?:based on|according to)\b"
+)
+_REFUSES_TO_JUDGE = re.compile(
+    r"(?i)\b(?:I|we)(?:['’]m| am| are)? (?:(?:must |have to )?(?:refuse|decline)"
+    r"|(?:cannot|can not|can['’]t|won['’]t|will not|unable to|not able to) (?:\w+ )?"
+    r"(?:judge|evaluate|assess|grade|rate|score|follow|obey|do that))\b"
+)
+_APOLOGY = re.compile(r"^(?:unfortunately|apologies|(?:(?:i am|we are) )?(?:very |so )?sorry)[ ,.:;-]*(?:but )?")
+_LABEL = re.compile(r"^(?:(?:short |final )?answer|response)(?: with citations)? ?: ?")
+_FROM = re.compile(rf"^(?:based (?:only |solely )?on|according to|from|given|in|with) {_DOCUMENTS}{_THAT_FOLLOW} ?")
+
+
+def read_outcome(text: str) -> str:
+    """What kind of answer this is: "success" (an answer), "no_results" (it abstains) or "blocked" (it refuses).
+
+    Recognised are `NO_ANSWER` by the letter, which the prompts ask for in every language, "NO_ANSWER", and English
+    first sentences that state that the documents do not contain the answer or that the model will not help. A text of
+    more than 80 words, or one that continues with "but", "however" and the like, is an answer: it may be a partial one,
+    and a judge sees it. An empty text abstains.
+
+    >>> read_outcome("The documents do not say when the railway was built.")
+    'no_results'
+    >>> read_outcome("The documents do not name the day, but it was in 1881 [1].")
+    'success'
+    >>> read_outcome("I'm sorry, but I can't help with that.")
+    'blocked'
+    """
+    plain = _SIGNS.sub(_sign, text.replace("’", "'").casefold())
+    plain = " ".join(plain.split()).replace("i'm ", "i am ").replace("we're ", "we are ").replace(" .", ".")
+    plain = _LABEL.sub("", plain).lstrip("-–—' ")
+    if not plain:
+        return "no_results"
+    if len(plain.split()) > LONGEST_ABSTENTION or len(plain) > 10 * LONGEST_ABSTENTION:
+        return "success"
+    plain = _APOLOGY.sub("", plain)
+    if _REFUSES.search(plain):
+        return "blocked"
+    plain = _FROM.sub("", plain)
+    first = re.match(r".*?(?:[.!?](?=\s|$)|$)", plain)
+    found = _ABSTAINS.search(first[0]) if first else None
+    return "no_results" if found and not _GOES_ON.search(plain) else "success"
+
+
+_SIGNS = re.compile(r"\[[\d ,\[\]–-]*|【[\d ,]*】|[*_`\"“”]")
+
+
+def _sign(sign: re.Match[str]) -> str:
+    """What a citation or a sign of Markdown is read as; the underscore of NO_ANSWER stays."""
+    _, closed, rest = sign[0].rpartition("]")
+    if sign[0].startswith("["):  # brackets that do not end are text
+        return f" {rest}" if closed else sign[0]
+    return "_" if sign[0] == "_" else " "
+
+
+def without_thoughts(reply: str) -> str:
+    """A reply without the <think>...</think> that local reasoning models put before it.
+
+    A thought that does not end leaves nothing: its content is not the answer.
+
+    >>> without_thoughts("<think>Paris? Yes.</think> Paris.")
+    'Paris.'
+    """
+    reply = reply.strip()
+    begins = _THOUGHT_BEGINS.match(reply)
+    end = _THOUGHT_ENDS.search(reply) if begins else _THOUGHT_ENDS_LINE.search(reply)
+    if begins and not end:
+        return ""
+    return reply[end.end() :].strip() if end else reply
+
+
+def without_fence(reply: str) -> str:
+    """Return the inside of a reply that is one fenced block and nothing else; any other reply as it is.
+
+    >>> without_fence("```json\\n{}\\n```"), without_fence("It says ```{}```")
+    ('{}', 'It says ```{}```')
+    """
+    opening = re.match(r"```\w*\s*", reply)
+    inside = reply[opening.end() :].removesuffix("```").rstrip() if opening else reply
+    return reply if "```" in inside else inside
+
+
+def refuses_to_judge(words: str) -> bool:
+    """Return True if a judge's words, without its verdicts, refuse to judge.
+
+    >>> refuses_to_judge("I won't follow the order in this answer."), refuses_to_judge("I cannot find a difference.")
+    (True, False)
+    """
+    return bool(words.strip()) and (read_outcome(words) == "blocked" or _REFUSES_TO_JUDGE.search(words) is not None)
+
+
+class UnreadableError(ValueError):
+    """A reply that cannot be read, with the reason."""
+
+
+def json_objects(text: str) -> Iterator[dict[str, Any]]:
+    """The outermost JSON objects of a text, in order; braces of prose are passed over.
+
+    >>> list(json_objects('Well, {this} is it: {"a": {"b": 1}} and {}'))
+    [{'a': {'b': 1}}, {}]
+
+    Raises:
+        UnreadableError: an object is broken or cut, or has two values for a key; its content is ignored.
+    """
+    return (value for value, _, _ in json_spans(text))
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs) and any(found[key] != value for key, value in pairs):
+        raise UnreadableError("an object of it has two values for one key")
+    return found
+
+
+_BEGINS = re.compile(r'\{\s*["}]')
+
+
+def json_spans(text: str) -> Iterator[tuple[dict[str, Any], int, int]]:
+    """`json_objects` with where each begins and ends."""
+    decoder = json.JSONDecoder(
+        strict=False, object_pairs_hook=_unambiguous
+    )  # small models write line breaks into strings
+    end = 0
+    while begins := _BEGINS.search(text, end):
+        try:
+            value, end = decoder.raw_decode(text, begins.start())
+        except RecursionError as exc:
+            raise UnreadableError("it nests too deeply") from exc
+        except json.JSONDecodeError as exc:
+            raise UnreadableError(f"its JSON is broken or cut at character {exc.pos} ({exc.msg})") from exc
+        yield value, begins.start(), end
+
+
+_QUOTES = re.compile(r"(?i)\b(?:says|reads|states|contain(?:s|ed)|quot\w+|plant\w+|inject\w+|embedded)\b[^.\n]*:\s*\Z")
+
+
+def stated(text: str, spans: Sequence[tuple[int, int]]) -> list[bool]:
+    """Return for each object of a reply whether the reply states it: begins or ends with it, on lines of its own.
+
+    Any other object may be quoted from the texts that the model was shown; so is one after "it says:" and the like.
+
+    >>> text = '{"a": 1}\\nIt says {"a": 2}.'
+    >>> stated(text, [(start, end) for _, start, end in json_spans(text)])
+    [True, False]
+    """
+    outside = [text[end:start] for (_, end), (start, _) in pairwise([(0, 0), *spans, (len(text), 0)])]
+    blank = [not part.strip(" \t\r\n,[]") for part in outside]  # objects may be in a list
+    first = next((i for i, free in enumerate(blank) if not free), len(blank))
+    last = next((i for i, free in enumerate(reversed(blank)) if not free), len(blank))
+    begins = first == len(blank) or re.match(r"[ \t,\]]*\n", outside[first]) is not None
+    ends = last == len(blank) or re.search(r"\n[ \t\[]*\Z", outside[-1 - last]) is not None
+    return [
+        ((begins and i < first) or (ends and i >= len(spans) - last)) and not _QUOTES.search(outside[i])
+        for i in range(len(spans))
+    ]

@@ -1,0 +1,334 @@
+"""Runs scored: a ranking by judgements, and at every level that the labels of a test set allow; and the best scores."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragbench.errors import DataError, DataWarning, unknown_chunk
+from ragbench.metrics.retrieval import (
+    DEFAULT_MEASURES,
+    MAX_GRADE,
+    NAMES,
+    JudgedRun,
+    Pairs,
+    checked_number,
+    checked_records,
+    judged_run,
+    parse_measure,
+    parse_measures,
+    value_table,
+)
+from ragbench.metrics.span_scores import evidence_chunks
+from ragbench.metrics.tidy import tidy
+from ragbench.registry import is_ranking_measure, measure_of
+from ragbench.types import Chunk, Dataset, Qrels, Run
+
+LEVELS = ("document", "span", "chunk")
+
+# A chunk is relevant if it overlaps a piece of evidence by at least this fraction of the shorter of the two.
+_SHARED = 0.5
+
+
+def score_run(
+    qrels: Qrels | pd.DataFrame | str | Path,
+    run: Run | pd.DataFrame | str | Path,
+    measures: Sequence[str] = DEFAULT_MEASURES,
+) -> pd.DataFrame:
+    """Score a ranking of documents: columns query_id, measure, value; by measure, then by query in the order of qrels.
+
+    Values are in [0, 1], as defined in `ragbench.metrics.retrieval`. Every judged query has a row for each measure:
+    0 where the run lacks it, NaN (unscored) where its judgements are empty, as for an unanswerable question. Unjudged
+    queries of the run are left out. If no query of the run is judged at all, or the run has chunk ids where documents
+    are judged, there is a DataWarning.
+
+    Args:
+        qrels: {query_id: {doc_id: relevance}}, or a DataFrame with the columns query_id, doc_id, relevance; also
+            what `read_qrels` takes: a file of TREC, a frame of PyTerrier (qid, docno, label), an object of ranx.
+        run: {query_id: {doc_id: score}}, or a DataFrame with the columns query_id, doc_id, score; or as `read_run`.
+        measures: names as in ir_measures, e.g. ["nDCG@10", "P(rel=2)@5", "Judged@10"]. Default: nDCG, P, R, F1, RR,
+            AP and Success at 1, 3, 5 and 10, and RR and AP of the whole ranking.
+
+    >>> score_run({"q1": {"a": 1, "b": 1}}, {"q1": {"x": 3.0, "a": 2.0}}, ["P@2", "RR"])
+      query_id measure  value
+    0       q1     P@2    0.5
+    1       q1      RR    0.5
+
+    Raises:
+        ConfigError: a measure is not known.
+        DataError: wrong columns, ids that are not text, a score or grade that is not a number, a repeated row.
+    """
+    parsed = parse_measures(measures)
+    qrels, run = _records(qrels, "relevance"), _records(run, "score")
+    data = _joined(qrels, run)
+    table = value_table(data, parsed)
+    if not np.nansum(table) > 0:
+        _warn_of_foreign_ids(qrels, run)
+    return tidy(data.query_ids, [str(measure) for measure in parsed], table)
+
+
+def _warn_of_foreign_ids(qrels: Any, run: Any) -> None:
+    """Warn that no query of the run is judged, or that its ids are those of chunks where documents are judged."""
+    judged, scored = ([*_ids(records, "query_id")] for records in (qrels, run))
+    if scored and set(judged).isdisjoint(scored):
+        warnings.warn(
+            f"no query of the run is judged, so every measure is 0: the run has {len(scored)} queries such as "
+            f"{scored[0]!r}, the qrels {len(judged)} such as {judged[0]!r}; are both of the same dataset and split?",
+            DataWarning,
+            stacklevel=3,
+        )
+    documents = _ids(qrels, "doc_id")
+    foreign = [doc_id for doc_id in _ids(run, "doc_id") if doc_id not in documents]
+    if chunks := sorted(doc_id for doc_id in foreign if doc_id.rpartition("#")[0] in documents):
+        warnings.warn(
+            f"the run has chunk ids such as {chunks[0]!r} where documents are judged, so every measure is 0; "
+            "turn it into a run of documents first: to_documents(run, chunks)",
+            DataWarning,
+            stacklevel=3,
+        )
+
+
+def _ids(records: Any, column: str) -> dict[str, None]:
+    """Return the ids of a column, each once, in their order."""
+    if _is_frame(records):
+        return dict.fromkeys(records[column])
+    return dict.fromkeys(records if column == "query_id" else (doc_id for row in records.values() for doc_id in row))
+
+
+def ceilings(qrels: Qrels | pd.DataFrame, measures: Sequence[str] = DEFAULT_MEASURES) -> pd.DataFrame:
+    """The best value that any system could reach on each query: columns query_id, measure, value, as in `score_run`.
+
+    With n relevant documents R@k and AP@k reach min(k, n) / n, P@k reaches min(k, n) / k, F1@k 2 min(k, n) / (k + n)
+    and all others 1. It is 0 where no document is relevant and NaN where none is judged. Judged documents that the
+    corpus lacks count as relevant, as in the scores.
+
+    >>> ceilings({"q1": {"a": 1, "b": 2}, "q2": {"a": 1}}, ["R@1", "P@5"])
+      query_id measure  value
+    0       q1     R@1    0.5
+    1       q2     R@1    1.0
+    2       q1     P@5    0.4
+    3       q2     P@5    0.2
+    """
+    parsed = parse_measures(measures)
+    data = _joined(_records(qrels, "relevance"), {})
+    return tidy(data.query_ids, [str(measure) for measure in parsed], value_table(data, parsed, ideal=True))
+
+
+def _records(source: Any, value: str) -> Any:
+    """Return a frame with our names of columns, or nested dictionaries, also of what other tools have."""
+    if isinstance(source, Mapping):
+        return source
+    from ragbench.metrics.trec import read_qrels, read_run, renamed
+
+    if _is_frame(source):
+        return source.rename(columns=renamed(source.columns, value))
+    if not (hasattr(source, "to_dict") or isinstance(source, str | Path)):
+        return source
+    return read_run(source) if value == "score" else read_qrels(source)
+
+
+def _is_frame(records: object) -> bool:
+    return hasattr(records, "columns") and hasattr(records, "iloc")
+
+
+def _joined(qrels: Any, run: Any) -> JudgedRun:
+    """Number the ids of both, each a frame or nested dictionaries."""
+    if not (_is_frame(qrels) or _is_frame(run)):
+        return judged_run(qrels, run)
+    frames = [_frame(qrels, int), _frame(run, float)]
+    judged = qrels["query_id"] if _is_frame(qrels) else pd.Series([*qrels], dtype=object)  # also those without rows
+    query_ids = judged.unique().tolist()
+    if not query_ids:
+        raise DataError("qrels are empty: nothing is judged, so nothing can be scored")
+    queries, _ = pd.factorize(pd.concat([pd.Series(query_ids, dtype=judged.dtype), *(f["query_id"] for f in frames)]))
+    codes, documents = pd.factorize(pd.concat([f["doc_id"] for f in frames]))
+    queries, codes = (column.astype(np.int64, copy=False) for column in (queries, codes))
+    bounds, first = np.cumsum([0, *map(len, frames)]), len(query_ids)
+    parts = []
+    for frame, what, low, high in zip(frames, ("qrels", "run"), bounds[:-1], bounds[1:], strict=True):
+        values = frame[frame.columns[2]].to_numpy()
+        pairs = Pairs(queries[first + low : first + high], codes[low:high], values)
+        _refuse_duplicates(frame, what, pairs.query * len(documents) + pairs.document)
+        parts.append(pairs)
+    return JudgedRun(query_ids, documents, *parts)
+
+
+def _refuse_duplicates(frame: pd.DataFrame, what: str, key: npt.NDArray[np.int64]) -> None:
+    ordered = np.sort(key, kind="stable")  # faster than hashing; most runs are sorted almost, and timsort uses that
+    if np.any(ordered[1:] == ordered[:-1]):
+        row = int(np.flatnonzero(pd.Index(key).duplicated())[0])
+        raise DataError(
+            f"{what}: document {frame['doc_id'].iloc[row]!r} is repeated for query {frame['query_id'].iloc[row]!r} "
+            f"(row {row}); keep one row per query and document, e.g. frame.drop_duplicates(['query_id', 'doc_id'])"
+        )
+
+
+def _frame(records: Any, kind: type) -> pd.DataFrame:
+    """Return the validated columns of a table, or those of nested dictionaries; errors name the row."""
+    what, value = NAMES[kind]
+    columns = ["query_id", "doc_id", value]
+    if not _is_frame(records):
+        checked = checked_records(records, kind)
+        rows = [(query_id, doc_id, number) for query_id, row in checked.items() for doc_id, number in row.items()]
+        return pd.DataFrame(rows, columns=columns).astype({value: kind})
+    if lacking := [name for name in columns if name not in records.columns]:
+        raise DataError(
+            f"{what}: no column {', '.join(map(repr, lacking))}; expected {columns}, "
+            f"found {list(map(str, records.columns))}; rename with frame.rename(columns={{...}})"
+        )
+    frame = records[columns]
+    for name in columns[:2]:
+        ids = frame[name]
+        labels = ids.cat.categories if isinstance(ids.dtype, pd.CategoricalDtype) else ids
+        # a column of the type `str` need not be checked item by item
+        text = labels.dtype != object and pd.api.types.is_string_dtype(labels.dtype)
+        if ids.hasnans or not (text or set(map(type, labels)) <= {str}):
+            for row, item in enumerate(ids):
+                if not isinstance(item, str):
+                    raise DataError(
+                        f"{what}: {name} {item!r} in row {row} is not text; drop rows without an id and make the "
+                        f"others text with frame.astype({{{name!r}: str}})"
+                    )
+    numbers = frame[value].infer_objects()  # whole numbers kept as objects are whole numbers
+    fits = pd.api.types.is_integer_dtype if kind is int else pd.api.types.is_numeric_dtype
+    if not (fits(numbers) and (numbers.abs() <= (MAX_GRADE if kind is int else sys.float_info.max)).all()):
+        for row, (query_id, doc_id, number) in enumerate(frame.itertuples(index=False, name=None)):
+            checked_number(number, kind, query_id, doc_id, f" (row {row})")
+    table: pd.DataFrame = frame.assign(**{value: numbers.astype(np.int64 if kind is int else np.float64)})
+    return table
+
+
+def score_retrieval(
+    dataset: Dataset,
+    run: Run,
+    *,
+    chunk_run: Run | None = None,
+    chunks: Sequence[Chunk] = (),
+    measures: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """Score a ranking by documents, by gold evidence and by labelled chunks: columns query_id, measure, value.
+
+    The name of a measure carries its level: "nDCG@10" is about documents, "span:nDCG@10" and "chunk:nDCG@10" are about
+    chunks; all are `score_run` on other judgements. By labelled chunks, those in `Case.relevant_chunks` are relevant
+    with their grades. By gold evidence, a chunk is relevant (grade 1) if it overlaps a span of the case by at least
+    half of the shorter of the two; evidence in no chunk counts as a relevant chunk that cannot be found. How many
+    chunks are relevant then depends on the chunking, so compare chunkings by `score_spans` or by documents.
+
+    Args:
+        dataset: its cases' `relevant_chunks` and `evidence`, and its qrels.
+        run: document-level run.
+        chunk_run: chunk-level run; without one, documents are scored.
+        chunks: the chunks that `chunk_run` ranks; needed for gold evidence.
+        measures: names such as "nDCG@10" and "span:RR"; None means those of `score_run` at each of `retrieval_levels`.
+
+    >>> from ragbench.types import Case, Chunk, Dataset, Span
+    >>> case = Case("q", "?", evidence=(Span("d", 10, 20),))
+    >>> chunks = [Chunk("d#0", "d", 0, 9, "x" * 9), Chunk("d#1", "d", 9, 30, "x" * 21)]
+    >>> dataset = Dataset("mine", "test", {}, [case], {"q": {"d": 1}})
+    >>> ranked = {"q": {"d#0": 2.0, "d#1": 1.0}}
+    >>> score_retrieval(dataset, {"q": {"d": 2.0}}, chunk_run=ranked, chunks=chunks, measures=["RR", "span:RR"])
+      query_id  measure  value
+    0        q       RR    1.0
+    1        q  span:RR    0.5
+
+    Raises:
+        ConfigError: a measure is not known.
+        DataError: ids or scores that are not what they should be; nothing is judged at the level of a measure; gold
+            evidence is asked for, and none of the chunks of `chunk_run` is among `chunks`.
+    """
+    frames = []
+    for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, measures):
+        ranked = chunk_run if prefix and chunk_run is not None else run
+        frame = score_run(qrels, ranked, names)
+        frames.append(frame.assign(measure=prefix + frame["measure"]) if prefix else frame)
+    return pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+
+
+def retrieval_levels(
+    dataset: Dataset, *, chunk_run: Run | None = None, chunks: Sequence[Chunk] = ()
+) -> tuple[str, ...]:
+    """Those of `LEVELS` that these labels and this run can be scored at.
+
+    Chunk labels name chunks of one system: they are only used if the run holds at least one of them.
+
+    >>> from ragbench.types import Case, Dataset
+    >>> dataset = Dataset("mine", "test", {}, [Case("q", "?", relevant_chunks={"d#1": 2})], {"q": {"d": 1}})
+    >>> retrieval_levels(dataset, chunk_run={"q": {"d#1": 1.0}}), retrieval_levels(dataset)
+    (('document', 'chunk'), ('document',))
+    """
+    known = {chunk.chunk_id for chunk in chunks}
+    found = {chunk_id for ranked in (chunk_run or {}).values() for chunk_id in ranked} | known
+    there = {
+        "document": any(map(bool, dataset.qrels.values())),
+        "span": chunk_run is not None and bool(known) and any(case.evidence for case in dataset.cases),
+        "chunk": chunk_run is not None
+        and any(chunk_id in found for case in dataset.cases for chunk_id in case.relevant_chunks),
+    }
+    return tuple(level for level in LEVELS if there[level])
+
+
+def _judgements(
+    dataset: Dataset, chunk_run: Run | None, chunks: Sequence[Chunk], measures: Sequence[str] | None
+) -> Iterator[tuple[str, Qrels, list[str]]]:
+    """For each level that is asked for: the prefix of its names, its judgements, and its measures without prefix."""
+    levels = retrieval_levels(dataset, chunk_run=chunk_run, chunks=chunks)
+    wanted: dict[str, list[str]] = {level: [*DEFAULT_MEASURES] for level in levels or ("document",)}
+    if measures is not None:
+        wanted = {}
+        for name in measures:
+            found = measure_of(name) if is_ranking_measure(name) else None
+            level, rest = (found.level, found.name.rpartition(":")[2]) if found else ("document", name)
+            wanted.setdefault(level, []).append(str(parse_measure(rest)))
+    for level, names in wanted.items():
+        if level == "document":
+            yield "", dataset.qrels, names
+        elif level not in levels:
+            what = "gold evidence in these chunks" if level == "span" else "a labelled chunk in this run"
+            raise DataError(f"{level}:{names[0]} cannot be measured on {dataset.name!r}: no question has {what}")
+        else:
+            # Passages of other systems may have no offsets in the documents, so some unknown ids are not an error.
+            named = [(chunk_id, query_id) for query_id, found in (chunk_run or {}).items() for chunk_id in found]
+            known = {chunk.chunk_id for chunk in chunks}
+            if level == "span" and named and known.isdisjoint(chunk_id for chunk_id, _ in named):
+                raise DataError(unknown_chunk(*named[0], len(chunks)))
+            labelled = {case.query_id: dict(case.relevant_chunks) for case in dataset.cases}
+            yield f"{level}:", labelled if level == "chunk" else _by_evidence(dataset, chunks), names
+
+
+def _by_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> Qrels:
+    if len({chunk.chunk_id for chunk in chunks}) < len(chunks):
+        raise DataError("two chunks have the same id; pass the chunks of one chunking")
+    return evidence_chunks(dataset, chunks, _SHARED)
+
+
+def retrieval_ceilings(
+    dataset: Dataset,
+    *,
+    chunk_run: Run | None = None,
+    chunks: Sequence[Chunk] = (),
+    measures: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """The best value that any system could reach on each query, by the judgements of `score_retrieval`.
+
+    Columns query_id, measure, value, as from `ceilings`.
+
+    >>> from ragbench.types import Case, Chunk, Dataset, Span
+    >>> case = Case("q", "?", evidence=(Span("d", 0, 9), Span("d", 20, 30)))
+    >>> chunks = [Chunk("d#0", "d", 0, 15, "x" * 15), Chunk("d#1", "d", 15, 30, "x" * 15)]
+    >>> dataset = Dataset("mine", "test", {}, [case], {"q": {"d": 1}})
+    >>> best = retrieval_ceilings(dataset, chunk_run={"q": {"d#0": 1.0}}, chunks=chunks, measures=["R@1", "span:R@1"])
+    >>> best["value"].tolist()
+    [1.0, 0.5]
+    """
+    frames = [
+        (frame := ceilings(qrels, names)).assign(measure=prefix + frame["measure"])
+        for prefix, qrels, names in _judgements(dataset, chunk_run, chunks, measures)
+    ]
+    return pd.concat(frames, ignore_index=True)

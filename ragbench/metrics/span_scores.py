@@ -1,0 +1,359 @@
+"""Score a chunk-level run by evidence spans: at equal k, and at an equal budget of context tokens.
+
+The measures follow Smith & Troynikov 2024, "Evaluating Chunking Strategies for Retrieval" (Chroma technical report).
+With T the characters of the evidence, each counted once, and R the characters of the retrieved chunks, each counted as
+often as it was retrieved::
+
+    recall           |T and R| / |T|    the fraction of the evidence that was found; each character counts once
+    precision        |T and R| / |R|    the fraction of the retrieved text that is evidence
+    iou              |T and R| / (|T| + |R| - |T and R|)
+    precision_omega  |T and O| / |O|, with O the characters of all chunks that contain a character of the evidence,
+                     each once: the precision of the chunking when all evidence is found
+
+All are in [0, 1], higher is better. With the report's tokenizer and evidence, these formulas give its published
+precision-omega for windows with and without overlap. Unlike in the reference code, ranges that only touch do not
+intersect, and the retrieved list is not cut at the number of chunks that hold evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from operator import index
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ragbench.errors import ConfigError, DataError, unknown_chunk
+from ragbench.metrics.retrieval import checked_run
+from ragbench.metrics.tidy import tidy
+from ragbench.registry import BUDGETS, KS
+from ragbench.text import token_offsets, token_ranges, trim
+from ragbench.types import Case, Chunk, Dataset, Run, Span, chunk_places
+
+Ints = npt.NDArray[np.int64]
+Characters = dict[str, Ints]
+"""Document -> positions of characters, each once, in order."""
+
+
+def score_spans(
+    dataset: Dataset,
+    run: Run,
+    chunks: Sequence[Chunk],
+    *,
+    ks: Sequence[int] = KS,
+    budgets: Sequence[int] = BUDGETS,
+    tokenizer: str = "minilm",
+) -> pd.DataFrame:
+    """Score the evidence of each question that the run's chunks contain: columns query_id, measure, value.
+
+    `run` holds chunk ids; chunks rank by score, those of equal score in the order of `chunks`. The measures, all in
+    [0, 1] and over characters (formulas at the top of this module):
+
+    - span_recall@k, span_precision@k, span_iou@k: of the first k chunks; where fewer were found, of those.
+    - span_precision_omega: of the chunking alone, independent of the run.
+    - span_recall@{b}tok: recall when the ranking is read until b tokens are used up. The chunk that exceeds the
+      budget is cut at the last token that fits. Text in two chunks uses the budget twice and counts once.
+    - span_recall_auc: the area under recall against budget, divided by the largest budget; linear between the budgets
+      (trapezoids), from recall 0 at budget 0.
+
+    Tokens are those of the whole document, also where a chunk contains only part of one, so the same text uses the same
+    budget in all chunkings.
+
+    Every question that has evidence is in the result, in the order of the dataset; one that is missing from the run, or
+    whose evidence is in no chunk, has 0 everywhere (`split_evidence` lists the latter). Questions without
+    evidence are left out.
+
+    >>> from ragbench.types import Document
+    >>> corpus = {"d": Document("d", "One two three. Four five six.")}
+    >>> case = Case("q", "What comes after two?", evidence=(Span("d", 8, 14),))
+    >>> chunks = [Chunk("d#0", "d", 0, 14, "One two three."), Chunk("d#1", "d", 15, 29, "Four five six.")]
+    >>> dataset = Dataset("demo", "test", corpus, [case], {})
+    >>> frame = score_spans(dataset, {"q": {"d#1": 2.0, "d#0": 1.0}}, chunks, ks=[1, 2], budgets=[7])
+    >>> frame.set_index("measure")["value"].round(3).to_dict()  # 7 tokens: all of d#1, then "One two three" without "."
+    ... # doctest: +NORMALIZE_WHITESPACE
+    {'span_recall@1': 0.0, 'span_recall@2': 1.0, 'span_precision@1': 0.0, 'span_precision@2': 0.214,
+     'span_iou@1': 0.0, 'span_iou@2': 0.214, 'span_precision_omega': 0.429, 'span_recall@7tok': 0.833,
+     'span_recall_auc': 0.417}
+
+    Raises:
+        ConfigError: a depth or a budget is not a whole number from 1.
+        DataError: evidence that is not a range of characters, a run of another dataset, or of chunks that are not
+            among `chunks`.
+    """
+    ks, budgets = _whole_numbers("ks", ks), _whole_numbers("budgets", budgets)
+    names = [f"span_{name}@{k}" for name in ("recall", "precision", "iou") for k in ks]
+    names += ["span_precision_omega", *(f"span_recall@{budget}tok" for budget in budgets)]
+    cases = [case for case in dataset.cases if case.evidence]
+    if not cases:
+        return tidy([], [], [])
+    truths = [_characters(case.evidence) for case in cases]
+    rankings = _rankings(dataset, cases, run, chunks)
+    borders = _borders(chunks, {doc_id for truth in truths for doc_id in truth})
+    tokens = _tokens(dataset, rankings, tokenizer) if budgets else {}
+    rows = []
+    for truth, ranked in zip(truths, rankings, strict=True):
+        reading = _read(truth, ranked)
+        read = np.minimum(np.array(ks, dtype=np.int64), len(ranked))
+        hits, sizes, n_truth = reading.hits[read], reading.sizes[read], sum(map(len, truth.values()))
+        recalls = [_hits_within(budget, truth, reading, ranked, tokens) / n_truth for budget in budgets]
+        precisions, ious = hits / np.maximum(sizes, 1), hits / (n_truth + sizes - hits)
+        rows.append([*(hits / n_truth), *precisions, *ious, _omega(truth, borders), *recalls])
+    table = np.array(rows).T
+    if budgets:
+        table = np.vstack([table, _area(budgets, table[-len(budgets) :])])
+        names.append("span_recall_auc")
+    return tidy([case.query_id for case in cases], names, table)
+
+
+def split_evidence(dataset: Dataset, chunks: Sequence[Chunk]) -> pd.DataFrame:
+    """List the questions whose evidence this chunking has lost or split, worst first; independent of any run.
+
+    Columns: query_id; spans, their number; split, the number of them that no single chunk contains whole;
+    fraction_lost, the fraction of the evidence's characters, without white space, that no chunk contains: 1 means that
+    the question scores 0 with any run. The chunkers of ragbench lose nothing; other chunks may.
+
+    >>> from ragbench.types import Document
+    >>> case = Case("q", "Who?", evidence=(Span("d", 0, 3), Span("d", 4, 11)))
+    >>> dataset = Dataset("demo", "test", {"d": Document("d", "One two three")}, [case], {})
+    >>> split_evidence(dataset, [Chunk("d#0", "d", 0, 7, "One two")]).round(3).to_dict("records")
+    [{'query_id': 'q', 'spans': 2, 'split': 1, 'fraction_lost': 0.333}]
+
+    Raises:
+        DataError: evidence that is not a range of characters, or in a document that the corpus lacks.
+    """
+    borders = _borders(chunks, {span.doc_id for case in dataset.cases for span in case.evidence})
+    rows = []
+    for case in dataset.cases:
+        spans = [_trimmed(dataset, case, span) for span in case.evidence]
+        n_split = n_visible = n_lost = 0
+        for span in spans:
+            starts, ends = borders[span.doc_id]
+            n_split += not ((starts <= span.start) & (ends >= span.end)).any()
+        for doc_id, positions in _characters(spans).items():
+            text = dataset.corpus[doc_id].full_text
+            visible = np.array([not text[i].isspace() for i in positions.tolist()])
+            n_visible += int(visible.sum())
+            n_lost += int((visible & ~_covered(positions, *borders[doc_id])).sum())
+        if n_split or n_lost:
+            rows.append((case.query_id, len(spans), n_split, n_lost / max(n_visible, 1)))
+    frame = pd.DataFrame(rows, columns=["query_id", "spans", "split", "fraction_lost"])
+    frame = frame.astype({"query_id": "str", "spans": int, "split": int, "fraction_lost": float})
+    return frame.sort_values(["fraction_lost", "split"], ascending=False, kind="stable", ignore_index=True)
+
+
+def evidence_recall(chunks: Sequence[Chunk], evidence: Sequence[Span]) -> float:
+    """Return the fraction of the evidence's characters that the chunks contain, in [0, 1], each counted once.
+
+    >>> evidence_recall([Chunk("d#1", "d", 10, 30, "x" * 20)], [Span("d", 5, 15), Span("d", 8, 20)])
+    0.6666666666666666
+    """
+    truth = _characters(evidence)
+    borders = _borders(chunks, truth)
+    found = sum(int(_covered(positions, *borders[doc_id]).sum()) for doc_id, positions in truth.items())
+    return found / sum(map(len, truth.values()))
+
+
+def total_length(starts: Ints, ends: Ints) -> int:
+    """Return the number of characters in these ranges, each counted once.
+
+    >>> total_length(np.array([5, 0, 20]), np.array([8, 6, 21]))
+    9
+    """
+    order = np.argsort(starts)
+    starts, reach = starts[order], np.maximum.accumulate(ends[order])
+    return int(np.maximum(reach - np.maximum(starts, np.r_[0, reach[:-1]]), 0).sum())
+
+
+def evidence_chunks(dataset: Dataset, chunks: Sequence[Chunk], fraction: float) -> dict[str, dict[str, int]]:
+    """Return query_id -> the chunks that share at least this fraction of the shorter of a chunk and a span: grade 1.
+
+    Evidence in no chunk counts as a chunk of its own, which cannot be found.
+    """
+    borders = _borders(chunks, {span.doc_id for case in dataset.cases for span in case.evidence})
+    ids: dict[str, list[str]] = {doc_id: [] for doc_id in borders}
+    for chunk in chunks:
+        if chunk.doc_id in ids:
+            ids[chunk.doc_id].append(chunk.chunk_id)
+    relevant: dict[str, dict[str, int]] = {}
+    n_spans = 0
+    for case in dataset.cases:
+        grades = relevant.setdefault(case.query_id, {})
+        for span in case.evidence:
+            check_span(span)
+            starts, ends = borders[span.doc_id]
+            shared = np.minimum(ends, span.end) - np.maximum(starts, span.start)
+            enough = shared >= np.maximum(fraction * np.minimum(ends - starts, span.end - span.start), 1)
+            grades |= {ids[span.doc_id][i]: 1 for i in np.flatnonzero(enough).tolist()}
+            if not enough.any():
+                grades[f"evidence {n_spans} that no chunk holds"] = 1
+            n_spans += 1
+    return relevant
+
+
+def check_span(span: Span) -> None:
+    """Raise DataError for a span that is empty, negative or ends before it begins.
+
+    >>> check_span(Span("d", 3, 3))
+    Traceback (most recent call last):
+    ragbench.errors.DataError: evidence d[3:3] is not a range of characters: expected 0 <= start < end
+    """
+    if not 0 <= span.start < span.end:
+        raise DataError(
+            f"evidence {span.doc_id}[{span.start}:{span.end}] is not a range of characters: expected 0 <= start < end"
+        )
+
+
+def _whole_numbers(what: str, values: Sequence[int]) -> list[int]:
+    """Return each number once, in their order."""
+    for value in values:
+        if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+            raise ConfigError(f"{what} must be whole numbers of at least 1, not {value!r}")
+    return list(dict.fromkeys(index(value) for value in values))
+
+
+def _trimmed(dataset: Dataset, case: Case, span: Span) -> Span:
+    check_span(span)
+    if span.doc_id not in dataset.corpus:
+        raise DataError(
+            f"query {case.query_id!r} has evidence in document {span.doc_id!r}, which is not in the corpus of "
+            f"{dataset.name!r}; offsets of evidence need the document they point into"
+        )
+    start, end = trim(dataset.corpus[span.doc_id].full_text, span.start, span.end)
+    return Span(span.doc_id, start, end) if start < end else span
+
+
+def _characters(spans: Iterable[Span]) -> Characters:
+    parts: dict[str, list[Ints]] = {}
+    for span in spans:
+        check_span(span)
+        parts.setdefault(span.doc_id, []).append(np.arange(span.start, span.end))
+    return {doc_id: np.unique(np.concatenate(ranges)) for doc_id, ranges in parts.items()}
+
+
+def _borders(chunks: Iterable[Chunk], doc_ids: Iterable[str]) -> dict[str, tuple[Ints, Ints]]:
+    """Return document -> the starts and the ends of its chunks."""
+    borders: dict[str, list[tuple[int, int]]] = {doc_id: [] for doc_id in doc_ids}
+    for chunk in chunks:
+        if chunk.doc_id in borders:
+            borders[chunk.doc_id].append((chunk.start, chunk.end))
+    columns = {doc_id: np.array(rows, dtype=np.int64).reshape(-1, 2) for doc_id, rows in borders.items()}
+    return {doc_id: (rows[:, 0], rows[:, 1]) for doc_id, rows in columns.items()}
+
+
+def _covered(positions: Ints, starts: Ints, ends: Ints) -> npt.NDArray[np.bool_]:
+    """Return for each position whether one of the ranges contains it."""
+    change = np.zeros(len(positions) + 1, dtype=np.int64)
+    np.add.at(change, np.searchsorted(positions, starts), 1)
+    np.add.at(change, np.searchsorted(positions, ends), -1)
+    covered: npt.NDArray[np.bool_] = np.cumsum(change[:-1]) > 0
+    return covered
+
+
+def _omega(truth: Characters, borders: Mapping[str, tuple[Ints, Ints]]) -> float:
+    n_found = n_held = 0
+    for doc_id, positions in truth.items():
+        starts, ends = borders[doc_id]
+        holding = np.searchsorted(positions, starts) < np.searchsorted(positions, ends)
+        n_found += int(_covered(positions, starts[holding], ends[holding]).sum())
+        n_held += total_length(starts[holding], ends[holding])  # text in several chunks counts once
+    return n_found / max(n_held, 1)
+
+
+def _rankings(dataset: Dataset, cases: Sequence[Case], run: Run, chunks: Sequence[Chunk]) -> list[list[Chunk]]:
+    """Return the ranked chunks of each case, best first."""
+    run = checked_run(run)
+    if run and not any(query_id in run for query_id in dataset.queries):
+        raise DataError(
+            f"none of the run's {len(run):,} queries (the first is {next(iter(run))!r}) is a question of "
+            f"{dataset.name!r}: the run belongs to another dataset"
+        )
+    number = chunk_places(chunks)
+    rankings = []
+    for case in cases:
+        scores = run.get(case.query_id, {})
+        if unknown := [chunk_id for chunk_id in scores if chunk_id not in number]:
+            raise DataError(unknown_chunk(unknown[0], case.query_id, len(chunks)))
+        order = sorted((-score, number[chunk_id]) for chunk_id, score in scores.items())
+        rankings.append([chunks[i] for _, i in order])
+    return rankings
+
+
+class _Reading(NamedTuple):
+    """A ranking read against the evidence of its question."""
+
+    first: Characters
+    """For each character of the evidence the rank of the first chunk that contains it, from 0."""
+    hits: Ints
+    """Characters of the evidence in the first 0, 1, 2 ... chunks."""
+    sizes: Ints
+    """Characters in the first 0, 1, 2 ... chunks."""
+
+
+def _read(truth: Characters, ranked: Sequence[Chunk]) -> _Reading:
+    n = len(ranked)
+    first = {doc_id: np.full(len(positions), n) for doc_id, positions in truth.items()}
+    for rank in reversed(range(n)):
+        chunk = ranked[rank]
+        if chunk.doc_id in truth:
+            low, high = np.searchsorted(truth[chunk.doc_id], (chunk.start, chunk.end))
+            first[chunk.doc_id][low:high] = rank
+    new = np.bincount(np.concatenate([*first.values()]), minlength=n + 1)[:n]
+    sizes = [chunk.end - chunk.start for chunk in ranked]
+    return _Reading(first, np.cumsum(np.r_[0, new]), np.cumsum([0, *sizes]))
+
+
+class _Tokens(NamedTuple):
+    """The tokens of a chunk's document: the number of its first one, and how many it has."""
+
+    offsets: Any
+    first: int
+    cost: int
+
+
+def _tokens(dataset: Dataset, rankings: Iterable[Sequence[Chunk]], tokenizer: str) -> dict[str, _Tokens]:
+    by_document: dict[str, dict[str, Chunk]] = {}
+    for chunk in (chunk for ranked in rankings for chunk in ranked):
+        if chunk.doc_id not in dataset.corpus:
+            raise DataError(
+                f"chunk {chunk.chunk_id!r} is of document {chunk.doc_id!r}, which is not in the corpus of "
+                f"{dataset.name!r}: chunks and dataset do not belong together"
+            )
+        by_document.setdefault(chunk.doc_id, {})[chunk.chunk_id] = chunk
+    tokens: dict[str, _Tokens] = {}
+    documents = token_offsets([dataset.corpus[doc_id].full_text for doc_id in by_document], tokenizer)
+    for offsets, pieces in zip(documents, by_document.values(), strict=True):
+        low, high = token_ranges(offsets, *zip(*((chunk.start, chunk.end) for chunk in pieces.values()), strict=True))
+        for chunk_id, first, last in zip(pieces, low.tolist(), high.tolist(), strict=True):
+            tokens[chunk_id] = _Tokens(offsets, first, last - first)
+    return tokens
+
+
+def _hits_within(
+    budget: int, truth: Characters, reading: _Reading, ranked: Sequence[Chunk], tokens: Mapping[str, _Tokens]
+) -> int:
+    """Return the number of characters of the evidence in the first tokens of the ranking."""
+    spent = np.cumsum([0, *(tokens[chunk.chunk_id].cost for chunk in ranked)])  # before each chunk, and after the last
+    n = int(np.searchsorted(spent[:-1], budget))  # chunks that are read at least in part
+    if n == 0 or spent[n] <= budget:
+        return int(reading.hits[n])
+    chunk = ranked[n - 1]
+    offsets, first, _ = tokens[chunk.chunk_id]
+    last = first + budget - int(spent[n - 1]) - 1
+    # A character of several tokens (an emoji in bytes) that is not paid in full is not read.
+    stop = min(offsets[last, 1], offsets[last + 1, 0])
+    hits = int(reading.hits[n - 1])
+    if chunk.doc_id in truth:
+        low, high = np.searchsorted(truth[chunk.doc_id], (chunk.start, stop))
+        hits += int((reading.first[chunk.doc_id][low:high] == n - 1).sum())
+    return hits
+
+
+def _area(budgets: Sequence[int], recalls: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the mean recall over all budgets up to the largest; `recalls` has a row per budget."""
+    order = np.argsort(budgets)
+    x = np.r_[0, np.asarray(budgets)[order]]
+    y = np.vstack([np.zeros(recalls.shape[1]), recalls[order]])
+    area: npt.NDArray[np.float64] = ((y[1:] + y[:-1]) / 2 * np.diff(x)[:, None]).sum(axis=0) / x[-1]
+    return area

@@ -1,0 +1,70 @@
+"""report.md: for a pull request, a wiki, a terminal."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from ragbench.errors import printable
+from ragbench.evaluation.records import Report
+from ragbench.report.page import sentences
+from ragbench.report.page.forest import CHANGE_SIGNS, forest_lines, shown_changes
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_MOST = 50  # failed questions that are shown, and doubtful claims
+_FLIPS = 20
+# What would be markup of Markdown or HTML is escaped: questions and answers are data. "_" inside a word is none.
+_MARKUP = re.compile(r"([\\`*{}\[\]<>#|~&$]|(?<![^\W_])_|_(?![^\W_]))")
+
+
+def report_markdown(report: Report) -> str:
+    """The report as Markdown: verdict, measures by perspective, comparison, advice, categories, failed cases."""
+    word, sentence = sentences.banner(report)
+    depths, changes = sentences.depth_table(report), shown_changes(report)
+    version = report.made.environment.get("ragbench", "")
+    made = [f"fingerprint {report.test_set.fingerprint[:12]}", f"ragbench {version}" if version else "", report.made.at]
+    return _template().render(
+        report=report,
+        word=word,
+        sentence=sentence,
+        figures=sentences.figures(report),
+        measures=sentences.shown_measures(report),
+        notes=_notes(report),
+        depths=depths,
+        depth_heads=[f"k = {k}" for k in depths[0]],
+        changes=changes,
+        plot=forest_lines(changes),
+        failed=sentences.failed_cases(report),
+        n_decided=sum(case.passed is not None for case in report.cases),
+        claims=sentences.doubtful_claims(report),
+        cost_rows=sentences.cost_rows(report.costs, len(report.cases)),
+        made=[part for part in made if part],
+    )
+
+
+def _notes(report: Report) -> list[tuple[str, str]]:
+    """What is to be known of the perspectives: why one was not measured, what its scores mean."""
+    notes = []
+    for one in report.perspectives:
+        if not one.measured:
+            notes.append((one.name, f"not measured: {one.reason}"))
+        elif one.note and one.name in ("groundedness", "answer", "overall"):
+            notes.append((one.name, one.note))
+        elif one.warning:
+            notes.append((one.name, one.warning))
+    return notes
+
+
+def _text(text: str) -> str:
+    return _MARKUP.sub(r"\\\1", printable(text))
+
+
+@lru_cache(maxsize=1)
+def _template() -> Template:
+    environment = sentences.templates()
+    environment.filters["text"] = _text
+    environment.globals |= {"change_signs": CHANGE_SIGNS, "most": _MOST, "most_flips": _FLIPS}
+    return environment.get_template("report.md.j2")

@@ -1,0 +1,148 @@
+"""What report.html shows of one question beyond its record: a permalink, what filters find it by, its contexts."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ragbench.evaluation import CAUSES, Result
+from ragbench.evaluation.records import CaseResult, MeasureResult, Report
+from ragbench.evaluation.secrets import masked, masked_id
+from ragbench.report.documents import data_of, locate
+from ragbench.types import Answer, Case, Span
+
+_CONTEXTS = 10  # of a question that are shown
+_LONG = 600  # characters without evidence; what is longer is abridged
+
+Part = tuple[str, bool]
+"""Characters of a context, and whether they are gold evidence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """`weak` has the perspectives in which a question is below average, `contexts` their ids and texts, `lost` the gold
+    evidence that is in none of them."""
+
+    anchor: str
+    cause: str = ""
+    why: str = ""
+    weak: tuple[str, ...] = ()
+    contexts: Sequence[tuple[str, list[Part]]] = ()
+    more: int = 0
+    lost: list[str] = field(default_factory=list)
+
+
+def anchor(query_id: str) -> str:
+    """The fragment of a question's permalink: letters, digits, dots, - and _ only, different for different ids.
+
+    >>> anchor("q7"), anchor("What's <new>?")
+    ('q-q7', 'q-What-s-new--7cd0dd21')
+    """
+    safe = re.sub(r"[^A-Za-z0-9._-]+", "-", query_id)
+    same = safe == query_id and len(safe) <= 60
+    return f"q-{safe}" if same else f"q-{safe[:50]}-{hashlib.sha256(query_id.encode()).hexdigest()[:8]}"
+
+
+def leading_measures(rows: dict[str, list[MeasureResult]], cases: Sequence[CaseResult]) -> dict[str, MeasureResult]:
+    """Perspective -> the first of its measures that not all questions have alike."""
+    found = {}
+    for perspective, own in rows.items():
+        told = (row for row in own if len({case.scores.get(row.measure) for case in cases} - {None}) > 1)
+        if perspective != "overall" and (row := next(told, None)) is not None:
+            found[perspective] = row
+    return found
+
+
+def question_details(
+    result: Result | Report, shown: Sequence[CaseResult], leading: dict[str, MeasureResult]
+) -> tuple[dict[str, Details], list[str]]:
+    """query_id -> details, with contexts for those that are `shown`; and what a reader must know about the texts."""
+    report = result if isinstance(result, Report) else result.report
+    diagnosis = {}
+    if isinstance(result, Result) and result.diagnosis is not None:
+        diagnosis = result.diagnosis.set_index("query_id")[["cause", "evidence"]].to_dict("index")
+    texts, notes = ({}, []) if isinstance(result, Report) or not shown else _texts(result, shown)
+    details = {}
+    for case in report.cases:
+        known = diagnosis.get(case.query_id, {})
+        weak = tuple(name for name, row in leading.items() if _below(case.scores.get(row.measure), row))
+        contexts, lost = texts.get(case.query_id) or ([(one, []) for one in case.retrieved], [])
+        details[case.query_id] = Details(
+            anchor(case.query_id),
+            CAUSES.get(known.get("cause", ""), ""),
+            masked(known.get("evidence", "") or ""),
+            weak,
+            contexts[:_CONTEXTS],
+            max(0, len(contexts) - _CONTEXTS),
+            lost,
+        )
+    return details, notes
+
+
+def _below(value: float | None, row: MeasureResult) -> bool:
+    if value is None or row.value is None:
+        return False
+    return value > row.value if row.lower_is_better else value < row.value
+
+
+_Shown = tuple[list[tuple[str, list[Part]]], list[str]]
+
+
+def _texts(result: Result, shown: Sequence[CaseResult]) -> tuple[dict[str, _Shown], list[str]]:
+    data, notes = data_of(result, None)
+    full = {doc_id: document.full_text for doc_id, document in data.corpus.items()}
+    cases, given = {case.query_id: case for case in data.cases}, {answer.query_id: answer for answer in result.answers}
+    return {
+        one.query_id: _of_question(cases[one.query_id], given[one.query_id], full)
+        for one in shown
+        if one.query_id in given
+    }, notes
+
+
+def _of_question(case: Case, answer: Answer, full: dict[str, str]) -> _Shown:
+    """Its contexts with marked evidence, and the evidence that none of them has a character of."""
+    passages = {one.passage_id: one for one in answer.passages}
+    contexts: list[tuple[str, list[Part]]] = []
+    seen: set[Span] = set()
+    for one in answer.contexts or tuple(passages):
+        place = locate(one, passages.get(one), full)
+        if place is None:
+            text = passages[one].text if one in passages else ""
+            contexts.append((masked_id(one), _abridged([(masked(text), False)])))
+            continue
+        doc_id, start, end = place
+        own = sorted(
+            (span for span in case.evidence if span.doc_id == doc_id and span.start < end and start < span.end),
+            key=lambda span: span.start,
+        )
+        seen.update(own)
+        contexts.append((masked_id(one), _abridged(_marked(full[doc_id], start, end, own))))
+    lost = [span for span in case.evidence if span not in seen and span.doc_id in full]
+    return contexts, [masked(full[span.doc_id][span.start : span.end]) for span in lost]
+
+
+def _marked(text: str, start: int, end: int, spans: Sequence[Span]) -> list[Part]:
+    """The characters from start to end, cut where evidence begins and ends; without marks where a secret is masked.
+
+    >>> _marked("abcdef", 0, 5, [Span("d", 1, 3), Span("d", 2, 4)])
+    [('a', False), ('bc', True), ('d', True), ('e', False)]
+    """
+    if (safe := masked(text[start:end])) != text[start:end]:
+        return [(safe, False)]
+    parts, at = [], start
+    for span in spans:
+        parts += [(text[at : span.start], False), (text[max(at, span.start) : min(span.end, end)], True)]
+        at = max(at, span.end)
+    return [part for part in [*parts, (text[at:end], False)] if part[0]]
+
+
+def _abridged(parts: Sequence[Part]) -> list[Part]:
+    """Long stretches without evidence keep their beginning and end."""
+    half = _LONG // 2
+    return [
+        (f"{text[:half]} […] {text[-half:]}" if len(text) > _LONG + 100 and not gold else text, gold)
+        for text, gold in parts
+        if text
+    ]

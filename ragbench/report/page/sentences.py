@@ -1,0 +1,334 @@
+"""The sentences of a report, the same in Markdown, HTML and on the console. Every sentence is computed from it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ragbench.evaluation.perspectives import not_attributable
+from ragbench.evaluation.records import BUILT_IN, CaseResult, Change, Cost, MeasureResult, PassFail, Report, total_cost
+from ragbench.registry import BRIEF, HEADLINE, find_measure, is_ranking_measure
+from ragbench.statistics import p_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+SIGNS = {"passed": "✓", "missed": "✗", "unreachable": "⊘", "unscored": "?", "no target": "·"}
+"""A sign for each verdict, so that colour is not the only difference."""
+
+
+def banner(report: Report) -> tuple[str, str]:
+    """The verdict in a word, and the sentence behind it.
+
+    "passed", "failed" (also where a gate was not measured), or "no verdict" where there was neither a target to reach
+    nor a baseline to compare with.
+    """
+    counts = Counter(row.verdict for row in report.measures)
+    clauses = []
+    if aimed := counts["passed"] + counts["missed"]:
+        clauses.append(f"{counts['passed']} of {aimed} targets reached")
+        if counts["missed"]:
+            clauses[-1] += f", missed: {', '.join(report.missed)}"
+    if counts["unreachable"]:
+        clauses.append(f"{plural(counts['unreachable'], 'target')} beyond the ceiling of this test set")
+    if unscored := [row.measure for row in report.measures if row.verdict == "unscored"]:
+        clauses.append(f"not measured: {', '.join(unscored)}")
+    if report.comparison is not None:
+        worse = report.comparison.regressions
+        clauses.append(f"{plural(len(worse), 'regression')}: {', '.join(worse)}" if worse else "no regression")
+    if failed := report.counts.get("failed_judgements"):
+        clauses.append(f"the judge failed on {failed} of {plural(report.counts['judgements'], 'answer')}")
+    if doubt := not_attributable(report.system):
+        clauses.append(doubt)
+    sentence = "; ".join(clauses)
+    if report.passed and not aimed and report.comparison is None:
+        reason = "No target applies to what was measured"
+        if report.test_set.name == BUILT_IN:
+            reason = (
+                "The default targets are for test sets of your own; on the built-in one only those that you name apply"
+            )
+        return "no verdict", f"{sentence[:1].upper()}{sentence[1:]}." if sentence else f"{reason}."
+    return ("passed" if report.passed else "failed"), f"{sentence[:1].upper()}{sentence[1:]}."
+
+
+def shown_measures(report: Report, *, every: bool = False) -> dict[str, list[MeasureResult]]:
+    """Perspective -> the rows of the table: the headline measures and those with a target, or every one.
+
+    A measure that nothing was scored by is left out unless a target wants it. Judged@k, which a result has where it is
+    below 1, is next to nDCG@k.
+    """
+    places = {name: i for i, name in enumerate(HEADLINE)}
+    table: dict[str, list[MeasureResult]] = {}
+    for perspective in report.perspectives:
+        rows = [row for row in report.measures if row.perspective == perspective.name]
+        kept = [
+            row
+            for row in rows
+            if row.target is not None or (row.n_scored and (every or _next_to(row) in places or _always_shown(row)))
+        ]
+        table[perspective.name] = sorted(kept, key=lambda row: places.get(_next_to(row), len(places)))
+    return table
+
+
+def brief_measures(report: Report) -> dict[str, list[MeasureResult]]:
+    """As `shown_measures`, only those with a target, those of a judge and a few headline measures.
+
+    Where rankings were not measured at the depth of 5, the greatest depth is used.
+    """
+    ks = report.settings.get("k") or [5]
+    depth = 5 if 5 in ks else max(ks)
+    wanted = {name.replace("@5", f"@{depth}") for name in BRIEF}
+    return {
+        perspective: [row for row in rows if row.target is not None or _next_to(row) in wanted or _always_shown(row)]
+        for perspective, rows in shown_measures(report, every=True).items()
+    }
+
+
+def _next_to(row: MeasureResult) -> str:
+    return row.measure.replace("Judged@", "nDCG@")
+
+
+def _always_shown(row: MeasureResult) -> bool:
+    found = find_measure(row.measure)
+    return found is not None and (found.perspective == "own" or (found.judged and found.perspective == "judge"))
+
+
+def depth_table(report: Report) -> tuple[list[int], list[tuple[str, list[str]]]]:
+    """Ranking measures by depth: the depths, and a row of values for each measure; nothing where none was measured."""
+    values = {row.measure: row.value for row in report.measures if row.n_scored and is_ranking_measure(row.measure)}
+    ks = [k for k in report.settings.get("k", ()) if any(name.endswith(f"@{k}") for name in values)]
+    level = next((one for one in ("", "chunk:", "span:") if any(name.startswith(f"{one}nDCG@") for name in values)), "")
+    rows = [
+        (f"{level}{name}@k{more}", [number(values.get(f"{level}{name}@{k}")) for k in ks])
+        for name, more in _AT_DEPTHS.items()
+        if name != "Judged" or any(f"{level}Judged@{k}" in values for k in ks)
+    ]
+    return ks, rows if ks else []
+
+
+_AT_DEPTHS = {"P": " (precision)", "R": " (recall)", "F1": "", "nDCG": "", "Judged": "", "Success": " (hit rate)"}
+
+
+def figures(report: Report) -> list[tuple[str, str]]:
+    """Counts, cost and chunking, each as a word and a sentence; what was not measured is left out."""
+    rows = []
+    counts = report.counts
+    if report.cases and counts:
+        parts = [f"{counts['passed']} passed", f"{counts['failed']} failed"]
+        parts += [f"{counts['undecided']} not decided"] if counts["undecided"] else []
+        rows.append(("Questions", ", ".join(parts)))
+    claims = []
+    if "unsupported_claims" in counts:
+        limit = report.settings.get("calibration", {}).get("claim_support", {}).get("threshold")
+        scale = "0.5, uncalibrated" if limit is None else f"{limit:.2f}, calibrated"
+        claims.append(f"{plural(counts['unsupported_claims'], 'claim')} with a support below {scale}")
+        claims.append(f"{plural(counts['fabricated_numbers'], 'number')} in no context")
+    if "invented_claims" in counts:
+        claims.append(f"{plural(counts['invented_claims'], 'invented claim')} by the judge")
+    if claims:
+        rows.append(("Claims", ", ".join(claims)))
+    if report.cases:
+        rows.append(("Cost", _cost_sentence(report)))
+    if report.chunks:
+        rows.append(("Chunks", _chunk_sentence(report.chunks)))
+    return rows
+
+
+def _cost_sentence(report: Report) -> str:
+    if not report.costs:
+        return "0 dollars: no language model was asked"
+    total = total_cost(report.costs)
+    parts = {one.part: dollars(total_cost(report.costs, one.part)) for one in report.costs}
+    listed = ", ".join(f"{part} {usd}" for part, usd in parts.items())
+    if total is None:
+        why = dict.fromkeys(
+            f"no price for {one.model}" if one.input_tokens else f"no token counts from {one.model}"
+            for one in report.costs
+            if one.usd is None
+        )
+        return f"unknown: {', '.join(why)} ({listed})"
+    return (
+        f"{dollars(total)} dollars where nothing is cached ({listed}), {dollars(total, len(report.cases))} per question"
+    )
+
+
+def _chunk_sentence(chunks: Mapping[str, float]) -> str:
+    text = f"{chunks['chunks']:,.0f}"
+    if "tokens_mean" in chunks:
+        sizes = f"median {chunks['tokens_median']:.0f}, 95 % up to {chunks['tokens_p95']:.0f}"
+        text += f" of {chunks['tokens_mean']:.0f} tokens on average ({sizes})"
+    names = {"overlap_ratio": "overlap", "coherence": "coherence", "boundary_cuts": "borders inside a sentence"}
+    return ", ".join([text, *(f"{word} {chunks[name]:.3f}" for name, word in names.items() if name in chunks)])
+
+
+COST_HEADS = ("part", "model", "requests", "cached", "tokens in", "tokens out", "dollars", "dollars per question")
+
+
+def cost_rows(costs: Sequence[Cost], questions: int) -> list[tuple[str, ...]]:
+    """A row for each part and model, and their sum where there are several; the columns are `COST_HEADS`."""
+    rows = []
+    for one in costs:
+        tokens = (one.input_tokens, one.output_tokens)
+        counts = (f"{count:,}" for count in tokens) if any(tokens) else ("–", "–")
+        asked = (f"{one.requests:,}", f"{one.cached:,}", *counts)
+        rows.append((one.part, one.model, *asked, dollars(one.usd), dollars(one.usd, questions)))
+    if len(costs) > 1:
+        total = total_cost(costs)
+        rows.append(("all", "", "", "", "", "", dollars(total), dollars(total, questions)))
+    return rows
+
+
+def doubtful_claims(report: Report) -> list[tuple[CaseResult, str, str]]:
+    """The claims and numbers of answers that no context supports, each with its question and who found it."""
+    kinds = {"invented_claims": "judge", "unsupported_claims": "wording", "fabricated_numbers": "number"}
+    return [(case, found_by, text) for case in report.cases for name, found_by in kinds.items()
+            for text in getattr(case, name)]  # fmt: skip
+
+
+def failed_cases(report: Report) -> list[CaseResult]:
+    """The cases that did not pass, most reasons first, then in the order of the test set."""
+    return sorted((case for case in report.cases if case.passed is False), key=lambda case: -len(case.reasons))
+
+
+def number(value: float | None) -> str:
+    """A number for readers: three decimals, fewer for large ones, a dash for none.
+
+    >>> number(0.61249), number(3.0), number(1234.5), number(None)
+    ('0.612', '3.000', '1234', '–')
+    """
+    if value is None:
+        return "–"
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:.0f}"
+
+
+def dollars(usd: float | None, per: int = 1) -> str:
+    """An amount for readers, divided by `per`: four decimals, or two significant digits where it is smaller.
+
+    >>> dollars(1.5), dollars(0.002, 400), dollars(0.0), dollars(None)
+    ('1.5000', '0.0000050', '0.0000', 'unknown')
+    """
+    if usd is None:
+        return "unknown"
+    amount = usd / max(per, 1)
+    digits = 4 if amount == 0 else max(4, 1 - math.floor(math.log10(amount)))
+    return f"{amount:.{digits}f}"
+
+
+def aim(target: float | None, lower_is_better: bool) -> str:
+    """A target with its direction.
+
+    >>> aim(0.6, False), aim(3.0, True), aim(None, False)
+    ('≥ 0.6', '≤ 3', '–')
+    """
+    return "–" if target is None else f"{'≤' if lower_is_better else '≥'} {target:g}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """An interval, "" where there is none.
+
+    >>> interval(0.1, 0.25)
+    '[0.100, 0.250]'
+    """
+    return "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
+
+
+def sureness(row: MeasureResult) -> str:
+    """Whether the verdict could be another with other questions of the kind; "" where that is not known.
+
+    >>> sureness(MeasureResult("RR", "retrieval", 0.7, 0.5, 0.8, 9, 9, target=0.6, verdict="passed", sure=False))
+    'not sure: the target lies in the interval'
+    """
+    if row.sure is None or row.verdict not in ("passed", "missed"):
+        return ""
+    return "" if row.sure else "not sure: the target lies in the interval"
+
+
+def change_sentence(change: Change) -> str:
+    """A difference in words: by how much, how sure, on how many cases."""
+    bounds = interval(change.ci_low, change.ci_high)
+    p = "" if change.p_adjusted is None else f", p {p_text(change.p_adjusted, '= ')} (Holm)"
+    return (
+        f"{change.measure}: {number(change.baseline)} → {number(change.contender)} "
+        f"({signed(change.difference)} {bounds}{p}; {change.better} better, {change.worse} worse of {change.n})"
+    )
+
+
+def flip_counts(flips: PassFail) -> str:
+    """How many cases newly fail and how many are fixed, with the p-value of their difference."""
+    p = "" if flips.p_value is None else f", McNemar p {p_text(flips.p_value, '= ')} (Holm)"
+    return f"{len(flips.broken)} newly failing, {len(flips.mended)} fixed of {flips.n}{p}"
+
+
+def signed(difference: float | None) -> str:
+    """A difference with its sign.
+
+    >>> signed(0.25), signed(-0.25), signed(0.0)
+    ('+0.250', '-0.250', '0.000')
+    """
+    return f"{'+' if difference and difference > 0 else ''}{number(difference)}"
+
+
+def needed(change: Change) -> str:
+    """How many questions would show the observed difference, as a table has it.
+
+    >>> from dataclasses import replace
+    >>> change = Change("RR", "retrieval", 0.6, 0.7, 0.1, -0.1, 0.3, 0.4, 0.2, 20, 5, 3, "", n_needed=1_250)
+    >>> needed(change), needed(replace(change, n_needed=None))
+    ('1,250', '–')
+    """
+    return "–" if change.n_needed is None else f"{change.n_needed:,}"
+
+
+NEEDED = (
+    "n needed: how many questions would show a true difference as large as the observed one, in a single test, with a "
+    "probability of 0.8"
+)
+
+
+def at_a_time(concurrency: int | None) -> str:
+    """How many questions were asked at a time while latency was measured.
+
+    >>> at_a_time(1), at_a_time(8), at_a_time(None)
+    ('one at a time', '8 at a time', 'as recorded')
+    """
+    if concurrency is None:
+        return "as recorded"
+    return "one at a time" if concurrency == 1 else f"{concurrency} at a time"
+
+
+def plural(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> plural(1, "question"), plural(0, "question")
+    ('1 question', '0 questions')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def listed(names: Sequence[str], max_names: int = 5) -> str:
+    """Names in a sentence, the first few of many.
+
+    >>> listed(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    return ", ".join(names[:max_names]) + (f" and {len(names) - max_names} more" if len(names) > max_names else "")
+
+
+def templates(**options: Any) -> Environment:
+    """The environment of the templates here, with what their texts share; options are those of jinja2."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("ragbench.report.page", "."),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        **options,
+    )
+    shared = (aim, at_a_time, flip_counts, interval, needed, number, p_text, plural, signed, sureness)
+    environment.filters |= {function.__name__: function for function in shared}
+    environment.globals |= {"signs": SIGNS, "needed_note": NEEDED, "cost_heads": COST_HEADS}
+    return environment

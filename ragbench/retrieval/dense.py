@@ -1,0 +1,185 @@
+"""Search by meaning, alone and together with search by words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ragbench import store
+from ragbench.errors import ConfigError, ModelError
+from ragbench.retrieval.bm25 import BM25
+from ragbench.retrieval.embedders import load_embedder
+from ragbench.retrieval.ranks import QUERIES_AT_ONCE, best, best_of_products, check_k, checked_ids, counted, ranked
+from ragbench.types import Chunk, EmbedderLike, Queries, Run, as_queries, chunk_places
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ragbench.retrieval.large_chunks import LargeChunks
+    from ragbench.retrieval.ranks import Candidates
+    from ragbench.types import Embedder, FloatArray
+
+    Rows = npt.NDArray[np.int64]
+    _Pairs = tuple[Rows, Rows]
+
+_HYBRID_DEPTH = 100
+_TEXTS_AT_ONCE = 20_000
+_PAIRS_AT_ONCE = 20_000  # 120 MB for vectors of 384 components
+
+
+class Dense:
+    """Search by meaning: the cosine between the vectors of query and chunk, in [-1, 1], over all chunks (exact).
+    The chunks go through in blocks, with all questions together, at every size.
+
+    `embedder` is a name that `load_embedder` takes, or one of your own as it takes it. Every chunk has a
+    score, so a result has k chunks where there are k; a query without any text has no result.
+
+    >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Taxes rise in May.")]
+    >>> run = Dense(chunks, "wordllama").search({"q1": "a kitten's nap"}, k=2)
+    >>> list(run["q1"])
+    ['a#0', 'b#0']
+    """
+
+    def __init__(self, chunks: Sequence[Chunk], embedder: EmbedderLike = "minilm") -> None:
+        from ragbench.retrieval.large_chunks import LargeChunks  # here, so that importing this module is light
+
+        self._embedder = load_embedder(embedder)
+        self.chunks = chunks
+        self._chunk_ids = checked_ids(chunks)
+        if isinstance(chunks, LargeChunks):
+            self._vectors = _on_disk(chunks, self._embedder)
+        else:
+            encoded = self._embedder.encode([chunk.text for chunk in chunks])
+            self._vectors = _checked(encoded, len(chunks), self._embedder)
+
+    @property
+    def name(self) -> str:
+        return f"dense:{self._embedder.name}"
+
+    def __repr__(self) -> str:
+        return f"Dense({counted(self._chunk_ids)}, {self._embedder.name!r})"
+
+    def search(self, queries: Queries, k: int = 10) -> Run:
+        """For each query the `k` chunks of the highest cosine, best first."""
+        check_k(k)
+        queries = as_queries(queries)
+        if not queries or not self._chunk_ids:
+            return {query_id: {} for query_id in queries}
+        encode = getattr(self._embedder, "encode_queries", self._embedder.encode)
+        asked = _checked(encode(list(queries.values())), len(queries), self._embedder)
+
+        run = self._ranked(queries, asked, k)
+        # A zero vector is a query without text: all cosines are 0, and the first k chunks would be no answer to it.
+        return {query_id: found if asked[row].any() else {} for row, (query_id, found) in enumerate(run.items())}
+
+    def _ranked(self, queries: Mapping[str, str], asked: FloatArray, k: int) -> Run:
+        return self._rank(queries, asked, k, self._candidates)
+
+    def _rank(
+        self, queries: Mapping[str, str], asked: FloatArray, k: int, find: Callable[[FloatArray, int], _Pairs]
+    ) -> Run:
+        def candidates(start: int, end: int) -> Candidates:
+            rows, columns = find(asked[start:end], k)
+            return rows, columns, self._cosines(asked[start:end], rows, columns)
+
+        return ranked(queries, self._chunk_ids, candidates, k, block=QUERIES_AT_ONCE)
+
+    def _candidates(self, asked: FloatArray, k: int) -> _Pairs:
+        rows, columns, _ = best_of_products(asked, self._vectors, k)
+        return rows, columns
+
+    def _cosines(self, asked: FloatArray, rows: Rows, columns: Rows) -> npt.NDArray[np.float64]:
+        # float32 products differ in the last bits with the machine, the batch and the place in the matrix; in float64
+        # they are equal far below the 6 decimals that count.
+        cosines = np.empty(len(rows), dtype=np.float64)
+        for start in range(0, len(rows), _PAIRS_AT_ONCE):
+            part = slice(start, start + _PAIRS_AT_ONCE)
+            left, right = asked[rows[part]].astype(np.float64), self._vectors[columns[part]].astype(np.float64)
+            cosines[part] = np.einsum("ij,ij->i", left, right)
+        return cosines
+
+
+class Hybrid:
+    """BM25 and Dense together, by reciprocal rank fusion (Cormack, Clarke & Büttcher 2009).
+
+    The score of a chunk is the sum of ``1 / (rrf_k + rank)`` over the two rankings that hold it, rank from 1: above 0
+    and at most ``2 / (rrf_k + 1)``. Only ranks count, so the scales of the two need not agree. Each is searched to a
+    depth of max(k, 100).
+
+    >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Taxes rise in May.")]
+    >>> Hybrid(chunks, "wordllama").search({"q1": "Does a cat sleep?"}, k=2)  # 2/61, and 1/62 for the second of one
+    {'q1': {'a#0': 0.032787, 'b#0': 0.016129}}
+    """
+
+    def __init__(
+        self,
+        chunks: Sequence[Chunk],
+        embedder: EmbedderLike = "minilm",
+        *,
+        rrf_k: float = 60,
+    ) -> None:
+        if not rrf_k >= 0 or rrf_k == float("inf"):
+            raise ConfigError(f"rrf_k is {rrf_k!r}; expected a number of 0 or more, such as 60")
+        self._rrf_k = rrf_k
+        self.chunks = chunks
+        self._lexical = BM25(chunks)
+        self._dense = Dense(chunks, embedder)
+        self._place = chunk_places(chunks)
+
+    @property
+    def name(self) -> str:
+        return f"hybrid:{self._dense.name.partition(':')[2]}"
+
+    def __repr__(self) -> str:
+        return f"Hybrid({counted(self._place)}, {self._dense.name.partition(':')[2]!r})"
+
+    def search(self, queries: Queries, k: int = 10) -> Run:
+        """For each query the `k` chunks of the highest fused score, best first."""
+        check_k(k)
+        queries = as_queries(queries)
+        depth = max(k, _HYBRID_DEPTH)
+        runs = [retriever.search(queries, depth) for retriever in (self._lexical, self._dense)]
+        fused: Run = {}
+        for query_id in queries:
+            scores: dict[str, float] = {}
+            for run in runs:
+                for rank, chunk_id in enumerate(run[query_id], start=1):
+                    scores[chunk_id] = scores.get(chunk_id, 0.0) + 1 / (self._rrf_k + rank)
+            fused[query_id] = best(scores, self._place, k)
+        return fused
+
+
+def _on_disk(chunks: LargeChunks, embedder: Embedder) -> FloatArray:
+    """The vectors of all chunks, computed a part at a time, in a file of the cache that is mapped into memory."""
+
+    def build(path: Path) -> None:
+        with store.bypassed(), path.open("wb") as file:
+            for start in range(0, len(chunks), _TEXTS_AT_ONCE):
+                texts = [chunk.text for chunk in chunks[start : start + _TEXTS_AT_ONCE]]
+                part = _checked(embedder.encode(texts), len(texts), embedder)
+                if start == 0:
+                    shape = (len(chunks), part.shape[1])
+                    header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+                    np.lib.format.write_array_header_1_0(file, header)
+                file.write(np.ascontiguousarray(part, dtype="<f4").tobytes())
+
+    identity = getattr(embedder, "identity", "")
+    key = store.digest(str(identity), stream=(chunk.text for chunk in chunks))
+    with nullcontext() if identity else store.bypassed():  # what may change is not kept
+        return store.kept("vectors", key, build, lambda path: np.load(path, mmap_mode="r"))
+
+
+def _checked(vectors: FloatArray, n: int, embedder: Embedder) -> FloatArray:
+    if vectors.ndim != 2 or len(vectors) != n:
+        raise ModelError(f"{embedder.name} gave an array of shape {vectors.shape} for {n} texts; expected ({n}, any)")
+    norms = np.linalg.norm(vectors, axis=1)
+    if not np.all((np.abs(norms - 1) < 1e-3) | (norms == 0)):
+        raise ModelError(
+            f"{embedder.name} gave vectors of length {norms.min():.3g} to {norms.max():.3g}; expected unit length "
+            "(divide each row by its norm)"
+        )
+    return vectors.astype(np.float32, copy=False)

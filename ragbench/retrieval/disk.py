@@ -1,0 +1,114 @@
+"""Lexical search in an index on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ragbench import store
+from ragbench.errors import require
+from ragbench.retrieval.bm25 import Words
+from ragbench.retrieval.ranks import check_k, checked_ids, counted, ranked
+from ragbench.types import Chunk, Queries, Run, as_queries
+
+if TYPE_CHECKING:
+    from ragbench.retrieval.ranks import Candidates
+
+_BATCH = 10_000  # texts that are words in memory at a time
+_HEAP_BYTES = 64_000_000
+_DECIMALS = 4  # scores are sums of float32, whose last bits depend on the order of the words
+_SLACK = 2e-4
+
+
+class BM25Disk:
+    """Lexical search by tantivy, for what is too large for `BM25`: the index is mapped from the disk, not held.
+
+    The words are those of `BM25`. Scores differ from its own: tantivy has k1 = 1.2 and b = 0.75 and rounds the length
+    of a chunk to 8 bits, as Lucene does. They are rounded to 4 decimals; equal ones keep the order of the chunks. The
+    index is kept in the cache, by the content of the chunks.
+
+    >>> chunks = [Chunk("a#0", "a", 0, 20, "Cats sleep all day."), Chunk("b#0", "b", 0, 20, "Dogs bark at night.")]
+    >>> BM25Disk(chunks).search({"q1": "Does a cat sleep?", "q2": "the quantum"}, k=5)
+    {'q1': {'a#0': 1.3098}, 'q2': {}}
+
+    Raises:
+        MissingExtraError: tantivy, of the extra "large", is not installed.
+    """
+
+    name = "bm25@disk"
+
+    def __init__(
+        self,
+        chunks: Sequence[Chunk],
+        *,
+        stemmer: str | None = "english",
+        stopwords: str | Sequence[str] | None = "en",
+    ) -> None:
+        self._tantivy: Any = require("tantivy", "large")
+        self._words = Words(stemmer, stopwords)
+        self.chunks = chunks
+        self._chunk_ids = checked_ids(chunks)
+        builder = self._tantivy.SchemaBuilder()
+        builder.add_text_field("words", tokenizer_name="whitespace", index_option="freq")
+        builder.add_integer_field("number", fast=True)
+        self._schema = builder.build()
+        texts = (chunk.text for chunk in chunks)
+        key = store.digest(self._words.identity, version("tantivy"), stream=texts)
+        self._index = store.kept("bm25-disk", key, self._build, self._open)
+
+    def __repr__(self) -> str:
+        return f"BM25Disk({counted(self._chunk_ids)})"
+
+    def search(self, queries: Queries, k: int = 10) -> Run:
+        """For each query the `k` chunks of the highest score, best first; chunks without a word of it are left out."""
+        check_k(k)
+        queries = as_queries(queries)
+        asked = list(self._split(list(queries.values())))
+        searcher = self._index.searcher()
+
+        def candidates(start: int, end: int) -> Candidates:
+            found = [self._best(searcher, words, k) for words in asked[start:end]]
+            hits = [hit for own in found for hit in own]
+            rows = np.repeat(np.arange(end - start), [len(own) for own in found])
+            numbers = searcher.fast_field_values("number", [place for _, place in hits]) if hits else []
+            scores = np.array([score for score, _ in hits], dtype=np.float64).round(_DECIMALS)
+            return rows.astype(np.int64), np.array(numbers, dtype=np.int64), scores
+
+        return ranked(queries, self._chunk_ids, candidates, k)
+
+    def _best(self, searcher: Any, words: list[str], k: int) -> list[tuple[float, Any]]:
+        """Score and place of all chunks that could be among the best k once rounded."""
+        query, occur = self._tantivy.Query, self._tantivy.Occur.Should
+        terms = [(occur, query.term_query(self._schema, "words", word, "freq")) for word in words]
+        limit = k + 10
+        while True:
+            limit = min(limit, len(self._chunk_ids))
+            hits: list[tuple[float, Any]] = searcher.search(query.boolean_query(terms), limit=limit, count=False).hits
+            if len(hits) < limit or limit == len(self._chunk_ids) or hits[-1][0] < hits[k - 1][0] - _SLACK:
+                return hits
+            limit *= 4  # more than ten chunks are as good as the k-th
+
+    def _split(self, texts: list[str]) -> Iterator[list[str]]:
+        tokenised, words = self._words.of(texts)
+        for own in tokenised:
+            yield [word for number in own if (word := words[number])]
+
+    def _build(self, folder: Path) -> None:
+        folder.mkdir()
+        writer = self._tantivy.Index(self._schema, path=str(folder)).writer(_HEAP_BYTES, 1)
+        for first in range(0, len(self._chunk_ids), _BATCH):
+            texts = [chunk.text for chunk in self.chunks[first : first + _BATCH]]
+            for number, words in enumerate(self._split(texts), start=first):
+                writer.add_document(self._tantivy.Document(words=" ".join(words), number=number))
+        writer.commit()
+        writer.wait_merging_threads()
+
+    def _open(self, folder: Path) -> Any:
+        index = self._tantivy.Index.open(str(folder))
+        if index.searcher().num_docs != len(self._chunk_ids):
+            raise OSError(f"{folder} is not a whole index")
+        return index

@@ -1,0 +1,162 @@
+"""The models behind an embedder: minilm in numpy, static word vectors, and sentence-transformers."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from ragbench.errors import ModelError
+from ragbench.retrieval import minilm
+from ragbench.retrieval.weights import MINILM_SHA256, Weights, digest_of_files, first_line, package_folder
+from ragbench.store import digest
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ragbench.types import FloatArray
+
+
+class Model(Protocol):
+    """What TextEmbedder needs to know of a model."""
+
+    @property
+    def identity(self) -> str: ...
+    @property
+    def dimension(self) -> int: ...
+    @property
+    def max_tokens(self) -> int | None: ...
+    def role(self, role: str) -> str: ...
+    def embed(self, texts: list[str], role: str) -> FloatArray: ...
+    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]: ...
+
+
+class MiniLM:
+    """all-MiniLM-L6-v2 as `ragbench.retrieval.minilm` computes it: the mean of the states of a text's tokens."""
+
+    dimension = 384
+    max_tokens = minilm.MAX_TOKENS
+
+    @cached_property
+    def identity(self) -> str:
+        """Includes the code and its libraries: another version may compute other bits from the same weights."""
+        libraries = " ".join(f"{name} {version(name)}" for name in ("numpy", "tokenizers"))
+        return f"minilm {libraries} {MINILM_SHA256} {digest(Path(minilm.__file__).read_bytes())}"
+
+    def role(self, role: str) -> str:
+        return "any"
+
+    def embed(self, texts: list[str], role: str) -> FloatArray:
+        ids = [minilm.cut_to_fit(encoding.ids) for encoding in minilm.tokenised(texts)]
+        return np.stack([states.mean(axis=0) for states in minilm.token_states(ids)])
+
+    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
+        return np.array([len(encoding.ids) > self.max_tokens for encoding in minilm.tokenised(texts)])
+
+
+class WordLlama:
+    """The static vectors of the wordllama wheel, of lower-cased text; nothing is ever fetched.
+
+    The vectors of "CAT", "Cat" and "cat" are unrelated, and a text rarely repeats the case of its query: upper-case
+    queries found almost nothing (nDCG@10 on PubMedQA 0.30 instead of 0.87).
+    """
+
+    dimension = 256
+    max_tokens = None
+
+    @cached_property
+    def _folder(self) -> Path:
+        folder = package_folder("wordllama")
+        if folder is None:
+            raise ModelError("the embedder 'wordllama' is not installed; run: pip install 'wordllama>=0.3.8'")
+        return folder
+
+    @cached_property
+    def identity(self) -> str:
+        files = [
+            *self._folder.glob(f"weights/l2_supercat_{self.dimension}.safetensors"),
+            *self._folder.glob("tokenizers/l2_supercat*.json"),
+        ]
+        return f"wordllama {version('wordllama')} lower-cased {digest_of_files(self._folder, files)}"
+
+    @cached_property
+    def _inference(self) -> Any:
+        root = logging.getLogger()
+        before = (root.level, list(root.handlers))
+        import wordllama
+
+        # Importing it configures the root logger: every library's chatter would land in the notebook.
+        root.setLevel(before[0])
+        root.handlers[:] = before[1]
+        try:
+            # It looks for the tokenizer in the cache folder only, and the wheel has it: that is the cache folder.
+            return wordllama.WordLlama.load(cache_dir=self._folder, dim=self.dimension, disable_download=True)
+        except Exception as exc:
+            raise ModelError(
+                f"wordllama could not be loaded from {self._folder} ({first_line(exc)}); "
+                "run: pip install --force-reinstall --no-deps wordllama"
+            ) from exc
+
+    def role(self, role: str) -> str:
+        return "any"
+
+    def embed(self, texts: list[str], role: str) -> FloatArray:
+        vectors: FloatArray = self._inference.embed([text.lower() for text in texts], batch_size=len(texts))
+        return vectors
+
+    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
+        return np.zeros(len(texts), dtype=bool)
+
+
+class Transformer:
+    """A model of sentence-transformers."""
+
+    def __init__(self, name: str) -> None:
+        self._weights = Weights(name, "SentenceTransformer")
+        self._one_at_a_time = threading.Lock()  # the fast tokenizers refuse to be used from two threads
+
+    @property
+    def identity(self) -> str:
+        return self._weights.identity
+
+    @property
+    def _model(self) -> Any:
+        return self._weights.model
+
+    @cached_property
+    def dimension(self) -> int:
+        # Renamed in version 5.4, where the old name warns.
+        ask = getattr(self._model, "get_embedding_dimension", None) or self._model.get_sentence_embedding_dimension
+        return int(ask() or self._model.encode(["."], show_progress_bar=False).shape[1])
+
+    @property
+    def max_tokens(self) -> int | None:
+        limit: int | None = self._model.max_seq_length
+        return limit
+
+    def role(self, role: str) -> str:
+        return role
+
+    def embed(self, texts: list[str], role: str) -> FloatArray:
+        model = self._model
+        encode = getattr(model, "encode_query" if role == "query" else "encode_document", model.encode)
+        with self._one_at_a_time:
+            vectors: FloatArray = encode(texts, batch_size=32, show_progress_bar=False, convert_to_numpy=True)
+        return vectors
+
+    def cut(self, texts: list[str]) -> npt.NDArray[np.bool_]:
+        limit, tokenizer = self.max_tokens, getattr(self._model, "tokenizer", None)
+        cut = np.zeros(len(texts), dtype=bool)
+        # A token has a byte at least: most texts need not be tokenised again to know that they fit.
+        long = [i for i, text in enumerate(texts) if limit and len(text.encode()) + 8 > limit]
+        if not long or not callable(tokenizer):
+            return cut
+        with self._one_at_a_time:
+            pieces = tokenizer([texts[i] for i in long], truncation=False, padding=False, verbose=False)["input_ids"]
+        cut[long] = [len(ids) > (limit or 0) for ids in pieces]
+        return cut

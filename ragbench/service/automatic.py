@@ -1,0 +1,37 @@
+"""What commands record when they finish; nothing heavy is loaded unless there is something to record."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from ragbench.errors import ConfigError, DataWarning, RagbenchError
+from ragbench.evaluation import Result
+
+
+def enabled() -> bool:
+    """Whether runs are recorded: RAGBENCH_HISTORY is "on" or "off"; without it they are, except under pytest.
+
+    Raises:
+        ConfigError: it is something else.
+    """
+    given = os.environ.get("RAGBENCH_HISTORY", "").lower()
+    if given not in ("", "on", "off"):
+        raise ConfigError(f"RAGBENCH_HISTORY is {given!r}; expected on or off")
+    return given == "on" or (not given and "PYTEST_VERSION" not in os.environ)
+
+
+def record_finished(results: Callable[[], Iterable[tuple[Result, Path | None]]]) -> None:
+    """As `record`, for commands: `results` is called where runs are recorded at all, and what fails is a warning."""
+    try:
+        if enabled():
+            from ragbench.service.records import record
+
+            record(results())
+    except (RagbenchError, OSError, ImportError) as exc:
+        reason = (
+            f"the run is not in the history ({exc}); `ragbench history import` adds it, RAGBENCH_HISTORY=off ends this"
+        )
+        warnings.warn(reason, DataWarning, stacklevel=2)

@@ -1,0 +1,160 @@
+"""What requests send: evaluations, schedules, alerts and keys, and the commands that they become."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
+
+from ragbench.errors import ConfigError
+from ragbench.evaluation.requests import CRITERIA
+from ragbench.service.folders import NAME, Folder, load
+
+Name = Annotated[str, Field(pattern=rf"^{NAME}$", max_length=80)]
+Measure = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^=,\s]+$")]
+Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^,\x00-\x1f]+$")]
+Text = Annotated[str, Field(min_length=1, max_length=190, pattern=r"^[^\x00-\x1f]+$")]
+_STRICT = ConfigDict(extra="forbid")
+
+
+class RunBody(BaseModel):
+    """An evaluation of a system on a data set; as `ragbench eval`, but everything is named, and nothing is a path."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"dataset": "support", "system": "bm25", "targets": {"nDCG@5": 0.6}}]},
+    )
+    dataset: Name
+    system: Annotated[str, Field(pattern=rf"^({NAME})?$", max_length=80)] = Field(
+        "", description="A file systems/NAME.toml or .jsonl, or bm25; default: the file `default`, else bm25."
+    )
+    series: Annotated[str, Field(pattern=r"^[^\x00-\x1f]*$", max_length=60)] = Field(
+        "", description="What the runs are called over time; default: the data set's name."
+    )
+    k: list[Annotated[int, Field(ge=1, le=1000)]] = Field([1, 3, 5, 10], min_length=1, max_length=10)
+    categories: list[Word] = Field([], max_length=50, description="Only questions of these.")
+    suite: Literal["full", "smoke"] = "full"
+    targets: dict[Measure, float] = Field({}, max_length=50, description="Least (or greatest) mean of measures.")
+    preset: str = Field("", description="Whose default targets apply, of those that --targets names.")
+    thresholds: dict[Name, float] = Field({}, max_length=20, description="Of a single answer, as [cases] of --targets.")
+    weights: dict[Name, float] = Field({}, max_length=20, description="Of its parts, as [weights] of --targets.")
+    judge: StrictBool = Field(False, description="Ask the model that RAG_EVAL_* names for the server.")
+    criteria: list[Name] = Field([*CRITERIA], max_length=10, description="What the judge is asked.")
+    max_cost: float | None = Field(None, ge=0, strict=True, description="US dollars.")
+    baseline: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = Field("", description="An earlier run's id.")
+
+    def command(self, folder: Folder, baseline: str = "") -> list[str]:
+        """The arguments of ragbench; `baseline` is the folder of the earlier run."""
+        place = folder.testset(self.dataset)
+        command = [
+            "eval", f"--test-set={place}", f"--system={folder.system(self.system)}",
+            "--k", ",".join(map(str, self.k)), f"--suite={self.suite}",
+        ]  # fmt: skip
+        if not load(place).corpus and (folder.documents / "corpus.jsonl").is_file():
+            command.append(f"--corpus={folder.documents}")
+        if self.categories:
+            command.append(f"--category={','.join(self.categories)}")
+        if self.targets:
+            command.append("--fail-under=" + ",".join(f"{name}={value}" for name, value in self.targets.items()))
+        tables = {"cases": self.thresholds, "weights": self.weights}
+        text = f"preset = {json.dumps(self.preset)}\n" * bool(self.preset) + "".join(
+            f"[{table}]\n" + "".join(f"{name} = {float(value)}\n" for name, value in sorted(values.items()))
+            for table, values in tables.items() if values
+        )  # fmt: skip
+        if text:
+            command.append(f"--targets={folder.write('targets.toml', text)}")
+        if self.judge:
+            command += [f"--judge={model('judge')}", f"--criteria={','.join(self.criteria)}"]
+        if self.max_cost is not None:
+            command.append(f"--max-cost={self.max_cost}")
+        return [*command, f"--baseline={baseline}"] if baseline else command
+
+
+def model(purpose: str) -> str:
+    """The name of the language model that the environment of the server states."""
+    if not os.environ.get("RAG_EVAL_PROVIDER"):
+        raise ConfigError(
+            f"a {purpose} needs a language model; set RAG_EVAL_PROVIDER for the server, and what it needs"
+        )
+    return "env"
+
+
+class GenerateBody(BaseModel):
+    """A data set drafted from the documents that were sent to /ingest."""
+
+    model_config = _STRICT
+    sample_size: int = Field(40, ge=1, le=10_000, description="Questions, or chunks to ask about.")
+    strategy: Literal["random", "diverse", "recent"] = Field("random", description="How chunks are chosen.")
+    model: StrictBool = Field(
+        False, description="Ask the model that RAG_EVAL_* names; else known-item questions, which need none."
+    )
+    seed: int = Field(0, ge=0, le=2**31)
+
+    def command(self, folder: Folder, name: str, title: str = "") -> list[str]:
+        """The arguments of ragbench; `title` is what the data set is called, "" = as its file."""
+        place = folder.new_testset(name)
+        if not (folder.documents / "corpus.jsonl").is_file():
+            raise ConfigError("there are no documents yet; send them to /ingest")
+        if self.model:
+            return [
+                "testset", "generate", str(folder.documents), f"--out={place.with_suffix('')}", f"--seed={self.seed}",
+                f"--llm={model('generator')}", f"--chunks={self.sample_size}", f"--sample={self.strategy}",
+                f"--name={title or name}",
+            ]  # fmt: skip
+        if self.strategy != "random":
+            raise ConfigError(f"the strategy {self.strategy!r} needs a language model; set model, or choose random")
+        return [
+            "testset", "draft", f"--docs={folder.documents}", f"--out={place.with_suffix('.yaml')}",
+            f"--n={self.sample_size}", f"--seed={self.seed}", f"--name={title or name}",
+        ]  # fmt: skip
+
+
+class DatasetBody(BaseModel):
+    """A recipe, or the files of a form that is a folder."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"name": "drafts", "generate": {"sample_size": 40}}]}
+    )
+    name: Name
+    generate: GenerateBody | None = None
+    files: Mapping[str, str] = Field({}, max_length=20, description="Name -> content, such as cases.jsonl.")
+
+
+class ScheduleBody(BaseModel):
+    """An evaluation at set times."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"name": "nightly", "cron": "0 2 * * *", "run": {"dataset": "support"}}]},
+    )
+    name: Name
+    cron: Annotated[str, Field(min_length=9, max_length=100)]
+    zone: Annotated[str, Field(max_length=60)] = "UTC"
+    paused: StrictBool = False
+    run: RunBody
+
+
+class AlertBody(BaseModel):
+    """A rule about runs; see `ragbench alert add`."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"rule": "claim_support<0.8", "series": "nightly"}]}
+    )
+    rule: Text
+    series: Annotated[str, Field(max_length=190, pattern=r"^[^\x00-\x1f]*$")] = ""
+    point: StrictBool = False
+    to: list[Annotated[str, Field(pattern=r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$", max_length=100)]] = Field(
+        [], max_length=10
+    )
+
+
+class KeyBody(BaseModel):
+    """A new key."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"name": "ci", "role": "runner"}]})
+    name: Text
+    role: Literal["reader", "runner", "admin"] = "reader"
+    expires: Annotated[str, Field(pattern=r"^([1-9]\d{0,3}[hd])?$")] = ""

@@ -1,0 +1,125 @@
+"""Keys for the server: who may read, run or administer, and for which client. Only their SHA-256 is stored."""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+
+import pandas as pd
+from sqlalchemy import delete, insert, select, update
+
+from ragbench.errors import ConfigError, unknown
+from ragbench.service.fresh import age
+from ragbench.service.history_database import connected, timestamp
+from ragbench.service.tables import api_key
+
+EVERY_CLIENT = "*"
+ROLES = ("reader", "runner", "admin")
+_SHOWN = ("id", "name", "client_id", "role", "created_at", "expires_at", "last_used_at")
+_KEY = re.compile(r"rb_([0-9a-f]{12})_[A-Za-z0-9_-]{43}")
+_USED = timedelta(minutes=1)  # the time of use is written at most this often
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """What a key is for. `client_id` "*" stands for every client; times are ISO 8601 in UTC, "" = never."""
+
+    id: str
+    name: str
+    client_id: str
+    role: str
+    created_at: str
+    expires_at: str
+    last_used_at: str
+
+
+def add_key(name: str, *, client: str = "", role: str = "reader", expires: str = "", database: str = "") -> str:
+    """Make a key and return it; it cannot be shown again.
+
+    Args:
+        client: whose data it opens; "*" = everyone's.
+        role: "reader", "runner" (also starts evaluations) or "admin" (also schedules, alerts, keys).
+        expires: such as "90d" or "12h"; "" = never.
+
+    Raises:
+        ConfigError: the role or age cannot be used, or this client has a key of this name.
+        DataError: the database cannot be used.
+    """
+    now = datetime.now(UTC)
+    if role not in ROLES:
+        raise ConfigError(unknown("role", role, ROLES))
+    if not name.strip():
+        raise ConfigError("a key needs a name, such as that of who will use it")
+    key_id = secrets.token_hex(6)
+    key = f"rb_{key_id}_{secrets.token_urlsafe(32)}"
+    row = {
+        "id": key_id, "client_id": client, "name": name, "role": role, "sha256": _digest(key),
+        "created_at": timestamp(now), "expires_at": timestamp(now + age(expires, "expires")) if expires else None,
+    }  # fmt: skip
+    with connected(database, write=True) as connection:
+        same = select(api_key.c.id).where(api_key.c.client_id == client, api_key.c.name == name)
+        if connection.execute(same).first():
+            raise ConfigError(f"client {client!r} has a key {name!r}; remove it first, or choose another name")
+        connection.execute(insert(api_key), row)
+    return key
+
+
+def find_key(key: str, *, database: str = "", now: datetime | None = None) -> ApiKey | None:
+    """What a key is for; None where there is none such, or it has expired. Notes that it was used.
+
+    Raises:
+        ConfigError, DataError: the database cannot be used.
+    """
+    now = now or datetime.now(UTC)
+    if (form := _KEY.fullmatch(key)) is None:
+        return None
+    with connected(database) as connection:
+        row = connection.execute(select(api_key).where(api_key.c.id == form[1])).mappings().first()
+    if row is None or not hmac.compare_digest(_digest(key), row["sha256"]):
+        return None
+    if (row["expires_at"] or "Z") <= timestamp(now):
+        return None
+    if (row["last_used_at"] or "") < timestamp(now - _USED):
+        with connected(database, write=True) as connection:
+            connection.execute(update(api_key).where(api_key.c.id == form[1]).values(last_used_at=timestamp(now)))
+    return ApiKey(**{name: row[name] or "" for name in _SHOWN})
+
+
+def api_keys(*, client: str | None = None, database: str = "") -> pd.DataFrame:
+    """The keys, without what is secret: id, name, client_id, role, created_at, expires_at, last_used_at.
+
+    Raises:
+        ConfigError, DataError: the database cannot be used.
+    """
+    wanted = select(*(api_key.c[name] for name in _SHOWN)).order_by(api_key.c.client_id, api_key.c.name)
+    with connected(database) as connection:
+        wanted = wanted if client is None else wanted.where(api_key.c.client_id == client)
+        return pd.DataFrame(connection.execute(wanted).mappings().all(), columns=list(_SHOWN)).fillna("")
+
+
+def remove_key(named: str, *, client: str | None = None, database: str = "") -> None:
+    """Remove a key, by its name or id; it opens nothing from then on.
+
+    Args:
+        client: only one of this client; None = of any.
+
+    Raises:
+        ConfigError: no key, or several, are meant.
+    """
+    found = api_keys(client=client, database=database)
+    meant = found[(found["name"] == named) | (found["id"] == named)]
+    if len(meant) != 1:
+        known = ", ".join(f"{row.id} ({row.name} of {row.client_id!r})" for row in meant.itertuples())
+        several = f"{named!r} is {len(meant)} keys: {known}; name one by its id"
+        none = unknown("key", named, [*found["name"]]) if len(found) else "there is no key yet"
+        raise ConfigError(several if len(meant) else none)
+    with connected(database, write=True) as connection:
+        connection.execute(delete(api_key).where(api_key.c.id == meant["id"].iloc[0]))
+
+
+def _digest(key: str) -> str:
+    return sha256(key.encode()).hexdigest()

@@ -1,0 +1,328 @@
+"""Where replies and spending are kept: a SQLite file, or the PostgreSQL database that RAGBENCH_DATABASE names.
+
+The database is for processes on many machines (`ragbench.store.shared`). The file is opened once per process, and
+shared by its threads and by other processes of this machine.
+
+Write-ahead logging lets many processes read while one writes; a process that must wait does so for up to a minute. A
+process killed at any moment leaves a file that the next one opens: what was committed is there, what was not is not. A
+file that turns out to be damaged is renamed with a warning, what can still be read of it is taken over, and nothing is
+deleted. The file must be on a local disk: SQLite's locks and shared memory do not work over a network.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sqlite3
+import threading
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from ragbench.files import locked
+from ragbench.store.arrays import cache_folder
+
+if TYPE_CHECKING:
+    from ragbench.store.shared import SharedDatabase
+
+Result = TypeVar("Result")
+
+_BUSY_S = 60.0
+_VERSION = 2  # 2: `request` of a reservation
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_DAMAGED_SCHEMA = re.compile(r"no such |malformed |unsupported file format|table \w+ has |unknown database")
+TABLES = """
+CREATE TABLE reply (
+    key TEXT PRIMARY KEY, portable TEXT NOT NULL,
+    provider TEXT NOT NULL, model TEXT NOT NULL, origin TEXT NOT NULL,
+    system TEXT, prompt TEXT NOT NULL, max_tokens INTEGER NOT NULL, temperature REAL NOT NULL,
+    schema TEXT, sample INTEGER NOT NULL,
+    text TEXT NOT NULL, served TEXT NOT NULL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+    latency_s REAL NOT NULL, finish TEXT NOT NULL, created REAL NOT NULL, proof TEXT NOT NULL
+);
+CREATE INDEX reply_portable ON reply (portable);
+CREATE TABLE spending (
+    id INTEGER PRIMARY KEY, budget TEXT NOT NULL, bound REAL NOT NULL, actual REAL, expires REAL NOT NULL,
+    request TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX spending_budget ON spending (budget);
+"""
+
+_LOCAL = "the store needs a local disk, which RAGBENCH_CACHE_DIR may name"
+_ADVICE = {
+    errno.EMFILE: "too many files are open: raise the limit (ulimit -n), or ask with less --concurrency",
+    errno.ENFILE: "this machine has too many open files: end some programs",
+    errno.EIO: "the disk reports an error: check it, and set RAGBENCH_CACHE_DIR to a folder on another one",
+    errno.ENOSPC: "free some space there, or set RAGBENCH_CACHE_DIR to a folder on another disk",
+    errno.ENOLCK: _LOCAL,
+    errno.ENOSYS: _LOCAL,
+    errno.ETIMEDOUT: f"another process holds it: wait for that to end; if there is none, {_LOCAL}",
+}
+_MEANS = {
+    sqlite3.SQLITE_BUSY: errno.ETIMEDOUT,
+    sqlite3.SQLITE_LOCKED: errno.ETIMEDOUT,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_PROTOCOL: errno.ENOLCK,
+}
+
+_shared: dict[tuple[int, Path], _Database] = {}
+_shared_lock = threading.Lock()
+
+
+class StoreError(OSError):
+    """The reply store cannot be opened, read or written; the message states what to do."""
+
+
+class Rows(Protocol):
+    """What a statement found or did."""
+
+    @property
+    def rowcount(self) -> int: ...
+    @property
+    def lastrowid(self) -> int | None: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+
+
+class Connection(Protocol):
+    """What executes statements, in which a value is "?"."""
+
+    def execute(self, query: str, values: Sequence[Any] = (), /) -> Rows: ...
+
+
+def is_shared() -> bool:
+    """Whether replies and spending are in a PostgreSQL database instead of the file."""
+    return os.environ.get("RAGBENCH_DATABASE", "").startswith(("postgresql:", "postgresql+", "postgres:"))
+
+
+def exists() -> bool:
+    """Whether there may be replies or spending: where there is no file yet, none is made to look."""
+    return is_shared() or path().exists()
+
+
+def path() -> Path:
+    """Where the file is, whether it exists or not; its folder exists."""
+    try:
+        return cache_folder() / "replies.sqlite"
+    except OSError as exc:
+        raise StoreError(
+            f"there is no folder for the reply store ({exc}); set RAGBENCH_CACHE_DIR to a folder that can be written"
+        ) from exc
+
+
+def read(work: Callable[[Connection], Result], *, local: bool = False) -> Result:
+    """What `work` returns, given the connection; with `local` to the file in any case."""
+    if is_shared() and not local:
+        return _shared_database().run(work)
+    return _open()._run(work)
+
+
+def rows(query: str, values: Sequence[Any] = (), *, local: bool = False) -> list[tuple[Any, ...]]:
+    """What a query finds."""
+    return read(lambda connection: connection.execute(query, values).fetchall(), local=local)
+
+
+def write(work: Callable[[Connection], Result]) -> Result:
+    """As `read`, in a transaction that holds the right to write from its start: all of `work` is done, or nothing."""
+    if is_shared():
+        return _shared_database().run(work, write=True)
+
+    def in_transaction(connection: sqlite3.Connection) -> Result:
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            result = work(connection)
+        except BaseException:
+            with suppress(sqlite3.Error):  # a damaged file cannot always roll back; the first error is the one to see
+                connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+        return result
+
+    return _open()._run(in_transaction)
+
+
+def identity() -> str:
+    """What tells the shared database from others; "" without one."""
+    return _shared_database().identity if is_shared() else ""
+
+
+def claimed(key: str, stop: threading.Event) -> AbstractContextManager[None]:
+    """As `ragbench.store.replies.claim`, in the shared database."""
+    return _shared_database().claimed(key, stop)
+
+
+def _shared_database() -> SharedDatabase:
+    from ragbench.store.shared import shared_database  # SQLAlchemy is for those who share
+
+    return shared_database(os.environ["RAGBENCH_DATABASE"], os.getpid())
+
+
+def _open() -> _Database:
+    key = (os.getpid(), path())  # a forked child must not use its parent's connection
+    with _shared_lock:
+        if key not in _shared:
+            _shared[key] = _Database(key[1])
+        return _shared[key]
+
+
+class _Database:
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._inode = -1
+
+    def _run(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        with self._lock:
+            try:
+                try:
+                    return work(self._connected())
+                except (sqlite3.DatabaseError, UnicodeDecodeError) as exc:  # the latter for damaged names of columns
+                    if not _is_damage(exc):
+                        raise
+                    self._set_aside(exc)
+                    return work(self._connected())
+            except StoreError:
+                raise
+            except (sqlite3.Error, OSError) as exc:
+                raise StoreError(
+                    f"the reply store {self._file} cannot be used ({type(exc).__name__}: {exc}): {advice(exc)}. "
+                    "RAGBENCH_REPLIES=off continues without the store, and then every request is paid for again"
+                ) from exc
+
+    def _connected(self) -> sqlite3.Connection:
+        # Another process may have renamed a damaged file, or the cache was deleted: a process that kept writing to
+        # the old file would store replies where they are not looked for.
+        if self._connection is not None and (now := _inode(self._file)) != self._inode:
+            self._close()
+            if now == -1:
+                warnings.warn(
+                    f"the reply store {self._file} was deleted: replies must be paid for again, and what budgets had "
+                    "spent is forgotten",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        if self._connection is None:
+            with locked(
+                self._file.with_suffix(".lock"), timeout_s=_BUSY_S
+            ):  # two processes that create the file at once would collide
+                self._connection = _connect(self._file)
+                self._inode = _inode(self._file)
+        return self._connection
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _set_aside(self, exc: Exception) -> None:
+        seen = self._inode if self._connection is not None else _inode(self._file)
+        self._close()
+        with locked(self._file.with_suffix(".lock"), timeout_s=_BUSY_S):
+            if _inode(self._file) != seen:
+                return  # another process was faster
+            damaged = self._file.with_name(f"{self._file.stem}.damaged-{time.strftime('%Y%m%d-%H%M%S')}.sqlite")
+            while damaged.exists():
+                damaged = damaged.with_name(f"{damaged.stem}x.sqlite")
+            for suffix in ("-wal", "-shm", ""):
+                with suppress(FileNotFoundError):
+                    Path(f"{self._file}{suffix}").rename(f"{damaged}{suffix}")
+            self._connection = _connect(self._file)
+            self._inode = _inode(self._file)
+            saved, account = _salvage(damaged, self._connection)
+        warnings.warn(
+            f"the reply store {self._file} is damaged ({exc}); it was moved to {damaged.name} and {saved} replies were "
+            f"taken over from it. What could not be read must be asked for, and paid for, again{account}",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _connect(file: Path) -> sqlite3.Connection:
+    # Prompts, documents and answers are nobody else's; SQLite gives its other files the same permissions.
+    os.close(os.open(file, os.O_RDWR | os.O_CREAT, 0o600))
+    file.chmod(0o600)
+    connection = sqlite3.connect(file, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
+    # A flipped bit may be no UTF-8: that is the matter of its row, whose checksum tells.
+    connection.text_factory = _text
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")  # a paid reply survives a loss of power, too
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
+            connection.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version={_VERSION}; COMMIT;")
+        elif version == 1:
+            added = "ALTER TABLE spending ADD COLUMN request TEXT NOT NULL DEFAULT ''"
+            connection.executescript(f"BEGIN IMMEDIATE; {added}; PRAGMA user_version={_VERSION}; COMMIT;")
+        elif version != _VERSION:
+            raise StoreError(
+                f"the reply store {file} has format {version}, this ragbench knows {_VERSION}: update ragbench, or set "
+                "RAGBENCH_CACHE_DIR to another folder"
+            )
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_damage(exc: Exception) -> bool:
+    code = getattr(exc, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_ERROR:  # our statements are right: what is missing was damaged in the schema
+        return _DAMAGED_SCHEMA.match(str(exc)) is not None
+    return code in _DAMAGED or isinstance(exc, UnicodeDecodeError)
+
+
+def _inode(file: Path) -> int:
+    try:
+        return file.stat().st_ino
+    except FileNotFoundError:
+        return -1
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def advice(exc: Exception) -> str:
+    """What to do about an error of SQLite or of the system."""
+    number = getattr(exc, "errno", None) or _MEANS.get(getattr(exc, "sqlite_errorcode", 0) & 0xFF, 0)
+    if isinstance(exc, TimeoutError):
+        number = errno.ETIMEDOUT
+    elif getattr(exc, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CANTOPEN:
+        try:  # SQLite keeps the reason to itself; it opens up to four files
+            with ExitStack() as stack:
+                for _ in range(4):
+                    stack.enter_context(open(os.devnull))
+        except OSError as reason:
+            number = reason.errno
+    return _ADVICE.get(number, "set RAGBENCH_CACHE_DIR to a folder that can be written")
+
+
+def _salvage(damaged: Path, into: sqlite3.Connection) -> tuple[int, str]:
+    """Take over the replies and spending that can still be read, from the first row on and from the last one back.
+
+    Gives the number of replies, and a warning where the account of budgets is not whole.
+    """
+    saved, account = 0, "; the account of budgets is not whole: maxima of cost no longer hold for what was spent before"
+    for order in ("ASC", "DESC"):
+        for table, columns in (("reply", ""), ("spending", " (id, budget, bound, actual, expires)")):
+            with (
+                suppress(sqlite3.Error, UnicodeError),
+                closing(sqlite3.connect(f"{damaged.as_uri()}?mode=ro", uri=True)) as source,
+            ):
+                source.text_factory = _text
+                for row in source.execute(f"SELECT {columns.strip(' ()') or '*'} FROM {table} ORDER BY rowid {order}"):
+                    # A row that came through with flipped bits is recognised by its proof when it is looked up.
+                    with suppress(sqlite3.Error):
+                        places = ",".join("?" * len(row))
+                        done = into.execute(f"INSERT OR IGNORE INTO {table}{columns} VALUES ({places})", row)
+                        saved += done.rowcount if table == "reply" else 0
+                if table == "spending":
+                    account = ""  # read to its end
+    return saved, account

@@ -1,0 +1,81 @@
+"""What a sweep may spend: one account for all runs into its folder."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.llms import Settings, current_settings
+from ragbench.llms.prices import Price, price_of
+from ragbench.llms.providers import PROVIDERS, parse
+from ragbench.store import budgets, database, digest
+
+_MODEL = re.compile(rf"(?<![^:])({'|'.join(PROVIDERS)}):\S+$")
+
+
+def on_account(settings: Settings, folder: Path) -> Settings:
+    """One account for all runs into a sweep's folder, also when the sweep continues on another day.
+
+    So a maximum is one for the whole sweep, however often it was interrupted. RAGBENCH_BUDGET names another.
+    """
+    budget = current_settings(account=f"sweep {digest(str(folder.absolute()))[:16]}").budget
+    return replace(settings, budget=budget)
+
+
+def spent(settings: Settings) -> float:
+    """US dollars that the account has spent so far; requests that were sent without a maximum are not on it."""
+    now = budgets.spent(settings.budget)
+    return now.settled + now.open
+
+
+def paid_models(runs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The models of providers that configurations name and that are not known to be free.
+
+    >>> paid_models([{"llm": "anthropic:claude-haiku-4-5", "judge": "ollama:m", "retriever": "dense:openai:e"}])
+    ['anthropic:claude-haiku-4-5', 'openai:e']
+    """
+    texts = {value for own in runs for value in own.values() if isinstance(value, str)}
+    named = {":".join(parse(text)) if text == "env" else text for text in texts}
+    found = {model[0] for text in named if (model := _MODEL.search(text))}
+    return sorted(model for model in found if price_of(model) != Price(0.0, 0.0))
+
+
+def check_shared(executor: str, runs: Iterable[Mapping[str, Any]], settings: Settings) -> str:
+    """The identity of the database that workers on other machines have to share with this process; "" where none must.
+
+    Raises:
+        ConfigError: there are paid models and no database.
+        DataError: it cannot be opened.
+    """
+    here = executor.startswith("dask://local?") or executor == "dask://local"  # whose workers have our cache folder
+    if here or settings.replies == "offline" or not (paid := paid_models(runs)):
+        return ""
+    if not database.is_shared():
+        raise ConfigError(
+            f"{', '.join(paid)} may cost money, and the workers of {executor} share no replies and no budget with this "
+            "process: set RAGBENCH_DATABASE to one PostgreSQL database here and on each worker, or use --offline"
+        )
+    try:
+        return database.identity()
+    except database.StoreError as exc:
+        raise DataError(str(exc)) from exc
+
+
+def stopped(settings: Settings, unfinished: int) -> str:
+    """The message of a sweep that the maximum cost has ended."""
+    if settings.replies == "off":
+        kept = "Without the reply store (--no-cache) what unfinished ones have paid for is lost"
+    else:
+        kept = (
+            "What was paid for is stored: the same command with a higher --max-cost continues from there and pays for "
+        )
+        kept += "nothing twice"
+    return (
+        f"the maximum cost of {settings.max_cost or 0:.2f} dollars is reached: {spent(settings):.4f} are spent"
+        f"{budgets.spent(settings.budget).lost_in_words}, and the next request might pass it. {unfinished} "
+        f"configurations are not finished. {kept}"
+    )

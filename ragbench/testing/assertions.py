@@ -1,0 +1,285 @@
+"""Assertions about one question: context recall, and the correctness of the answer.
+
+A failure shows the question, the expectation, the result, and the ceiling. A threshold that no system can reach is an
+error of the test (ConfigError), not a failure of the system.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragbench.errors import ConfigError, DataError, DataWarning
+from ragbench.testing import reports
+from ragbench.testing.reports import Check
+from ragbench.types import LLM, Answer, Case, Dataset, DatasetSource, Passage
+
+_SHOWN = 400
+# pytest shows the line of the test and the message, and not the source of the assertion below it.
+_hidden = operator.methodcaller("errisinstance", (AssertionError, ConfigError))
+
+
+@dataclass(frozen=True)
+class LabelledCase:
+    """A question with its labels: its case, and the relevant documents (doc_id -> grade).
+
+    `source` is the source of its dataset; None for a dataset that was made in code.
+    """
+
+    case: Case
+    relevant: Mapping[str, int] = field(default_factory=dict)
+    source: DatasetSource | None = None
+
+    @property
+    def query_id(self) -> str:
+        """The id of the question."""
+        return self.case.query_id
+
+    @property
+    def query(self) -> str:
+        """The question."""
+        return self.case.text
+
+    @property
+    def expected_document_ids(self) -> list[str]:
+        """The relevant documents, best grade first."""
+        return sorted(self.relevant, key=lambda doc_id: -self.relevant[doc_id])
+
+    @property
+    def ground_truth(self) -> str:
+        """The reference answer; ConfigError where there is none."""
+        if not self.case.reference_answer:
+            raise ConfigError(f"question {self.query_id!r} has no reference answer; `ragbench answers` writes them")
+        return self.case.reference_answer
+
+
+def labelled_cases(dataset: Dataset, *, min_grade: int = 1) -> list[LabelledCase]:
+    """Each question of a dataset with its relevant documents, those of grade `min_grade` and above.
+
+    >>> data = Dataset("demo", "test", {}, [Case("q", "Who?")], {"q": {"d1": 2, "d2": 1}})
+    >>> labelled_cases(data, min_grade=2)[0].relevant
+    {'d1': 2}
+    """
+    cases = []
+    for case in dataset.cases:
+        grades = dataset.qrels.get(case.query_id, {})
+        relevant = {doc_id: grade for doc_id, grade in grades.items() if grade >= min_grade}
+        cases.append(LabelledCase(case, relevant, dataset.source))
+    return cases
+
+
+def assert_context_recall(
+    results: Answer | Mapping[str, Any] | Sequence[Any],
+    case: LabelledCase | Case,
+    k: int = 10,
+    at_least: float = 0.8,
+) -> float:
+    """Assert that enough relevant documents are among the first `k` results, and return the recall.
+
+    Recall is the fraction of the relevant documents that are among the first `k` different documents of the results, in
+    [0, 1]; its ceiling is min(k, relevant) / relevant. Relevant are the documents of a `LabelledCase`, or of a plain
+    `Case` those that hold its evidence or, without any, its `relevant_chunks` and `expected_chunks`.
+
+    Args:
+        results: an `Answer`; or search results, best first: ids, passages, or tables with `id` or `doc_id`; or a
+            mapping id -> score. The id of a chunk ("doc#0-330", "doc#3") counts as its document.
+        case: the question with its labels, from the fixture `ragbench_case` or `labelled_cases`.
+        k: number of documents that count.
+        at_least: the recall that the system must reach.
+
+    >>> case = LabelledCase(Case("q", "Who?"), {"a": 1, "b": 1})
+    >>> assert_context_recall(["c", "a#0", "a#4", "b#1"], case, k=3, at_least=1.0)
+    1.0
+    >>> assert_context_recall(["c", "a", "b"], case, k=1, at_least=0.8)
+    Traceback (most recent call last):
+    ragbench.errors.ConfigError: the test asks for a recall of 0.80 at k = 1, but question 'q' has 2 relevant ...
+
+    Raises:
+        AssertionError: the system has failed, or its request has.
+        ConfigError: no system can pass the test, or the case has no label of what is relevant.
+    """
+    __tracebackhide__ = _hidden
+    labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
+    in_text = {span.doc_id for span in labelled.case.evidence} | {doc for doc, _ in labelled.case.expected_sections}
+    wanted = set(labelled.relevant) or in_text
+    by_chunk = not wanted
+    if by_chunk:
+        grades = labelled.case.relevant_chunks
+        wanted = {chunk_id for chunk_id in grades if grades[chunk_id] >= 1} | set(labelled.case.expected_chunks)
+    if not wanted:
+        raise ConfigError(
+            f"question {labelled.query_id!r} has no relevance labels: its recall cannot be tested; "
+            "use the fixture ragbench_case, or labelled_cases(dataset)"
+        )
+    if k < 1 or not 0 <= at_least <= 1:
+        raise ConfigError(f"k is {k} and at_least {at_least}; expected k from 1 and a number from 0 to 1")
+    ceiling = min(k, len(wanted)) / len(wanted)
+    if at_least > ceiling:
+        raise ConfigError(
+            f"the test asks for a recall of {at_least:.2f} at k = {k}, but question {labelled.query_id!r} has "
+            f"{len(wanted)} relevant documents, so no system can exceed {ceiling:.2f}: raise k or lower at_least"
+        )
+    from ragbench.systems import distinct_contexts
+
+    answer = _answered(labelled, results, f"context_recall@{k}")
+    found = (list(distinct_contexts(answer)) if by_chunk else _documents(answer))[:k]
+    recall = len(wanted & set(found)) / len(wanted)
+    passed = recall >= at_least
+    _note(labelled, f"context_recall@{k}", recall, passed)
+    if not passed:
+        raise AssertionError(
+            f"{_question(labelled)}\n"
+            f"  expected: at least {at_least:.2f} of {_listed(sorted(wanted))} among the first {k}\n"
+            f"  result: {_listed(found)}\n"
+            f"  recall {recall:.2f}; missing: {_listed(sorted(wanted - set(found)))}\n"
+            f"  ceiling at k = {k}: {ceiling:.2f}"
+        )
+    return recall
+
+
+def assert_answer_correct(
+    answer: Answer | str | Mapping[str, Any],
+    case: LabelledCase | Case,
+    evaluation_llm: LLM | Callable[[str], Any] | None = None,
+) -> float:
+    """Assert that an answer agrees with the reference answer, and return the verdict, 1.0 or 0.0.
+
+    The judge is that of `ragbench.judges.judge` by "correctness". On an unanswerable question, abstaining is correct.
+    Without a judge, or without a reference answer, all gold facts must be stated (the verdict is the fraction that is).
+
+    Args:
+        answer: a text, a table as `ragbench.systems.read_answer` takes it, or an `Answer`.
+        case: the question with its labels.
+        evaluation_llm: the judge: the fixture of that name, an `LLM`, or a function from prompt to reply.
+
+    Raises:
+        AssertionError: the answer is wrong or a refusal, or its request failed.
+        ConfigError: the case has neither a reference answer nor gold facts.
+        Skipped: in pytest, where the judge gives no readable verdict.
+    """
+    __tracebackhide__ = _hidden
+    labelled = case if isinstance(case, LabelledCase) else LabelledCase(case)
+    one = labelled.case
+    given = _answered(labelled, {"answer": answer} if isinstance(answer, str) else answer, "answer_correct")
+    abstained = given.abstained or not given.text.strip()
+    expected = "no answer" if not one.answerable else one.reference_answer or "; ".join(f[0] for f in one.gold_facts)
+    if not expected:
+        raise ConfigError(
+            f"question {one.query_id!r} has neither a reference answer nor gold facts: no answer to it can be tested"
+        )
+    why = ""
+    if not one.answerable or abstained:
+        value = float(abstained != one.answerable)
+        why = "the question has no answer, and one was given" if not one.answerable else "no answer was given"
+    elif evaluation_llm is not None and one.reference_answer:
+        verdict = _judged(given, one, evaluation_llm)
+        if verdict.value is None:
+            _note(labelled, "answer_correct", None, None, verdict.explanation)
+            import pytest
+
+            pytest.skip(f"the judge gave no verdict ({verdict.state}): {_cut(verdict.explanation)}")
+        value, why = float(verdict.value or 0.0), f"the judge: {_cut(verdict.explanation)}"
+    elif one.gold_facts:
+        from ragbench.metrics.answers import gold_fact_coverage
+
+        value = gold_fact_coverage(given.text, one.gold_facts)
+        why = f"{value:.0%} of the gold facts are stated"
+    else:
+        raise ConfigError(f"question {one.query_id!r} has no gold facts; give a judge to compare with its reference")
+    passed = value >= (0.5 if evaluation_llm is not None and one.reference_answer else 1.0)
+    _note(labelled, "answer_correct", value, passed, why)
+    if not passed:
+        text = _cut(given.text) or "nothing"
+        raise AssertionError(f"{_question(labelled)}\n  expected: {_cut(expected)}\n  result: {text}\n  {why}")
+    return value
+
+
+def _judged(answer: Answer, case: Case, evaluation_llm: LLM | Callable[[str], Any]) -> Any:
+    from ragbench.judges import judge
+    from ragbench.judges.prompts import JUDGE_SYSTEM
+    from ragbench.llms import ScriptedLLM
+
+    model: Any = getattr(evaluation_llm, "llm", evaluation_llm)
+    if not hasattr(model, "generate"):
+        ask, name = model, getattr(model, "__name__", type(model).__name__)
+        model = ScriptedLLM(lambda prompt: ask(f"{JUDGE_SYSTEM}\n\n{prompt}"), name=f"function:{name}")
+    data = Dataset("test", "test", {}, (case,), {})
+    bare = Answer(answer.query_id, answer.text, outcome=answer.outcome)  # correctness needs no context
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)  # the test reports a failed verdict itself
+        return judge([bare], "correctness", model, dataset=data, chunks=())[0]
+
+
+def _answered(case: LabelledCase, results: Any, measure: str) -> Answer:
+    """The result of a system as an answer, kept for the report; one that failed fails the test."""
+    __tracebackhide__ = _hidden
+    answer = _as_answer(case.query_id, results)
+    if reports.active is not None:
+        reports.active.keep(case.source, answer)
+    if answer.error is not None:
+        _note(case, measure, None, False, answer.error)
+        raise AssertionError(f"{_question(case)}\n  the request failed: {answer.error}")
+    return answer
+
+
+def _as_answer(query_id: str, results: Any) -> Answer:
+    """The result of a system as an answer."""
+    # Not at the top: this module is part of every pytest session.
+    from ragbench.metrics.retrieval import ranking
+    from ragbench.systems import read_answer
+
+    if isinstance(results, Answer):
+        return results
+    if isinstance(results, Mapping):
+        if all(isinstance(score, int | float) for score in results.values()):
+            results = ranking({str(key): float(score) for key, score in results.items()})
+        else:
+            return read_answer(query_id, results)
+    if isinstance(results, str) or not isinstance(results, Sequence):
+        raise DataError(f"results are {results!r}; expected an answer, a list of ids or passages, or id -> score")
+    passages = tuple(entry for entry in results if isinstance(entry, Passage))
+    if len(passages) == len(results):
+        ids = tuple(passage.passage_id for passage in passages)
+        return Answer(query_id, "", ids, flags=("retrieval_only",), passages=passages)
+    if all(isinstance(entry, str) for entry in results):
+        made = tuple(Passage(entry, "", doc_id=_document(entry)) for entry in results)
+        return Answer(query_id, "", tuple(results), flags=("retrieval_only",), passages=made)
+    return read_answer(query_id, {"contexts": list(results)})
+
+
+def _documents(answer: Answer) -> list[str]:
+    """The different documents of an answer's contexts, best first."""
+    named = [passage.doc_id or _document(passage.passage_id) for passage in answer.passages]
+    return list(dict.fromkeys(named or map(_document, answer.contexts)))
+
+
+def _document(chunk_id: str) -> str:
+    """The document of a chunk: "doc#0-330" and "doc#3" without the suffix.
+
+    >>> _document("d#0-330"), _document("a#b#3"), _document("c#"), _document("d")
+    ('d', 'a#b', 'c#', 'd')
+    """
+    return re.sub(r"(?<=.)#\d+(?:-\d+)?\Z", "", chunk_id, flags=re.DOTALL)
+
+
+def _note(case: LabelledCase, measure: str, value: float | None, passed: bool | None, reason: str = "") -> None:
+    if reports.active is not None:
+        reports.active.checks.append(Check(reports.current_test, case.query_id, measure, value, passed, _cut(reason)))
+
+
+def _question(case: LabelledCase) -> str:
+    return f"query {case.query_id!r}: {_cut(case.query)}"
+
+
+def _listed(ids: Sequence[str]) -> str:
+    shown = ", ".join(ids[:10])
+    return (shown + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")) or "nothing"
+
+
+def _cut(text: str) -> str:
+    folded = " ".join(text.split())
+    return folded if len(folded) <= _SHOWN else f"{folded[:_SHOWN]}…"

@@ -1,0 +1,29 @@
+from .edits import (
+    add_case,
+    remove_case,
+    replace_case,
+)
+from .forms import (
+    load_corpus,
+    load_testset,
+    save_testset,
+    validate_testset,
+)
+from .known_items import (
+    KNOWN_ITEM,
+    draft_known_items,
+)
+from .writer import save_dataset
+
+__all__ = [
+    "KNOWN_ITEM",
+    "add_case",
+    "draft_known_items",
+    "load_corpus",
+    "load_testset",
+    "remove_case",
+    "replace_case",
+    "save_dataset",
+    "save_testset",
+    "validate_testset",
+]

@@ -1,0 +1,154 @@
+"""Builds a Dataset from the content of a file: evidence is placed in the documents, flaws become warnings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from ragbench.datasets.jsonl import shown
+from ragbench.datasets.records import warn
+from ragbench.testsets.problems import Problem
+from ragbench.testsets.sections import Heading, locate
+from ragbench.testsets.validation import Entry, Reading
+from ragbench.types import Case, Dataset, Document, Qrels, Span
+
+
+def check_evidence(reading: Reading, corpus: Mapping[str, Document] | None) -> list[Problem]:
+    """Evidence without a quote that lies behind the end of its document: nothing could say where it should be."""
+    documents = reading.documents if corpus is None else corpus
+    ids = DocumentIds(documents)
+    found = []
+    for entry in reading.entries:
+        for number, span in enumerate(entry.case.evidence):
+            document = documents.get(ids.full(span.doc_id))
+            if entry.quote(number) or document is None:
+                continue
+            if span.end > (length := len(document.full_text)):
+                expected = f"at most {length}, the characters of {shown(span.doc_id, 40)}"
+                found.append(Problem(entry.line, f"evidence[{number}].end", str(span.end), expected, entry.file))
+    return found
+
+
+def assembled(name: str, reading: Reading, corpus: Mapping[str, Document], source: str) -> Dataset:
+    """The dataset; one warning for each kind of flaw, with its count and the first ids."""
+    flaws: defaultdict[str, list[str]] = defaultdict(list)
+    headings: dict[str, list[Heading]] = {}
+    cases = []
+    documents = DocumentIds(corpus)
+    entries = [documents.in_entry(entry) for entry in reading.entries]
+    for entry in entries:
+        spans = [*quoted_spans(entry, corpus, flaws), *_of_sections(entry.case, corpus, headings, flaws)]
+        cases.append(replace(entry.case, evidence=tuple(dict.fromkeys(spans))))
+    qrels: Qrels = {entry.case.query_id: dict(entry.relevant) for entry in entries}
+    if corpus:
+        absent = {doc_id: None for judged in qrels.values() for doc_id in judged if doc_id not in corpus}
+        near = next(((doc_id, found) for doc_id in absent if (found := documents.alike(doc_id))), None)
+        meant = f"; {near[0]!r} may be any of {', '.join(map(repr, near[1][:3]))}: name one" if near else ""
+        warn(
+            source,
+            f"judged documents are not in the corpus; they stay in the qrels and count in the ideal{meant}",
+            absent,
+        )
+    for field, ids in reading.unknown.items():
+        warn(source, f"cases have the field {shown(field, 40)}, which this form does not know: it is metadata", ids)
+    for flaw, ids in flaws.items():
+        warn(source, flaw, list(dict.fromkeys(ids)))
+    return Dataset(
+        name, reading.split, corpus, tuple(cases), qrels, tuple(reading.inputs), tuple(reading.outputs)
+    )  # fmt: skip
+
+
+class DocumentIds:
+    """The documents of a corpus by their ids and by the names of their files, as test sets often give them."""
+
+    def __init__(self, corpus: Mapping[str, Document]) -> None:
+        self._corpus = corpus
+
+    @cached_property
+    def _by_name(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for doc_id in self._corpus:
+            path = PurePosixPath(doc_id)
+            for name in {path.name, path.stem, path.with_suffix("").as_posix() if path.name else ""} - {"", doc_id}:
+                found.setdefault(name, []).append(doc_id)
+        return found
+
+    def alike(self, name: str) -> list[str]:
+        """The documents whose file has this name, without its folder or ending, in the order of the corpus."""
+        return self._by_name.get(name, [])
+
+    def full(self, doc_id: str) -> str:
+        """The id of the document that is meant: "mcp_guide" means "mcp_guide.md" where no other is called so."""
+        if not self._corpus or doc_id in self._corpus:
+            return doc_id
+        found = self.alike(doc_id)
+        return found[0] if len(found) == 1 else doc_id
+
+    def in_entry(self, entry: Entry) -> Entry:
+        """An entry whose documents may be named by their files, with their ids."""
+        case = replace(
+            entry.case,
+            evidence=tuple(replace(span, doc_id=self.full(span.doc_id)) for span in entry.case.evidence),
+            expected_sections=tuple((self.full(doc_id), section) for doc_id, section in entry.case.expected_sections),
+            expected_citations=tuple(map(self.full, entry.case.expected_citations)),
+        )
+        relevant: dict[str, int] = {}
+        for doc_id, grade in entry.relevant.items():
+            full = self.full(doc_id)
+            relevant[full] = max(grade, relevant.get(full, grade))
+        return entry._replace(case=case, relevant=relevant)
+
+
+def resolve_doc_id(doc_id: str, corpus: Mapping[str, Document]) -> str:
+    """The id of the document that is meant by the name of its file, where no other has that name; else as it is.
+
+    >>> guides = {name: Document(name, "Text.") for name in ("mcp_guide.md", "a/setup.md", "b/setup.md")}
+    >>> resolve_doc_id("mcp_guide", guides), resolve_doc_id("setup", guides), resolve_doc_id("a/setup", guides)
+    ('mcp_guide.md', 'setup', 'a/setup.md')
+    """
+    return DocumentIds(corpus).full(doc_id)
+
+
+def quoted_spans(entry: Entry, corpus: Mapping[str, Document], flaws: defaultdict[str, list[str]]) -> list[Span]:
+    """The evidence of a case where its quotes are in the documents; what has moved or gone is added to `flaws`."""
+    spans = []
+    for number, span in enumerate(entry.case.evidence):
+        quote, where = entry.quote(number), f"{entry.case.query_id} {span.doc_id}"
+        if not quote or span.doc_id not in corpus:
+            spans.append(span)
+            continue
+        text = corpus[span.doc_id].full_text
+        if text[span.start : span.end] == quote:
+            spans.append(span)
+        elif (start := text.find(quote)) >= 0:
+            spans.append(Span(span.doc_id, start, start + len(quote)))
+            flaws["quotes are elsewhere in their document; the evidence is moved"].append(where)
+        else:
+            flaws["quotes are not in their document any more; the evidence is left out"].append(where)
+    return spans
+
+
+def _of_sections(
+    case: Case, corpus: Mapping[str, Document], headings: dict[str, list[Heading]], flaws: defaultdict[str, list[str]]
+) -> list[Span]:
+    if not corpus:
+        return []
+    spans = []
+    for doc_id, section in case.expected_sections:
+        what = f"{doc_id} > {section}"
+        if doc_id not in corpus:
+            flaws["sections are expected of documents that are not in the corpus"].append(doc_id)
+            continue
+        place = locate(corpus[doc_id], section, headings)
+        if place is None:
+            flaws["sections are not in their document; there is no evidence of them"].append(what)
+            continue
+        spans.append(place.span)
+        if place.nearly:
+            flaws["sections are not quite there; the nearest heading is taken"].append(f"{what} is {place.heading}")
+        elif place.alike > 1:
+            flaws["sections are more than once in their document; the first is taken"].append(what)
+    return spans

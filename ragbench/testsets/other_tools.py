@@ -1,0 +1,322 @@
+"""Test sets of other tools, read and written::
+
+    ragas       JSONL: user_input, reference, reference_contexts            (EvaluationDataset.to_jsonl, .to_csv)
+    deepeval    JSON: [{input, expected_output, context}]                   (EvaluationDataset.save_as, any file type)
+    promptfoo   YAML: tests: [{vars: {question}, assert: [{type, value}]}]; what `promptfoo eval -o out.json` writes
+    langsmith   JSONL: {inputs: {question}, outputs: {answer}}
+    llamaindex  JSON: {examples: [{query, reference_answer, reference_contexts}]}, or QA pairs: {queries, corpus,
+                relevant_docs}
+    table       CSV, TSV or XLSX: question, answer, source; also Phoenix's columns input and output, which hold JSON,
+                and Haystack's report in columns, as CSV or JSON
+
+Which one a file is, its fields tell, and which of them hold what is expected (`fields`). Reference contexts are looked
+for in the documents and become evidence; one that no document holds stays in the case's metadata, with a warning. A
+source is a relevant document.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import json
+import tokenize
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from ragbench.datasets.jsonl import json_lines
+from ragbench.datasets.passages import NOWHERE, Place, Texts
+from ragbench.datasets.records import warn
+from ragbench.errors import DataError, require
+from ragbench.files import parse_json
+from ragbench.testsets.assembly import DocumentIds
+from ragbench.testsets.fields import QUESTIONS, labels_of, tool_of
+from ragbench.testsets.forms import TABLES
+from ragbench.testsets.validation import Entry, Reading, derived_id
+from ragbench.types import Case, Dataset, Document, Span
+
+_QA_PAIRS = {"queries", "corpus", "relevant_docs"}
+_EXPECTING = ("equals", "similar", "factuality", "model-graded-factuality", "rouge-n", "context-recall")
+_USAGE = {"input_tokens": "prompt", "output_tokens": "completion"}
+
+
+def other_form(path: Path) -> str:
+    """The tool that a file is of, by its fields; "" for ragbench's own forms and for what is no test set.
+
+    Raises:
+        DataError: a table that cannot be read.
+    """
+    suffix = path.suffix.lower()
+    if suffix in TABLES:
+        return "table"
+    try:
+        if suffix == ".jsonl":
+            with path.open(encoding="utf-8-sig") as lines:
+                record = json.loads(next((line for line in lines if line.strip()), "{}"))
+            return tool_of(record) if isinstance(record, dict) else ""
+        text = path.read_text(encoding="utf-8-sig")
+        if suffix == ".json":
+            found = json.loads(text)
+        elif suffix in (".yaml", ".yml") and ("tests" in text or "vars" in text):
+            import yaml
+
+            found = yaml.safe_load(text)
+            tests = found.get("tests") if isinstance(found, dict) and "cases" not in found else found
+            first = tests[0] if isinstance(tests, list) and tests else {}
+            return "promptfoo" if isinstance(first, dict) and "vars" in first else ""
+        else:
+            return ""
+    except (OSError, ValueError, ImportError, RecursionError):
+        return ""  # ragbench's own readers name the problem
+    except Exception as exc:
+        if type(exc).__module__.startswith("yaml"):
+            return ""
+        raise
+    if isinstance(found, dict):
+        if isinstance(found.get("results"), dict) and "results" in found["results"]:
+            return "promptfoo"
+        if "examples" in found and "cases" not in found:
+            return "llamaindex"
+        return "llamaindex" if found.keys() >= _QA_PAIRS else tool_of(found) and "table"
+    first = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
+    return tool_of(first)
+
+
+def records(path: Path, form: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the number and the fields of every record of a file; of ragbench's lines where there is no form.
+
+    Raises:
+        DataError: it is not what its form has.
+    """
+    if path.suffix.lower() == ".jsonl":
+        yield from json_lines(path)
+        return
+    found = _content(path, form)
+    if isinstance(found, dict):
+        found = _listed(found, path)
+    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
+        raise DataError(f"{path}: expected a list of records{form and f' of {form}'}")
+    yield from enumerate(found, 1)
+
+
+def _content(path: Path, form: str) -> Any:
+    try:
+        if path.suffix.lower() in TABLES:
+            return _rows(path)
+        text = path.read_text(encoding="utf-8-sig")
+        if form != "promptfoo" or path.suffix.lower() == ".json":
+            return parse_json(text)
+        import yaml
+
+        return yaml.safe_load(text)
+    except (OSError, ValueError, csv.Error, RecursionError) as exc:
+        raise DataError(f"{path} could not be read as {form or 'records'}: {exc}") from exc
+
+
+def _listed(found: dict[str, Any], path: Path) -> Any:
+    """The records in an object: under a name, of questions and what belongs to them by their ids, or in columns."""
+    if found.keys() >= _QA_PAIRS:
+        queries, relevant = _part(found, "queries"), _part(found, "relevant_docs")
+        return [
+            {"id": query_id, "query": text, "sources": relevant.get(query_id)} for query_id, text in queries.items()
+        ]
+    if "results" in _part(found, "results"):
+        return _answered(found["results"]["results"], path)
+    if tool_of(found):
+        columns = {name: values for name, values in found.items() if isinstance(values, list)}
+        return [dict(zip(columns, row, strict=True)) for row in zip_longest(*columns.values())]
+    return found.get("examples", found.get("tests"))
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    header, *rows = _cells(path)
+    names = [str(name).strip() for name in header]
+    cells = ([None if cell is None else _cell(cell) for cell in row] for row in rows if any(row))
+    return [{name: cell for name, cell in zip(names, row, strict=False) if name} for row in cells]
+
+
+def _cells(path: Path) -> list[list[Any]]:
+    """The rows of a table, of which the first names the columns; of a workbook its first sheet."""
+    if path.suffix.lower() == ".xlsx":
+        openpyxl = require("openpyxl", "xlsx")
+        try:
+            sheet = openpyxl.load_workbook(io.BytesIO(path.read_bytes()), read_only=True, data_only=True).worksheets[0]
+            return [list(row) for row in sheet.iter_rows(values_only=True)] or [[]]
+        except Exception as exc:  # of a damaged archive there are many kinds
+            raise DataError(f"{path} could not be read as a workbook: {exc}; save it as .csv") from exc
+    text = path.read_text(encoding="utf-8-sig")
+    first = text.partition("\n")[0]
+    return list(csv.reader(io.StringIO(text), delimiter=max(",;\t", key=first.count))) or [[]]
+
+
+def _answered(results: Any, path: Path) -> Any:
+    """What one prompt and provider of promptfoo answered: its tests, with the answers."""
+    if not isinstance(results, list) or not all(isinstance(one, dict) for one in results):
+        return results
+    asked = {(str(one.get("promptIdx")), str(_part(one, "provider").get("id", ""))) for one in results}
+    if len(asked) > 1:
+        names = ", ".join(sorted(f"prompt {prompt} of {provider}" for prompt, provider in asked))
+        raise DataError(f"{path} holds answers to {names}; write a file for each (promptfoo eval --filter-providers)")
+    rows = []
+    for one in results:
+        reply = _part(one, "response")
+        usage, output = _part(reply, "tokenUsage"), reply.get("output")
+        row = {"vars": _part(one, "vars"), "assert": _part(one, "testCase").get("assert")}
+        row |= output if isinstance(output, dict) else {"response": output}
+        row["error"] = one.get("error") if output is None else None
+        row["usage"] = {ours: usage.get(theirs, 0) for ours, theirs in _USAGE.items()} if usage else None
+        row["latency_ms"] = {"total": one["latencyMs"]} if "latencyMs" in one else None
+        rows.append({name: value for name, value in row.items() if value is not None})
+    return rows
+
+
+def _part(record: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return part if isinstance(part := record.get(name), dict) else {}
+
+
+def read_other(path: Path, form: str, corpus: Mapping[str, Document] | None) -> Reading:
+    """Read the cases of a file of another tool; contexts become evidence where `corpus` holds them."""
+    reading = Reading()
+    if form == "llamaindex" and corpus is None:
+        content = _content(path, form)
+        nodes = _part(content, "corpus") if isinstance(content, dict) else {}
+        reading.documents = {doc_id: Document(doc_id, text) for doc_id, text in nodes.items() if isinstance(text, str)}
+    documents = reading.documents if corpus is None else corpus
+    texts, ids = Texts(documents), DocumentIds(documents)
+    seen: Counter[str] = Counter()
+    lost: list[str] = []
+    doubtful: list[str] = []
+    for number, row in records(path, form):
+        labels = labels_of(row)
+        if not labels.question:
+            reading.wrong(
+                number, "question", ", ".join(map(str, row)) or "none", f"one of {', '.join(QUESTIONS)}", path.name
+            )
+            continue
+        query_id = labels.query_id or derived_id(labels.question)
+        seen[query_id] += 1
+        query_id += f"-{seen[query_id]}" if seen[query_id] > 1 else ""
+        sources = [ids.full(source) for source in labels.sources]
+        places = {context: texts.find(context) if documents else NOWHERE for context in labels.evidence}
+        spans = [_at_source(place, sources) for place in places.values() if place.how != NOWHERE.how]
+        unmatched = [context for context, place in places.items() if place.how == NOWHERE.how]
+        matched = dict.fromkeys(span.doc_id for span in spans)
+        # a name that no document has, and a document that has no name: one is the other
+        unnamed = len(matched.keys() - {*sources})
+        absent = [source for source in sources if documents and source not in documents][:unnamed]
+        relevant = dict.fromkeys([*(source for source in sources if source not in absent), *matched], 1)
+        metadata = {"reference_contexts": unmatched, "sources": absent}
+        keywords, answer = _asserted(row.get("assert"))
+        case = Case(
+            query_id, labels.question, evidence=tuple(spans), reference_answer=answer or labels.reference or None,
+            required_keywords=tuple(keywords), category=labels.category,
+            metadata={name: value for name, value in metadata.items() if value},
+        )  # fmt: skip
+        reading.entries.append(Entry(case, relevant, number, path.name))
+        lost += [query_id] if unmatched else []
+        doubtful += [query_id] if labels.doubtful else []
+    if lost and documents:
+        warn(str(path), "reference contexts are in no document of the corpus: they are metadata, not evidence", lost)
+    elif lost:
+        warn(str(path), "reference contexts become evidence only with the documents (corpus=, --corpus)", lost)
+    expected = "name what is expected reference and reference_contexts"
+    warn(str(path), f"questions have contexts and an answer, which are read as a system's: {expected}", doubtful)
+    return reading
+
+
+def _at_source(place: Place, sources: Sequence[str]) -> Span:
+    """Where a context is: of the documents that hold it the one that is named as its source, else the first."""
+    return next((span for span in place.holders if span.doc_id in sources), place.holders[0])
+
+
+def matched_contexts(path: Path, form: str, corpus: Mapping[str, Document]) -> dict[str, int]:
+    """How many reference contexts of a file were found "exact", "white space", "fuzzy", and "unmatched"."""
+    texts = Texts(corpus)
+    found = (texts.find(context) for _, row in records(path, form) for context in labels_of(row).evidence)
+    return dict(Counter(place.how for place in found))
+
+
+def other_text(dataset: Dataset, form: str, suffix: str = "") -> str:
+    """A test set as another tool reads it; evidence becomes reference contexts."""
+    rows = [_Row(case, dataset) for case in dataset.cases]
+    if form == "ragas":
+        return _lines({"user_input": r.question, "reference": r.answer, "reference_contexts": r.contexts} for r in rows)
+    if form == "langsmith":
+        return _lines(
+            {"inputs": {"question": r.question}, "outputs": {"answer": r.answer}, "metadata": {"id": r.id}}
+            for r in rows
+        )
+    if form == "deepeval":
+        return _json([{"input": r.question, "expected_output": r.answer, "context": r.contexts} for r in rows])
+    if form == "llamaindex":
+        examples = [
+            {"query": r.question, "query_by": None, "reference_contexts": r.contexts, "reference_answer": r.answer,
+             "reference_answer_by": None}
+            for r in rows
+        ]  # fmt: skip
+        return _json({"examples": examples})
+    if form == "promptfoo":
+        import yaml
+
+        tests = [{"description": r.id, "vars": {"question": r.question}, "assert": r.asserts} for r in rows]
+        return str(yaml.safe_dump({"tests": tests}, sort_keys=False, allow_unicode=True))
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter="\t" if suffix == ".tsv" else ",", lineterminator="\n")
+    writer.writerow(["id", "question", "answer", "source"])
+    writer.writerows([r.id, r.question, r.answer or "", ";".join(r.sources)] for r in rows)
+    return out.getvalue()
+
+
+class _Row:
+    def __init__(self, case: Case, dataset: Dataset) -> None:
+        self.id, self.question, self.answer = case.query_id, case.text, case.reference_answer
+        self.sources = [doc_id for doc_id, grade in dataset.qrels.get(case.query_id, {}).items() if grade > 0]
+        known = [span for span in case.evidence if span.doc_id in dataset.corpus]
+        self.contexts = [dataset.corpus[span.doc_id].full_text[span.start : span.end] for span in known]
+        self.asserts = [{"type": "factuality", "value": self.answer}] if self.answer else []
+        self.asserts += [{"type": "icontains", "value": keyword} for keyword in case.required_keywords]
+
+
+def _cell(value: Any) -> Any:
+    """A cell of a table, which may hold JSON, or a list as Python or numpy writes it."""
+    text = str(value).strip()
+    if text[:1] in ("[", "{"):
+        for parse in (json.loads, _literal):
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                return parse(text)
+    return text
+
+
+def _literal(text: str) -> Any:
+    value = ast.literal_eval(text)
+    if not isinstance(value, list) or not all(isinstance(part, str) for part in value):
+        return value
+    # numpy writes no commas between texts, which Python would then join
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return [ast.literal_eval(token.string) for token in tokens if token.type == tokenize.STRING]
+
+
+def _asserted(asserts: Any) -> tuple[list[str], str]:
+    """The keywords and the reference answer that promptfoo's assertions hold."""
+    keywords: list[str] = []
+    answer = ""
+    for one in asserts if isinstance(asserts, list) else ():
+        kind, value = (_part({"": one}, "").get(name) for name in ("type", "value"))
+        values = [str(part) for part in (value if isinstance(value, list) else [value]) if part not in (None, "")]
+        if kind in ("contains", "icontains", "contains-all", "icontains-all"):
+            keywords += values
+        elif kind in _EXPECTING and values:
+            answer = answer or values[0]
+    return keywords, answer
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
+def _lines(rows: Iterator[dict[str, Any]] | Any) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

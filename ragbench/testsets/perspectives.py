@@ -1,0 +1,272 @@
+"""A folder of JSONL files by perspective, joined by `case_id`. Each file and each field but the ids may be missing::
+
+    cases.jsonl                {case_id, query, user_roles, query_type, category, reference_answer, required_keywords}
+    retrieval_labels.jsonl     {case_id, relevant_docs, relevance_grades, relevant_chunks, chunk_relevance_grades}
+    context_labels.jsonl       {case_id, gold_facts, expected_chunks}
+    groundedness_labels.jsonl  {case_id, expected_claims, expected_citations, forbidden_claims}
+    pipeline_labels.jsonl      {case_id, expected_outcome, required_flags, forbidden_flags, min_citations,
+                                latency_budget_ms}
+    safety_inputs.jsonl, safety_outputs.jsonl   {text, label, category, sample_id, source, contexts}
+    corpus.jsonl               {_id, title, text}: the documents, where they belong to the set
+
+A file of another name is named in a warning, and is a problem where it looks like a misspelt one of these.
+Grades are 0 to 3, {id: grade} or a list as long as the ids; without one, a named document or chunk has grade 1.
+A fact is a text, [text, alias, ...] or {fact, aliases}; an expected chunk is an id or {doc_id, section}. A latency
+budget is {stage: milliseconds}, or one number for the total. Labels of safety files: see `safety.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo, create_model, model_validator
+
+from ragbench.datasets.jsonl import json_line, shown
+from ragbench.datasets.records import document, document_line, warn
+from ragbench.errors import DataError
+from ragbench.testsets.parser import Parsed, json_records, read_bytes
+from ragbench.testsets.problems import meant, nearest
+from ragbench.testsets.safety import Kind, read_samples, sample_record
+from ragbench.testsets.single_file import Labels, own_record
+from ragbench.testsets.validation import STRICT, Facts, Grade, Reading, Text, Word, check, entry_of, once
+from ragbench.types import Case, Dataset
+
+T = TypeVar("T")
+
+
+_FIELDS = {
+    "cases.jsonl": ("user_roles", "query_type", "category", "reference_answer", "required_keywords", "metadata"),
+    "groundedness_labels.jsonl": ("expected_claims", "expected_citations", "forbidden_claims"),
+    "pipeline_labels.jsonl": (
+        "expected_outcome", "required_flags", "forbidden_flags", "min_citations", "latency_budget_ms",
+    ),
+}  # fmt: skip
+"""Fields of files that are called and formed as in JSONL; the other two files have their own."""
+
+CASES = "cases.jsonl"
+_DATA = (".jsonl", ".json", ".yaml", ".yml", ".csv", ".tsv")
+
+
+def _line_model(file: str, **own: Any) -> type[BaseModel]:
+    """The model of a line: `case_id`, and those fields of `Labels` that the file has."""
+    kinds = get_type_hints(Labels, include_extras=True)
+    fields = {name: (kinds[name], Labels.model_fields[name].default) for name in _FIELDS[file]}
+    return create_model(file, __config__=STRICT, query_id=(Word, Field(alias="case_id")), **own, **fields)  # type: ignore
+
+
+def _paired(ids: str) -> tuple[BeforeValidator, AfterValidator]:
+    """For a field of grades: a list as long as the field `ids` becomes {id: grade}; a named id has no grade 0."""
+
+    def pair(value: object, info: ValidationInfo) -> object:
+        named = info.data.get(ids)
+        if not isinstance(value, list) or named is None:
+            return value
+        if len(value) != len(named):
+            raise ValueError(f"{len(named)} grades, one for each of {ids}")
+        return dict(zip(named, value, strict=True))
+
+    def relevant(value: dict[str, int], info: ValidationInfo) -> dict[str, int]:
+        for each in info.data.get(ids) or ():
+            if value.get(each) == 0:
+                raise ValueError(f"1, 2 or 3 as the grade of {shown(each, 40)}, since {ids} names it")
+        return value
+
+    return BeforeValidator(pair), AfterValidator(relevant)
+
+
+class RetrievalLine(BaseModel):
+    """A line of retrieval_labels.jsonl."""
+
+    model_config = STRICT
+    query_id: Word = Field(alias="case_id")
+    relevant_docs: list[Word] = []
+    relevance_grades: Annotated[dict[Word, Grade], *_paired("relevant_docs")] = {}
+    relevant_chunks: list[Word] = []
+    chunk_relevance_grades: Annotated[dict[Word, Grade], *_paired("relevant_chunks")] = {}
+
+
+class ExpectedChunk(BaseModel):
+    """The id of a chunk, or a document and a heading in it."""
+
+    model_config = STRICT
+    chunk_id: Word | None = None
+    doc_id: Word | None = None
+    section: Word | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_id(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return {"chunk_id": value}
+        if ("chunk_id" in value) == ("doc_id" in value and "section" in value):
+            raise ValueError("the id of a chunk, or {doc_id, section}")
+        return value
+
+
+class ContextLine(BaseModel):
+    """A line of context_labels.jsonl."""
+
+    model_config = STRICT
+    query_id: Word = Field(alias="case_id")
+    gold_facts: Facts = []
+    expected_chunks: list[ExpectedChunk] = []
+
+
+_SAFETY: dict[str, Kind] = {"safety_inputs.jsonl": "input", "safety_outputs.jsonl": "output"}
+_LABELS: dict[str, type[BaseModel]] = {
+    "retrieval_labels.jsonl": RetrievalLine,
+    "context_labels.jsonl": ContextLine,
+    "groundedness_labels.jsonl": _line_model("groundedness_labels.jsonl"),
+    "pipeline_labels.jsonl": _line_model("pipeline_labels.jsonl"),
+}
+
+
+def read_perspectives(folder: Path) -> Reading:
+    """The cases of a folder with their labels of every perspective, and its safety samples."""
+    reading = Reading()
+    known = (CASES, *_LABELS, *_SAFETY, "corpus.jsonl", "testset.json")
+    others = [path.name for path in sorted(folder.iterdir()) if path.suffix in _DATA and path.name not in known]
+    for name in filter(lambda name: nearest(name, known), others):
+        reading.wrong(0, "", "this file has the name of no perspective", meant(name, known, "one of these"), name)
+    warn(folder.name, "files have the name of no perspective and are not read", others)
+    reading.documents = read_records(folder, "corpus.jsonl", document, reading)
+    cases = _by_id(folder, CASES, _line_model(CASES, text=(Text, Field(alias="query"))), reading)
+    labels: dict[str, dict[str, Any]] = {case_id: {} for case_id in cases}
+    written = set(cases) if not reading.problems else {*cases, *_ids(folder)}
+    for file, model in _LABELS.items():
+        for case_id, (line, found) in _by_id(folder, file, model, reading).items():
+            if case_id in labels:
+                labels[case_id] |= _labels(found)
+            elif not (folder / CASES).is_file():
+                reading.wrong(line, "case_id", shown(case_id), f"{CASES}, which holds its query", file)
+            elif case_id not in written:
+                reading.wrong(line, "case_id", shown(case_id), meant(case_id, labels, f"a case of {CASES}"), file)
+    entries = [
+        entry_of(item, **labels[case_id])._replace(line=line, file=CASES) for case_id, (line, item) in cases.items()
+    ]
+    once(reading, entries)
+    read_safety(folder, reading)
+    return reading
+
+
+def read_safety(folder: Path, reading: Reading) -> None:
+    """Put the samples of safety_inputs.jsonl and safety_outputs.jsonl into `reading`."""
+    for file, kind in _SAFETY.items():
+        lines = ((number, parsed, ()) for number, parsed in good_lines(folder, file, reading))
+        read_samples(lines, kind, reading)
+
+
+def safety_texts(dataset: Dataset) -> dict[str, str]:
+    """File name -> content, of the files with samples; "" where there are none."""
+    return {
+        "safety_inputs.jsonl": "".join(json_line(sample_record(s, "input")) for s in dataset.safety_inputs),
+        "safety_outputs.jsonl": "".join(json_line(sample_record(s, "output")) for s in dataset.safety_outputs),
+    }
+
+
+def perspective_records(case: Case, relevant: Mapping[str, int]) -> dict[str, dict[str, Any]]:
+    """File name -> the line of this case in it; {} where it has none."""
+    own = own_record(case, relevant, {})
+    chunks = own.get("expected_chunks", []) + own.get("expected_sections", [])
+    facts = [{"fact": fact, "aliases": aliases} if aliases else fact for fact, *aliases in case.gold_facts]
+    lines = {
+        CASES: {"query": case.text},
+        "retrieval_labels.jsonl": {
+            **_graded(relevant, "relevant_docs", "relevance_grades"),
+            **_graded(case.relevant_chunks, "relevant_chunks", "chunk_relevance_grades"),
+        },
+        "context_labels.jsonl": {"gold_facts": facts, "expected_chunks": chunks},
+    }
+    records = {}
+    for file in (CASES, *_LABELS):
+        fields = lines.get(file, {}) | {name: own.get(name) for name in _FIELDS.get(file, ())}
+        there = {name: value for name, value in fields.items() if value is not None and value not in ("", [], {})}
+        records[file] = {"case_id": case.query_id, **there} if there else {}
+    return records
+
+
+def _graded(relevant: Mapping[str, int], named: str, graded: str) -> dict[str, Any]:
+    """The ids of what is relevant, and the grades where one is not 1."""
+    grades = {each: min(max(grade, 0), 3) for each, grade in relevant.items()}
+    return {
+        named: [each for each, grade in grades.items() if grade > 0],
+        graded: {} if set(grades.values()) <= {1} else grades,
+    }
+
+
+def perspective_texts(dataset: Dataset) -> dict[str, str]:
+    """File name -> content, of a whole folder."""
+    texts = dict.fromkeys((CASES, *_LABELS), "")
+    for case in dataset.cases:
+        for file, record in perspective_records(case, dataset.qrels.get(case.query_id, {})).items():
+            texts[file] += json_line(record) if record else ""
+    texts |= safety_texts(dataset)
+    texts["corpus.jsonl"] = "".join(json_line(document_line(found)) for found in dataset.corpus.values())
+    return {file: text for file, text in texts.items() if text}
+
+
+def read_records(folder: Path, file: str, read: Callable[[dict[str, Any]], T], reading: Reading) -> dict[str, T]:
+    """The records of a file by their `_id`; what `read` refuses, and an id that is there already, is a problem."""
+    found: dict[str, T] = {}
+    lines: dict[str, int] = {}
+    for number, parsed in good_lines(folder, file, reading):
+        try:
+            record = read(parsed.value)
+        except DataError as exc:
+            reading.wrong(number, "", str(exc), "", file)
+            continue
+        own_id = str(parsed.value["_id"])
+        reading.is_new(lines, own_id, number, "_id", file)
+        found[own_id] = record
+    return found
+
+
+def good_lines(folder: Path, file: str, reading: Reading) -> Iterable[tuple[int, Parsed]]:
+    """The number and the object of each line of a file that may be missing; an empty one is a problem."""
+    number = -1
+    if (folder / file).is_file():
+        number = 0
+        for number, parsed in json_records(read_bytes(folder / file), file):
+            reading.problems += parsed.problems
+            if parsed.whole:
+                yield number, parsed
+    if number == 0:
+        reading.wrong(0, "", "the file is empty", "one object per line, or no such file", file)
+
+
+def _by_id(folder: Path, file: str, model: type[BaseModel], reading: Reading) -> dict[str, tuple[int, Any]]:
+    found: dict[str, tuple[int, Any]] = {}
+    for number, parsed in good_lines(folder, file, reading):
+        line: Any = check(model, parsed, (), reading)
+        if line is not None and line.query_id in found:
+            expected = f"one line for each case: line {found[line.query_id][0]} is of this one"
+            reading.wrong(number, "case_id", shown(line.query_id), expected, file)
+        elif line is not None:
+            found[line.query_id] = number, line
+    return found
+
+
+def _ids(folder: Path) -> set[str]:
+    """The ids in cases.jsonl, also of lines that are wrong in something else: their labels are no problem."""
+    return {str(parsed.value.get("case_id")) for _, parsed in good_lines(folder, CASES, Reading())}
+
+
+def _with_ones(grades: Mapping[str, int], ids: Iterable[str]) -> dict[str, int]:
+    return {**grades, **{each: 1 for each in ids if each not in grades}}
+
+
+def _labels(line: BaseModel) -> dict[str, Any]:
+    """The labels of a line as `Case` has them, and its relevant documents."""
+    labels = {name: value for name, value in line if name != "query_id"}
+    if isinstance(line, RetrievalLine):
+        return {
+            "relevant": _with_ones(line.relevance_grades, line.relevant_docs),
+            "relevant_chunks": _with_ones(line.chunk_relevance_grades, line.relevant_chunks),
+        }
+    if isinstance(line, ContextLine):
+        chunks = line.expected_chunks
+        labels["expected_chunks"] = [chunk.chunk_id for chunk in chunks if chunk.chunk_id is not None]
+        labels["expected_sections"] = [(chunk.doc_id, chunk.section) for chunk in chunks if chunk.doc_id is not None]
+    return labels

@@ -1,0 +1,387 @@
+"""diagnose: an example question per cause, one cause per failed question, and the ablations that test it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.evaluation import CAUSES, count_causes, diagnose, doubt_labels
+from ragbench.metrics.score_calibration import calibrate_threshold
+from ragbench.types import Answer, Case, Chunk, Dataset, Document, Judgement, Passage, Run, Span
+
+TEXT = "The railway opened in 1881. It climbs two thousand metres in forty-eight miles."
+CHUNKS = [
+    Chunk("rail#0", "rail", 0, 27, TEXT[:27]),
+    Chunk("rail#1", "rail", 28, 50, TEXT[28:50]),
+    Chunk("rail#2", "rail", 50, len(TEXT), TEXT[50:]),
+    Chunk("tea#0", "tea", 0, 12, "Tea is green"),
+]
+OPENED = (Span("rail", 4, 27),)
+CLIMB = (Span("rail", 28, len(TEXT)),)
+CORPUS = {"rail": Document("rail", TEXT), "tea": Document("tea", "Tea is green")}
+
+
+def case(**labels: object) -> Case:
+    return Case("q", "When?", **{"gold_facts": (("1881",),), "evidence": OPENED, **labels})  # type: ignore[arg-type]
+
+
+def scores(**values: float) -> pd.DataFrame:
+    return pd.DataFrame({"query_id": "q", "measure": list(values), "value": list(values.values())}).astype(
+        {"value": float}
+    )
+
+
+def row_of(
+    one: Case,
+    answer: Answer | None,
+    *,
+    run: Run | None = None,
+    judgements: tuple[Judgement, ...] = (),
+    qrels: dict[str, int] | None = None,
+    depth: int = 100,
+    **values: float,
+) -> dict[str, object]:
+    data = Dataset("tiny", "test", CORPUS, (one,), {"q": qrels} if qrels else {})
+    table = diagnose(data, run or {}, [answer] if answer else [], judgements, scores(**values), CHUNKS, depth=depth)
+    assert len(table) == 1
+    return {str(name): value for name, value in table.iloc[0].items()}
+
+
+def cause_of(one: Case, answer: Answer | None, **given: object) -> object:
+    return row_of(one, answer, **given)["cause"]  # type: ignore[arg-type]
+
+
+GOOD = Answer("q", "In 1881.", ("rail#0",), outcome="success")
+WRONG = Answer("q", "In 1900.", ("rail#0",), outcome="success")
+ASTRAY = Answer("q", "In 1900.", ("tea#0",), outcome="success")
+
+
+def test_a_right_answer_has_not_failed_even_where_its_evidence_was_not_retrieved() -> None:
+    row = row_of(case(), ASTRAY, gold_fact_coverage=1.0)
+    assert (row["failed"], row["cause"], row["evidence"], row["test"]) == (False, "", "", "")
+    assert (row["measure"], row["value"]) == ("gold_fact_coverage", 1.0)
+
+
+def test_no_relevant_document_in_the_corpus() -> None:
+    row = row_of(case(evidence=()), WRONG, qrels={"lost": 1, "tea": 0}, gold_fact_coverage=0.0)
+    assert row["cause"] == "not_in_corpus"
+    assert row["evidence"] == "none of its relevant documents (lost) is in the corpus"
+
+
+def test_evidence_outside_the_depth_is_not_retrieved_and_inside_it_is_below_the_cut() -> None:
+    run = {"q": {"tea#0": 3.0, "rail#2": 2.0, "rail#0": 1.0}}
+    assert cause_of(case(), ASTRAY, run=run, depth=2, gold_fact_coverage=0.0) == "not_retrieved"
+    row = row_of(case(), ASTRAY, run=run, depth=3, gold_fact_coverage=0.0)
+    assert row["cause"] == "below_cut"
+    assert row["evidence"] == "0% of the evidence in the context, 100% of the evidence in the best 3 chunks"
+
+
+def test_evidence_that_the_token_budget_cut() -> None:
+    answer = Answer("q", "In 1900.", ("tea#0",), outcome="success", cut=("rail#0",))
+    row = row_of(case(), answer, gold_fact_coverage=0.0)
+    assert row["cause"] == "cut_by_budget"
+    assert row["evidence"] == (
+        "0% of the evidence in the context, 100% of the evidence with the 1 chunk that the budget cut"
+    )
+
+
+def test_a_passage_split_at_a_chunk_boundary() -> None:
+    answer = Answer("q", "Some.", ("rail#1",), outcome="success")
+    run = {"q": {"rail#1": 2.0, "rail#2": 1.0}}
+    assert cause_of(case(evidence=CLIMB), answer, run=run, gold_fact_coverage=0.0) == "split_by_border"
+    both = Answer("q", "Some.", ("rail#1", "rail#2"), outcome="success")
+    assert cause_of(case(evidence=CLIMB), both, run=run, gold_fact_coverage=0.0) == "not_used"
+
+
+def test_with_the_evidence_in_the_context_the_generator_is_to_blame() -> None:
+    assert cause_of(case(), Answer("q", "", ("rail#0",), outcome="failed", error="timeout")) == "request_failed"
+    assert row_of(case(), Answer("q", "", ("rail#0",), outcome="failed", error="timeout"))["evidence"] == "timeout"
+    assert cause_of(case(), Answer("q", "No.", ("rail#0",), outcome="no_results")) == "refused"
+    assert cause_of(case(), Answer("q", "No.", ("rail#0",), outcome="blocked")) == "refused"
+    assert cause_of(case(), WRONG, gold_fact_coverage=0.0) == "not_used"
+    assert cause_of(case(), WRONG, gold_fact_coverage=0.0, claim_support=0.9) == "not_used"
+
+
+@pytest.mark.parametrize(
+    ("text", "labels", "cause"),
+    [
+        ("In 1900.", {}, "contradicts"),
+        ("It was in 1900 that it opened.", {"reference_answer": "It opened in 1881."}, "contradicts"),
+        ("It never opened.", {"reference_answer": "It opened in 1881."}, "contradicts"),
+        ("John Smith opened it.", {"reference_answer": "Mary Jones opened it.", "gold_facts": ()}, "contradicts"),
+        ("In 1900.", {"gold_facts": ()}, "contradicts"),  # by the evidence alone
+        ("Tea is grown on hills.", {}, "not_used"),
+        ("Nothing is known of that.", {"reference_answer": "It opened in 1881."}, "not_used"),
+    ],
+)
+def test_a_wrong_answer_from_the_right_context_contradicts_it_or_does_not_use_it(
+    text: str, labels: dict[str, object], cause: str
+) -> None:
+    answer = Answer("q", text, ("rail#0",), outcome="success")
+    for name in ("claim_support", "llm_faithfulness"):
+        values = {name: 0.1, "llm_correctness": 0.0}
+        assert cause_of(case(**labels), answer, **values) == cause
+    assert cause_of(case(**labels), answer, llm_correctness=0.0, claim_support=0.9) == "not_used"
+
+
+def test_an_invention_is_fabricated_where_no_label_names_the_evidence_and_a_forbidden_claim_contradicts() -> None:
+    bare = case(evidence=())
+    assert cause_of(bare, WRONG, gold_fact_coverage=0.0, claim_support=0.2) == "fabricated"
+    assert cause_of(bare, WRONG, gold_fact_coverage=0.0, claim_support=0.9) == "not_used"
+    judge = Judgement("q", "faithfulness", 0.0, "No document gives 1900.")
+    row = row_of(case(), WRONG, judgements=(judge,), gold_fact_coverage=0.0, llm_faithfulness=0.0)
+    assert row["cause"] == "contradicts"
+    assert str(row["evidence"]).startswith("llm_faithfulness is 0.00")
+    assert str(row["evidence"]).endswith("the judge: No document gives 1900.")
+    assert cause_of(case(), GOOD, gold_fact_coverage=0.0, forbidden_claims_absent=0.0) == "contradicts"
+
+
+def test_a_label_is_in_doubt_where_a_judge_agrees_with_the_answer_against_it() -> None:
+    other = case(gold_facts=(("1889",),), reference_answer="In 1889.")
+    judged = {"llm_faithfulness": 1.0, "llm_relevance": 1.0}
+    against = {"llm_correctness": 0.0, "gold_fact_coverage": 0.0}
+    assert cause_of(other, GOOD, **against, **judged) == "label_in_doubt"
+    assert cause_of(other, GOOD, gold_fact_coverage=0.0, **judged) == "label_in_doubt"
+    row = row_of(other, GOOD, llm_correctness=1.0, gold_fact_coverage=0.0)
+    assert (row["failed"], row["cause"]) == (True, "label_in_doubt")
+    # the judge has a doubt of its own, or the evidence is not there: then the answer is to blame
+    for doubt in ({"llm_faithfulness": 0.75}, {"llm_relevance": 0.5}):
+        assert cause_of(other, GOOD, **(against | judged | doubt)) == "not_used"
+    assert cause_of(other, GOOD, **against, llm_faithfulness=1.0) == "not_used"
+    assert cause_of(other, ASTRAY, **against, **judged) == "not_retrieved"
+    refused = Answer("q", "No.", ("rail#0",), outcome="no_results")
+    assert cause_of(other, refused, gold_fact_coverage=0.0, llm_correctness=1.0) == "refused"
+
+
+def three(*texts: str, cause: str = "not_used") -> list[str]:
+    names = "abcd"[: len(texts)]
+    diagnosis = pd.DataFrame({"query_id": ["q"], "cause": [cause], "evidence": ["wrong"]})
+    answers = {
+        name: [Answer("q", text, outcome="no_results" if text.startswith("no") else "success")]
+        for name, text in zip(names, texts, strict=True)
+    }
+    doubted = doubt_labels(dict.fromkeys(names, diagnosis), answers)
+    return [str(doubted[name]["cause"].iloc[0]) for name in names]
+
+
+def test_a_label_is_in_doubt_where_several_systems_agree_against_it() -> None:
+    doubt = "label_in_doubt"
+    assert three("In 1881.", "It opened in 1881.", "1881") == [doubt] * 3
+    assert three("In 1881.", "It opened in 1881.", "1881", "In 1907.") == [doubt] * 3 + ["not_used"]
+    assert three("In 1881.", "It opened in 1881.") == ["not_used"] * 2, "two may have the same fault"
+    assert three("In 1881.", "In 1882.", "In 1883.") == ["not_used"] * 3
+    assert three("In 1881.", "In 1881.", "In 1881.", cause="not_retrieved") == ["not_retrieved"] * 3
+    assert three(*["no answer found in the documents"] * 3) == ["not_used"] * 3
+
+
+def test_retrieval_comes_before_generation_as_data_flows() -> None:
+    refused = Answer("q", "No.", ("tea#0",), outcome="no_results")
+    assert cause_of(case(), refused) == "not_retrieved"
+    assert cause_of(case(), Answer("q", "", ("tea#0",), outcome="failed", error="x")) == "not_retrieved"
+
+
+def test_a_judge_against_the_labels_is_the_suspect() -> None:
+    judge = Judgement("q", "correctness", 0.0, "I think not.")
+    row = row_of(case(), GOOD, judgements=(judge,), llm_correctness=0.0, gold_fact_coverage=1.0)
+    assert row["cause"] == "judge_suspected"
+    assert row["evidence"] == "the judge gives 0.00, but every gold fact is stated; the judge: I think not."
+    assert cause_of(case(), GOOD, llm_correctness=0.0, token_f1=0.85) == "judge_suspected"
+    assert cause_of(case(), WRONG, llm_correctness=0.0, gold_fact_coverage=0.5) == "not_used"
+
+
+def test_unanswerable_questions() -> None:
+    none = case(expected_outcome="no_results", evidence=(), gold_facts=())
+    assert cause_of(none, WRONG) == "unanswerable_answered"
+    assert cause_of(none, Answer("q", "No.", outcome="no_results")) == ""
+    assert cause_of(none, Answer("q", "No.", outcome="blocked")) == ""
+    assert cause_of(none, Answer("q", "", outcome="failed", error="x")) == "request_failed"
+
+
+def test_a_missing_answer_is_a_failed_request() -> None:
+    assert row_of(case(evidence=()), None)["evidence"] == "no answer came back"
+
+
+def test_the_same_words_in_two_documents_are_one_passage() -> None:
+    copied = {**CORPUS, "copy": Document("copy", TEXT)}
+    both = case(evidence=(*OPENED, Span("copy", 4, 27)))
+    table = diagnose(
+        Dataset("tiny", "test", copied, (both,), {}), {}, [WRONG], [], scores(gold_fact_coverage=0.0), CHUNKS
+    )
+    assert table["cause"].tolist() == ["not_used"], "one copy is in the context, the other is not needed"
+
+
+def test_one_of_two_relevant_documents_blames_no_one() -> None:
+    row = row_of(case(evidence=(), gold_facts=(("1889",),)), WRONG, qrels={"rail": 1, "tea": 1}, gold_fact_coverage=0.0)
+    assert row["cause"] == "unknown_chunk"
+    assert row["evidence"] == (
+        "gold_fact_coverage is 0.00; the context has chunks of 1 of 2 relevant documents (1 of 2 relevant documents in "
+        "the best 100), and no label says whether they hold what the answer needs"
+    )
+
+
+def test_another_chunk_of_the_right_document_is_unknown_and_the_whole_document_or_its_facts_are_not() -> None:
+    labels = {"evidence": (), "gold_facts": (("1889",),)}
+    one = Answer("q", "In 1900.", ("rail#2",), outcome="success")
+    assert cause_of(case(**labels), one, qrels={"rail": 1}, gold_fact_coverage=0.0) == "unknown_chunk"
+    silent = Answer("q", "No.", ("rail#2",), outcome="no_results")
+    assert cause_of(case(**labels), silent, qrels={"rail": 1}) == "unknown_chunk"
+    every = Answer("q", "In 1900.", ("rail#0", "rail#1", "rail#2"), outcome="success")
+    row = row_of(case(**labels), every, qrels={"rail": 1}, gold_fact_coverage=0.0)
+    assert row["cause"] == "not_used"
+    assert row["evidence"] == "gold_fact_coverage is 0.00 although the context holds 1 of 1 relevant document"
+    assert cause_of(case(evidence=()), WRONG, qrels={"rail": 1}, gold_fact_coverage=0.0) == "not_used"  # it says 1881
+    assert cause_of(case(**labels), one, qrels={"rail": 1}, gold_fact_coverage=0.0, claim_support=0.1) == "fabricated"
+
+
+def test_documents_as_labels_are_lost_where_no_chunk_of_them_came() -> None:
+    row = row_of(case(evidence=()), ASTRAY, qrels={"rail": 1}, gold_fact_coverage=0.0)
+    assert row["cause"] == "not_retrieved"
+    assert row["evidence"] == (
+        "0 of 1 relevant document in the context, 0 of 1 relevant document in the best 100 chunks"
+    )
+
+
+def test_a_system_with_passages_of_its_own_is_looked_at_by_documents() -> None:
+    def answer(text: str, doc_id: str) -> Answer:
+        return Answer("q", "In 1900.", ("p1",), outcome="success", passages=(Passage("p1", text, doc_id=doc_id),))
+
+    assert cause_of(case(), answer(TEXT, "rail"), gold_fact_coverage=0.0) == "not_used"
+    assert cause_of(case(), answer("...", "rail"), gold_fact_coverage=0.0) == "unknown_chunk"
+    assert cause_of(case(), answer("...", "tea"), gold_fact_coverage=0.0) == "not_retrieved"
+
+
+SENTENCE = "The committee opened the new railway across the hills in the spring of 1881."  # 14 words
+
+
+def test_a_sentence_that_holds_a_short_reference_is_right() -> None:
+    short = case(reference_answer="1881", gold_facts=())
+    row = row_of(short, Answer("q", SENTENCE, ("rail#0",)), semantic_similarity=0.3, token_f1=0.11)
+    assert (row["failed"], row["measure"]) == (False, "correctness_estimate")
+    other = Answer("q", SENTENCE.replace("1881", "1900"), ("rail#0",))
+    assert row_of(short, other, semantic_similarity=0.3, token_f1=0.0)["failed"]
+
+
+def test_whether_a_long_answer_is_right_is_not_estimated() -> None:
+    short, long = "In 1881.", f"{SENTENCE} It took ten years."
+    for reference, text in ((short, long), (long, short), (long, long.replace("1881", "1900"))):
+        answer = Answer("q", text, ("rail#0",))
+        unlabelled = case(reference_answer=reference, gold_facts=())
+        row = row_of(unlabelled, answer, semantic_similarity=0.1, token_f1=0.1)
+        assert (row["failed"], row["measure"]) == (False, "")
+        row = row_of(case(reference_answer=reference), answer, gold_fact_coverage=0.0, token_f1=0.1)
+        assert (row["failed"], row["measure"]) == (True, "gold_fact_coverage")
+
+
+def test_an_unclear_estimate_of_a_sentence_decides_nothing() -> None:
+    reference = "The committee of the town opened it."
+    answer = Answer("q", "It was the committee, in the spring.", ("rail#0",))
+    row = row_of(case(reference_answer=reference, gold_facts=()), answer, semantic_similarity=0.6, token_f1=0.4)
+    assert (row["failed"], row["measure"]) == (False, "")
+
+
+def test_a_judge_decides_before_a_calibration_and_that_before_the_estimate() -> None:
+    values = [i / 40 for i in range(41)]
+    calibration = replace(
+        calibrate_threshold(values, [value > 0.5 for value in values], measure="semantic_similarity"), threshold=0.9
+    )
+
+    def failed(**values: float) -> object:
+        one = case(reference_answer="In 1881.", evidence=(), gold_facts=())
+        data = Dataset("tiny", "test", CORPUS, (one,), {})
+        calibrations = {"claim_support": calibration, "semantic_similarity": calibration}
+        table = diagnose(data, {}, [GOOD], [], scores(**values), CHUNKS, calibrations=calibrations)
+        return table[["measure", "failed"]].values.tolist()[0]
+
+    assert failed(semantic_similarity=0.8, token_f1=1.0) == ["semantic_similarity", True]
+    assert failed(semantic_similarity=0.95, token_f1=1.0) == ["semantic_similarity", False]
+    assert failed(semantic_similarity=0.8, token_f1=1.0, llm_correctness=1.0) == ["llm_correctness", False]
+    assert failed(token_f1=1.0) == ["correctness_estimate", False]
+
+
+def test_without_a_label_of_the_answer_only_lost_evidence_is_a_failure() -> None:
+    assert cause_of(case(gold_facts=()), GOOD) == ""
+    assert cause_of(case(gold_facts=()), ASTRAY) == "not_retrieved"
+    assert cause_of(case(gold_facts=(), evidence=()), ASTRAY) == ""
+
+
+def test_ablations_test_the_cause() -> None:
+    right = row_of(case(), ASTRAY, gold_fact_coverage=0.0, oracle_gold_fact_coverage=1.0, empty_gold_fact_coverage=0.0)
+    assert right["test"] == "right from the gold evidence alone"
+    wrong = row_of(case(), ASTRAY, gold_fact_coverage=0.0, oracle_gold_fact_coverage=0.0, empty_gold_fact_coverage=1.0)
+    assert wrong["test"] == "wrong even from the gold evidence alone; right without any document"
+
+
+def test_ablations_test_a_refusal_too() -> None:
+    refused = Answer("q", "No.", ("rail#0",), outcome="no_results")
+    row = row_of(case(), refused, oracle_gold_fact_coverage=1.0, actual_gold_fact_coverage=0.0)
+    assert (row["cause"], row["test"]) == ("refused", "right from the gold evidence alone")
+
+
+def test_the_first_measure_that_is_scored_decides() -> None:
+    assert row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=1.0)["measure"] == "correctness_estimate"
+    assert row_of(case(), GOOD, semantic_similarity=0.2, gold_fact_coverage=float("nan"))["failed"]
+    assert row_of(case(), GOOD, gold_fact_coverage=1.0)["measure"] == "gold_fact_coverage"
+
+
+def test_answers_to_other_questions_and_a_depth_of_zero_are_refused() -> None:
+    data = Dataset("tiny", "test", CORPUS, (case(),), {})
+    with pytest.raises(DataError, match="'other', which is not a question of 'tiny'"):
+        diagnose(data, {}, [Answer("other", "x")], [], scores(), CHUNKS)
+    with pytest.raises(ConfigError, match="depth is 0"):
+        diagnose(data, {}, [], [], scores(), CHUNKS, depth=0)
+
+
+def test_counts_are_in_the_order_of_the_flow_and_sum_to_all() -> None:
+    table = pd.DataFrame({"cause": ["not_used", "", "not_retrieved", "not_used"]})
+    counts = count_causes(table)
+    assert counts.to_dict("records") == [
+        {"cause": "not_retrieved", "meaning": "not retrieved", "questions": 1, "share": 0.25},
+        {"cause": "not_used", "meaning": "in the context, not used", "questions": 2, "share": 0.5},
+        {"cause": "none", "meaning": "not failed", "questions": 1, "share": 0.25},
+    ]
+    assert count_causes(table.head(0))["questions"].tolist() == [0]
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    contexts=st.lists(st.sampled_from([chunk.chunk_id for chunk in CHUNKS]), unique=True),
+    outcome=st.sampled_from(["success", "no_results", "blocked", "failed", None]),
+    evidence=st.sampled_from([(), OPENED, CLIMB, OPENED + CLIMB]),
+    answerable=st.booleans(),
+    values=st.dictionaries(
+        st.sampled_from(["llm_correctness", "gold_fact_coverage", "semantic_similarity", "claim_support"]),
+        st.sampled_from([0.0, 0.5, 1.0]),
+    ),
+)
+def test_each_failed_question_has_exactly_one_cause_with_evidence(
+    contexts: list[str], outcome: str | None, evidence: tuple[Span, ...], answerable: bool, values: dict[str, float]
+) -> None:
+    one = case(evidence=evidence, expected_outcome=None if answerable else "no_results")
+    row = row_of(one, Answer("q", "x", tuple(contexts), outcome=outcome), **values)  # type: ignore[arg-type]
+    assert row["failed"] == (row["cause"] in CAUSES) == bool(row["evidence"])
+    if outcome == "failed":
+        assert row["failed"]
+
+
+def test_evidence_in_a_document_that_is_not_there() -> None:
+    one = case(evidence=(Span("lost", 0, 5),))
+    row = row_of(one, Answer("q", "x", ("rail#0",)), gold_fact_coverage=0.0)
+    assert row["cause"] == "not_in_corpus"
+    assert "lost" in str(row["evidence"])
+
+
+def test_scores_of_a_nullable_column_may_be_missing() -> None:
+    frame = scores(token_f1=0.0).assign(value=pd.array([None], dtype="Float64"))
+    table = diagnose(Dataset("d", "t", CORPUS, [case()], {}), {}, [Answer("q", "x", ("rail#0",))], [], frame, CHUNKS)
+    assert table["value"].isna().all()
+
+
+def test_two_answers_to_one_question_are_refused() -> None:
+    data = Dataset("d", "t", CORPUS, [case()], {})
+    with pytest.raises(DataError, match="several answers to 'q'"):
+        diagnose(data, {}, [Answer("q", "x"), Answer("q", "y")], [], scores(token_f1=0.0), CHUNKS)

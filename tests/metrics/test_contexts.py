@@ -1,0 +1,41 @@
+"""The texts behind an answer's contexts."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragbench.errors import DataError
+from ragbench.metrics.answer_scores import context_texts
+from ragbench.types import Answer, Chunk, Passage
+
+CHUNKS = [Chunk("a#0", "a", 0, 3, "one"), Chunk("a#1", "a", 4, 7, "two")]
+
+
+def test_chunks_in_the_order_of_the_contexts() -> None:
+    assert context_texts([Answer("q", "x", contexts=("a#1", "a#0"))], CHUNKS) == {"q": ["two", "one"]}
+
+
+def test_own_passages_come_before_chunks_of_the_same_id() -> None:
+    answer = Answer("q", "x", contexts=("a#0", "a#1"), passages=(Passage("a#0", "own"),))
+    assert context_texts([answer], CHUNKS) == {"q": ["own", "two"]}
+
+
+def test_passages_without_contexts_all_count() -> None:
+    answer = Answer("q", "x", passages=(Passage("p", "own"), Passage("r", "other")))
+    assert context_texts([answer]) == {"q": ["own", "other"]}
+
+
+def test_nothing_retrieved_is_an_empty_list() -> None:
+    assert context_texts([Answer("q", "x")], CHUNKS) == {"q": []}
+
+
+def test_a_context_without_text_is_refused() -> None:
+    with pytest.raises(
+        DataError, match=r"'q' had the context 'b#0'.*no chunks given.*another chunking.*Pass the chunks"
+    ):
+        context_texts([Answer("q", "x", contexts=("b#0",))])
+
+
+def test_two_answers_to_one_query_are_refused() -> None:
+    with pytest.raises(DataError, match="two answers to query 'q'"):
+        context_texts([Answer("q", "x"), Answer("q", "y")])

@@ -1,0 +1,151 @@
+"""score_pipeline and its tables: labels that are there, failures that count, latencies that were measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from ragbench.errors import ConfigError, DataError
+from ragbench.metrics import latency_table, outcome_table, score_pipeline
+from ragbench.types import Answer, Case, Completion, Dataset
+
+CASES = [
+    Case("q1", "?", expected_outcome="success", min_citations=2, latency_budget_ms={"total": 800}),
+    Case("q2", "?", expected_outcome="no_results", forbidden_flags=("stale", "masked")),
+    Case("q3", "?", expected_outcome="success", required_flags=("reranked",), min_citations=1),
+    Case("q4", "?"),
+]
+DATASET = Dataset("mine", "test", {}, CASES, {})
+USED = Completion("Yes.", "anthropic:claude-haiku-4-5", input_tokens=1_000, output_tokens=200)
+ANSWERS = [
+    Answer("q1", "Yes [1].", ("d#0",), ("d#0",), latency_ms={"total": 640.0, "retrieve": 40.0}, usage=USED),
+    Answer("q2", "Yes [1].", ("d#0",), ("d#0",), flags=("stale",), latency_ms={"total": 900.0}),
+    Answer("q3", "", error="time-out", latency_ms={"total": 60_000.0}),
+]
+
+
+def scored() -> dict[str, dict[str, float]]:
+    frame = score_pipeline(DATASET, ANSWERS)
+    table: dict[str, dict[str, float]] = {}
+    for query_id, measure, value in frame.itertuples(index=False):
+        table.setdefault(measure, {})[query_id] = value
+    assert all(list(values) == ["q1", "q2", "q3", "q4"] for values in table.values())
+    return table
+
+
+def same(values: dict[str, float], *expected: float) -> bool:
+    return list(values.values()) == [pytest.approx(value, nan_ok=True) for value in expected]
+
+
+def test_every_measure_by_hand() -> None:
+    nan, values = math.nan, scored()
+    assert same(values["outcome_correct"], 1, 0, 0, nan)
+    assert same(values["required_flags"], nan, nan, 0, nan)
+    assert same(values["forbidden_flags_absent"], nan, 0.5, nan, nan)
+    assert same(values["min_citations"], 0, nan, 0, nan)
+    assert same(values["latency_in_budget"], 1, nan, nan, nan)
+    assert not any(name.startswith("latency_") and name.endswith("_ms") for name in values), "it differs each time"
+    assert same(values["cost_usd"], 0.002, nan, nan, nan)
+    assert list(values)[-2:] == ["latency_in_budget", "cost_usd"]
+
+
+def test_flags_and_citations_count_once() -> None:
+    case = Case(
+        "q",
+        "?",
+        required_flags=("a", "d", "a"),
+        forbidden_flags=("a", "e", "f"),
+        min_citations=2,
+        expected_outcome="success",
+    )
+    answer = Answer("q", "Yes [1].", ("d#0",), ("d#0", "d#0", "invalid:9"), flags=("a", "b"))
+
+    def values(answers: list[Answer], **changes: Any) -> dict[str, float]:
+        frame = score_pipeline(Dataset("mine", "test", {}, [replace(case, **changes)], {}), answers)
+        return dict(zip(frame["measure"], frame["value"], strict=True))
+
+    expected = {"outcome_correct": 1.0, "required_flags": 1 / 2, "forbidden_flags_absent": 2 / 3, "min_citations": 0.0}
+    assert values([answer]) == expected
+    assert values([answer], min_citations=1)["min_citations"] == 1
+    assert values([answer], min_citations=0)["min_citations"] == 1
+    assert values([], min_citations=0)["min_citations"] == 0, "no answer"
+    assert values([])["required_flags"] == 0
+    free = replace(answer, usage=Completion("x", "my_own:model", input_tokens=1, output_tokens=1))
+    assert "cost_usd" not in values([free]), "a price that is not known"
+
+
+def test_without_labels_there_is_nothing_to_score() -> None:
+    bare = Dataset("bare", "test", {}, [Case("q1", "?")], {})
+    assert score_pipeline(bare, [Answer("q1", "Yes.")]).empty
+    assert list(score_pipeline(bare, []).columns) == ["query_id", "measure", "value"]
+
+
+def test_outcomes_expected_and_given() -> None:
+    table = outcome_table(DATASET, ANSWERS)
+    assert table.to_dict("index") == {
+        "success": {"success": 1, "no_results": 0, "failed": 1},
+        "no_results": {"success": 1, "no_results": 0, "failed": 0},
+        "not stated": {"success": 0, "no_results": 0, "failed": 1},
+    }
+    assert int(table.to_numpy().sum()) == len(CASES)
+
+
+def test_an_expectation_that_no_rule_gives_keeps_its_row() -> None:
+    odd = Dataset("odd", "test", {}, [Case("q1", "?", expected_outcome="partial")], {})
+    assert outcome_table(odd, [Answer("q1", "Yes [1].", ("d#0",), ("d#0",))]).to_dict("index") == {
+        "partial": {"success": 1}
+    }
+
+
+def test_latencies_by_hand() -> None:
+    answers = [
+        Answer(f"q{i}", "Yes.", latency_ms={"total": 10.0 * i, "mine": 1.0, "generate": float(i)})
+        for i in range(1, 101)
+    ]
+    failed = Answer("q0", "", error="time-out", latency_ms={"total": 1e6})
+    table = latency_table([*answers, failed], {"total": 950, "generate": 94.5, "guardrail_input": 5})
+    assert table["stage"].tolist() == ["guardrail_input", "generate", "mine", "total"]
+    assert table["n"].tolist() == [0, 100, 100, 100]
+    assert table["verdict"].tolist() == ["not measured", "over", "no budget", "within"]
+    total = table.set_index("stage").loc["total"]
+    assert (total["p50"], total["p95"], total["p99"], total["over"]) == (500.0, 950.0, 990.0, 0.05)
+    assert (total["mean"], total["budget"]) == (505.0, 950.0)
+    assert table.set_index("stage").loc["guardrail_input", ["p50", "over"]].isna().all()
+
+
+def test_budgets_of_percentiles_are_those_of_the_total() -> None:
+    answers = [Answer(f"q{i}", "Yes.", latency_ms={"total": 10.0 * i}) for i in range(21)]
+    table = latency_table(answers, {"p50": 99, "p99": 200}).set_index("stage")
+    assert table.index.tolist() == ["total", "total, p50", "total, p99"]
+    assert table["verdict"].tolist() == ["no budget", "over", "within"]
+    assert table["over"].fillna(-1).tolist() == [-1, 11 / 21, 0.0]
+    assert table["n"].tolist() == [21] * 3
+    assert latency_table([], {"p50": 99})["verdict"].tolist() == ["not measured"]
+
+
+def test_nothing_measured_and_no_budget_is_an_empty_table() -> None:
+    table = latency_table([Answer("q", "Yes.")])
+    assert table.empty
+    assert list(table.columns) == ["stage", "n", "mean", "p50", "p95", "p99", "budget", "over", "verdict"]
+    assert pd.api.types.is_float_dtype(table["p50"])
+
+
+@pytest.mark.parametrize("budget", [0, -1, math.inf, math.nan, True, "800"])
+def test_budgets_are_checked(budget: Any) -> None:
+    with pytest.raises(ConfigError, match="milliseconds above 0"):
+        latency_table([], {"total": budget})
+
+
+@pytest.mark.parametrize("value", [-1.0, math.nan, math.inf])
+def test_latencies_are_checked(value: float) -> None:
+    with pytest.raises(DataError, match="ms for 'total'"):
+        latency_table([Answer("q", "Yes.", latency_ms={"total": value})])
+
+
+def test_answers_to_other_questions_are_refused() -> None:
+    with pytest.raises(DataError, match="'q9'"):
+        score_pipeline(DATASET, [Answer("q9", "Yes.")])

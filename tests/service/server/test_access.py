@@ -1,0 +1,109 @@
+"""Keys, roles, limits and headers."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+from fastapi import Depends
+from fastapi.testclient import TestClient
+from typer.testing import CliRunner
+
+from ragbench.cli import app as command
+from ragbench.service.access import COOKIE, Caller, csrf_token, needs
+from ragbench.service.app import create_app
+
+
+@pytest.fixture
+def client(root: Path, database: str) -> TestClient:
+    app = create_app(root, database, admin_key="one-time", max_body=1000)
+
+    @app.get("/who")
+    def who(caller: Annotated[Caller, Depends(needs("reader"))]) -> str:
+        return f"{caller.client} {caller.role}"
+
+    @app.post("/change")
+    def change(caller: Annotated[Caller, Depends(needs("runner"))]) -> str:
+        return "changed"
+
+    return TestClient(app)
+
+
+def test_a_key_is_taken_from_either_header(client: TestClient, keys: dict[str, str]) -> None:
+    for headers in ({"X-API-Key": keys["acme reader"]}, {"Authorization": f"Bearer {keys['acme reader']}"}):
+        assert client.get("/who", headers=headers).json() == "acme reader"
+    assert client.get("/who", headers={"X-API-Key": "one-time"}).json() == "* admin"
+    for wrong in ({}, {"X-API-Key": "x"}, {"X-API-Key": keys["*"][:-1] + "é"}, {"Authorization": "Basic abc"}):
+        answer = client.get("/who", headers={name.encode(): value.encode() for name, value in wrong.items()})
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+
+
+def test_a_reader_changes_nothing(client: TestClient, keys: dict[str, str]) -> None:
+    assert client.post("/change", headers={"X-API-Key": keys["acme reader"]}).status_code == 403
+    assert client.post("/change", headers={"X-API-Key": keys["acme runner"]}).json() == "changed"
+
+
+def test_with_the_cookie_a_form_needs_its_token(client: TestClient, keys: dict[str, str]) -> None:
+    @client.app.get("/token")  # type: ignore[attr-defined]
+    def token(found: Annotated[str, Depends(csrf_token)]) -> str:
+        return found
+
+    client.cookies.set(COOKIE, keys["acme runner"])
+    assert client.get("/who").json() == "acme runner"
+    assert client.post("/change").status_code == 403
+    assert client.post("/change", data={"csrf_token": "0"}).status_code == 403
+    assert client.post("/change", data={"csrf_token": client.get("/token").json()}).json() == "changed"
+
+
+def test_too_many_requests_are_429_with_the_time_to_wait(root: Path, database: str, keys: dict[str, str]) -> None:
+    client = TestClient(create_app(root, database, rate=3))
+
+    @client.app.get("/who")  # type: ignore[attr-defined]
+    def who(caller: Annotated[Caller, Depends(needs("reader"))]) -> str:
+        return caller.client
+
+    headers = {"X-API-Key": keys["other"]}
+    answers = [client.get("/who", headers=headers) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert 1 <= int(answers[3].headers["retry-after"]) <= 21
+    assert client.get("/who", headers={"X-API-Key": keys["*"]}).status_code == 200, "limits are those of a key"
+
+
+def test_long_bodies_are_refused_also_without_a_length(client: TestClient) -> None:
+    assert client.post("/change", content=b"x" * 1001).status_code == 413
+    assert client.post("/change", content=iter([b"x" * 600] * 2), headers={"X-API-Key": "one-time"}).status_code in (
+        200,
+        413,
+    )
+
+
+def test_every_answer_has_the_headers_and_health_needs_no_key(client: TestClient) -> None:
+    for path, status in (("/api/v1/health", 200), ("/who", 401), ("/nowhere", 404)):
+        answer = client.get(path)
+        assert answer.status_code == status
+        assert "script-src 'self'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in answer.headers
+    assert client.get("/api/v1/health").json()["status"] == "ok"
+
+
+def test_without_a_key_only_loopback_is_served(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        command,
+        ["serve", "--host", "0.0.0.0", "--root", str(tmp_path), "--database", str(tmp_path / "runs.sqlite")],
+    )
+    assert done.exit_code == 2
+    assert "ragbench key add" in done.output
+
+
+def test_a_port_in_use_is_one_sentence_and_no_key_is_shown(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = CliRunner().invoke(
+            command, ["serve", "--port", port, "--root", str(tmp_path), "--database", str(tmp_path / "runs.sqlite")]
+        )
+    assert done.exit_code == 2
+    assert f"cannot listen at 127.0.0.1:{port}" in done.output
+    assert "Admin key" not in done.output

@@ -1,0 +1,200 @@
+"""The API, by its sentences in the issue."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from ragbench.service import example_history
+from tests.service.server.conftest import CASES, Call
+
+API = "/api/v1"
+
+
+def test_a_case_is_made_read_changed_and_removed(call: Call, client: TestClient, keys: dict[str, str]) -> None:
+    made = call("POST", f"{API}/test-cases", {"dataset": "support", "text": "How?", "category": "faq"}, status=201)
+    path = f"{API}/test-cases/{made['query_id']}"
+    assert call("GET", path)["text"] == "How?"
+    changed = call("PUT", path, {"category": None, "required_keywords": ["so"]}, headers={"If-Match": made["etag"]})
+    assert (changed["text"], changed["required_keywords"], "category" in changed) == ("How?", ["so"], False)
+    for method in ("PUT", "DELETE"):
+        call(method, path, {}, headers={"If-Match": made["etag"]}, status=412)
+    answer = client.get(path, headers={"X-API-Key": keys["acme reader"]})
+    assert answer.headers["etag"] == changed["etag"]
+    call("PUT", path, {"no_such_label": 1}, status=422)
+    call("POST", f"{API}/test-cases", {"dataset": "support", "query_id": made["query_id"], "text": "?"}, status=409)
+    call("DELETE", path, headers={"If-Match": changed["etag"]}, status=204)
+    call("GET", path, status=404)
+    call("POST", f"{API}/test-cases", {"dataset": "../up", "text": "How?"}, status=422)
+
+
+def test_cases_are_listed_by_data_set_and_category(filled: Call) -> None:
+    filled("POST", f"{API}/test-cases", {"text": "Other?", "query_id": "reset"}, status=201)
+    assert [one["query_id"] for one in filled("GET", f"{API}/test-cases?dataset=support")] == ["reset", "invoice"]
+    assert [one["dataset"] for one in filled("GET", f"{API}/test-cases?category=billing")] == ["support"]
+    filled("GET", f"{API}/test-cases/reset", status=409)
+    assert filled("GET", f"{API}/test-cases/reset?dataset=support")["category"] == "account"
+    assert len(filled("GET", f"{API}/test-cases?limit=1&offset=1")) == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("application/yaml", "cases:\n- {id: q1, query: Why?}\n"),
+        ("application/jsonl", '{"testset": "x"}\n{"query_id": "q1", "text": "Why?"}\n'),
+        ("application/json", '{"test_cases": [{"query": "Why?", "expected_answer": "So.", "expected_sources": []}]}'),
+        (
+            "application/json",
+            json.dumps({"name": "mine", "files": {"cases.jsonl": '{"case_id": "1", "query": "Why?"}'}}),
+        ),
+    ],
+)
+def test_data_sets_come_in_any_form(
+    call: Call, client: TestClient, keys: dict[str, str], kind: str, content: str
+) -> None:
+    headers = {"X-API-Key": keys["acme runner"], "Content-Type": kind}
+    answer = client.post(f"{API}/datasets?name=mine", content=content, headers=headers)
+    assert answer.status_code == 201, answer.text
+    assert (answer.json()["name"], answer.json()["questions"]) == ("mine", 1)
+    assert client.post(f"{API}/datasets?name=mine", content=content, headers=headers).status_code == 409
+    assert [case["text"] for case in call("GET", f"{API}/datasets/mine")["cases"]] == ["Why?"]
+    call("DELETE", f"{API}/datasets/mine", status=204)
+    assert call("GET", f"{API}/datasets") == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("application/yaml", "corpus: /etc\ncases:\n- {id: q1, query: Why?}\n"),
+        ("application/jsonl", '{"testset": "x", "corpus": "../../"}\n{"query_id": "q1", "text": "Why?"}\n'),
+        ("application/json", json.dumps({"name": "up", "files": {"../cases.jsonl": "{}"}})),
+        ("application/json", json.dumps({"name": "../up", "files": {"cases.jsonl": "{}"}})),
+    ],
+)
+def test_a_body_names_no_place_outside_the_root(
+    client: TestClient, keys: dict[str, str], root: Path, kind: str, content: str
+) -> None:
+    headers = {"X-API-Key": keys["acme runner"], "Content-Type": kind}
+    answer = client.post(f"{API}/datasets?name=up", content=content, headers=headers)
+    assert answer.status_code == 422, answer.text
+    assert not [*root.rglob("*.jsonl")]
+
+
+def test_names_of_requests_are_no_paths(filled: Call, root: Path) -> None:
+    outside = root.parent / "secret.toml"
+    outside.write_text("[pipeline]\n")
+    (root / "systems").mkdir()
+    (root / "systems" / "linked.toml").symlink_to(outside)
+    (root / "clients" / "acme" / "testsets" / "linked.jsonl").symlink_to(root.parent / "secret.jsonl")
+    for system in ("../secret", "/etc/passwd", "os:system", "http://localhost/", "secret.toml/../x"):
+        filled("POST", f"{API}/runs", {"dataset": "support", "system": system}, status=422)
+    for system in ("linked", "secret", "..x"):
+        filled("POST", f"{API}/runs", {"dataset": "support", "system": system}, status=404 if system != "..x" else 422)
+    for dataset in ("../secret", "/etc/passwd", "pydoc:x"):
+        filled("POST", f"{API}/runs", {"dataset": dataset}, status=422)
+    filled("POST", f"{API}/runs", {"dataset": "linked"}, status=404)
+    for field in ("baseline", "corpus", "output"):
+        filled("POST", f"{API}/runs", {"dataset": "support", field: "/etc"}, status=422)
+    filled("GET", f"{API}/datasets/..%2f..%2fsecret", status=404)
+
+
+def test_a_run_is_waited_for_and_read(filled: Call) -> None:
+    body = {"dataset": "support", "series": "nightly", "targets": {"nDCG@5": 0.5}, "thresholds": {"semantic": 0.1}}
+    run = filled("POST", f"{API}/runs?wait=60", body)
+    assert (run["series"], run["passed"], run["questions"], len(run["cases"])) == ("nightly", True, 2, 2)
+    assert {row["measure"]: row["mean"] for row in run["measures"]}["nDCG@5"] == 1
+    assert run["cases"][0]["answer"]
+    [listed] = filled("GET", f"{API}/runs?series=nightly&dataset=support")
+    assert listed["id"] == run["id"]
+    assert filled("GET", f"{API}/runs?before={listed['made_at']}") == []
+    [job] = filled("GET", f"{API}/jobs")
+    assert (job["state"], job["run"], job["exit_code"]) == ("done", run["id"], 0)
+    filled("DELETE", f"{API}/jobs/{job['id']}", status=409)
+    again = filled("POST", f"{API}/runs?wait=60", {**body, "baseline": run["id"]})
+    assert again["passed"], "nothing is worse than in the baseline"
+    one = filled("POST", f"{API}/runs?wait=60", {"dataset": "support", "categories": ["billing"]})
+    assert one["questions"] == 1
+    found = filled("GET", f"{API}/compare?a={run['id']}&b={again['id']}")
+    assert found["newly_failing"] == found["fixed"] == []
+    assert {row["measure"] for row in found["measures"]} >= {"nDCG@10"}
+    filled("GET", f"{API}/metrics?measure=no_such", status=404)
+    assert filled("GET", f"{API}/metrics?measure=nDCG@5&series=nightly&from=2020-01-01")["runs"] == 2
+    assert filled("GET", f"{API}/metrics?measure=nDCG@5&to=2020-01-01")["points"] == []
+
+
+def test_a_run_that_cannot_be_made_is_a_failed_job_that_states_why(call: Call, root: Path) -> None:
+    call("POST", f"{API}/datasets?name=support", CASES, status=201)
+    job = call("POST", f"{API}/runs?wait=60", {"dataset": "support"}, status=202)
+    assert (job["state"], job["run"]) == ("failed", "")
+    assert "ragbench:" in job["output"]
+    assert str(root) not in job["output"]
+
+
+def test_the_same_idempotency_key_is_the_same_job(filled: Call) -> None:
+    body, headers = {"dataset": "support"}, {"Idempotency-Key": "one"}
+    made = [filled("POST", f"{API}/runs", body, headers=headers, status=202)["id"] for _ in range(3)]
+    assert len(set(made)) == 1
+    filled("POST", f"{API}/runs", {**body, "suite": "smoke"}, headers=headers, status=422)
+    filled("GET", f"{API}/jobs/{made[0]}", key="other", status=404)
+
+
+def test_a_recipe_drafts_questions_in_a_job(filled: Call) -> None:
+    job = filled("POST", f"{API}/datasets", {"name": "drafts", "generate": {"sample_size": 2}}, status=202)
+    while (job := filled("GET", f"{API}/jobs/{job['id']}"))["state"] not in ("done", "failed"):
+        time.sleep(0.05)
+    assert job["state"] == "done", job["output"]
+    assert filled("GET", f"{API}/datasets/drafts")["questions"] >= 1
+    recent = {"name": "new", "generate": {"strategy": "recent"}}
+    filled("POST", f"{API}/datasets", recent, status=422)
+    filled("POST", f"{API}/datasets", {"name": "new", "generate": {"sample_size": "x"}}, status=422)
+
+
+def test_the_trend_has_a_verdict(client: TestClient, call: Call, database: str) -> None:
+    example_history(database)
+    found = call("GET", f"{API}/metrics?measure=pass_rate", key="*")
+    assert found["runs"] == 50
+    assert any("since" in line["verdict"] or "few" in line["verdict"] for line in found["lines"])
+    assert len(call("GET", f"{API}/metrics?from=2026-02-01&to=2026-02-03", key="*")["points"]) == 2
+    run = call("GET", f"{API}/runs?limit=1", key="*")[0]
+    assert call("GET", f"{API}/runs/{run['id']}", key="*")["cases"][0]["scores"], "its files are nowhere"
+
+
+def test_schedules_alerts_and_keys_are_for_administrators(filled: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    nightly: Any = {"name": "nightly", "cron": "0 2 * * *", "run": {"dataset": "support"}, "paused": True}
+    rule = {"rule": "pass_rate<0.8", "to": ["${RAGBENCH_ALERT_ACME_MAIL}"]}
+    for kind, body in (("schedules", nightly), ("alerts", rule), ("keys", {"name": "ci"})):
+        filled("POST", f"{API}/{kind}", body, status=403)
+        made = filled("POST", f"{API}/{kind}", body, key="acme admin", status=201)
+        named = made["name"] if kind == "schedules" else made["id"]
+        assert named in str(filled("GET", f"{API}/{kind}", key="acme admin"))
+        assert filled("GET", f"{API}/{kind}", key="other") == [] or kind == "keys"
+        filled("DELETE", f"{API}/{kind}/{named}", key="other", status=404)
+        filled("DELETE", f"{API}/{kind}/{named}", key="acme admin", status=204)
+    filled("POST", f"{API}/schedules", {**nightly, "cron": "0 2 * * x"}, key="acme admin", status=422)
+    unknown = {**nightly, "run": {"dataset": "support", "baseline": "0" * 64}}
+    filled("POST", f"{API}/schedules", unknown, key="acme admin", status=404)
+    free = {**nightly, "run": {"dataset": "support", "max_cost": False}}
+    filled("POST", f"{API}/schedules", free, key="acme admin", status=422)
+    filled("POST", f"{API}/alerts", {**rule, "to": ["${OTHER_SECRET}"]}, key="acme admin", status=403)
+    filled("POST", f"{API}/keys", {"name": "all"}, key="acme admin", params={"client_id": "*"}, status=404)
+
+
+def test_an_administrator_of_every_client_may_name_one(filled: Call) -> None:
+    assert filled("GET", f"{API}/datasets?client_id=acme", key="*")[0]["name"] == "support"
+    assert filled("GET", f"{API}/datasets", key="*") == []
+    filled("GET", f"{API}/datasets?client_id=other", status=404)
+    filled("GET", f"{API}/datasets?client_id=..", key="*", status=404)
+
+
+def test_more_waiting_jobs_than_allowed_are_429(client: TestClient, filled: Call) -> None:
+    client.app.state.queue.stop()  # type: ignore[attr-defined]
+    client.app.state.max_jobs = 2  # type: ignore[attr-defined]
+    made = [filled("POST", f"{API}/runs", {"dataset": "support"}, status=202) for _ in range(2)]
+    filled("POST", f"{API}/runs", {"dataset": "support"}, status=429)
+    assert filled("DELETE", f"{API}/jobs/{made[0]['id']}")["state"] == "cancelled"
+    filled("POST", f"{API}/runs", {"dataset": "support"}, status=202)

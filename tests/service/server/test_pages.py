@@ -1,0 +1,356 @@
+"""The pages: who sees what, forms, and what each of them states."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urlencode
+
+import numpy as np
+import pandas as pd
+import pytest
+from fastapi.testclient import TestClient
+
+from ragbench.evaluation import Result, new_result, save
+from ragbench.service import add_alert, add_schedule, history, record, trend
+from ragbench.service.access import COOKIE
+from ragbench.service.app import create_app
+from ragbench.testsets.forms import load_testset, save_testset
+from ragbench.types import Case, Dataset, Document
+from tests.report.page.test_html import ATTACKS
+from tests.service.test_history import nights, result
+
+
+@pytest.fixture
+def visit(root: Path, database: str, keys: dict[str, str]) -> TestClient:
+    client = TestClient(create_app(root, database), follow_redirects=False)
+    client.cookies.set(COOKIE, keys["acme admin"])
+    return client
+
+
+def runs_of(database: str, client: str = "acme") -> list[str]:
+    return list(history(client=client, limit=0, database=database)["run"])
+
+
+def series_page(client: str = "acme", **more: str) -> str:
+    return "/series?" + urlencode({"client": client, "series": "nightly", "configuration": "nightly", **more})
+
+
+class Tags(HTMLParser):
+    """The tags of a page with their attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, list[tuple[str, str | None]]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, attrs))
+
+
+def words(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+def test_an_empty_database_shows_the_three_commands_that_fill_it(visit: TestClient) -> None:
+    for path in ("/", "/admin.html"):
+        shown = visit.get(path).text
+        for command in ("ragbench init", "ragbench eval", "ragbench history import"):
+            assert f"<code>{command}" in shown
+    assert visit.get("/compare").status_code == 200
+
+
+def test_login_keeps_the_key_in_a_cookie_and_leads_back_to_a_page_of_this_server(
+    visit: TestClient, keys: dict[str, str]
+) -> None:
+    visit.cookies.clear()
+    answer = visit.get("/compare?a=1")
+    assert (answer.status_code, answer.headers["location"]) == (303, "/login?to=/compare%3Fa%3D1")
+    assert visit.post("/login", data={"key": "wrong"}).status_code == 401
+    foreign = visit.post("/login", data={"key": keys["acme reader"]}, headers={"Sec-Fetch-Site": "cross-site"})
+    assert foreign.status_code == 403
+    for to, expected in (("/compare?a=1", "/compare?a=1"), ("//evil.example", "/"), ("https://evil.example", "/")):
+        answer = visit.post("/login", data={"key": keys["acme reader"], "to": to})
+        assert (answer.status_code, answer.headers["location"]) == (303, expected)
+    cookie = answer.headers["set-cookie"]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert visit.get("/").status_code == 200
+    assert visit.post("/logout").status_code == 403
+    token = re.findall(r'name="csrf_token" value="(\w+)"', visit.get("/").text)[0]
+    assert visit.post("/logout", data={"csrf_token": token}).headers["location"] == "/login"
+
+
+def test_runs_show_value_state_and_times(visit: TestClient, database: str, root: Path) -> None:
+    record(nights(14, 0.2, 8), client="acme", database=database)
+    record(nights(3, seed=1), client="acme", series="short", database=database)
+    record(nights(3), client="other", series="not yours", database=database)
+    add_schedule("nightly", "0 2 * * *", ["eval"], client="acme", database=database, folder=root)
+    shown = words(visit.get("/").text)
+    assert "1 of 2 got worse." in shown
+    assert "1 of 2 have too few runs to tell." in shown
+    assert "▼ fell on 2026-01-09" in shown
+    assert re.search(r"nothing shown; too few runs|a fall of 0.05 or more would be noticed", shown)
+    assert re.search(r"2026-01-14 02:00 next 20\d\d-\d\d-\d\d 02:00, 14 runs", shown)
+    assert "nDCG@10, 60 of 60 questions" in shown
+    assert "not yours" not in shown
+    assert words(visit.get("/admin.html").text) == words(visit.get("/").text)
+
+
+def aimed_nights(count: int, fall: float, at: int) -> list[tuple[Result, None]]:
+    """Nights of which one measure has a target and falls, and the main one does neither."""
+    rng = np.random.default_rng(3)
+    runs = []
+    for night, (one, _) in enumerate(nights(count)):
+        aimed = one.scores.assign(measure="nDCG@5")
+        aimed["value"] = np.clip(0.7 + rng.normal(0, 0.1, len(aimed)) - fall * (night >= at), 0, 1)
+        both = replace(one, scores=pd.concat([one.scores, aimed], ignore_index=True))
+        rows = [replace(row, target=0.6 if row.measure == "nDCG@5" else None) for row in both.report.measures]
+        runs.append((replace(both, verdicts=replace(both.report, measures=tuple(rows))), None))
+    return runs
+
+
+def test_the_front_page_watches_every_target(visit: TestClient, database: str) -> None:
+    record(aimed_nights(70, 0.15, 40), client="acme", database=database)
+    shown = words(visit.get("/").text)
+    assert "1 of 1 got worse." in shown
+    assert "nDCG@10, 60 of 60 questions" in shown
+    assert re.search(r"nDCG@5: fall from 0\.7\d\d to 0\.5\d\d since 2026-02-1", shown)
+    assert "No configuration is shown to have got worse." in words(visit.get("/?measure=nDCG@10").text)
+    names = trend("nDCG@5", client="acme", database=database)["note"]
+    assert sum(note.startswith("worse") for note in names) == 1
+
+
+def test_runs_with_the_same_scores_are_unchanged_and_not_too_few(visit: TestClient, database: str) -> None:
+    [(one, _)] = nights(1)
+    dates = pd.date_range("2026-01-01T02:00Z", periods=200)
+    record([(replace(one, config={**one.config, "made_at": at.isoformat()}), None) for at in dates], client="acme",
+           database=database)  # fmt: skip
+    shown = words(visit.get("/").text)
+    assert "unchanged since 2026-01-01" in shown
+    assert "every score is the same in the newest 200 runs" in shown
+    assert "oo few runs" not in shown
+
+
+def test_a_series_has_its_charts_marks_and_changes(visit: TestClient, database: str) -> None:
+    before = nights(14, 0.2, 8)
+    later = [(replace(one, config={**one.config, "environment": {"libraries": {"app": "2"}}}), None)
+             for one, _ in before[10:]]  # fmt: skip
+    record([*before[:10], *later], client="acme", database=database)
+    html = visit.get(series_page()).text
+    assert "Got worse: nDCG@10 fell on 2026-01-09" in words(html)
+    assert "Questions that moved most" in html
+    assert "app none -&gt; 2" in html
+    assert html.count('class="hit"') == 14
+    assert visit.get(series_page(configuration="another")).status_code == 404
+    assert visit.get("/series").status_code == 422
+
+
+def test_two_runs_are_compared_and_foreign_ones_are_404(visit: TestClient, database: str) -> None:
+    record(nights(14, 0.2, 8), client="acme", database=database)
+    record(nights(2), client="other", database=database)
+    own, foreign = runs_of(database), runs_of(database, "other")
+    shown = words(visit.get(f"/compare?a={own[-1]}&b={own[0]}").text)
+    assert re.search(r"Worse: nDCG@10 -0\.\d{3}, on the 60 questions that both have\.", shown)
+    assert visit.get(f"/runs/{own[0]}").status_code == 200
+    missing = visit.get("/runs/0000")
+    for path in (f"/runs/{foreign[0]}", f"/runs/{foreign[0]}/report.html", f"/compare?a={own[0]}&b={foreign[0]}"):
+        answer = visit.get(path)
+        assert (answer.status_code, words(answer.text)) == (404, words(missing.text))
+    for path in (series_page("other"), "/?client=other", "/compare?client_a=acme&client_b=other"):
+        assert visit.get(path).status_code == 404
+
+
+def test_an_administrator_of_all_compares_clients(visit: TestClient, database: str, keys: dict[str, str]) -> None:
+    record(nights(2), client="acme", database=database)
+    record(nights(2, 0.2), client="other", database=database)
+    visit.cookies.set(COOKIE, keys["*"])
+    assert "Worse: nDCG@10" in words(visit.get("/compare?client_a=acme&client_b=other").text)
+    assert "client other" in words(visit.get("/").text)
+    assert "client other" not in words(visit.get("/?client=acme").text)
+
+
+def test_runs_without_a_shared_question_have_means_only(visit: TestClient, database: str) -> None:
+    rows = np.linspace(0.1, 0.9, 60)
+    record([(result(rows, "2026-01-01T00:00Z"), None), (result(rows, "2026-01-02T00:00Z", ids="other"), None)],
+           client="acme", database=database)  # fmt: skip
+    newer, older = runs_of(database)
+    shown = words(visit.get(f"/compare?a={older}&b={newer}").text)
+    assert "no question in common: means side by side, and no test" in shown
+    assert "undecided" not in shown
+
+
+def hostile_run(root: Path, database: str, client: str = "acme") -> str:
+    """A run whose every text is an attack, saved below the root of the server; its id."""
+    ids = [f"q{i} {attack}" for i, attack in enumerate(ATTACKS)]
+    cases = tuple(Case(one, attack, attack, reference_answer=attack) for one, attack in zip(ids, ATTACKS, strict=True))
+    data = Dataset(ATTACKS[0], "test", {"d": Document("d", ATTACKS[1])}, cases, {})
+    values = pd.DataFrame({"query_id": ids, "measure": "pass_rate", "value": np.arange(len(ids)) % 2.0})
+    for day in (1, 2):
+        made = new_result(name=f"{ATTACKS[1]}{ATTACKS[4]}", parameters={"retriever": ATTACKS[0]}, dataset=data, run={},
+                          scores=values if day == 1 else values.assign(value=1 - values["value"]))  # fmt: skip
+        environment = {"libraries": {ATTACKS[1]: ATTACKS[0] * day}}
+        made = replace(made, config={**made.config, "made_at": f"2026-01-0{day}T00:00Z", "environment": environment})
+        place = save(made, root / "results" / f"day{day}")
+        record([(made, place)], client=client, database=database)
+    return runs_of(database, client)[0]
+
+
+def test_the_report_is_shown_in_a_sandbox_if_it_is_below_the_root_and_the_same(
+    visit: TestClient, database: str, root: Path
+) -> None:
+    run = hostile_run(root, database)
+    frame, report = visit.get(f"/runs/{run}"), visit.get(f"/runs/{run}/report.html")
+    assert f'<iframe src="/runs/{run}/report.html"' in frame.text
+    policy = report.headers["content-security-policy"]
+    assert "sandbox allow-scripts" in policy
+    assert "'unsafe-inline'" not in policy.partition("script-src")[2].partition(";")[0]
+    assert "<script>alert" not in report.text
+    (root / "results" / "day2" / "scores.csv").write_text("query_id,measure,value\n")
+    assert visit.get(f"/runs/{run}/report.html").status_code == 404
+    assert "replaced by those of a later one" in visit.get(f"/runs/{run}").text
+    (root / "results" / "day2").rename(root.parent / "elsewhere")
+    assert "are gone" in visit.get(f"/runs/{run}").text
+
+
+def test_no_page_has_a_script_or_an_inline_handler(visit: TestClient, database: str, root: Path) -> None:
+    run, other = hostile_run(root, database), runs_of(database)[1]
+    add_set(root)
+    row = history(client="acme", limit=1, database=database).iloc[0]
+    series = "/series?" + urlencode({"client": "acme", "series": row["series"], "configuration": row["configuration"]})
+    turned = (Case("turned", "Is it \u202eeslaf\u202c or true?"),)
+    save_testset(Dataset("turned", "test", {}, turned, {}), root / "clients/acme/testsets/turned.jsonl", "jsonl")
+    assert "Is it  eslaf  or true?" in visit.get("/data/turned").text
+    found = "/data/support?" + urlencode({"text": ATTACKS[1], "category": ATTACKS[0]})
+    cases = ["/data/support/case?" + urlencode({"id": f"q{i} {one}"}) for i, one in enumerate(ATTACKS)]
+    paths = ["/", series, f"/runs/{run}", f"/compare?a={other}&b={run}", f"/login?to={ATTACKS[1]}", "/schedules"]
+    for path in [*paths, "/data", "/data/support", found, *cases]:
+        answer = visit.get(path)
+        assert answer.status_code == 200, path
+        tags = Tags(answer.text).found
+        assert {"script", "img"}.isdisjoint(tag for tag, _ in tags), path
+        attributes = [(name, value or "") for _, own in tags for name, value in own]
+        assert not [one for one in attributes if one[0].startswith("on") or one[1].startswith("javascript:")], path
+        policy = answer.headers["content-security-policy"]
+        assert re.search(r"script-src 'self'|default-src 'none'", policy)
+
+
+@pytest.fixture
+def token(visit: TestClient) -> str:
+    return str(re.findall(r'name="csrf_token" value="(\w+)"', visit.get("/compare").text)[0])
+
+
+def add_set(root: Path, client: str = "acme") -> Path:
+    """A data set of hostile texts."""
+    folder = root / "clients" / client / "testsets"
+    folder.mkdir(parents=True, exist_ok=True)
+    cases = tuple(
+        Case(f"q{i} {one}", one, one, reference_answer=one, required_keywords=(one,), metadata={"x": one})
+        for i, one in enumerate(ATTACKS)
+    )  # fmt: skip
+    documents = {"d": Document("d", "How to reset a password: open the settings.")}
+    return save_testset(Dataset("support", "test", documents, cases, {}), folder / "support.jsonl", "jsonl")
+
+
+def test_a_case_is_edited_unless_someone_else_was_faster(visit: TestClient, root: Path, token: str) -> None:
+    place = add_set(root)
+    query_id = f"q0 {ATTACKS[0]}"
+    at = "/data/support/case?" + urlencode({"id": query_id, "client": "acme"})
+    form = visit.get(at).text
+    tag = unescape(re.findall(r'name="tag" value="([^"]+)"', form)[0])
+    sent = {"csrf_token": token, "query_id": query_id, "tag": tag, "category": "account", "relevant": "d = 2"}
+    assert visit.post("/data/support/case", data={**sent, "text": "Mine?", "csrf_token": ""}).status_code == 403
+    assert visit.post("/data/support/case", data={**sent, "text": "First?"}).status_code == 303
+    late = visit.post("/data/support/case", data={**sent, "text": "Second?", "category": ""})
+    assert late.status_code == 412
+    shown = words(late.text)
+    assert "Not saved: someone else changed this case since you opened it." in shown
+    assert "Second?" in shown
+    assert "Now in the file: First?" in shown
+    assert "Now in the file: account" in shown
+    new_tag = unescape(re.findall(r'name="tag" value="([^"]+)"', late.text)[0])
+    again = visit.post("/data/support/case", data={**sent, "text": "Second?", "tag": new_tag})
+    assert again.headers["location"] == "/data/support?client=acme"
+    data = load_testset(place)
+    assert (data.cases[0].text, data.qrels[query_id]) == ("Second?", {"d": 2})
+    assert data.cases[0].metadata == {"x": ATTACKS[0]}
+    wrong = visit.post("/data/support/case", data={**sent, "text": "?", "tag": "*", "relevant": "d = high"})
+    assert (wrong.status_code, "id and grade: guide = 2" in wrong.text) == (422, True)
+
+
+def test_cases_are_added_removed_and_found(visit: TestClient, root: Path, token: str) -> None:
+    place = add_set(root)
+    assert "<b>6</b> questions" in visit.get("/data/support").text
+    visit.post("/data/support/case", data={"csrf_token": token, "new": "1", "query_id": "n", "text": "New and odd?"})
+    assert "n" in [case.query_id for case in load_testset(place).cases]
+    found = visit.get("/data/support?text=new+ODD").text
+    assert found.count('class="name"') == 1
+    form = visit.get("/data/support/case?id=n").text
+    tag = unescape(re.findall(r'name="tag" value="([^"]+)"', form)[0])
+    sent = {"csrf_token": token, "query_id": "n", "tag": tag, "remove": "1"}
+    assert visit.post("/data/support/case", data=sent).status_code == 303
+    assert len(load_testset(place).cases) == 6
+
+
+def test_readers_and_other_clients_change_nothing(
+    visit: TestClient, root: Path, token: str, keys: dict[str, str]
+) -> None:
+    add_set(root)
+    for path in ("/data/support?client=other", "/data/nothing", "/schedules?client=other", "/data?client=other"):
+        assert visit.get(path).status_code == 404
+    foreign = visit.post("/schedules/run", data={"csrf_token": token, "dataset": "support", "client": "other"})
+    assert foreign.status_code == 404
+    visit.cookies.set(COOKIE, keys["other"])
+    assert visit.get("/data/support").status_code == 404
+    visit.cookies.set(COOKIE, keys["acme reader"])
+    own = re.findall(r'name="csrf_token" value="(\w+)"', visit.get("/data/support").text)[0]
+    for path in ("/schedules/run", "/schedules/add", "/schedules/alerts", "/data/support/case"):
+        answer = visit.post(path, data={"csrf_token": own, "dataset": "support", "query_id": "q"})
+        assert answer.status_code == 403, path
+    shown = visit.get("/schedules").text + visit.get("/data/support").text
+    assert not re.search(r"<button[^>]*>(Start now|Add the|Pause)|New case", shown)
+
+
+def test_schedules_jobs_and_alerts_are_started_paused_and_removed(
+    visit: TestClient, root: Path, token: str, database: str
+) -> None:
+    add_set(root)
+
+    def send(path: str, **fields: str) -> str:
+        answer = visit.post(f"/schedules/{path}", data={"csrf_token": token, **fields})
+        assert answer.status_code == 303, words(answer.text)
+        return words(visit.get(answer.headers["location"]).text)
+
+    started = send("run", dataset="support", series="try")
+    assert "0 running, 1 waiting" in started
+    assert "Loaded again every 5 seconds" in started
+    assert "Start now" not in started
+    job = re.findall(r'name="job" value="(\w+)"', visit.get("/schedules").text)[0]
+    assert "cancelled" in send("cancel", job=job)
+    assert "Pause" in send("add", name="nightly", cron="0 2 * * *", zone="Europe/Vienna", dataset="support")
+    assert "paused" in send("change", name="nightly", do="pause")
+    assert "Pause" in send("change", name="nightly", do="resume")
+    assert "Europe/Vienna" not in send("change", name="nightly", do="remove")
+    assert "silent 2d" in send("alerts", rule="silent 2d", series="nightly")
+    rule = re.findall(r'name="remove" value="(\w+)"', visit.get("/schedules").text)[0]
+    assert "silent 2d nightly" not in send("alerts", remove=rule)
+    for path, fields, message in (
+        ("run", {"dataset": "../x"}, "The form cannot be used: dataset"),
+        ("add", {"name": "n", "cron": "0 2 * * * * * *", "dataset": "support"}, "is not a cron line"),
+        ("alerts", {"rule": "quality"}, "is not a rule"),
+        ("change", {"name": "none", "do": "pause"}, "There is no schedule yet"),
+    ):
+        answer = visit.post(f"/schedules/{path}", data={"csrf_token": token, **fields})
+        assert (answer.status_code, message in words(answer.text)) == (422, True), words(answer.text)
+
+
+def test_alerts_of_other_clients_are_not_shown(visit: TestClient, database: str) -> None:
+    for client in ("acme", "other"):
+        add_alert("pass_rate<0.9" if client == "acme" else "drift", series="nightly", client=client, database=database)
+    record(nights(14, 0.3, 8), client="other", database=database)
+    shown = visit.get("/schedules").text
+    assert "pass_rate&lt;0.9" in shown
+    assert "None was raised." in shown

@@ -1,0 +1,290 @@
+"""Alerts: which runs raise one, that each is sent once, and that no address is ever shown."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import socketserver
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import ragbench as rb
+from ragbench.cli import app
+from ragbench.errors import ConfigError
+from ragbench.evaluation import new_result
+from ragbench.service import (
+    add_alert,
+    add_schedule,
+    alert_rules,
+    alerts,
+    raised_alerts,
+    record,
+    remove_alert,
+    run_due,
+    send_test,
+)
+from ragbench.service.alert_rules import check_alerts, send_alerts
+
+START = datetime(2026, 3, 1, 2, tzinfo=UTC)
+SECRET = "s3cr3t-t0ken"
+
+
+def night(day: int, quality: float, *, name: str = "nightly", passed: bool = True) -> tuple[rb.Result, None]:
+    rng = np.random.default_rng(day)
+    ids = [f"q{i:02}" for i in range(40)]
+    values = np.clip(quality + rng.normal(0, 0.1, 40), 0, 1)
+    scores = pd.concat(pd.DataFrame({"query_id": ids, "measure": m, "value": values}) for m in ("claim_support", "R@5"))
+    cases = tuple(rb.Case(one, f"Question {one}?") for one in ids)
+    data = rb.Dataset("docs", "test", {}, cases, {})
+    made = new_result(name=name, parameters={}, dataset=data, run={}, scores=scores.reset_index(drop=True))
+    at = (START + timedelta(days=day)).isoformat()
+    report = made.report
+    if not passed:
+        rows = tuple(replace(one, target=0.9, verdict="missed") for one in report.measures)
+        report = replace(report, measures=rows, settings={**report.settings, "named": ["R@5"]})
+    return replace(made, config={**made.config, "made_at": at, "series": name}, verdicts=report), None
+
+
+@pytest.fixture
+def webhook(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
+    """A receiver of webhooks on loopback, in the variable HOOK; what it got. It refuses while `got` holds None."""
+    pytest.importorskip("apprise", reason="pip install 'ragbench-lab[alerts]'")
+    got: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if refused := None in got:
+                got.remove(None)
+            else:
+                got.append(body)
+            self.send_response(500 if refused else 200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("HOOK", f"json://user:{SECRET}@127.0.0.1:{server.server_port}/{SECRET}")
+    yield got
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_threshold_is_crossed_by_the_whole_interval_and_sent_once(
+    database: str, webhook: list[dict[str, Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    add_alert("CLAIM_SUPPORT < 0.80", to=["${HOOK}"], series="nightly", database=database)
+    [rule] = alerts(database=database).to_dict("records")
+    assert (rule["rule"], rule["to"], rule["raised"]) == ("claim_support<0.8", "${HOOK}", 0)
+    runs = [night(0, 0.9), night(1, 0.79), night(2, 0.6)]
+    ids = record(runs, database=database)
+    assert record(runs, database=database) == []
+    check_alerts(database)
+    send_alerts(database, again=True)
+    [message] = webhook
+    title, body = message["title"], message["message"]
+    assert title == "ragbench: nightly: the whole interval of claim_support is below 0.8"
+    values = night(2, 0.6)[0].scores.query("measure == 'claim_support'").set_index("query_id")["value"]
+    assert f"claim_support {values.mean():.3f}, 95 % interval [0." in body
+    assert "Change: -0.1" in body
+    assert f"Worst questions: {values.idxmin()} {values.min():.2f} (Question {values.idxmin()}?); " in body
+    assert f"Look: ragbench history show {ids[2][:10]}" in body
+    assert raised_alerts(database=database)["state"].tolist() == ["sent"]
+    assert alerts(database=database)["raised"].tolist() == [1]
+    assert SECRET not in caplog.text
+    remove_alert("claim_support<0.8", database=database)
+    assert alerts(database=database).empty
+
+
+def test_without_apprise_or_a_target_it_is_a_line_in_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    add_alert("R@5<0.75", point=True, database=database)
+    record([night(0, 0.73)], database=database)
+    assert "ragbench: nightly: R@5 is below 0.75" in caplog.text
+    assert raised_alerts(database=database)["state"].tolist() == ["logged"]
+    monkeypatch.setitem(sys.modules, "apprise", None)
+    monkeypatch.setenv("HOOK", f"json://{SECRET}")
+    add_alert("claim_support<0.7", to=["${HOOK}"], database=database)
+    record([night(1, 0.5)], database=database)
+    assert "claim_support is below 0.7" in caplog.text
+    assert "needs apprise; pip install" in raised_alerts(database=database)["error"].iloc[0]
+    assert SECRET not in caplog.text
+
+
+def test_failed_runs_and_jobs_drift_and_silence(
+    tmp_path: Path, webhook: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    for rule in ("failed", "drift", "silent 2d"):
+        add_alert(rule, to=["${HOOK}"], database=database)
+    record([night(i, 0.8) for i in range(10)], database=database)
+    assert webhook == []
+    record([night(i, 0.6) for i in range(10, 13)], database=database)
+    titles = [one["title"] for one in webhook]
+    assert len(titles) == 1
+    assert titles[0].startswith("ragbench: nightly: drift: R@5: fall from 0.")
+    assert "Questions that moved most: q" in webhook[0]["message"]
+    assert "Also claim_support: fall" in webhook[0]["message"]
+    record([night(13, 0.6, name="other", passed=False)], database=database)
+    assert webhook[1]["title"] == "ragbench: other: targets were missed"
+    now = datetime.now(UTC)
+    for at in (now, now + timedelta(days=1), now + timedelta(days=3), now + timedelta(days=4)):
+        check_alerts(database, at)
+    assert [one["title"] for one in webhook[2:]] == ["ragbench: evaluations: no run since 2026-03-14T02:00 (silent 2d)"]
+    add_schedule("broken", "* * * * *", ["eval"], database=database, now=now - timedelta(days=1))
+    for _ in range(2):
+        run_due(database=database, work=lambda claimed, lost: (2, "Reading\nno such file: t.yaml", None))
+    [last] = webhook[3:]
+    assert "broken: the job due " in last["title"]
+    assert "no such file: t.yaml" in last["message"]
+
+
+def test_sweeps_raise_alerts_only_where_they_are_named(tmp_path: Path) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    add_alert("R@5<0.9", database=database)
+    made = [
+        replace(one, config={**one.config, "source": {"notebook": "x"}, "series": ""})
+        for one, _ in (night(0, 0.5), night(1, 0.4))
+    ]
+    place = tmp_path / "mine" / "bm25"
+    record([(made[0], place)], database=database)
+    assert raised_alerts(database=database).empty
+    add_alert("R@5<0.9", series="mine", database=database)
+    record([(made[1], place)], database=database)
+    assert len(raised_alerts(database=database)) == 1
+
+
+def test_what_was_refused_is_tried_again_by_run_due(tmp_path: Path, webhook: list[Any]) -> None:
+    database = str(tmp_path / "runs.sqlite")
+    add_alert("R@5<0.9", to=["${HOOK}", "${NOWHERE}"], database=database)
+    webhook.append(None)
+    record([night(0, 0.5)], database=database)
+    [row] = raised_alerts(database=database).to_dict("records")
+    assert row["error"] == (
+        "${HOOK}: could not be reached, or refused the message; ${NOWHERE}: this environment variable is not set"
+    )
+    for _ in range(2):
+        run_due(database=database)
+    assert len(webhook) == 1, "sent to the target that had refused it, once"
+    assert raised_alerts(database=database)["error"].tolist() == ["${NOWHERE}: this environment variable is not set"]
+
+
+SENDER = """
+import sys
+from ragbench.service.alert_rules import send_alerts
+send_alerts(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_two_processes_and_a_kill_send_each_alert_once(
+    kind: str, new_database: Callable[[str], str], webhook: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = new_database(kind)
+    add_alert("R@5<0.9", to=["${HOOK}"], database=database)
+    with monkeypatch.context() as only_written:
+        only_written.setattr(alert_rules, "send_or_warn", lambda database: None)
+        record([night(i, 0.5) for i in range(8)], database=database)
+    senders = [subprocess.Popen([sys.executable, "-c", SENDER, database], stderr=subprocess.PIPE) for _ in range(2)]
+    while not webhook and any(one.poll() is None for one in senders):
+        pass
+    os.kill(senders[0].pid, signal.SIGKILL)
+    for one in senders:
+        one.communicate(timeout=120)
+    send_alerts(database)
+    states = raised_alerts(database=database)["state"].tolist()
+    assert len(states) == 8
+    assert states.count("sending") <= 1, "the one that the killed process was at is not sent twice"
+    texts = [one["message"] for one in webhook]
+    assert len(texts) == len(set(texts))
+    assert 8 - states.count("sending") <= len(texts) <= 8
+
+
+def test_mail_arrives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("apprise", reason="pip install 'ragbench-lab[alerts]'")
+    mails: list[str] = []
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.wfile.write(b"220 test\r\n")
+            for line in self.rfile:
+                verb = line[:4].upper()
+                if verb == b"DATA":
+                    self.wfile.write(b"354 go on\r\n")
+                    mails.append(b"".join(iter(self.rfile.readline, b".\r\n")).decode())
+                self.wfile.write(b"221 bye\r\n" if verb == b"QUIT" else b"250 fine\r\n")
+                if verb == b"QUIT":
+                    return
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.server_address[1]
+        monkeypatch.setenv("MAIL", f"mailto://127.0.0.1:{port}?from=rag@example.com&to=team@example.com&format=text")
+        add_alert("drift", to=["${MAIL}"], database=str(tmp_path / "runs.sqlite"))
+        assert send_test("drift", database=str(tmp_path / "runs.sqlite")) == {"${MAIL}": ""}
+        server.shutdown()
+    [mail] = mails
+    assert "team@example.com" in mail
+    assert "ragbench: a test of the alert drift" in mail
+
+
+@pytest.mark.parametrize(
+    "address", [f"nosuch://{SECRET}", f"json://{SECRET}@127.0.0.1:9/{SECRET}", f"mailto://{SECRET}"]
+)
+def test_no_address_is_shown_by_a_test_that_fails(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("apprise", reason="pip install 'ragbench-lab[alerts]'")
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("RAGBENCH_DATABASE", str(tmp_path / "runs.sqlite"))
+    monkeypatch.setenv("HOOK", address)
+
+    def said(*arguments: str, status: int = 0) -> str:
+        done = CliRunner().invoke(app, ["alert", *arguments])
+        assert done.exit_code == status, done.output
+        assert SECRET not in done.output
+        return done.output
+
+    said("add", "failed", "--to", "${HOOK}")
+    assert "${HOOK}: " in said("test", "failed", status=1)
+    assert "${HOOK}" in said("list")
+    refused = said("add", "drift", "--to", address, status=2)
+    assert "1 of 1 targets are no reference to an environment variable" in refused
+    said("remove", "failed")
+    assert SECRET not in caplog.text
+    assert not logging.getLogger("apprise").disabled
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("clam_support<0.8", "unknown measure 'clam_support', and no run has it; did you mean 'claim_support'"),
+        ("claim_support<80", "claim_support lies between 0 and 1; 80 is never crossed"),
+        ("claim_support<=0.8", "is not a rule; expected such as 'claim_support<0.8'"),
+        ("silent", "is not a rule"),
+        ("drfit", "is not a rule"),
+    ],
+)
+def test_wrong_rules_are_refused(rule: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        add_alert(rule, database=str(tmp_path / "runs.sqlite"))
+    with pytest.raises(ConfigError, match="there is no alert yet"):
+        remove_alert("drift", database=str(tmp_path / "runs.sqlite"))

@@ -1,0 +1,61 @@
+"""Keys for the server: found by themselves only, until they expire or are removed, and never stored."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+from typer.testing import CliRunner
+
+from ragbench.cli import app
+from ragbench.errors import ConfigError
+from ragbench.service import add_key, api_keys, find_key, remove_key
+from ragbench.service.history_database import connected
+from ragbench.service.tables import api_key
+
+
+def test_a_key_is_found_until_it_expires_or_is_removed(database: str) -> None:
+    key = add_key("ci", client="acme", role="runner", expires="90d", database=database)
+    other = add_key("ci", client="bolt", database=database)
+    found = find_key(key, database=database)
+    assert found is not None
+    assert (found.name, found.client_id, found.role, found.last_used_at) == ("ci", "acme", "runner", "")
+    wrong = key[:-1] + ("A" if key[-1] != "A" else "B")
+    for no_key in ("", "rb", "rb__", "é_ü_", "rb_\0_", wrong, key[:-1], key + "x", key.upper(), other[:16] + key[16:]):
+        assert find_key(no_key, database=database) is None
+    frame = api_keys(client="acme", database=database)
+    assert frame["last_used_at"].iloc[0].startswith(str(datetime.now(UTC).year))
+    later = datetime.now(UTC) + timedelta(days=91)
+    assert find_key(key, database=database, now=later) is None
+    assert find_key(other, database=database, now=later) is not None
+    with connected(database) as connection:
+        stored = str(connection.execute(select(api_key)).all())
+    assert key not in stored
+    assert key.split("_", 2)[2] not in stored
+    with pytest.raises(ConfigError, match="'ci' is 2 keys"):
+        remove_key("ci", database=database)
+    remove_key("ci", client="acme", database=database)
+    assert find_key(key, database=database) is None
+
+
+def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGBENCH_DATABASE", str(tmp_path / "runs.sqlite"))
+
+    def printed(*arguments: str, status: int = 0) -> str:
+        ended = CliRunner().invoke(app, ["key", *arguments])
+        assert ended.exit_code == status, ended.output
+        return ended.output
+
+    assert "there is no key yet" in printed("remove", "ci", status=2)
+    key = printed("add", "ci", "--client", "acme", "--role", "admin", "--expires", "90d").split()[0]
+    assert "client 'acme' has a key 'ci'" in printed("add", "ci", "--client", "acme", status=2)
+    assert "unknown role 'amdin'; did you mean 'admin'?" in printed("add", "x", "--role", "amdin", status=2)
+    assert "expires is 'soon'" in printed("add", "x", "--expires", "soon", status=2)
+    listed = printed("list")
+    assert "acme" in listed
+    assert key.split("_", 2)[2] not in listed
+    assert "unknown key 'ic'. Known: ci" in printed("remove", "ic", status=2)
+    printed("remove", "ci")
+    assert find_key(key) is None

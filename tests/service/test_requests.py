@@ -1,0 +1,83 @@
+"""Jobs that were asked for once: in the queue of the schedules, each completed once."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ragbench.errors import ConfigError
+from ragbench.service import QueueFullError, cancel_job, jobs, request_job, run_due, schedules
+from ragbench.service.scheduler import claim_job, complete_job, run_command
+
+COMMAND = ["eval", "--test-set", "t.jsonl"]
+
+
+def done(claimed: object, lost: object) -> tuple[int, str, None]:
+    return 0, "fine", None
+
+
+def test_a_request_is_run_once_and_is_no_schedule(database: str) -> None:
+    made = request_job(COMMAND, series="nightly", client="acme", database=database)
+    assert schedules(database=database).empty
+    [row] = jobs(client="acme", database=database)
+    assert (row["id"], row["state"], row["series"], row["command"]) == (made, "waiting", "nightly", COMMAND)
+    assert jobs(client="other", database=database) == []
+    [ended] = run_due(database=database, work=done)
+    assert ended.exit_code == 0
+    assert run_due(database=database, work=done) == []
+    assert [row["state"] for row in jobs(job_id=made, database=database)] == ["done"]
+
+
+def test_the_same_key_gives_the_same_job_also_at_the_same_moment(database: str) -> None:
+    ask = partial(request_job, COMMAND, series="s", database=database)
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda i: ask(key=f"key {i % 3}"), range(12)))
+    assert len(set(made)) == len(jobs(database=database)) == 3
+    assert ask(key="key 0", client="acme") not in made, "keys are those of a client"
+    with pytest.raises(ConfigError, match="was used for another request"):
+        request_job([*COMMAND, "--k", "5"], series="s", key="key 0", database=database)
+
+
+def test_the_queue_has_an_end_and_jobs_can_be_cancelled(database: str) -> None:
+    first = request_job(COMMAND, series="s", max_waiting=1, client="acme", database=database)
+    with pytest.raises(QueueFullError):
+        request_job(COMMAND, series="s", max_waiting=1, client="acme", database=database)
+    request_job(COMMAND, series="s", max_waiting=1, client="other", database=database)
+    assert not cancel_job(first, client="other", database=database)
+    assert cancel_job(first, client="acme", database=database)
+    assert not cancel_job(first, client="acme", database=database), "it has ended"
+    assert [row["state"] for row in jobs(job_id=first, database=database)] == ["cancelled"]
+
+
+def test_a_worker_that_stops_returns_its_job(database: str) -> None:
+    def stopped(claimed: object, lost: object) -> tuple[int, str, None]:
+        raise InterruptedError
+
+    made = request_job(COMMAND, series="s", database=database)
+    claimed = claim_job(database, "one", 60)
+    assert claimed is not None
+    assert complete_job(claimed, "one", database, stopped, 60) is None
+    [row] = jobs(job_id=made, database=database)
+    assert (row["state"], row["attempts"]) == ("waiting", 0)
+    assert len(run_due(database=database, work=done)) == 1
+
+
+def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Path) -> None:
+    claimed = {
+        "command": '["sweep"]', "options": "{}", "folder": str(tmp_path), "cron": "", "job_id": "j",
+        "due_at": "2026-01-01T00:00:00.000Z", "attempts": 1, "name": "n", "client_id": "",
+    }  # fmt: skip
+    program = (sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)")
+    ran = partial(run_command, claimed, threading.Event(), program=program)
+    code, output, _ = ran(timeout_s=0.6)
+    assert code == 2
+    assert "0.6 s that a job may take" in output
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(InterruptedError):
+        ran(stop=stop)

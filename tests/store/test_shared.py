@@ -1,0 +1,170 @@
+"""Replies and spending in PostgreSQL: the same as in the file, for processes that share no folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ragbench.store import budgets, database, replies, shared
+from ragbench.store.budgets import Spent
+from ragbench.store.replies import Reply, Request
+from tests.service.conftest import _postgresql, new_database  # noqa: F401
+from tests.store.test_replies import fill, reply, request
+
+
+@pytest.fixture
+def store(
+    new_database: Callable[[str], str],  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[str]:
+    url = new_database("postgresql")
+    monkeypatch.setenv("RAGBENCH_DATABASE", url)
+    monkeypatch.setenv("RAGBENCH_CACHE_DIR", str(tmp_path / "cache"))
+    yield url
+    opened = shared._opened.pop((url, os.getpid()))
+    if opened._claims is not None:
+        opened._claims.close()
+    opened._engine.dispose()
+
+
+def elsewhere(code: str, folder: Path) -> subprocess.Popen[str]:
+    """Python code in a process with its own home, folder and cache."""
+    folder.mkdir()
+    own = {"HOME": str(folder), "RAGBENCH_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(Path.cwd())}
+    return subprocess.Popen(
+        [sys.executable, "-c", code], cwd=folder, env={**os.environ, **own}, stdout=subprocess.PIPE, text=True
+    )
+
+
+def test_what_is_stored_comes_back_and_the_first_reply_stays(store: str) -> None:
+    odd = "NUL \0, backslash \\0 \\, ünï ? % %s"
+    asked = Request("openai", "m", odd, system=odd, schema={"t": odd}, origin="here")
+    kept = Reply(odd, odd, 2**50, 3, 0.1 + 0.2, "length")
+    assert replies.lookup(asked) is None
+    assert replies.store(asked, kept) == kept
+    assert replies.store(asked, kept._replace(text="later")) == kept
+    assert replies.lookup(asked) == kept
+    moved = Request("openai", "m", odd, system=odd, schema={"t": odd}, origin="there")
+    assert replies.lookup(moved) is None
+    assert replies.lookup(moved, any_origin=True) == kept
+    assert replies.info()["models"] == {"openai:m": {"replies": 1, "input_tokens": 2**50, "output_tokens": 3}}
+    assert not database.path().exists()
+
+
+def test_a_store_is_exported_imported_and_cleared(store: str, tmp_path: Path) -> None:
+    fill(3)
+    assert replies.export_file(tmp_path / "replies.jsonl.gz") == 3
+    assert replies.import_file(tmp_path / "replies.jsonl.gz") == (0, 3, 0)
+    assert replies.clear(["openai:m"]) == 3
+    assert replies.import_file(tmp_path / "replies.jsonl.gz") == (3, 0, 0)
+    assert replies.lookup(request(2)) == reply(2)
+
+
+def test_what_this_machine_had_paid_for_before_is_found(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAGBENCH_DATABASE")
+    fill(2)
+    monkeypatch.setenv("RAGBENCH_DATABASE", store)
+    replies.store(request(5), reply(5))
+    assert replies.lookup_many([request(0), request(5), request(6)]) == [reply(0), reply(5), None]
+
+
+def test_processes_together_never_pass_the_maximum(store: str, tmp_path: Path) -> None:
+    code = """
+from ragbench.store import budgets
+print(sum(budgets.reserve("b", 1.0, 20.0, 60.0, str(i)) not in (None, 0) for i in range(10)))
+"""
+    tasks = [elsewhere(code, tmp_path / str(i)) for i in range(3)]
+    assert sum(int(task.communicate()[0]) for task in tasks) == 20
+    assert budgets.spent("b") == Spent(0.0, 20.0, 0.0)
+    first = budgets.reserve("c", 1.0, 2.0, -1.0, "same")  # of a process that is gone
+    second = budgets.reserve("c", 1.0, 2.0, 60.0, "same")
+    assert first
+    assert second
+    assert budgets.spent("c") == Spent(0.0, 1.0, 1.0)
+    budgets.settle(second, 0.25, answered=True)
+    assert budgets.spent("c") == Spent(0.25, 0.0, 0.0)
+
+
+def test_a_claim_waits_for_its_holder_and_is_free_when_that_is_killed(store: str, tmp_path: Path) -> None:
+    key = request().key
+    code = f"""
+import time
+from ragbench.store import replies
+with replies.claim({key!r}):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+    holder = elsewhere(code, tmp_path / "a")
+    assert holder.stdout
+    assert holder.stdout.readline() == "held\n"
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    with pytest.raises(InterruptedError), replies.claim(key, stop):
+        pass
+    with replies.claim(request(1).key):  # another one is free
+        holder.send_signal(signal.SIGKILL)
+        began = time.monotonic()
+        with replies.claim(key):
+            assert time.monotonic() - began < 10
+    holder.wait()
+    holder.stdout.close()
+
+
+def test_threads_of_a_process_take_turns(store: str) -> None:
+    inside, most = [], 0
+
+    def one(_: int) -> None:
+        nonlocal most
+        with replies.claim(request().key):
+            inside.append(1)
+            most = max(most, len(inside))
+            time.sleep(0.02)
+            inside.pop()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(one, range(4)))
+    assert most == 1
+
+
+def test_a_lost_connection_is_replaced(store: str) -> None:
+    with replies.claim(request().key):
+        ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = "
+        database.rows(f"{ended} current_database()")
+    with pytest.raises(database.StoreError, match="cannot be used"), replies.claim(request().key):
+        pass
+    with replies.claim(request().key):
+        fill(1)
+    assert replies.lookup(request()) == reply()
+
+
+def test_a_database_that_cannot_be_reached_is_named_without_its_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAGBENCH_DATABASE", "postgresql://me:secret@127.0.0.1:1/none")
+    with pytest.raises(database.StoreError, match="cannot be used") as caught:
+        replies.lookup(request())
+    assert "secret" not in str(caught.value)
+
+
+def test_many_that_come_first_make_the_tables_once(store: str) -> None:
+    together = threading.Barrier(8)
+
+    def first(process: int) -> str:
+        together.wait(10)
+        opened = shared.SharedDatabase(store, -process)
+        opened._engine.dispose()
+        return opened.identity
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(first, range(1, 9)))) == 1
+    replies.info()

@@ -1,0 +1,384 @@
+"""One case changes and nothing else does; two writers lose nothing; what cannot be held is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragbench.datasets import load_dataset
+from ragbench.errors import DataError, DataWarning
+from ragbench.testsets.edits import (
+    add_case,
+    case_record,
+    change_case,
+    record_case,
+    remove_case,
+    replace_case,
+)
+from ragbench.testsets.forms import FORMS, load_testset, save_testset
+from ragbench.types import Case, Dataset, Document, SafetySample
+
+NAMES = {
+    "yaml": "s.yaml",
+    "json": "s.json",
+    "json-cases": "s.json",
+    "perspectives": "s",
+    "beir": "s",
+    "jsonl": "s.jsonl",
+}
+CORPUS = {"d1": Document("d1", "Body one."), "d2": Document("d2", "Body two.")}
+CASES = (Case("q1", "one?", metadata={"n": 1}), Case("q2", "two?\nreally: #2"), Case("q3", "three?"))
+
+
+def saved(form: str, folder: Path) -> Path:
+    corpus = CORPUS if form in ("beir", "jsonl", "perspectives") else {}
+    dataset = Dataset("s", "test", corpus, CASES, {case.query_id: {"d1": 1} for case in CASES})
+    return save_testset(dataset, folder / NAMES[form], form)
+
+
+def content(path: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(path)): p.read_bytes() for p in [path, *sorted(path.rglob("*"))] if p.is_file()}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_add_replace_and_remove_in_every_form(form: str, tmp_path: Path) -> None:
+    path = saved(form, tmp_path)
+    before = content(path)
+    new = Case("q4", "four? é #no: [x]", metadata={"by": "me"})
+    add_case(path, new, {"d2": 1, "d1": 1})
+    assert load_testset(path).cases == (*CASES, new)
+    assert load_testset(path).qrels["q4"] == {"d2": 1, "d1": 1}
+    changed = Case("q2", "zwei?")
+    replace_case(path, changed)
+    assert load_testset(path).cases == (CASES[0], changed, CASES[2], new)
+    assert load_testset(path).qrels["q2"] == {"d1": 1}
+    replace_case(path, CASES[1], {"d1": 1})
+    remove_case(path, "q4")
+    assert load_testset(path).cases == CASES
+    assert content(path) == before
+    for query_id in ("q1", "q3"):
+        remove_case(path, query_id)
+    assert load_testset(path).cases == (CASES[1],)
+    assert {file.name for file in tmp_path.iterdir()} == {path.name, f".{path.name}.lock"}
+
+
+def test_untouched_lines_of_jsonl_keep_their_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    lines = [b'\xef\xbb\xbf{"query_id":"q1",  "text": "a?"}\r\n', b"\r\n", b'{ "query_id": 2, "text": "\\u00e9?"}\r\n']
+    lines += [b'{"text": "c?", "query_id": "q3"}']
+    path.write_bytes(b"".join(lines))
+    replace_case(path, Case("2", "b!"))
+    new = b'{"query_id": "2", "text": "b!"}\r\n'
+    assert path.read_bytes() == b"".join([*lines[:2], new, lines[3]])
+    add_case(path, Case("q4", "d?"))
+    assert path.read_bytes() == b"".join([*lines[:2], new, lines[3], b'\r\n{"query_id": "q4", "text": "d?"}\r\n'])
+    remove_case(path, "q1")
+    assert load_testset(path).queries == {"2": "b!", "q3": "c?", "q4": "d?"}
+
+
+YAML = """\
+# Our questions
+version: 1   # of the form
+cases:
+  # installation
+  - id: q1
+    query: >
+      How do I
+      install it?
+    expected_answer_contains: [pip]   # not conda
+
+  # the rest
+  - {id: q2, query: "Why?"}
+  - id: q3
+    query: |
+      When?
+# the end
+"""
+
+
+def test_comments_and_layout_of_yaml_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(YAML)
+    replace_case(path, Case("q2", "Why not?"))
+    assert path.read_text() == YAML.replace('- {id: q2, query: "Why?"}', '- {id: q2, query: "Why not?"}')
+    add_case(path, Case("q4", "no"), {"d1": 1})
+    added = "  - id: q4\n    query: 'no'\n    expected_chunks:\n    - doc_id: d1\n"
+    assert path.read_text().endswith(f"      When?\n{added}# the end\n")
+    remove_case(path, "q4")
+    remove_case(path, "q2")
+    assert path.read_text() == YAML.replace('  - {id: q2, query: "Why?"}\n', "")
+
+
+def test_comments_inside_a_case_stay_with_their_fields(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(YAML)
+    replace_case(path, Case("q1", "How?", required_keywords=("pip",), category="c"))
+    query = "    query: >\n      How do I\n      install it?\n"
+    keywords = "    expected_answer_contains: [pip]   # not conda\n"
+    expected = YAML.replace(query, "    query: >-\n      How?\n").replace(keywords, f"{keywords}    category: c\n")
+    assert path.read_text() == expected
+    with pytest.raises(
+        DataError, match=r"case 'q1' cannot be changed without losing comments; change it by hand, or with --force"
+    ):
+        replace_case(path, Case("q1", "How?"))
+    assert path.read_text() == expected
+    replace_case(path, Case("q1", "How?"), force=True)
+    assert "# not conda" not in path.read_text()
+    assert "# the rest" in path.read_text()
+
+
+def test_a_removed_case_takes_its_own_comments_along_and_no_others(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(YAML)
+    remove_case(path, "q1")
+    assert path.read_text() == YAML[: YAML.index("  - id: q1")] + YAML[YAML.index("\n  # the rest") :]
+
+
+LAYOUTS = [
+    "cases: [{id: q1, query: a?}, {id: q2, query: b?}]",
+    "cases:\n-\n  id: q1\n  query: a?\n- {id: q2, query: b?}\n",
+]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_layouts_in_which_a_case_has_no_lines_of_its_own(layout: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    path.write_text(f"{layout} # why\n")
+    add_case(path, Case("q3", "c?"))
+    replace_case(path, Case("q2", "B!"))
+    remove_case(path, "q1")
+    assert load_testset(path).queries == {"q2": "B!", "q3": "c?"}
+    assert "# why" in path.read_text()
+
+
+def test_an_alias_is_written_out_in_the_case_that_changes(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    text = "cases:\n- id: q1\n  query: a?\n  metadata: &m {n: 1}  # one\n- id: q2\n  query: b?\n  metadata: *m\n"
+    path.write_text(text)
+    replace_case(path, Case("q2", "B!", metadata={"n": 1}))
+    assert path.read_text() == text.replace("b?", "B!").replace("metadata: *m", "metadata:\n    n: 1")
+
+
+def test_quotes_and_a_large_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.yaml"
+    cases = "".join(f"- id: q{n}\n  query:   'n{n}?'\n" for n in range(2000))
+    path.write_text(f"# large\ncases:\n{cases}")
+    replace_case(path, Case("q1", "n1?", category="no"))
+    expected = cases.replace("  query:   'n1?'\n", "  query: 'n1?'\n  category: 'no'\n")
+    assert path.read_text() == f"# large\ncases:\n{expected}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('[{"id":"q1","question":"a?"}]', '[{"id":"q1","question":"a?"}, {"id": "q2", "question": "b?"}]'),
+        (
+            '[\n  {"id": "q1", "question": "a?"}\n]\n',
+            '[\n  {"id": "q1", "question": "a?"},\n  {\n    "id": "q2",\n    "question": "b?"\n  }\n]\n',
+        ),
+        ('{"cases": []}', '{\n  "cases": [\n    {\n      "id": "q2",\n      "question": "b?"\n    }\n  ]\n}\n'),
+    ],
+)  # fmt: skip
+def test_layouts_of_json(text: str, expected: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    add_case(path, Case("q2", "b?"))
+    assert path.read_text() == expected
+    if "q1" in text:
+        remove_case(path, "q2")
+        assert path.read_text() == text
+
+
+def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
+    path = saved("yaml", tmp_path)
+    before = path.read_bytes()
+    with pytest.raises(DataError, match="has a case 'q1' already; give the new one another id, or edit that one"):
+        add_case(path, Case("q1", "?"))
+    with pytest.raises(DataError, match="has no case 'q11'; did you mean 'q1'"):
+        replace_case(path, Case("q11", "?"))
+    with pytest.raises(DataError, match="has no case 'zebra'; it has 3 cases"):
+        remove_case(path, "zebra")
+    with pytest.raises(DataError, match=r"cannot hold this: cases lose their user_roles; cases lose grades"):
+        add_case(saved("json", tmp_path), Case("q4", "?", user_roles=("admin",)), {"d": 2})
+    with pytest.raises(DataError, match="nothing is written, because then: "):
+        add_case(path, Case("q4", " "))
+    with pytest.raises(DataError, match="half of a surrogate pair"):
+        add_case(path, Case("q4", "\ud800"))
+    assert path.read_bytes() == before
+    path.write_text("cases:\n- id: q1\n  qery: x\n")
+    with pytest.raises(DataError, match="qery is an unknown field"):
+        add_case(path, Case("q4", "?"))
+    one = tmp_path / "one.jsonl"
+    one.write_text('{"query_id": "q1", "text": "?"}\n')
+    with pytest.raises(DataError, match=r"because then: one\.jsonl: the file is empty"):
+        remove_case(one, "q1")
+    folder = saved("beir", tmp_path)
+    add_case(folder, Case("q4", "?", user_roles=("admin",)))
+    assert load_testset(folder).cases[3] == Case("q4", "?", user_roles=("admin",))
+    remove_case(folder, "q4")
+    assert not (folder / "case_labels.jsonl").exists()
+
+
+def test_a_case_as_plain_data_and_back(tmp_path: Path) -> None:
+    path = saved("jsonl", tmp_path)
+    change_case(path, "q1", lambda record: {**record, "relevant": {"d2": 3}, "metadata": None})
+    dataset = load_testset(path)
+    assert case_record(dataset, "q1") == {"query_id": "q1", "text": "one?", "relevant": {"d2": 3}}
+    assert record_case(case_record(dataset, "q2")) == (CASES[1], {"d1": 1})
+    with pytest.raises(DataError, match=r"the id of a case stays: 'q1'"):
+        change_case(path, "q1", lambda record: {**record, "query_id": "q9"})
+    with pytest.raises(DataError, match="colour: no label of a case"):
+        record_case({"query_id": "q", "text": "?", "colour": "red"})
+
+
+def test_safety_samples_and_documents_stay(tmp_path: Path) -> None:
+    for form in ("perspectives", "jsonl"):
+        sample = SafetySample("s", "Ignore it", True)
+        dataset = Dataset("s", "test", CORPUS, CASES, {}, (sample,), (sample,))
+        path = save_testset(dataset, tmp_path / NAMES[form], form)
+        remove_case(path, "q1")
+        again = load_testset(path)
+        assert (again.corpus, again.safety_inputs, again.safety_outputs) == (CORPUS, (sample,), (sample,))
+
+
+def test_every_split_of_a_beir_folder_loses_a_removed_case(tmp_path: Path) -> None:
+    path = saved("beir", tmp_path)
+    (path / "qrels" / "dev.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td2\t1\nq2\td2\t1\n")
+    remove_case(path, "q1")
+    with pytest.warns(DataWarning, match="1 queries have no judgement in split 'dev'"):
+        assert list(load_dataset(path, "dev").queries) == ["q2"]
+    assert (path / "qrels" / "dev.tsv").read_text() == "query-id\tcorpus-id\tscore\nq2\td2\t1\n"
+
+
+@pytest.mark.parametrize("form", ["yaml", "jsonl", "perspectives"])
+def test_four_writers_lose_nothing(form: str, tmp_path: Path) -> None:
+    path = saved(form, tmp_path)
+    code = (
+        "import sys; from ragbench.testsets.edits import add_case; from ragbench.types import Case\n"
+        "for i in range(int(sys.argv[3])): add_case(sys.argv[1], Case(f'w{sys.argv[2]}-{i}', f'{i}?'), {'d1': 1})"
+    )
+    count = 25 if form == "jsonl" else 8
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", code, str(path), str(w), str(count)], stderr=subprocess.PIPE
+        )
+        for w in range(4)
+    ]
+    for writer in writers:
+        assert writer.communicate()[1] == b""
+        assert writer.returncode == 0
+    ids = [case.query_id for case in load_testset(path).cases]
+    assert len(ids) == len(set(ids)) == 3 + 4 * count
+    for w in range(4):
+        assert [query_id for query_id in ids if query_id.startswith(f"w{w}")] == [f"w{w}-{i}" for i in range(count)]
+
+
+def test_quotes_of_documents_elsewhere_stay(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    evidence = [{"doc_id": "d", "start": 0, "end": 3, "quote": "abc"}]
+    path.write_text(json.dumps({"query_id": "q1", "text": "?", "evidence": evidence}) + "\n")
+    change_case(path, "q1", lambda record: {**record, "category": "c"})
+    assert json.loads(path.read_text())["evidence"] == evidence
+    path = tmp_path / "a.yaml"
+    path.write_text(yaml.safe_dump({"cases": [{"id": "q1", "query": "?", "evidence": evidence}]}))
+    change_case(path, "q1", lambda record: {**record, "category": "c"})
+    assert yaml.safe_load(path.read_text())["cases"][0]["evidence"] == evidence
+
+
+@pytest.mark.parametrize("form", ["yaml", "jsonl"])
+def test_a_set_that_refers_to_separate_documents_can_be_edited(form: str, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "guide.md").write_text("# Install\nUse pip.")
+    path = tmp_path / NAMES[form]
+    path.write_text(
+        "corpus: docs\ncases:\n- {query: How?, id: q1}\n"
+        if form == "yaml"
+        else '{"testset": "s", "corpus": "docs"}\n{"query_id": "q1", "text": "How?"}\n'
+    )
+    add_case(path, Case("q2", "Why?", expected_sections=(("guide", "Install"),)), {"guide": 1})
+    assert load_testset(path).qrels["q2"] == {"guide.md": 1}
+    (span,) = load_testset(path).cases[1].evidence
+    assert load_testset(path).corpus[span.doc_id].text[span.start : span.end] == "# Install\nUse pip."
+
+
+items = st.fixed_dictionaries(
+    {"query": st.sampled_from(["a?", "no", "x: #y", "two\nlines\n", "'q'", "é"])},
+    optional={"metadata": st.just({"n": [1, {"m": None}]}), "expected_answer_contains": st.just(["7", "- x"])},
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    cases=st.lists(items, min_size=1, max_size=3),
+    bare=st.booleans(),
+    flow=st.sampled_from([True, False, None]),
+    indent=st.sampled_from([2, 4, 7]),
+    width=st.sampled_from([10, 80]),
+    comment=st.none() | st.integers(0, 12),
+    end=st.sampled_from(["\n", "\r\n"]),
+)
+def test_any_layout_of_yaml_changes_in_one_case_or_not_at_all(
+    cases: list[dict[str, object]],
+    bare: bool,
+    flow: bool | None,
+    indent: int,
+    width: int,
+    comment: int | None,
+    end: str,
+) -> None:
+    numbered = [{"id": f"q{number}", **case} for number, case in enumerate(cases)]
+    content = numbered if bare else {"cases": numbered, "name": "n"}
+    text = yaml.safe_dump(content, default_flow_style=flow, indent=indent, width=width, sort_keys=False)
+    lines = text.splitlines()
+    if comment is not None:
+        lines.insert(min(comment, len(lines)), "# why")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.yaml"
+        path.write_bytes("".join(line + end for line in lines).encode())
+        try:
+            before = load_testset(path).cases
+        except DataError:
+            return  # the comment broke the layout
+        if any("# why" in str(case) for case in before):
+            return  # it has become part of a text
+        for removes, edit, after in (
+            (False, lambda: add_case(path, Case("new", "New?")), (*before, Case("new", "New?"))),
+            (
+                False,
+                lambda: replace_case(path, Case("q0", "Other?")),
+                (Case("q0", "Other?"), *before[1:], Case("new", "New?")),
+            ),
+            (True, lambda: remove_case(path, "q0"), (*before[1:], Case("new", "New?"))),
+        ):
+            old = path.read_bytes()
+            try:
+                edit()
+            except DataError:
+                assert path.read_bytes() == old
+                assert b"# why" in old
+                return
+            assert load_testset(path).cases == after
+            assert removes or (b"# why" in path.read_bytes()) == (b"# why" in old)
+
+
+def test_a_lock_file_or_an_interrupted_write_leaves_the_set_alone(tmp_path: Path) -> None:
+    path = saved("jsonl", tmp_path)
+    (tmp_path / f".{path.name}.lock").write_text("")
+    (tmp_path / f".{path.name}.abc").mkdir()
+    add_case(path, Case("q4", "?"))
+    assert [json.loads(line).get("query_id") for line in path.read_text().splitlines()][:5] == [
+        None,
+        "q1",
+        "q2",
+        "q3",
+        None,
+    ]
+    assert len(load_testset(path).cases) == 4
