@@ -266,6 +266,8 @@ def test_what_an_answer_takes_and_costs_is_known_of_every_system(tmp_path: Path)
     for name, system in arms.items():
         rb.save(rb.evaluate(data, system, name=name), tmp_path / name)
     board = rb.load_results(tmp_path).leaderboard().set_index("name")
+    rankings = rb.Results([rb.evaluate(data, service, name="rankings only", perspectives=["retrieval"])])
+    assert (rankings.leaderboard()["latency_p50_ms"] > 0).all()
     assert (board["latency_p50_ms"] > 0).all()
     assert (board["latency_p95_ms"] >= board["latency_p50_ms"]).all()
     assert board["cost_per_1000_usd"].fillna(-1).to_dict() == {"ours": 0, "service": -1, "priced": pytest.approx(2.0)}

@@ -109,7 +109,7 @@ def test_scores_come_back_as_they_were(database: str) -> None:
     assert [row["mean"], row["ci_low"], row["ci_high"]] == [summary[name] for name in ("value", "ci_low", "ci_high")]
 
 
-def test_the_time_of_older_results_is_that_of_their_notebook(tmp_path: Path) -> None:
+def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
     name = "bm25-fixed-512-3ee205cc"
     shutil.copytree(QUICKSTART / name, tmp_path / "sweep" / name)
     config = tmp_path / "sweep" / name / "config.json"
@@ -123,8 +123,7 @@ def test_the_time_of_older_results_is_that_of_their_notebook(tmp_path: Path) -> 
     database = str(tmp_path / "runs.sqlite")
     failed = import_results(tmp_path / "sweep", database=database).failed
     assert "when it was made is not known" in "".join(failed.values())
-    notebook = {"metadata": {"papermill": {"end_time": "2025-03-01T10:00:00.5+01:00"}}}
-    (tmp_path / "sweep" / f"{name}.ipynb").write_text(json.dumps(notebook))
+    config.write_text(json.dumps({**json.loads(config.read_text()), "made_at": "2025-03-01T10:00:00.5+01:00"}))
     assert import_results(tmp_path, database=database).added == 1
     assert history(database=database)["made_at"].tolist() == ["2025-03-01T09:00:00.500Z"]
 
