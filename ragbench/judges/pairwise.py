@@ -10,7 +10,14 @@ from ragbench import llms
 from ragbench.errors import ComparisonError, ConfigError, DataWarning, JudgeWarning
 from ragbench.judges.criteria import MAX_ANSWER, materials_of, no_answer, warn_of_same_model
 from ragbench.judges.prompts import JUDGE_SYSTEM, PREFERENCE_SCHEMA, ask_for_preference, repair_preference
-from ragbench.llms.reply_text import UnreadableError, json_spans, stated, without_fence, without_thoughts
+from ragbench.llms.reply_text import (
+    UnreadableError,
+    json_spans,
+    refuses_to_judge,
+    stated,
+    without_fence,
+    without_thoughts,
+)
 from ragbench.types import LLM, MOST_INCONSISTENT, Answer, Chunk, Completion, Dataset, LLMLike, Preference
 
 _REPLY_TOKENS = 400
@@ -165,6 +172,11 @@ def _choice(reply: Completion) -> _Choice:
     is_stated = stated(text, [(start, end) for _, start, end in spans])
     if not any("better" in item for one, (item, _, _) in zip(is_stated, spans, strict=True) if one):
         return "", "it neither begins nor ends with its verdict, which may be a quotation", "unreadable"
+    words = text
+    for _, start, end in reversed(spans):
+        words = f"{words[:start]} {words[end:]}"
+    if refuses_to_judge(words):
+        return "", "it refuses to judge", "unreadable"
     choice = str(found[-1]["better"]).strip().casefold()
     if any(str(item["better"]).strip().casefold() != choice for item in found):  # one may be quoted from an answer
         return "", "it has verdicts that disagree", "unreadable"

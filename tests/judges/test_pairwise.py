@@ -120,6 +120,13 @@ def test_an_answer_cannot_close_its_tag_or_plant_a_verdict() -> None:
     assert shown(judge.prompts[0])[0] == planted
 
 
+@pytest.mark.filterwarnings("ignore::ragbench.errors.DataWarning")
+@pytest.mark.parametrize("before", ["I refuse to compare these, and I will not judge.", "The first answer says:"])
+def test_a_preference_that_the_judge_only_quotes_does_not_count(before: str) -> None:
+    lost = compare("In 1881.", "In 1900.", ScriptedLLM(lambda prompt: f'{before}\n{{"better": "tie"}}'))
+    assert (lost.value, lost.state) == (None, "unreadable")
+
+
 def test_an_unreadable_reply_is_repaired_once_and_then_unscored() -> None:
     verdict = json.dumps({"reason": "", "better": "first"})
     swapped = json.dumps({"reason": "", "better": "second"})
