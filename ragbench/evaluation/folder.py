@@ -302,4 +302,4 @@ def _diagnosis(path: Path, config: dict[str, Any], count: int) -> pd.DataFrame:
 
 
 def _with_numbers(row: dict[str, Any]) -> dict[str, Any]:
-    return row | {name: None if row[name] is None else float(row[name]) for name in ("value", "held")}
+    return row | {name: None if row[name] is None else float(row[name]) for name in ("value", "held") if name in row}

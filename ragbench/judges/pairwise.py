@@ -59,13 +59,13 @@ def pairwise(
     An answer wins (value 1 for the first system, 0 for the second) if the judge chooses it in both orders; two ties are
     a tie (0.5). A choice that changes with the order is a position bias and not a decision: value None, state
     "order_dependent", not `consistent`. Where half of the choices change, a warning reports that this judge cannot
-    distinguish the two (see `preference_table`). Without a request, and with their own `state`: two equal texts, and
+    distinguish the two. Without a request, and with their own `state`: two equal texts, and
     two abstentions, are ties; where an answer failed there is no verdict ("generation_failed"). An abstention against
     an answer is judged: it is better than a wrong answer. If one order's reply is unreadable after one repair, or the
     judge fails, there is no verdict.
 
     The judge sees the question, both answers between tags that they cannot close, the reference answer where there is
-    one, and where there is none the chunks of both. `bradley_terry` ranks several systems by such verdicts.
+    one, and where there is none the chunks of both.
 
     Args:
         answers_a, answers_b: of two systems, one per question; the same questions.

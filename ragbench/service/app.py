@@ -19,7 +19,7 @@ from ragbench.errors import RagbenchError
 from ragbench.evaluation import own_version
 from ragbench.service import api, evaluation_api, guide_api, pages
 from ragbench.service.access import Buckets
-from ragbench.service.jobs import Queue
+from ragbench.service.job_queue import Queue
 
 _LOG = logging.getLogger("ragbench.service")
 _HEADERS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -187,9 +186,7 @@ def compare_runs(before: str, after: str, *, measures: Sequence[str] = (), datab
         raise DataError(f"runs {before} and {after} have no question in common, so there is nothing to compare")
     one, two = (frame[frame["query_id"].isin(shared)] for frame in (one, two))
     chosen = list(measures) or [name for name in WATCHED if name in set(one["measure"]) & set(two["measure"])]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the shape of differences; it is in the column note
-        return compare(one, two, measures=chosen or None)
+    return compare(one, two, measures=chosen or None)
 
 
 def _runs(

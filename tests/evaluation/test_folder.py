@@ -285,6 +285,11 @@ def test_a_diagnosis_comes_back_and_a_damaged_one_is_named(tmp_path: Path) -> No
     assert found is not None
     expected = diagnosis.drop(columns="category")
     pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    refused = diagnosis.assign(cause=["request_failed", ""], value=pd.array([None, None], dtype="Float64"))
+    found = load_result(saved(tmp_path / "no value", dataset=dataset("a", "b"), diagnosis=refused)).diagnosis
+    assert found is not None
+    assert found["cause"].tolist() == ["request_failed", ""]
+    assert found["value"].isna().all()
     file = folder / "diagnosis.jsonl"
     file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), "value": {}}), encoding="utf-8")
     with pytest.raises(DataError, match=r"diagnosis.jsonl is damaged \(TypeError: float"):

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from ragbench.cli import app as command
 from ragbench.service import add_key
 from ragbench.service.app import create_app
-from ragbench.service.jobs import Queue
+from ragbench.service.job_queue import Queue
 from ragbench.service.scheduler import place_of
 
 CASES = [
