@@ -246,7 +246,7 @@ def _rows(plan: EvaluationPlan, scored: Scored, deciding: Targets) -> list[Measu
     best = views.ceilings_of(scored.output, plan.named)
     check_reachable(deciding, best)
     there = {state.name for state in scored.states if state.measured}
-    rows = [row for part in scored.frames.values() for row in rows_of(part, deciding, best, plan.spec.seed)]
+    rows = [row for part in scored.frames.values() for row in rows_of(part, deciding, best)]
     rows = [row for row in [*rows, *scored.rows] if row.perspective in there]
     missing = [name for name in deciding.named if name not in {row.measure for row in rows}]
     n = len(plan.dataset.cases)

@@ -23,12 +23,12 @@ from ragbench.registry import find_measure, higher_is_better, perspective_of
 from ragbench.statistics import summarise
 
 
-def rows_of(frame: pd.DataFrame, targets: Targets, best: Mapping[str, float], seed: int = 0) -> list[MeasureResult]:
+def rows_of(frame: pd.DataFrame, targets: Targets, best: Mapping[str, float]) -> list[MeasureResult]:
     """A row for each measure of a perspective's scores, with its interval, ceiling, target and verdict."""
     if frame.empty:
         return []
     rows = []
-    for row in summarise(frame, seed=seed).to_dict("records"):
+    for row in summarise(frame).to_dict("records"):
         name, counts = row["measure"], (int(row["n_scored"]), int(row["n"]))
         value, low, high = (known_number(row[column]) for column in ("mean", "ci_low", "ci_high"))
         ceiling = best.get(name, bound_of(name))

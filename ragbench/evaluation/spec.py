@@ -180,7 +180,7 @@ class EvaluationSpec(BaseModel):
     sample: int = _option(
         0, "Only N of the questions, evenly from all categories.", _QUESTIONS, is_served=True, ge=0, strict=True
     )
-    seed: int = _option(0, "Of the sample, and of every interval.", _QUESTIONS, is_served=True, ge=0, strict=True)
+    seed: int = _option(0, "Which questions a sample takes.", _QUESTIONS, is_served=True, ge=0, strict=True)
     ks: Annotated[tuple[int, ...], BeforeValidator(_to_depths), AfterValidator(_check_depths)] = _option(
         KS, "Depths at which rankings are measured.", _MEASURES, flag="--k", is_served=True
     )
