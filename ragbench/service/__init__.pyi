@@ -13,7 +13,6 @@ from .example import (
 )
 from .history_database import (
     database_url,
-    upgrade,
 )
 from .job_requests import (
     QueueFullError,
@@ -95,5 +94,4 @@ __all__ = [
     "scores_of",
     "send_test",
     "trend",
-    "upgrade",
 ]
