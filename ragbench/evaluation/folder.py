@@ -36,9 +36,6 @@ from ragbench.files import STAGING, parse_json, read_json, staged, write_durably
 from ragbench.llms import active_dry_run
 from ragbench.types import Answer, Judgement
 
-_OLD_NAMES = {"passed": "pass_rate"}
-"""Measures of folders that an earlier version wrote, and what they are called now."""
-
 _Parsed = TypeVar("_Parsed")
 # Of a question in verdicts.json: what the other files of the folder hold.
 _ELSEWHERE = ("question", "answer", "outcome", "retrieved", "scores")
@@ -214,7 +211,6 @@ def load_result(path: str | Path) -> Result:
         timings=_read(path / "timings.json", lambda text: dict(parse_json(text)["seconds"])),
         diagnosis=_diagnosis(path / DIAGNOSIS, config, counts["diagnosis"]) if "diagnosis" in counts else None,
     )
-    result.scores["measure"] = result.scores["measure"].replace(_OLD_NAMES)
     for kind, found in _counts(result).items():
         if counts.get(kind) != found:
             name = next(name for name in FILES if name.startswith(kind))

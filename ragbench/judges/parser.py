@@ -11,6 +11,12 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJso
 from ragbench.llms.reply_text import UnreadableError as UnreadableError
 from ragbench.llms.reply_text import json_spans, read_outcome, stated, without_fence, without_thoughts
 
+_REFUSES = re.compile(
+    r"(?i)\b(?:I|we)(?:['’]m| am| are)? (?:(?:must |have to )?(?:refuse|decline)"
+    r"|(?:cannot|can not|can['’]t|won['’]t|will not|unable to|not able to) (?:\w+ )?"
+    r"(?:judge|evaluate|assess|grade|rate|score|follow|obey|do that))\b"
+)
+_QUOTES = re.compile(r"(?i)\b(?:says|reads|states|contain(?:s|ed)|quot\w+|plant\w+|inject\w+|embedded)\b[^.\n]*:\s*\Z")
 _YES = {"supported", "correct", "useful", "equivalent"}
 _NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"}
 
@@ -134,11 +140,12 @@ def read_verdicts(reply: str, criteria: Sequence[str], *, cut: bool = False) -> 
     """The verdict on each criterion, or why it cannot be read.
 
     An object counts only where the reply begins or ends with it, on lines of its own; in prose, in a fence next to
-    prose, or in quotation marks, it may be quoted from the judged text. Several verdicts on a criterion must agree, in
-    whatever form and place, and each be complete. A reply with a broken JSON object is unreadable: its content might be
-    a verdict planted by the judged text. So is a refusal. A criterion judged alone may lack its name around the object,
-    and correctness and relevance may be in plain words: "TRUE", "Yes", "Verdict: TRUE", "Score: 0.25/1", "... [1].
-    TRUE". A reply that was `cut` at its limit is read only where it begins with its object.
+    prose, in quotation marks, or after "it says:", it may be quoted from the judged text. Several verdicts on a
+    criterion must agree, in whatever form and place, and each be complete. A reply with a broken JSON object is
+    unreadable: its content might be a verdict planted by the judged text. So is a refusal. A criterion judged alone may
+    lack its name around the object, and correctness and relevance may be in plain words: "TRUE", "Yes", "Verdict:
+    TRUE", "Score: 0.25/1", "... [1]. TRUE". A reply that was `cut` at its limit is read only where it begins with its
+    object.
     """
     text = without_fence(without_thoughts(reply))
     if cut and not _BEGINS_WITH_OBJECT.match(text):
@@ -167,11 +174,11 @@ def _verdict(
         own = [found[criterion]] if criterion in found else []
         own += [found] if alone and key in found else []
         candidates += own
-        counts = counts or (is_stated and bool(own))
+        counts = counts or (is_stated and bool(own) and not _QUOTES.search(text[end:start]))
         prose.append(text[end:start])
         end = stop
     words = " ".join([*prose, text[end:]])
-    if words.strip() and read_outcome(words) == "blocked":
+    if words.strip() and (read_outcome(words) == "blocked" or _REFUSES.search(words)):
         raise UnreadableError("it refuses to judge")
     if candidates:  # words do not decide next to an object, but they may contradict it
         candidates = [*_words_anywhere(criterion, words), *candidates]

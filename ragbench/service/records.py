@@ -6,7 +6,6 @@ for the time of recording and the numbers of runs and datasets.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -236,17 +235,13 @@ def _content(place: Path | None, values: Mapping[str, Any]) -> str:
 
 
 def _made_at(result: Result, place: Path | None) -> str:
-    """When it was made: by its configuration, by its report, or, of older sweeps, by its executed notebook."""
+    """When it was made: by its configuration, or by its report."""
     given = str(result.config.get("made_at") or (result.verdicts.made.at if result.verdicts else ""))
     if not given and place is not None:
-        notebook = place.with_name(f"{place.name}.ipynb")
-        try:
-            given = str(json.loads(notebook.read_text(encoding="utf-8"))["metadata"]["papermill"]["end_time"])
-        except (OSError, ValueError, KeyError, TypeError) as exc:
-            raise DataError(
-                f"{place.name}: when it was made is not known (config.json has no made_at, and there is no executed "
-                f'notebook {notebook.name}); add "made_at": "2026-01-31T02:00:00+00:00" to its config.json'
-            ) from exc
+        raise DataError(
+            f"{place.name}: when it was made is not known; add "
+            '"made_at": "2026-01-31T02:00:00+00:00" to its config.json'
+        )
     try:
         at = datetime.fromisoformat(re.sub(r"Z$", "+00:00", given))
         return timestamp(at if at.tzinfo else at.astimezone())

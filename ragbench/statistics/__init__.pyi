@@ -9,7 +9,7 @@ from .health import DatasetHealth, dataset_health, document_sizes, evidence_over
 from .power import POWER, required_queries
 from .preference import bradley_terry, preference_table
 from .sequential import compare_until, query_order, sequential
-from .variance import Costs, SampleSummary, narrowing_options, summarise_samples, variance_reduction
+from .variance import Costs, SampleSummary, summarise_samples, variance_reduction
 
 __all__ = [
     "CORRECTIONS",
@@ -39,7 +39,6 @@ __all__ = [
     "judged_share",
     "krippendorff_alpha",
     "mcnemar",
-    "narrowing_options",
     "p_text",
     "pareto_front",
     "ppi_mean",

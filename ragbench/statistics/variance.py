@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -182,12 +181,6 @@ def variance_reduction(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
     keys = ["_last", "narrower_per_usd", "narrower"]
     table = table.sort_values(keys, ascending=[True, False, False], ignore_index=True, kind="stable")
     return with_nullable(table, "half_width", "narrower").drop(columns="_last")
-
-
-def narrowing_options(summary: SampleSummary, costs: Costs) -> pd.DataFrame:
-    """`variance_reduction` by its old name, until ragbench 0.2."""
-    warnings.warn("narrowing_options is now variance_reduction", DeprecationWarning, stacklevel=2)
-    return variance_reduction(summary, costs)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,7 +10,6 @@ import pytest
 from ragbench.errors import ComparisonError
 from ragbench.evaluation import check_comparable, compare_reports
 from ragbench.evaluation.records import CaseResult, MeasureResult, Perspective, Report, SampleResult, TestSet
-from ragbench.evaluation.schema import parse_report, report_json
 
 
 def report_of(
@@ -152,16 +150,6 @@ def test_rankings_of_other_chunks_are_left_out_with_a_note() -> None:
     assert found.notes[0].startswith("span:RR cannot be compared: the documents are cut differently")
     same = compare_reports(one, replace(two, system={"name": "b", "chunking": "abc"}))
     assert same.regressions == ("span:RR",)
-
-
-@pytest.mark.parametrize(
-    ("note", "name"),
-    [("judged by evidence spans", "span:RR"), ("judged by chunk labels", "chunk:RR"), ("judged by documents", "RR")],
-)
-def test_an_older_report_is_read_under_names_that_carry_their_level(note: str, name: str) -> None:
-    older = replace(report_of([0.9] * 20), perspectives=(Perspective("retrieval", True, note=note),))
-    read = parse_report(json.loads(report_json(older)))
-    assert [row.measure for row in read.measures] == [*read.cases[0].scores] == [name]
 
 
 def test_each_difference_has_its_p_and_the_questions_that_it_would_need() -> None:

@@ -337,11 +337,6 @@ def test_an_older_result_is_replaced_as_a_whole(tmp_path: Path) -> None:
     assert (result.config["parameters"], list(result.answers)) == ({"retriever": "new"}, [])
 
 
-def test_measures_of_an_older_result_have_their_present_names(tmp_path: Path) -> None:
-    saved(tmp_path / "x", scores=scores({"q1": 1.0, "q2": None}).assign(measure="passed"))
-    assert set(load_result(tmp_path / "x").scores["measure"]) == {"pass_rate"}
-
-
 def test_a_folder_with_other_files_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "x").mkdir()
     (tmp_path / "x" / "thesis.tex").write_text("years of work", encoding="utf-8")

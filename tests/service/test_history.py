@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -105,6 +106,25 @@ def test_scores_come_back_as_they_were(database: str) -> None:
     [row] = rows[rows["measure"] == "nDCG@5"].to_dict("records")
     summary = stored.summary.set_index("measure").loc["nDCG@5"]
     assert [row["mean"], row["ci_low"], row["ci_high"]] == [summary[name] for name in ("value", "ci_low", "ci_high")]
+
+
+def test_a_result_without_its_time_is_refused(tmp_path: Path) -> None:
+    name = "bm25-fixed-512-3ee205cc"
+    shutil.copytree(QUICKSTART / name, tmp_path / "sweep" / name)
+    config = tmp_path / "sweep" / name / "config.json"
+    fields = json.loads(config.read_text())
+    fields.pop("made_at", None)
+    config.write_text(json.dumps(fields))
+    verdicts = tmp_path / "sweep" / name / "verdicts.json"
+    fields = json.loads(verdicts.read_text())
+    fields["made"]["at"] = ""
+    verdicts.write_text(json.dumps(fields))
+    database = str(tmp_path / "runs.sqlite")
+    failed = import_results(tmp_path / "sweep", database=database).failed
+    assert "when it was made is not known" in "".join(failed.values())
+    config.write_text(json.dumps({**json.loads(config.read_text()), "made_at": "2025-03-01T10:00:00.5+01:00"}))
+    assert import_results(tmp_path, database=database).added == 1
+    assert history(database=database)["made_at"].tolist() == ["2025-03-01T09:00:00.500Z"]
 
 
 def test_a_run_made_again_is_a_new_observation_with_unchanged_scores(database: str) -> None:
