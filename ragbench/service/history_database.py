@@ -63,8 +63,8 @@ def _create_tables(engine: Engine, shown: str) -> None:
                 connection.execute(insert(tables.version), {"version_num": (version := tables.VERSION)})
     if version != tables.VERSION:
         raise ConfigError(
-            f"the tables of {shown} are of version {version}, this ragbench has {tables.VERSION}: use the ragbench that "
-            "made them, or another database (`ragbench history import results/` fills it)"
+            f"the tables of {shown} are of version {version}, this ragbench has {tables.VERSION}: use the ragbench "
+            "that made them, or another database (`ragbench history import results/` fills it)"
         )
     _ready.add(key)
 

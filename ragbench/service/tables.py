@@ -222,7 +222,6 @@ def _create_views(metadata: MetaData, connection: Connection, **options: Any) ->
         connection.execute(text(view.format(**words)))
 
 
-
-def series_of(schedule: Mapping[str, Any]) -> str:
+def series_of(schedule: Mapping[Any, Any]) -> str:
     """Return what the runs of a schedule are called over time."""
     return str(json.loads(schedule["options"]).get("series") or schedule["name"])
