@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -198,9 +197,7 @@ def compare_runs(before: str, after: str, *, measures: Sequence[str] = (), datab
     then, now = (frame[frame["query_id"].isin(shared)] for frame in (then, now))
     both = set(then["measure"]) & set(now["measure"])
     chosen = list(measures) or [name for name in WATCHED if name in both]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the shape of differences; it is in the column note
-        return compare(then, now, measures=chosen or None)
+    return compare(then, now, measures=chosen or None)
 
 
 def _runs(
