@@ -12,10 +12,9 @@ import pytest
 
 from ragbench.datasets.safety import load_safety_samples
 from ragbench.metrics.safety import injection_score, injection_scores, leakage_findings
-from ragbench.metrics.safety.detection import roc_auc, tpr_at_fpr
+from ragbench.metrics.safety.detection import detection_report, leakage_report, output_findings, roc_auc, tpr_at_fpr
 from ragbench.metrics.safety.injection import CATEGORIES, _head
 from ragbench.metrics.safety.patterns import FEATURE_NAMES
-from ragbench.metrics.safety_scores import detection_report, leakage_report, output_findings
 from ragbench.types import Dataset
 
 DATA = Path(__file__).parents[2] / "shared" / "data"

@@ -1,20 +1,17 @@
-from .answer_scores import (
+from .answers import (
     abstention_table,
-    context_texts,
+    gold_fact_coverage,
     score_ablations,
     score_answers,
     score_judgements,
     score_own,
-)
-from .answers import (
-    gold_fact_coverage,
     semantic_similarity,
     token_f1,
 )
-from .chunk_scores import (
+from .chunks import (
     score_chunks,
 )
-from .context_scores import (
+from .context import (
     context_ceilings,
     score_context,
 )
@@ -23,17 +20,15 @@ from .correctness import (
 )
 from .groundedness import (
     claim_support,
+    claim_table,
     numeric_fabrications,
     numeric_support,
-)
-from .groundedness_scores import (
-    claim_table,
     score_groundedness,
 )
-from .overall_scores import (
+from .overall import (
     score_overall,
 )
-from .pipeline_scores import (
+from .pipeline import (
     latency_table,
     outcome_table,
     score_pipeline,
@@ -57,10 +52,11 @@ from .score_calibration import (
     Calibration,
     calibrate_threshold,
 )
-from .span_scores import (
+from .spans import (
     score_spans,
     split_evidence,
 )
+from .tidy import context_texts
 from .trec import (
     read_qrels,
     read_run,

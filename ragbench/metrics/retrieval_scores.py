@@ -26,7 +26,7 @@ from ragbench.metrics.retrieval import (
     parse_measures,
     value_table,
 )
-from ragbench.metrics.span_scores import evidence_chunks
+from ragbench.metrics.spans import evidence_chunks
 from ragbench.metrics.tidy import tidy
 from ragbench.registry import is_ranking_measure, measure_of
 from ragbench.types import Chunk, Dataset, Qrels, Run

@@ -1,4 +1,13 @@
-from .checks import Verdict, check_answers, check_claims, claims_stated, states, unsupported
+from .checks import (
+    Verdict,
+    check_answers,
+    check_claims,
+    claim_table,
+    claims_stated,
+    score_groundedness,
+    states,
+    unsupported,
+)
 from .claims import Claim, claims
 from .entailment import SUPPORT_MODELS, check_support_model, load_support_model
 from .numbers import Number, numbers, numeric_fabrications, numeric_support
@@ -14,12 +23,14 @@ __all__ = [
     "check_support_model",
     "claim_support",
     "claim_supports",
+    "claim_table",
     "claims",
     "claims_stated",
     "load_support_model",
     "numbers",
     "numeric_fabrications",
     "numeric_support",
+    "score_groundedness",
     "states",
     "unsupported",
 ]

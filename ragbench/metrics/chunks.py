@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench.errors import DataError
-from ragbench.metrics.span_scores import total_length
+from ragbench.metrics.spans import total_length
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.text import in_groups, sentence_spans, token_offsets, token_ranges
 from ragbench.types import Chunk, Dataset, Embedder
