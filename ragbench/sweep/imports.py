@@ -14,7 +14,7 @@ _KERNEL = (
 _RAGBENCH = (
     "bm25s", "cachetools", "IPython.display", "matplotlib.backends.backend_agg", "matplotlib.pyplot", "pandas",
     "pytrec_eval", "scipy.stats", "sentencex", "sklearn.feature_extraction.text", "statsmodels.stats.proportion",
-    "Stemmer", "text_to_num", "tokenizers",
+    "Stemmer", "tokenizers",
 )  # fmt: skip
 """What ragbench imports where it is first used, on the way from a dataset to a comparison."""
 

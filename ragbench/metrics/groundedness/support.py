@@ -124,10 +124,16 @@ def _definition() -> str:
     """A digest of all that decides a value: code, coefficients, and the libraries that read texts."""
     here = Path(__file__).parent
     package = here.parents[1]
-    files = sorted([*here.glob("*.py"), *here.glob("*.json"), package / "text.py", package / "retrieval/minilm.py"])
-    return digest(
-        *(path.read_bytes() for path in files), *map(version, ("numpy", "scipy", "sentencex", "text2num", "tokenizers"))
+    files = sorted(
+        [
+            *here.glob("*.py"),
+            *here.glob("*.json"),
+            *here.glob("*.toml"),
+            package / "text.py",
+            package / "retrieval/minilm.py",
+        ]
     )
+    return digest(*(path.read_bytes() for path in files), *map(version, ("numpy", "scipy", "sentencex", "tokenizers")))
 
 
 def _built_in(pairs: Sequence[tuple[str, Sequence[str]]], model: str) -> list[float]:
