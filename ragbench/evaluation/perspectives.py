@@ -17,7 +17,8 @@ from ragbench.evaluation.requests import SystemOutput, texts_of
 from ragbench.evaluation.rows import compare_with_target, latency_rows
 from ragbench.evaluation.safety import SafetyResults, safety_results, score_leaks
 from ragbench.evaluation.spec import EvaluationPlan
-from ragbench.metrics import score_answers, score_chunks, score_judgements, score_own, score_run, score_spans
+from ragbench.metrics import score_answers, score_chunks, score_judgements, score_run, score_spans
+from ragbench.metrics.answers import score_own
 from ragbench.metrics.context import context_ceilings, score_context
 from ragbench.metrics.groundedness.checks import STRICT, claim_table, score_groundedness
 from ragbench.metrics.pipeline import is_latency_measure, score_pipeline

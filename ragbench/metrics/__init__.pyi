@@ -4,7 +4,6 @@ from .answers import (
     score_ablations,
     score_answers,
     score_judgements,
-    score_own,
     semantic_similarity,
     token_f1,
 )
@@ -12,7 +11,6 @@ from .chunks import (
     score_chunks,
 )
 from .context import (
-    context_ceilings,
     score_context,
 )
 from .correctness import (
@@ -21,7 +19,6 @@ from .correctness import (
 from .groundedness import (
     claim_support,
     claim_table,
-    numeric_fabrications,
     numeric_support,
     score_groundedness,
 )
@@ -38,12 +35,10 @@ from .retrieval import (
 )
 from .retrieval_scores import (
     ceilings,
-    retrieval_levels,
     score_retrieval,
     score_run,
 )
 from .safety import (
-    explain_injection,
     injection_score,
     leakage_findings,
     load_detector,
@@ -56,7 +51,6 @@ from .spans import (
     score_spans,
     split_evidence,
 )
-from .tidy import context_texts
 from .trec import (
     read_qrels,
     read_run,
@@ -69,22 +63,17 @@ __all__ = [
     "ceilings",
     "claim_support",
     "claim_table",
-    "context_ceilings",
-    "context_texts",
     "correctness_estimate",
     "evaluate",
-    "explain_injection",
     "gold_fact_coverage",
     "injection_score",
     "latency_table",
     "leakage_findings",
     "load_detector",
-    "numeric_fabrications",
     "numeric_support",
     "outcome_table",
     "read_qrels",
     "read_run",
-    "retrieval_levels",
     "score_ablations",
     "score_answers",
     "score_chunks",
@@ -92,7 +81,6 @@ __all__ = [
     "score_groundedness",
     "score_judgements",
     "score_overall",
-    "score_own",
     "score_pipeline",
     "score_retrieval",
     "score_run",

@@ -1,12 +1,9 @@
 from .checks import (
     Verdict,
     check_answers,
-    check_claims,
     claim_table,
     claims_stated,
     score_groundedness,
-    states,
-    unsupported,
 )
 from .claims import Claim, claims
 from .entailment import SUPPORT_MODELS, check_support_model, load_support_model
@@ -19,7 +16,6 @@ __all__ = [
     "Number",
     "Verdict",
     "check_answers",
-    "check_claims",
     "check_support_model",
     "claim_support",
     "claim_supports",
@@ -31,6 +27,4 @@ __all__ = [
     "numeric_fabrications",
     "numeric_support",
     "score_groundedness",
-    "states",
-    "unsupported",
 ]

@@ -40,64 +40,38 @@ class Verdict:
     fabricated: tuple[Number, ...] = ()
 
 
-def check_claims(
-    answer: str, contexts: Sequence[str], *, model: str = "minilm", threshold: float = STRICT
-) -> list[Verdict]:
-    """Each claim of the answer (see `claims`) compared with the contexts.
+def check_answers(
+    pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm", threshold: float = STRICT
+) -> list[list[Verdict]]:
+    """Return for each (answer, contexts) its claims (see `claims`), each with its verdict.
 
     An assertion is supported with a support of `threshold` at least and no fabricated number, an inference with
     LENIENT (0.6) times that at least, with any numbers; a general claim is not checked. The default, STRICT (0.5),
     is uncalibrated: what it means differs by the kind of text.
 
     >>> tower = ["The tower opened on 31 March 1889. It may be closed in strong wind."]
-    >>> for verdict in check_claims("The tower opened in 1889. The tower opened in 1925.", tower):
-    ...     print(verdict.supported, [number.text for number in verdict.fabricated])
-    True []
-    False ['1925']
+    >>> (verdicts,) = check_answers([("The tower opened in 1889. The tower opened in 1925.", tower)])
+    >>> [(verdict.supported, [number.text for number in verdict.fabricated]) for verdict in verdicts]
+    [(True, []), (False, ['1925'])]
     """
-    return check_answers([(answer, contexts)], model=model, threshold=threshold)[0]
-
-
-def check_answers(
-    pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm", threshold: float = STRICT
-) -> list[list[Verdict]]:
-    """`check_claims` of many (answer, contexts) at once."""
-    found = [claims(answer) for answer, _ in pairs]
-    asked = [(claim.text, pair[1]) for own, pair in zip(found, pairs, strict=True) for claim in own]
-    supports = iter(claim_supports(asked, model=model))
-    verdicts = []
-    for own, (_, contexts) in zip(found, pairs, strict=True):
-        verdicts.append([_verdict(claim, next(supports), contexts, threshold) for claim in own])
-    return verdicts
-
-
-def unsupported(verdicts: Sequence[Verdict]) -> list[Claim]:
-    """The claims that were checked and are not supported, in their order."""
-    return [verdict.claim for verdict in verdicts if verdict.supported is False]
-
-
-def states(answer: str, claim: str, *, model: str = "minilm") -> bool:
-    """Whether an answer states a claim: the answer, taken as the only context, supports it (STRICT, 0.5,
-    which is uncalibrated).
-
-    A claim that is in the answer word for word is always stated, and one with a number that the answer does
-    not hold never is. "X is not safe" does not state "X is safe", nor the other way round.
-
-    >>> states("Under load the bridge is not safe.", "The bridge is safe."), states("It is safe now.", "It is safe")
-    (False, True)
-    """
-    return claims_stated([(answer, [claim])], model=model)[0][0]
+    claimed = [(claims(answer), contexts) for answer, contexts in pairs]
+    supports = iter(claim_supports([(c.text, contexts) for each, contexts in claimed for c in each], model=model))
+    return [[_verdict(c, next(supports), contexts, threshold) for c in each] for each, contexts in claimed]
 
 
 def claims_stated(pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm") -> list[list[bool]]:
-    """`states` for many (answer, claims) at once: for each answer, whether it states each of the claims."""
-    texts = [without_citations(answer) for answer, _ in pairs]
-    asked = [(claim, [text]) for text, (_, wanted) in zip(texts, pairs, strict=True) for claim in wanted]
-    supports = iter(claim_supports(asked, model=model))
-    return [
-        [_stated(claim, text, next(supports)) for claim in wanted]
-        for text, (_, wanted) in zip(texts, pairs, strict=True)
-    ]
+    """Return for each (answer, claims) whether the answer states each of the claims.
+
+    It does where the answer, taken as the only context, supports the claim (STRICT, 0.5, which is uncalibrated). A
+    claim that is in the answer word for word is always stated, and one with a number that the answer does not hold
+    never is. "X is not safe" does not state "X is safe", nor the other way round.
+
+    >>> claims_stated([("Under load the bridge is not safe.", ["The bridge is safe.", "The bridge is not safe."])])
+    [[False, True]]
+    """
+    labels = [(without_citations(answer), each) for answer, each in pairs]
+    supports = iter(claim_supports([(claim, [text]) for text, each in labels for claim in each], model=model))
+    return [[_stated(claim, text, next(supports)) for claim in each] for text, each in labels]
 
 
 def _stated(claim: str, text: str, support: float) -> bool:
@@ -232,7 +206,7 @@ def claim_table(
     model: str = "minilm",
     threshold: float = STRICT,
 ) -> pd.DataFrame:
-    """List every claim of every answer with its verdict (see `check_claims`), in the order of the cases.
+    """List every claim of every answer with its verdict (see `check_answers`), in the order of the cases.
 
     Columns query_id, claim, kind ("assertion", "inference", "general"), supported (True, False, or None where it is not
     checked), support, citations and fabricated_numbers (both tuples).
