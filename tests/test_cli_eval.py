@@ -173,7 +173,7 @@ def test_baseline(place: Path) -> None:
         (place / f"{name}.jsonl").write_text("\n".join(map(json.dumps, lines)))
     (place / "none.toml").write_text('[targets]\n"nDCG@5" = false\n"R@5" = false\n"pass_rate" = false\n')
     assert run("--system", "good.jsonl", "--output", "good", "--targets", "none.toml")[0] == 0
-    code, shown = run("--system", "good.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good/report.json")
+    code, shown = run("--system", "good.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good")
     assert code == 0, shown
     assert "No regression" in shown
     code, shown = run("--system", "bad.jsonl", "--targets", "none.toml", "--baseline", "results/eval/good", "-v")
