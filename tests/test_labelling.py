@@ -19,10 +19,10 @@ from sqlalchemy import select
 from typer.testing import CliRunner
 
 from ragbench.cli import app
-from ragbench.datasets import load_dataset
 from ragbench.service import history, run_due, schedules
 from ragbench.service.history_database import connected
 from ragbench.service.tables import dataset
+from ragbench.testsets.loader import load_dataset
 from ragbench.testsets.writer import save_dataset
 from ragbench.types import Case, Dataset, Document
 

@@ -236,7 +236,7 @@ def _record(result: Result, place: Path) -> None:
 
 
 def load_questions(test_set: str, corpus: str, split: str = "test") -> Dataset:
-    from ragbench.datasets import load_dataset
+    from ragbench.testsets.loader import load_dataset
 
     data = load_dataset(test_set, split, corpus=corpus)
     if test_set != "pydoc":

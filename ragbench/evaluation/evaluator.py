@@ -11,7 +11,6 @@ from typing import Any
 
 import pandas as pd
 
-from ragbench.datasets import load_dataset
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.evaluation import calibrations, diagnose
 from ragbench.evaluation import perspectives as views
@@ -38,6 +37,7 @@ from ragbench.progress import progress_bar
 from ragbench.registry import KS, PERSPECTIVES, Measure, declaration, load_measures, perspective_of
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.systems import FunctionSystem
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import LLM, Answer, Dataset, Embedder, EmbedderLike, Judgement, LLMLike, System
 
 CLAIMS = "claim_support"

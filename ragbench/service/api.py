@@ -110,7 +110,7 @@ def create_case(
     request: Request, caller: Runner, record: Annotated[dict[str, Any], Body(examples=[_CASE])], response: Response,
     client_id: Client = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Add a case, as `ragbench testset show` prints one, to `dataset`, which is made where it is not there."""
+    """Add a case, with fields as `GET /test-cases` has them, to `dataset`, which is made where it is not there."""
     folder = folder_of(request, caller.writes(client_id))
     shown = add_record(folder, str(record.pop("dataset", CASES)), record)
     response.headers["ETag"] = shown["etag"]

@@ -12,7 +12,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -27,9 +27,9 @@ from ragbench.errors import DataError
 from ragbench.files import locked, write_durably
 from ragbench.retrieval.retrievers import RETRIEVERS
 from ragbench.service.history_database import canonical
-from ragbench.testsets import parser
-from ragbench.testsets.forms import SUFFIXES, form_of, load_testset, save_testset
-from ragbench.testsets.single_file import own_record
+from ragbench.testsets.forms import SUFFIXES, form_of, read, save_testset
+from ragbench.testsets.loader import load_testset
+from ragbench.testsets.single_file import case_line, entry_of_case
 from ragbench.types import Dataset, Document
 
 NAME = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,78}[A-Za-z0-9_-])?"
@@ -127,9 +127,9 @@ def load(place: Path) -> Dataset:
 
 
 def cases_in(place: Path) -> dict[str, dict[str, Any]]:
-    """The cases of a test set as `ragbench testset show` prints them, by id."""
+    """The cases of a test set as records (`testsets.edits.case_record`), by id."""
     data = load(place)
-    return {case.query_id: own_record(case, data.qrels.get(case.query_id, {}), data.corpus) for case in data.cases}
+    return {case.query_id: case_line(entry_of_case(data, case)) for case in data.cases}
 
 
 @lru_cache(maxsize=16)
@@ -157,7 +157,7 @@ def save_upload(place: Path, content: bytes, form: str, files: Mapping[str, str]
             (sent / name).write_text(text, encoding="utf-8")
         if not files:
             sent.write_bytes(content)
-            if any(_references(sent, form)):
+            if form in ("yaml", "jsonl") and read(sent, form).corpus:
                 raise DataError("corpus refers to documents elsewhere; send them in the body, or to /ingest")
         dataset = replace(load_testset(sent), name=place.stem)
         save_testset(dataset, place, "jsonl")
@@ -166,18 +166,6 @@ def save_upload(place: Path, content: bytes, form: str, files: Mapping[str, str]
         raise DataError(str(exc).replace(f"{staging}/", "")) from exc.__cause__
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-
-
-def _references(sent: Path, form: str) -> Iterator[Any]:
-    if form == "jsonl":
-        lines = [parsed.value for _, parsed in parser.json_records(parser.read_bytes(sent), sent.name) if parsed.whole]
-        found = [line for line in lines if "testset" in line]
-    elif form == "yaml":
-        text = parser.decoded(parser.read_bytes(sent), sent.name)
-        found = [parser.parse_yaml(text, sent.name).value] if isinstance(text, str) else []
-    else:
-        found = []
-    yield from (one.get("corpus") for one in found if isinstance(one, dict))
 
 
 def described(place: Path) -> dict[str, Any]:

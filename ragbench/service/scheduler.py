@@ -28,8 +28,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
-import yaml
 from cronsim import CronSim, CronSimError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from sqlalchemy import Connection, and_, delete, insert, or_, select, update
 
 from ragbench.errors import ConfigError, DataError, RagbenchError, unknown
@@ -136,11 +137,11 @@ def import_schedules(file: str | Path, *, to: Sequence[str] = (), client: str = 
     """
     file = Path(file)
     try:
-        jobs = yaml.safe_load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
+        jobs = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))["cron"]["jobs"]
         entries = [
             (str(one["id"]), str(one["schedule"]), one["handler"], dict(one.get("config") or {})) for one in jobs
         ]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError) as exc:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, YAMLError) as exc:
         raise DataError(f"{file}: expected cron: jobs: a list of id, schedule, handler, config ({exc!r})") from exc
     commands = []
     for name, cron, handler, config in entries:
