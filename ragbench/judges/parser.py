@@ -9,14 +9,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from ragbench.llms.reply_text import UnreadableError as UnreadableError
-from ragbench.llms.reply_text import json_spans, read_outcome, stated, without_fence, without_thoughts
+from ragbench.llms.reply_text import json_spans, refuses_to_judge, stated, without_fence, without_thoughts
 
-_REFUSES = re.compile(
-    r"(?i)\b(?:I|we)(?:['’]m| am| are)? (?:(?:must |have to )?(?:refuse|decline)"
-    r"|(?:cannot|can not|can['’]t|won['’]t|will not|unable to|not able to) (?:\w+ )?"
-    r"(?:judge|evaluate|assess|grade|rate|score|follow|obey|do that))\b"
-)
-_QUOTES = re.compile(r"(?i)\b(?:says|reads|states|contain(?:s|ed)|quot\w+|plant\w+|inject\w+|embedded)\b[^.\n]*:\s*\Z")
 _YES = {"supported", "correct", "useful", "equivalent"}
 _NO = {"unsupported", "not supported", "incorrect", "not useful", "useless", "not equivalent"}
 
@@ -174,11 +168,11 @@ def _verdict(
         own = [found[criterion]] if criterion in found else []
         own += [found] if alone and key in found else []
         candidates += own
-        counts = counts or (is_stated and bool(own) and not _QUOTES.search(text[end:start]))
+        counts = counts or (is_stated and bool(own))
         prose.append(text[end:start])
         end = stop
     words = " ".join([*prose, text[end:]])
-    if words.strip() and (read_outcome(words) == "blocked" or _REFUSES.search(words)):
+    if refuses_to_judge(words):
         raise UnreadableError("it refuses to judge")
     if candidates:  # words do not decide next to an object, but they may contradict it
         candidates = [*_words_anywhere(criterion, words), *candidates]

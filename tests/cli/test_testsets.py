@@ -1,8 +1,7 @@
-"""`ragbench testset convert|validate|list|show|add|edit|remove`: exit statuses, messages, nothing half-written."""
+"""`ragbench testset convert|validate`: exit statuses, messages, nothing half-written."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -114,7 +113,7 @@ def test_validate_lists_every_error(yaml_set: Path) -> None:
     ]
     assert "5 problems in" in done.stderr
     assert run("validate", yaml_set.with_name("none.yaml")).exit_code == 2
-    done = run("list", yaml_set)
+    done = run("convert", yaml_set, yaml_set.with_name("b.yaml"))
     assert done.exit_code == 2
     assert "has 5 problems:\n  my.yaml, line 2: " in done.stderr
 
