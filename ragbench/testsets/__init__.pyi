@@ -3,13 +3,15 @@ from .edits import (
     remove_case,
     replace_case,
 )
-from .forms import save_testset
+from .forms import (
+    load_corpus,
+    save_testset,
+)
 from .known_items import (
     KNOWN_ITEM,
     draft_known_items,
 )
 from .loader import (
-    load_corpus,
     load_dataset,
     load_testset,
     validate_testset,

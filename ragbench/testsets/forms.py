@@ -23,6 +23,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ragbench.datasets.corpus import load_corpus as load_corpus  # one of the names of ragbench.testsets
 from ragbench.datasets.records import warn
 from ragbench.errors import ConfigError, DataError, unknown
 from ragbench.files import expanded
@@ -66,6 +67,7 @@ PERSPECTIVE_FILES = (
 )  # fmt: skip
 """The files of a folder by perspective, any of which may be missing."""
 
+_BEIR_FILES = ("corpus.jsonl", "queries.jsonl")
 SUFFIXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonl": "jsonl"}
 _EXPECTED = (
     "a .yaml, .json or .jsonl file, a folder with cases.jsonl or safety_inputs.jsonl, or a BEIR folder "
@@ -111,6 +113,13 @@ def save_testset(dataset: Dataset, path: str | Path, form: str, *, force: bool =
     return write_texts(target, texts_of(content_of(dataset), form), check)
 
 
+def is_testset(path: Path) -> bool:
+    """Return True if a file or folder has the name or the files of a test set, other than a BEIR folder."""
+    if path.is_dir():
+        return not (path / "queries.jsonl").is_file() and any((path / file).is_file() for file in PERSPECTIVE_FILES)
+    return path.suffix.lower() in (*SUFFIXES, *TABLES) and path.name not in _BEIR_FILES
+
+
 def form_of(path: str | Path) -> str:
     """Which of the `FORMS` the test set at a place has. For a JSON file the content decides which of the two.
 
@@ -121,17 +130,17 @@ def form_of(path: str | Path) -> str:
     if os.path.isdir(place):
         if (place / "queries.jsonl").is_file():
             return "beir"
-        if any((place / file).is_file() for file in PERSPECTIVE_FILES):
+        if is_testset(place):
             return "perspectives"
         raise DataError(f"{place} holds no test set; expected {_EXPECTED}")
     if not os.path.isfile(place):
         raise DataError(f"there is no file or folder {str(place)!r}; expected {_EXPECTED}")
     from ragbench.testsets.other_tools import other_form
 
-    if (place.name not in ("corpus.jsonl", "queries.jsonl")) and (other := other_form(place)):
+    if place.name not in _BEIR_FILES and (other := other_form(place)):
         return other
     form = SUFFIXES.get(place.suffix.lower())
-    if form is None or place.name in ("corpus.jsonl", "queries.jsonl"):
+    if form is None or place.name in _BEIR_FILES:
         raise DataError(f"{place} is not the name of a test set; expected {_EXPECTED}")
     if form == "json":
         from ragbench.testsets.case_lists import json_form

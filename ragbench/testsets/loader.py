@@ -9,19 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ragbench.datasets import EXPECTED, is_collection, load_collection
-from ragbench.datasets.corpus import load_corpus
-from ragbench.datasets.jsonl import shown
 from ragbench.errors import ConfigError, DataError, RagbenchError
 from ragbench.files import expanded
-from ragbench.testsets.fields import TABLES
-from ragbench.testsets.forms import PERSPECTIVE_FILES, SUFFIXES, form_of, read
-from ragbench.testsets.problems import Problem, refuse
 from ragbench.types import Dataset, DatasetSource, Document
 
 if TYPE_CHECKING:
+    from ragbench.testsets.problems import Problem
     from ragbench.testsets.validation import Content
 
-__all__ = ["load_corpus", "load_dataset", "load_testset", "validate_testset"]
+__all__ = ["load_dataset", "load_testset", "validate_testset"]
 
 
 def load_dataset(name: str | Path, split: str = "test", *, corpus: str | Path = "") -> Dataset:
@@ -77,6 +73,7 @@ def load_testset(path: str | Path, *, corpus: Mapping[str, Document] | None = No
         DataError: the file is not what it should be; the first 20 problems, each with its line, and their number.
     """
     from ragbench.testsets.assembly import to_dataset
+    from ragbench.testsets.problems import refuse
 
     path = expanded(path)
     content, documents = _read(path, corpus)
@@ -94,6 +91,10 @@ def validate_testset(path: str | Path, *, corpus: Mapping[str, Document] | None 
     Raises:
         DataError: there is no test set at that place, or it cannot be read.
     """
+    from ragbench.testsets.assembly import DocumentIds
+    from ragbench.testsets.forms import form_of
+    from ragbench.testsets.problems import Problem
+
     path = expanded(path)
     if form_of(path) == "beir":
         from ragbench.testsets.beir_form import beir_problems
@@ -101,8 +102,6 @@ def validate_testset(path: str | Path, *, corpus: Mapping[str, Document] | None 
         return beir_problems(path)
     content, _ = _read(path, corpus)
     if corpus is not None and not content.problems:
-        from ragbench.testsets.assembly import DocumentIds
-
         ids, expected = DocumentIds(corpus), f"one of the {len(corpus)} documents of the corpus"
         for entry in content.entries:
             names = dict.fromkeys((*entry.relevant, *(span.doc_id for span in entry.case.evidence)))
@@ -115,32 +114,33 @@ def validate_testset(path: str | Path, *, corpus: Mapping[str, Document] | None 
 
 def _load(name: str | Path, split: str, corpus: str | Path) -> Dataset:
     path = expanded(name)
-    is_folder, is_file = bool(str(name)) and os.path.isdir(path), os.path.isfile(path)  # False for odd names
-    is_beir = is_folder and not _is_by_perspective(path)
-    if (is_folder or is_file) and not is_beir:
-        if is_file and (
-            path.suffix.lower() not in (*SUFFIXES, *TABLES) or path.name in ("corpus.jsonl", "queries.jsonl")
-        ):
-            raise DataError(
-                f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive first), or a test set "
-                "that ends in .yaml, .json or .jsonl"
-            )
+    if not str(name) or not os.path.exists(path):  # False, not an error, for what cannot be a path
+        if corpus and is_collection(name):
+            raise _corpus_error(name)
+        return load_collection(name, split)
+    from ragbench.testsets.forms import is_testset
+
+    if is_testset(path):
+        from ragbench.datasets.corpus import load_corpus
+
         dataset = load_testset(path, corpus=load_corpus(corpus).corpus if corpus else None)
         if split not in ("test", dataset.split):
             raise DataError(f"{path} has no split {split!r}; a test set of this form has one, {dataset.split!r}")
         return dataset
-    if corpus and (is_beir or is_collection(name)):
-        raise ConfigError(f"a corpus gives the documents of a test set, but {str(name)!r} has its own; leave it out")
-    if is_beir:
-        from ragbench.testsets.beir_form import load_labelled_folder
+    if not path.is_dir():
+        raise DataError(
+            f"{path} is a file; name the folder that holds corpus.jsonl (unpack an archive first), or a test set that "
+            "ends in .yaml, .json or .jsonl"
+        )
+    if corpus:
+        raise _corpus_error(name)
+    from ragbench.testsets.beir_form import load_labelled_folder
 
-        return load_labelled_folder(path, split)
-    return load_collection(name, split)
+    return load_labelled_folder(path, split)
 
 
-def _is_by_perspective(folder: Path) -> bool:
-    """Return True if a folder is a test set by perspective and not one in BEIR's format."""
-    return not (folder / "queries.jsonl").is_file() and any((folder / file).is_file() for file in PERSPECTIVE_FILES)
+def _corpus_error(name: str | Path) -> ConfigError:
+    return ConfigError(f"a corpus gives the documents of a test set, but {str(name)!r} has its own; leave it out")
 
 
 def _absolute(name: str | Path) -> str:
@@ -151,7 +151,11 @@ def _absolute(name: str | Path) -> str:
 
 def _read(path: Path, corpus: Mapping[str, Document] | None) -> tuple[Content, Mapping[str, Document]]:
     """Return the content of a test set, and the documents: `corpus`, those in the file, or those that it refers to."""
+    from ragbench.datasets.corpus import load_corpus
+    from ragbench.datasets.jsonl import shown
     from ragbench.testsets.assembly import check_evidence
+    from ragbench.testsets.forms import form_of, read
+    from ragbench.testsets.problems import Problem
 
     form = form_of(path)
     content = read(path, form, corpus)
