@@ -1,4 +1,4 @@
-"""`ragbench testset`: test sets made from documents, converted and checked."""
+"""`ragbench testset`: made from documents, converted, checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,9 +16,6 @@ from ragbench.cli.console import command, listed_errors, shown
 from ragbench.cli.help import Command, Group
 from ragbench.cli.init import DRAFT_EXAMPLE, draft_command
 from ragbench.files import expanded
-
-if TYPE_CHECKING:
-    pass
 
 TestSet = Annotated[Path, typer.Argument(metavar="TESTSET", help="A .yaml, .json or .jsonl file, or a folder.")]
 
