@@ -24,6 +24,7 @@ from ragbench.service.pages.charts import PANEL, SPARKLINE, line_chart
 from ragbench.service.results import records, run_row
 from ragbench.service.tables import run, score
 from ragbench.statistics import Drift
+from ragbench.statistics.drift import MIN_EARLIER
 
 MAIN = tuple(dict.fromkeys((*LEADERBOARD, *WATCHED)))
 """The measures of the first page: of each configuration the first that it has."""
@@ -69,7 +70,7 @@ def state_of(found: Drift | None, measure: str) -> State:
         since = str(found.path.index[-1 - same])[:10]
         return State("steady", f"unchanged since {since}", f"every score is the same in the newest {same + 1} runs")
     if found.notice is None:
-        return State("few", "too few runs", found.text)
+        return State("few", "too few runs" if found.n < MIN_EARLIER else "too noisy", found.text)
     return State("steady", f"steady since {str(found.path.index[0])[:10]}", found.text)
 
 
