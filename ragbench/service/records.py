@@ -34,7 +34,7 @@ _DECIDING = (
 )  # fmt: skip
 
 
-class Imported(NamedTuple):
+class ImportCounts(NamedTuple):
     """What an import did: runs that were added, runs that were known, and folder -> why it could not be read."""
 
     added: int
@@ -110,7 +110,7 @@ def number_of_dataset(connection: Connection, client: str, name: str, **about: s
     return int(connection.execute(number.with_for_update()).scalar_one())
 
 
-def import_results(folder: str | Path, *, client: str = "", series: str = "", database: str = "") -> Imported:
+def import_results(folder: str | Path, *, client: str = "", series: str = "", database: str = "") -> ImportCounts:
     """Add every result in a folder, at any depth: of a result, of a sweep, of evaluations, of a schedule.
 
     Rules for alerts are not checked: these runs are of the past.
@@ -136,7 +136,7 @@ def import_results(folder: str | Path, *, client: str = "", series: str = "", da
             continue
         new = len(record([(result, path)], client=client, series=series, database=database, alert=False))
         added, known = added + new, known + 1 - new
-    return Imported(added, known, failed)
+    return ImportCounts(added, known, failed)
 
 
 def rows_of(result: Result, place: Path | None, client: str, named: str) -> Rows:

@@ -1,0 +1,95 @@
+"""The workers of a server: they take jobs from the queue of the database and run each in a process of its own."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ragbench.errors import RagbenchError
+from ragbench.service.alert_rules import check_alerts
+from ragbench.service.job_process import run_command
+from ragbench.service.job_queue import Work, claim_job, complete_job, new_holder
+from ragbench.service.scheduler import evaluation_enabled, plan_due
+
+_LOG = logging.getLogger("ragbench.service")
+_PLAN_S = 20.0  # schedules have whole minutes
+
+
+class Queue:
+    """Threads that work at the jobs of a database, `workers` at a time; others may work at them too.
+
+    Args:
+        timeout_s: a job is killed after so long.
+        memory_mb: memory of a job's process; 0 = any amount.
+        lease_s: seconds after which the jobs of a dead server are taken by another.
+        grace_s: seconds that jobs have to finish when it is stopped.
+        work: does a job, for tests; None = its command in a process.
+    """
+
+    def __init__(
+        self, database: str, *, workers: int = 1, timeout_s: float = 3600, memory_mb: int = 8192, lease_s: float = 30,
+        grace_s: float = 5, work: Work | None = None,
+    ) -> None:  # fmt: skip
+        self._database, self._workers, self._lease_s, self._grace_s = database, workers, lease_s, grace_s
+        program = (sys.executable, "-m", "ragbench.service.child", str(memory_mb))
+        self._stopping, self._returning = threading.Event(), threading.Event()
+        self._work = work or partial(run_command, stop=self._returning, timeout_s=timeout_s, program=program)
+        self._wake = threading.Semaphore(0)
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Begin to work."""
+        loops = [self._plan, *[self._take] * self._workers]
+        self._threads = [threading.Thread(target=loop, daemon=True) for loop in loops]
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """Look for a new job."""
+        self._wake.release()
+
+    def stop(self) -> None:
+        """Take no job any more; what is not finished in time goes back to the queue."""
+        self._stopping.set()
+        for _ in range(self._workers):
+            self._wake.release()
+        end = time.monotonic() + self._grace_s
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        self._returning.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _plan(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if evaluation_enabled():
+                    plan_due(self._database)
+                    check_alerts(self._database)
+            except Exception:
+                _LOG.exception("schedules could not be looked at")
+            self._stopping.wait(_PLAN_S)
+
+    def _take(self) -> None:
+        holder = new_holder()
+        while not self._stopping.is_set():
+            try:
+                while not self._stopping.is_set() and (claimed := claim_job(self._database, holder, self._lease_s)):
+                    complete_job(claimed, holder, self._database, self._done, self._lease_s)
+            except Exception:
+                _LOG.exception("a job could not be completed; it is tried again when its lease has run out")
+            self._wake.acquire(timeout=1.0)
+
+    def _done(self, claimed: Mapping[str, Any], lost: threading.Event) -> tuple[int, str, Path | None]:
+        try:
+            return self._work(claimed, lost)
+        except (RagbenchError, OSError) as exc:
+            if isinstance(exc, InterruptedError):
+                raise
+            return 2, str(exc), None
