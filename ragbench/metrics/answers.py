@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench.errors import DataError
+from ragbench.metrics.array_types import Floats
 from ragbench.metrics.tidy import (
     answered_cases,
     answers_by_query,
@@ -132,9 +133,7 @@ def missing_keywords(answer: str, keywords: Sequence[str]) -> list[str]:
     return [keyword for keyword in dict.fromkeys(keywords) if not stated_facts(answer, [[keyword]])[0]]
 
 
-def semantic_similarity(
-    answers: npt.NDArray[np.floating], references: npt.NDArray[np.floating]
-) -> npt.NDArray[np.float64]:
+def semantic_similarity(answers: npt.NDArray[np.floating], references: npt.NDArray[np.floating]) -> Floats:
     """Return the cosine of each row of `answers` (n, dimension) with the same row of `references`, clipped to [0, 1].
 
     A row of zeros, the vector of an empty text, scores 0. Values are rounded to 6 decimals, because
@@ -151,7 +150,7 @@ def semantic_similarity(
     lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
     dots = np.einsum("ij,ij->i", left, right)
     cosines = np.divide(dots, lengths, out=np.zeros(len(dots)), where=lengths > 0)
-    rounded: npt.NDArray[np.float64] = np.round(np.clip(cosines, 0.0, 1.0), 6)
+    rounded: Floats = np.round(np.clip(cosines, 0.0, 1.0), 6)
     return rounded
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from ragbench.generation.citations import parse_citations, without_citations
 from ragbench.metrics.groundedness.claims import Claim, claims
 from ragbench.metrics.groundedness.numbers import Number, numeric_fabrications, numeric_support
-from ragbench.metrics.groundedness.support import claim_supports
+from ragbench.metrics.groundedness.support import Pairs, claim_supports
 from ragbench.metrics.groundedness.words import polarity_differs, text_states, words
 from ragbench.metrics.tidy import answered_cases, context_ids, context_texts, tidy_cases
 from ragbench.types import Answer, Case, Chunk, Dataset, chunks_by_id
@@ -40,9 +40,7 @@ class Verdict:
     fabricated: tuple[Number, ...] = ()
 
 
-def check_answers(
-    pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm", threshold: float = STRICT
-) -> list[list[Verdict]]:
+def check_answers(pairs: Pairs, *, model: str = "minilm", threshold: float = STRICT) -> list[list[Verdict]]:
     """Return for each (answer, contexts) its claims (see `claims`), each with its verdict.
 
     An assertion is supported with a support of `threshold` at least and no fabricated number, an inference with
@@ -59,7 +57,7 @@ def check_answers(
     return [[_verdict(c, next(supports), contexts, threshold) for c in each] for each, contexts in claimed]
 
 
-def claims_stated(pairs: Sequence[tuple[str, Sequence[str]]], *, model: str = "minilm") -> list[list[bool]]:
+def claims_stated(pairs: Pairs, *, model: str = "minilm") -> list[list[bool]]:
     """Return for each (answer, claims) whether the answer states each of the claims.
 
     It does where the answer, taken as the only context, supports the claim (STRICT, 0.5, which is uncalibrated). A

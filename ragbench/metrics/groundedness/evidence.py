@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
+from ragbench.metrics.array_types import Bools, Floats, Ints
 from ragbench.metrics.groundedness.numbers import numeric_support
 from ragbench.metrics.groundedness.words import Page, Word, denied, opposed, words
 from ragbench.retrieval.minilm import cut_to_fit, token_states, tokenised
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ragbench.types import FloatArray
 
     Vectors = tuple[FloatArray, FloatArray]
-    Floats = npt.NDArray[np.float64]
 
 _MEMORY_BYTES = 96 * 2**20
 _lock = threading.Lock()
@@ -161,7 +160,7 @@ def read_sentence(sentence: str, page: Page) -> Reading:
     )
 
 
-def _best_window(page: Page, weight: Floats, hits: npt.NDArray[np.bool_]) -> tuple[range, float]:
+def _best_window(page: Page, weight: Floats, hits: Bools) -> tuple[range, float]:
     context_of = np.array(page.context_of)
     covered = hits
     best, best_value, best_share = range(1), -1.0, 0.0
@@ -179,7 +178,7 @@ def _best_window(page: Page, weight: Floats, hits: npt.NDArray[np.bool_]) -> tup
     return best, best_share
 
 
-def _looked_at(weight: Floats, hits: npt.NDArray[np.bool_], window: range) -> list[int]:
+def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
     """The sentences worth a vector: the best window, those with the rarest words, and what these leave out."""
     frequency = hits.sum(axis=1)
     rarity = np.log1p(hits.shape[1] / np.maximum(frequency, 1)) * (frequency > 0)
@@ -197,7 +196,7 @@ def _looked_at(weight: Floats, hits: npt.NDArray[np.bool_], window: range) -> li
 
 
 def _lexical(
-    sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: npt.NDArray[np.bool_], window: range
+    sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: Bools, window: range
 ) -> dict[str, float]:
     anywhere = [bool(row.any()) for row in hits]
     near = [bool(row.any()) for row in hits[:, list(window)]]
@@ -224,9 +223,7 @@ def _lexical(
     }
 
 
-def _copying(
-    stems: Sequence[str], weight: Floats, page: Page, hits: npt.NDArray[np.bool_], window: range
-) -> dict[str, float]:
+def _copying(stems: Sequence[str], weight: Floats, page: Page, hits: Bools, window: range) -> dict[str, float]:
     shares = [np.mean([stem in page.places for stem in stems])]
     if len(stems) > 1:
         shares.append(np.mean([pair in page.pairs for pair in itertools.pairwise(stems)]))
@@ -247,7 +244,7 @@ def _copying(
     }
 
 
-def _fragments(stems: Sequence[str], page: Page) -> npt.NDArray[np.int64]:
+def _fragments(stems: Sequence[str], page: Page) -> Ints:
     """For each word the length of the longest row of words around it that a sentence of the page has word for word."""
     row = page.row
     ending = np.zeros(len(row), dtype=np.int64)

@@ -12,8 +12,8 @@ from itertools import permutations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ragbench.metrics.array_types import Ints
 from ragbench.text import load_tokenizer, sentence_spans
 
 # scripts written without spaces between words: each sign counts as a word
@@ -274,7 +274,7 @@ class Page:
         return {stem: number for number, stem in enumerate(self.places)}
 
     @cached_property
-    def row(self) -> npt.NDArray[np.int64]:
+    def row(self) -> Ints:
         """The words of the page in their order, as numbers of their stems; -1 after each sentence."""
         return np.array([n for s in self.sentences for n in (*(self.numbered[w.stem] for w in s.words), -1)])
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from ragbench.errors import ConfigError, DataError
+from ragbench.metrics.array_types import Bools, Floats
 from ragbench.metrics.safety import Finding, injection_score, injection_scores, leakage_findings
 from ragbench.metrics.safety.leakage import PERSONAL
 from ragbench.metrics.safety.secrets import marked_secrets
@@ -112,7 +113,7 @@ def _wilson(count: float, n: int) -> tuple[float, float]:
     return max(0.0, float(low)), min(1.0, float(high))
 
 
-def _checked(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]:
+def _checked(harmful: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[Bools, Floats]:
     labels, values = np.asarray(harmful, dtype=bool), np.asarray(scores, dtype=np.float64)
     if labels.shape != values.shape or labels.ndim != 1:
         raise DataError(f"there are {labels.size} labels and {values.size} scores; expected one score per label")
@@ -259,9 +260,7 @@ def document_ids(dataset: Dataset) -> set[str]:
     return {*dataset.corpus, *(doc_id for grades in dataset.qrels.values() for doc_id in grades)}
 
 
-def _groups(
-    samples: Sequence[SafetySample], *, by_length: bool = True
-) -> Iterator[tuple[str, str, npt.NDArray[np.bool_]]]:
+def _groups(samples: Sequence[SafetySample], *, by_length: bool = True) -> Iterator[tuple[str, str, Bools]]:
     """Yield split, part and which samples are in it: all, each category, each source, and thirds by length."""
     if samples:
         yield "all", "", np.ones(len(samples), dtype=bool)
@@ -281,7 +280,7 @@ def _auc(measure: str, labels: Any, values: Any, split: str = "all", part: str =
     return (measure, split, part, roc_auc(labels, values), *auc_interval(labels, values), len(values))
 
 
-def _rate(measure: str, hits: npt.NDArray[np.bool_], split: str, part: str) -> _Row:
+def _rate(measure: str, hits: Bools, split: str, part: str) -> _Row:
     count, n = int(hits.sum()), len(hits)
     return (measure, split, part, count / n, *rate_interval(count, n), n)
 

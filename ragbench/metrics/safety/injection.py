@@ -26,12 +26,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ragbench.errors import DataError
+from ragbench.metrics.array_types import Floats, Ints
 from ragbench.metrics.safety.normal_form import Window, plain, windows
 from ragbench.metrics.safety.patterns import FEATURE_NAMES, features, signs
 from ragbench.retrieval.embedders import load_embedder
 from ragbench.retrieval.embedding_models import MiniLM, WordLlama
-
-FloatMatrix = npt.NDArray[np.float64]
 
 HEAD = Path(__file__).with_name("injection_head.json")
 """The fitted weights."""
@@ -87,7 +86,7 @@ def injection_score(text: str) -> float:
     return float(_scores([read], _embed_now)[0])
 
 
-def injection_scores(texts: Sequence[str]) -> npt.NDArray[np.float64]:
+def injection_scores(texts: Sequence[str]) -> Floats:
     """`injection_score` of each text, much faster for many; embeddings are kept on disk.
 
     Beyond the fifth decimal a score can differ with the batch.
@@ -115,17 +114,17 @@ def injection_scores(texts: Sequence[str]) -> npt.NDArray[np.float64]:
 @dataclass(frozen=True, slots=True)
 class _Head:
     bias: float
-    signs: npt.NDArray[np.float64]
-    words: npt.NDArray[np.float64]
-    embedding: npt.NDArray[np.float64]
+    signs: Floats
+    words: Floats
+    embedding: Floats
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
     windows: list[Window]
-    rows: FloatMatrix
+    rows: Floats
 
-    def words(self) -> list[tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]]:
+    def words(self) -> list[tuple[Ints, Floats]]:
         return [word_features(plain(window.text)) for window in self.windows]
 
 
@@ -156,7 +155,7 @@ def _read(text: str) -> _Read:
     return _Read(found, rows)
 
 
-def word_features(sentence: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+def word_features(sentence: str) -> tuple[Ints, Floats]:
     """Return the places among `N_WORDS` and the values of the words and pairs of words of a sentence, at unit length.
 
     Feature hashing with signs (Weinberger et al. 2009): what shares a place by chance cancels out on average.
@@ -167,12 +166,12 @@ def word_features(sentence: str) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.f
     return hashes % N_WORDS, np.where(hashes >> 31, 1.0, -1.0) / np.sqrt(len(terms))
 
 
-def _spread(n: int) -> npt.NDArray[np.float64]:
+def _spread(n: int) -> Floats:
     """0 to n - 1 in an order that visits the whole range early (the van der Corput sequence by golden ratio)."""
     return np.asarray((np.arange(n) * 0.6180339887498949) % 1.0, dtype=np.float64)
 
 
-def _scores(reads: Sequence[_Read], embed: Any) -> npt.NDArray[np.float64]:
+def _scores(reads: Sequence[_Read], embed: Any) -> Floats:
     scores = np.zeros(len(reads))
     owner = np.repeat(np.arange(len(reads)), [len(read.windows) for read in reads])
     if len(owner):
@@ -180,11 +179,11 @@ def _scores(reads: Sequence[_Read], embed: Any) -> npt.NDArray[np.float64]:
     return scores
 
 
-def _logits(reads: Sequence[_Read], embed: Any) -> npt.NDArray[np.float64]:
+def _logits(reads: Sequence[_Read], embed: Any) -> Floats:
     return logits_of(reads, embed([window.text for read in reads for window in read.windows]), _head())
 
 
-def logits_of(reads: Sequence[_Read], embedded: FloatMatrix, head: _Head) -> npt.NDArray[np.float64]:
+def logits_of(reads: Sequence[_Read], embedded: Floats, head: _Head) -> Floats:
     """Of all sentences of all texts in order, each corrected for the number of different ones in its text."""
     by_signs = np.vstack([read.rows for read in reads]) @ head.signs
     different = [len({window.text for window in read.windows}) for read in reads for _ in read.windows]
@@ -192,28 +191,28 @@ def logits_of(reads: Sequence[_Read], embedded: FloatMatrix, head: _Head) -> npt
         by_signs < _CLEAR_SIGNS, _PER_LOG_SENTENCE * np.log(np.maximum(different, _FEW_SENTENCES) / _FEW_SENTENCES), 0.0
     )
     by_words = np.array([head.words[places] @ values for read in reads for places, values in read.words()])
-    logits: npt.NDArray[np.float64] = embedded @ head.embedding + by_signs + by_words + head.bias - correction
+    logits: Floats = embedded @ head.embedding + by_signs + by_words + head.bias - correction
     return logits
 
 
-def _squashed(logits: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    squashed: npt.NDArray[np.float64] = np.round(1 / (1 + np.exp(-np.clip(logits, -30, 30))), 6)
+def _squashed(logits: Floats) -> Floats:
+    squashed: Floats = np.round(1 / (1 + np.exp(-np.clip(logits, -30, 30))), 6)
     return squashed
 
 
-def _embed_now(texts: Sequence[str]) -> FloatMatrix:
+def _embed_now(texts: Sequence[str]) -> Floats:
     # one text at a time is not worth a file in the cache
     unique = sorted(set(texts), key=lambda text: (-len(text), text))
     row_of = {text: row for row, text in enumerate(unique)}
     return np.hstack([_unit(model.embed(unique, "document")) for model in _models()])[[row_of[text] for text in texts]]
 
 
-def _unit(vectors: npt.ArrayLike) -> FloatMatrix:
+def _unit(vectors: npt.ArrayLike) -> Floats:
     rows = np.asarray(vectors, dtype=np.float64)
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    unit: FloatMatrix = rows / np.maximum(lengths, 1e-12)[:, None]
+    unit: Floats = rows / np.maximum(lengths, 1e-12)[:, None]
     return unit
 
 
-def _embed_stored(texts: Sequence[str]) -> FloatMatrix:
+def _embed_stored(texts: Sequence[str]) -> Floats:
     return np.hstack([np.asarray(load_embedder(name).encode(texts), dtype=np.float64) for name in _EMBEDDERS])
