@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from ragbench.datasets import load_dataset
 from ragbench.evaluation import evaluate
 from ragbench.llms import load_llm, unavailable
 from ragbench.metrics import claim_support
 from ragbench.testing import LabelledCase, assert_answer_correct, assert_context_recall, labelled_cases
+from ragbench.testsets.loader import load_dataset
 from ragbench.types import Dataset
 
 NFCORPUS = ("PLAIN-2630", "PLAIN-2660", "PLAIN-2510", "PLAIN-2430", "PLAIN-2690")
