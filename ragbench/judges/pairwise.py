@@ -131,7 +131,8 @@ def length_explained(
     writes more: the excess over one half is the part of preferences that length explains.
 
     >>> won = [Preference("q1", "a", "b", 0.0), Preference("q2", "a", "b", 0.5)]
-    >>> length_explained(won, [Answer("q1", "Yes."), Answer("q2", "No.")], [Answer("q1", "Yes, it is."), Answer("q2", "")])
+    >>> long = [Answer("q1", "Yes, it is."), Answer("q2", "It is not.")]
+    >>> length_explained(won, [Answer("q1", "Yes."), Answer("q2", "No.")], long)
     (1, 1)
     """
     lengths = [{answer.query_id: len(answer.text) for answer in answers} for answers in (answers_a, answers_b)]
@@ -160,8 +161,8 @@ def _length_preference(
     if wins * difference <= 0:
         return ""  # the shorter system won all the same
     return (
-        f"a preference for length would explain that {names[wins < 0]!r} wins: the longer answer was chosen in {longer} of "
-        f"{n} decisions; check some of them by hand, or compare answers of one length"
+        f"a preference for length would explain that {names[wins < 0]!r} wins: the longer answer was chosen in "
+        f"{longer} of {n} decisions; check some of them by hand, or compare answers of one length"
     )
 
 
