@@ -189,10 +189,10 @@ def test_unsuitable_audits_are_refused_before_any_request() -> None:
 
 
 def test_a_fair_judge_with_random_errors_hardly_ever_fails_and_a_biased_one_does() -> None:
-    """Verdicts on 20 right and 20 wrong answers, of which 5 % are wrong at random; 200 audits."""
+    """Verdicts on 20 right and 20 wrong answers, of which 5 % are wrong at random; 40 audits."""
     rng = np.random.default_rng(0)
     failed = 0
-    for _ in range(200):
+    for _ in range(40):
         truth = np.repeat([1.0, 0.0], 20)
         drawn = [np.abs(truth - (rng.random(40) < 0.05)) for _ in range(4)]
         values = {probe: after - drawn[0] for probe, after in zip(audit._ADDED, drawn[1:], strict=True)}
@@ -204,7 +204,7 @@ def test_a_fair_judge_with_random_errors_hardly_ever_fails_and_a_biased_one_does
             audit._row(probe, list(each), AUDIT_BOUNDS[probe], "correctness", 20, 0) for probe, each in values.items()
         ]
         failed += any(row["verdict"] == "fail" for row in rows)
-    assert failed / 200 <= 0.05
+    assert failed / 40 <= 0.05
     obeys = [0.0] * 20 + [1.0] * 20  # the instruction turns every wrong answer into a right one
     assert audit._row("instruction to the judge", obeys, 0.05, "correctness", 20, 0)["verdict"] == "fail"
     assert audit._row("wrong but fluent", [1.0] * 10 + [0.0] * 10, 0.1, "correctness", 20, 0)["verdict"] == "fail"

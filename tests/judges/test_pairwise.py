@@ -187,9 +187,7 @@ def test_incomparable_systems_are_refused_before_any_request() -> None:
 def test_an_outcome_that_length_explains_is_warned_about() -> None:
     """A judge of length lets the shorter system lose; one of substance does not care."""
     data = replace(DATA, cases=tuple(Case(f"q{i}", "?") for i in range(8)))
-    short, long = (
-        [Answer(f"q{i}", text) for i in range(8)] for text in ("In 1881.", "It may have been in 1900, or so.")
-    )
+    short, long = ([Answer(f"q{i}", text) for i in range(8)] for text in ("In 1881.", "It may have been in 1900."))
 
     def longer(prompt: str) -> Mapping[str, Any]:
         first, second = map(len, shown(prompt))
