@@ -4,6 +4,7 @@ from .answers import (
     score_ablations,
     score_answers,
     score_judgements,
+    score_own,
     semantic_similarity,
     token_f1,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "score_groundedness",
     "score_judgements",
     "score_overall",
+    "score_own",
     "score_pipeline",
     "score_retrieval",
     "score_run",

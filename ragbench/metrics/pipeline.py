@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
@@ -241,13 +240,15 @@ def outcome_table(dataset: Dataset, answers: Sequence[Answer]) -> pd.DataFrame:
     success           1           0
     no_results        1           0
     """
-    outcomes = {query_id: outcome_of(answer) for query_id, answer in answers_by_query(dataset, answers).items()}
-    expected = {case.query_id: case.expected_outcome or "not stated" for case in dataset.cases}
-    counts = Counter((row, outcomes.get(query_id, "failed")) for query_id, row in expected.items())
-    names = {*expected.values()}
-    rows = [name for name in (*OUTCOMES, *sorted(names - {*OUTCOMES, "not stated"}), "not stated") if name in names]
-    columns = [name for name in OUTCOMES if name in names or any(counts[row, name] for row in rows)]
-    return pd.DataFrame([[counts[row, column] for column in columns] for row in rows], index=rows, columns=columns)
+    by_query = answers_by_query(dataset, answers)
+    answered = [by_query.get(case.query_id) for case in dataset.cases]
+    outcomes = [outcome_of(answer) if answer else "failed" for answer in answered]
+    expected = [case.expected_outcome or "not stated" for case in dataset.cases]
+    counts = pd.crosstab(pd.Series(expected, dtype="str"), pd.Series(outcomes, dtype="str"))
+    ordered = [*OUTCOMES, *sorted({*expected} - {*OUTCOMES, "not stated"}), "not stated"]
+    rows = [name for name in ordered if name in counts.index]
+    columns = [name for name in OUTCOMES if name in counts.index or name in counts.columns]
+    return counts.reindex(index=rows, columns=columns, fill_value=0).rename_axis(index=None, columns=None)
 
 
 def latency_table(answers: Sequence[Answer], budgets: Mapping[str, float] | None = None) -> pd.DataFrame:

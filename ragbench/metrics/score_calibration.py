@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
 from ragbench.errors import ConfigError, DataError
@@ -93,14 +92,6 @@ class Calibration:
         It holds for texts like the labelled ones, and depends on the rate of positive ones among those.
         """
         return float(1 / (1 + np.exp(-np.clip(self.intercept + self.slope * score, -700.0, 700.0))))
-
-    def is_positive(self, score: float) -> bool:
-        """Whether a score reaches the threshold."""
-        return score >= self.threshold
-
-    def table(self) -> pd.DataFrame:
-        """One row per bin of scores: low, high, n, positive, rate, ci_low, ci_high."""
-        return pd.DataFrame([asdict(one) for one in self.bins])
 
     def __str__(self) -> str:
         return (
@@ -178,8 +169,8 @@ def calibrate_threshold(
     >>> labels = rng.random(60) < 0.5
     >>> scores = np.clip(rng.normal(np.where(labels, 0.8, 0.6), 0.1), 0, 1)
     >>> found = calibrate_threshold(scores, labels, measure="claim_support", n_resamples=100)
-    >>> round(found.threshold, 2), found.n, found.is_positive(0.65), found.is_positive(0.75)
-    (0.7, 60, False, True)
+    >>> round(found.threshold, 2), found.n
+    (0.7, 60)
 
     Raises:
         DataError: labels and scores do not fit, fewer than 30 labels or 5 of a kind, a score that is not finite, or

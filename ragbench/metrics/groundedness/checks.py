@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -27,8 +27,7 @@ CONTENT_SHARE = 0.5
 """The minimum fraction of a claim's words, by weight, that the cited text must contain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Whether the contexts hold a claim: `supported` is None for a general one, which is not checked.
 
     `support` is in [0, 1], see `claim_support`; `fabricated` are the numbers of the claim that no context holds.
@@ -233,8 +232,7 @@ def claim_table(
     return pd.DataFrame(rows, columns=columns).astype({"supported": object, "support": float})
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
+class _Checked(NamedTuple):
     """An answer and its contexts: `ids` name `texts`; `documents` is chunk id -> document id of what is cited;
     `cited` has the citations of each verdict's claim."""
 

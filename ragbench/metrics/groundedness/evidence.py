@@ -198,14 +198,13 @@ def _looked_at(weight: Floats, hits: Bools, window: range) -> list[int]:
 def _lexical(
     sentence: str, own_words: Sequence[Word], weight: Floats, page: Page, hits: Bools, window: range
 ) -> dict[str, float]:
-    anywhere = [bool(row.any()) for row in hits]
-    near = [bool(row.any()) for row in hits[:, list(window)]]
+    anywhere, near = (np.asarray(held.any(axis=1)) for held in (hits, hits[:, list(window)]))
     side_by_side = [(a.stem, b.stem) in page.pairs for a, b in itertools.pairwise(own_words)]
     heavier = [max(a.weight, b.weight) for a, b in itertools.pairwise(own_words)]
     words_on_page = float(np.dot(weight, anywhere) / weight.sum())
     telling = [i for i, word in enumerate(own_words) if word.weight > _TELLING]
     together = [bool((hits[a] & hits[b]).any()) for a, b in itertools.pairwise(telling)]
-    names = [i for i, word in enumerate(own_words) if word.name]
+    names = np.array([word.name for word in own_words])
     held = numeric_support(sentence, [other.text for other in page.sentences])
     text = " ".join(page.sentences[i].text for i in window)
     own = denied(sentence, own_words)
@@ -215,8 +214,8 @@ def _lexical(
     return {
         "neighbours": float(np.dot(side_by_side, heavier) / sum(heavier)) if heavier else words_on_page,
         "word_pairs": float(np.mean(together)) if together else words_on_page,
-        "names_in_window": (sum(near[i] for i in names) + 1) / (len(names) + 1),
-        "names_on_page": (sum(anywhere[i] for i in names) + 1) / (len(names) + 1),
+        "names_in_window": float((near[names].sum() + 1) / (names.sum() + 1)),
+        "names_on_page": float((anywhere[names].sum() + 1) / (names.sum() + 1)),
         "numbers": 1.0 if np.isnan(held) else held,
         "not_denied": float(not differs),
         "not_opposed": float(not opposed(sentence, text)),

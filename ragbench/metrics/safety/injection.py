@@ -16,11 +16,10 @@ import json
 import re
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -111,16 +110,14 @@ def injection_scores(texts: Sequence[str]) -> Floats:
     return scores
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
+class _Head(NamedTuple):
     bias: float
     signs: Floats
     words: Floats
     embedding: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(NamedTuple):
     windows: list[Window]
     rows: Floats
 

@@ -240,7 +240,7 @@ def leakage_findings(
         if any(start < b and a < end for a, b in taken[max(0, place - 1) : place + 1]):
             continue
         taken.insert(place, (start, end))
-        found.append(Finding(start, end, kind, _masked(text[start:end]), why))
+        found.append(Finding(start, end, kind, f"{text[start : start + 2]}***", why))
     prompts = [context for context in contexts if is_prompt(context)]
     others = [context for context in contexts if not is_prompt(context)]
     runs = copied_runs(text, others, copied_words) + copied_runs(text, prompts, min(_PROMPT_WORDS, copied_words))
@@ -252,9 +252,7 @@ def leakage_findings(
 def _all(text: str, internal: Mapping[str, re.Pattern[str]], regions: Sequence[str]) -> Places:
     for start, end, name in secrets(text):
         yield start, end, "secret", name
-    yield from _cards(text)
-    yield from _ibans(text)
-    yield from _social_security(text)
+    yield from _checksums(text)
     yield from _emails(text)
     yield from _phones(text, regions)
     yield from _addresses(text)
@@ -333,31 +331,21 @@ def _emails(text: str) -> Places:
             yield *match.span(), "email", "an e-mail address that is not one of a role"
 
 
-def _cards(text: str) -> Places:
-    from stdnum import luhn
+def _checksums(text: str) -> Places:
+    """Yield numbers of cards, accounts and social security, known by their checksum or range."""
+    from stdnum import iban, luhn
+    from stdnum.us import ssn
 
     for match in _CARD.finditer(text):
         digits = re.sub(r"\D", "", match.group())
         if _ISSUERS.fullmatch(digits) and luhn.is_valid(digits) and len(set(digits)) > 1:
             yield *match.span(), "card", "a number of a card issuer with a valid Luhn checksum"
-
-
-def _ibans(text: str) -> Places:
-    from stdnum import iban
-
     for match in _IBAN.finditer(text):
         # the last group may belong to the next word, as in "... 3000 PLEASE"
         parts = match.group().split(" ")
-        for kept in range(len(parts), 0, -1):
-            candidate = " ".join(parts[:kept])
-            if iban.is_valid(candidate, check_country=False):
-                yield match.start(), match.start() + len(candidate), "iban", "an IBAN with a valid checksum"
-                break
-
-
-def _social_security(text: str) -> Places:
-    from stdnum.us import ssn
-
+        candidates = (" ".join(parts[:n]) for n in range(len(parts), 0, -1))
+        if valid := next((each for each in candidates if iban.is_valid(each, check_country=False)), None):
+            yield match.start(), match.start() + len(valid), "iban", "an IBAN with a valid checksum"
     for match in _SSN.finditer(text):
         if ssn.is_valid(match.group().replace(" ", "-")):
             yield *match.span(), "ssn", "a US social security number in a range that is given out"
@@ -436,10 +424,6 @@ def _addresses(text: str) -> Places:
 def _public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     inner = address if isinstance(address, ipaddress.IPv4Address) else address.ipv4_mapped or address.sixtofour
     return (inner or address).is_global and not (inner or address).is_multicast
-
-
-def _masked(text: str) -> str:
-    return f"{text[:2]}***"
 
 
 def _checked(patterns: Mapping[str, str]) -> dict[str, re.Pattern[str]]:

@@ -14,7 +14,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 _MAX_WORDS, _STRIDE = 45, 25
@@ -57,8 +57,7 @@ _KNOWN = frozenset(
 _LONGEST = max(map(len, _KNOWN))
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(NamedTuple):
     """A sentence, or a piece of a long one; `hidden` if it had to be decoded."""
 
     text: str
