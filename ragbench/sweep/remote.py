@@ -13,7 +13,7 @@ import re
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -26,7 +26,7 @@ from ragbench.store import database
 from ragbench.sweep.grid import load_named
 from ragbench.sweep.job import Job
 from ragbench.sweep.notebooks import is_path, read_notebook
-from ragbench.sweep.processes import Launcher, Outcome
+from ragbench.sweep.processes import LocalExecutor, Outcome
 from ragbench.systems.loader import system_digest
 
 _MOST_INPUT, _MOST_OUTPUT = 2**30, 2**28  # bytes
@@ -39,14 +39,15 @@ class Packer:
 
     A path in a parameter travels where it is relative to the grid's folder; what an absolute one names each worker must
     have. A module next to the grid that a parameter names as "module:attribute" travels too. `store` is the identity of
-    the database in which the workers keep replies and spending, "" where each may keep its own.
+    the database in which the workers keep replies and spending, "" where each may keep its own. Each worker imports
+    `modules` once.
 
     Raises:
         ConfigError: the inputs are larger than 1 GiB, or a job holds a key or a URL with credentials.
     """
 
-    def __init__(self, notebook: str, jobs: Iterable[Job], store: str = "") -> None:
-        self._notebook, self._store, jobs = notebook, store, list(jobs)
+    def __init__(self, notebook: str, jobs: Iterable[Job], store: str = "", modules: Sequence[str] = ()) -> None:
+        self._notebook, self._store, self._modules, jobs = notebook, store, list(modules), list(jobs)
         inputs = {path for job in jobs for path in _inputs(job)}
         places = {place for job in jobs for place in (job.staging, job.cwd, job.started_in)}
         self._base = Path(os.path.commonpath([*places, *inputs]))
@@ -63,6 +64,7 @@ class Packer:
             "journal": journal.read_bytes() if journal.is_file() else None,
             "versions": versions(),
             "store": self._store,
+            "modules": self._modules,
         }
 
     def _moved(self, job: Job) -> str:
@@ -74,8 +76,10 @@ def versions() -> dict[str, str]:
     return {"ragbench": own_version(), "python": ".".join(platform.python_version_tuple()[:2])}
 
 
-def execute(task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, wanted: Callable[[], bool]) -> dict[str, Any]:
-    """Run a packed job until it ends or is not `wanted`: its error, the kind of its failure, and the files it left."""
+def execute(
+    task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, is_needed: Callable[[], bool]
+) -> dict[str, Any]:
+    """Run a packed job until it ends or is needed no more; return its error, kind of failure, and files."""
     with tempfile.TemporaryDirectory(prefix="ragbench-task-", ignore_cleanup_errors=True) as folder:
         root = Path(folder).resolve()
         job = Job.from_json(task["job"])
@@ -98,13 +102,13 @@ def execute(task: Mapping[str, Any], inputs: bytes, *, side_by_side: int, wanted
             _check_source(job)
         except (RagbenchError, database.StoreError) as exc:
             return {"error": str(exc), "failure": None, "files": {}}
-        with Launcher([], side_by_side=side_by_side, fork=False) as launcher:
-            launcher.start(job)
-            try:
-                while not (ended := launcher.ended()) and wanted():
-                    time.sleep(0.05)
-            finally:
-                launcher.stop()
+        executor = LocalExecutor(task["modules"], side_by_side=side_by_side)
+        try:
+            executor.start(job)
+            while not (ended := executor.ended()) and is_needed():
+                time.sleep(0.05)
+        finally:
+            executor.stop()
         if not ended:
             return {"error": "stopped", "failure": None, "files": {}}
         error, files = ended[0].error, {}

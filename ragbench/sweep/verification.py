@@ -17,11 +17,12 @@ from ragbench.evaluation import check_parameters, environment, load_result, load
 from ragbench.evaluation.formats import short
 from ragbench.files import read_json
 from ragbench.llms import Settings, current_settings
-from ragbench.sweep import budget, processes
+from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
-from ragbench.sweep.imports import imports_of
 from ragbench.sweep.job import Place, make_job
 from ragbench.sweep.notebooks import read_notebook
+from ragbench.sweep.preload import modules_of
+from ragbench.sweep.processes import LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.runs import run_all
 
@@ -102,19 +103,20 @@ def verify(
             except DataError as exc:
                 verified[path.name] = Verified(path.name, 0, (str(exc),))
         again = SweepFolder(Path(temporary) / folder.resolve().name)
-        side_by_side = min(jobs or processes.default_jobs(), max(1, len(stored)))
+        side_by_side = min(jobs or default_jobs(), max(1, len(stored)))
         console = Console(stderr=True)
         progress = Progress(console, len(stored), jobs=side_by_side)
-        modules = imports_of(dict.fromkeys(one.text for one in stored), [one.parameters for one in stored])
-        say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-        with again.locked(), processes.Launcher(modules, side_by_side=side_by_side, fork=fork, say=say) as launcher:
+        modules = modules_of(one.parameters for one in stored)
+        log = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+        executor = LocalExecutor(modules, side_by_side=side_by_side, fork=fork, log=log)
+        with again.locked():
             for text in dict.fromkeys(one.text for one in stored):
                 group = {one.name: one for one in stored if one.text == text}
                 made = {
                     name: make_job(again, name, one.place, one.parameters, settings, source=one.source, stamp={})
                     for name, one in group.items()
                 }
-                ended = run_all(text, again, made, progress, launcher)
+                ended = run_all(text, again, made, progress, executor)
                 for name, one in group.items():
                     error = ended.failed.get(
                         name, "not begun: the maximum cost is reached" if name in ended.left else ""

@@ -31,7 +31,7 @@ from tests.sweep import test_language_models as language_models
 from tests.test_sweep import alive_in, numbers_of, visible, wait_until, write_grid
 
 pytest.importorskip("distributed")
-pytestmark = [pytest.mark.usefixtures("warm_sweeps"), pytest.mark.filterwarnings("default")]
+pytestmark = pytest.mark.filterwarnings("default")
 
 
 def jobs_of(path: Path, out: Path) -> list[Job]:
@@ -118,7 +118,7 @@ def test_a_worker_with_another_version_or_notebook_is_refused(tmp_path: Path, wh
     else:
         task["versions"] = {**task["versions"], what: "9.9"}
         expected = f"has {what} {remote.versions()[what]} and this sweep has 9.9"
-    came = remote.execute(task, packer.inputs, side_by_side=1, wanted=lambda: True)
+    came = remote.execute(task, packer.inputs, side_by_side=1, is_needed=lambda: True)
     assert expected in came["error"]
     assert came["files"] == {}
 
@@ -155,7 +155,7 @@ def test_a_stopped_client_ends_the_runs_and_continues(tmp_path: Path, how: signa
     )  # fmt: skip
     first, _ = read_grid(path).runs
     assert wait_until((out / "tiny" / f"{first}.ipynb").exists, 120)
-    assert wait_until(lambda: "kernel" in alive_in(out).values(), 60)
+    assert wait_until(lambda: "run" in alive_in(out).values(), 60)
     os.killpg(client.pid, how) if how is signal.SIGINT else client.send_signal(how)
     _, printed = client.communicate(timeout=120)
     assert client.returncode == (130 if how is signal.SIGINT else -how)

@@ -27,7 +27,6 @@ from ragbench.store import budgets, replies
 from ragbench.sweep import plan, sweep, verify
 from ragbench.sweep.worker import failed_requests
 
-pytestmark = pytest.mark.usefixtures("warm_sweeps")
 
 KEY = "sk-marked-0123456789-marked"
 
