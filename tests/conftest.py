@@ -11,10 +11,8 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -316,10 +314,10 @@ def execute_notebook(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
     `execute(path, cwd, **parameters)` returns the executed notebook, also when a cell of it has failed.
     """
     from ragbench.sweep.job import Job
+    from ragbench.sweep.preload import packages_of
     from ragbench.sweep.processes import LocalExecutor
-    from ragbench.sweep.preload import modules_of
 
-    executor = LocalExecutor(modules_of([{"retriever": "hybrid:minilm"}]), side_by_side=1)
+    executor = LocalExecutor(packages_of([{"retriever": "hybrid:minilm"}]), side_by_side=1)
 
     def execute(path: Path, cwd: Path, **parameters: Any) -> Any:
         staging = tmp_path_factory.mktemp("staging")

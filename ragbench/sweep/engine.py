@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from functools import partial
@@ -41,6 +42,8 @@ class InProcessEngine(Engine):  # type: ignore[misc]
     ) -> None:
         """Run the cells up to the first that raises, whose traceback is then its output; tell `started` before."""
         started(nb_man)
+        if "" not in sys.path:  # modules next to the notebook
+            sys.path.insert(0, "")
         manager: Any = InProcessKernelManager(config=_CONFIG)
         manager.kernel = kernel = _Kernel.instance(parent=manager, session=manager.session)
         # What is written past Python's streams, as by another program that a cell starts, is output too.

@@ -42,13 +42,13 @@ BEFORE = dict(os.environ)
 """The environment before the imports, which set variables too."""
 
 
-def modules_of(runs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return this module, and the packages of models that configurations use in each run.
+def packages_of(runs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the packages of models that compute what is never stored, in each run of configurations.
 
-    Those compute what is never stored: a question's vector while its search is timed, a reranking.
+    That is a question's vector while its search is timed, and a reranking.
 
-    >>> modules_of([{"retriever": "bm25"}, {"retriever": "dense:wordllama"}])
-    ['ragbench.sweep.preload', 'wordllama']
+    >>> packages_of([{"retriever": "bm25"}, {"retriever": "dense:wordllama"}])
+    ['wordllama']
     """
     packages = set()
     for parameters in runs:
@@ -57,7 +57,7 @@ def modules_of(runs: Iterable[Mapping[str, Any]]) -> list[str]:
             packages.add("wordllama" if model == "wordllama" else "sentence_transformers")
         if parameters.get("reranker"):
             packages.add("sentence_transformers")
-    return [__name__, *sorted(packages)]
+    return sorted(packages)
 
 
 def _preload() -> None:

@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from ragbench.errors import FailureKind, SweepError, printable
+from ragbench.sweep import preload
 from ragbench.sweep.job import Job
 from ragbench.sweep.worker import run_job, tidy
 
@@ -115,12 +116,12 @@ class Executor(Protocol):
 class LocalExecutor:
     """Runs on this machine: a process each, `side_by_side` of which share the cores.
 
-    With `fork` they are forks of a process that has imported `modules` (Linux); this process keeps it. Where it cannot
-    start, `log` reports why.
+    With `fork` they are forks of a process that has imported what runs use, and `packages` (Linux); this process keeps
+    it. Where it cannot start, `log` reports why.
     """
 
     def __init__(
-        self, modules: Sequence[str], *, side_by_side: int, fork: bool = True, log: Callable[[str], None] = print
+        self, packages: Sequence[str], *, side_by_side: int, fork: bool = True, log: Callable[[str], None] = print
     ) -> None:
         self.side_by_side = side_by_side
         self._log = log
@@ -128,11 +129,12 @@ class LocalExecutor:
         self._context: BaseContext = multiprocessing.get_context("spawn")
         if fork and sys.platform == "linux":
             self._context = multiprocessing.get_context("forkserver")
-            self._context.set_forkserver_preload(list(modules))
+            self._context.set_forkserver_preload([preload.__name__, *packages])
 
     def start(self, job: Job) -> None:
         """Start the process of one run."""
         (job.staging / "job.json").write_text(job.to_json(), encoding="utf-8")
+        (job.staging / "worker.log").touch()
         for attempt in range(3):
             try:
                 self._running.append(self._started(job))

@@ -40,14 +40,14 @@ class Packer:
     A path in a parameter travels where it is relative to the grid's folder; what an absolute one names each worker must
     have. A module next to the grid that a parameter names as "module:attribute" travels too. `store` is the identity of
     the database in which the workers keep replies and spending, "" where each may keep its own. Each worker imports
-    `modules` once.
+    `packages` once.
 
     Raises:
         ConfigError: the inputs are larger than 1 GiB, or a job holds a key or a URL with credentials.
     """
 
-    def __init__(self, notebook: str, jobs: Iterable[Job], store: str = "", modules: Sequence[str] = ()) -> None:
-        self._notebook, self._store, self._modules, jobs = notebook, store, list(modules), list(jobs)
+    def __init__(self, notebook: str, jobs: Iterable[Job], store: str = "", packages: Sequence[str] = ()) -> None:
+        self._notebook, self._store, self._packages, jobs = notebook, store, list(packages), list(jobs)
         inputs = {path for job in jobs for path in _inputs(job)}
         places = {place for job in jobs for place in (job.staging, job.cwd, job.started_in)}
         self._base = Path(os.path.commonpath([*places, *inputs]))
@@ -64,7 +64,7 @@ class Packer:
             "journal": journal.read_bytes() if journal.is_file() else None,
             "versions": versions(),
             "store": self._store,
-            "modules": self._modules,
+            "packages": self._packages,
         }
 
     def _moved(self, job: Job) -> str:
@@ -102,7 +102,7 @@ def execute(
             _check_source(job)
         except (RagbenchError, database.StoreError) as exc:
             return {"error": str(exc), "failure": None, "files": {}}
-        executor = LocalExecutor(task["modules"], side_by_side=side_by_side)
+        executor = LocalExecutor(task["packages"], side_by_side=side_by_side)
         try:
             executor.start(job)
             while not (ended := executor.ended()) and is_needed():

@@ -18,7 +18,7 @@ from ragbench.sweep import budget
 from ragbench.sweep.folder import COMPARISON, SweepFolder
 from ragbench.sweep.grid import Grid, chosen, read_grid, sources_of, working_folder
 from ragbench.sweep.job import Job, Place, make_job, relative
-from ragbench.sweep.preload import modules_of
+from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import Executor, LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.runs import RunOutcomes, run_all
@@ -112,10 +112,10 @@ def sweep(
         skipped = [name for name in names if not force and session.is_finished(name)]
         notes += _older(folder, skipped)
         to_run = session.jobs([name for name in names if name not in set(skipped)], force, allow_failed)
-        modules = modules_of(grid.runs[name] for name in to_run)
+        packages = packages_of(grid.runs[name] for name in to_run)
         side_by_side = min(jobs or default_jobs(), max(1, len(to_run)))
-        local = LocalExecutor(modules, side_by_side=side_by_side, fork=fork, log=session.log)
-        with session.executor(executor, to_run, jobs, modules) if executor and to_run else nullcontext(local) as runs:
+        local = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=session.log)
+        with session.executor(executor, to_run, jobs, packages) if executor and to_run else nullcontext(local) as runs:
             ended = session.run(to_run, runs, skipped)
         unfinished = {*ended.failed, *ended.left}
         finished = tuple(name for name in to_run if name not in unfinished)
@@ -165,13 +165,13 @@ class _Session:
         return jobs
 
     def executor(
-        self, address: str, to_run: Mapping[str, Job], jobs: int | None, modules: Sequence[str]
+        self, address: str, to_run: Mapping[str, Job], jobs: int | None, packages: Sequence[str]
     ) -> DaskExecutor:
         from ragbench.sweep.cluster import DaskExecutor
         from ragbench.sweep.remote import Packer
 
         store = budget.check_shared(address, [self.grid.runs[name] for name in to_run], self.settings)
-        packer = Packer(self.grid.notebook.text, to_run.values(), store, modules)
+        packer = Packer(self.grid.notebook.text, to_run.values(), store, packages)
         return DaskExecutor(address, packer, jobs, self.log)
 
     def run(self, to_run: Mapping[str, Job], executor: Executor, skipped: Sequence[str]) -> RunOutcomes:

@@ -21,7 +21,7 @@ from ragbench.sweep import budget
 from ragbench.sweep.folder import SweepFolder
 from ragbench.sweep.job import Place, make_job
 from ragbench.sweep.notebooks import read_notebook
-from ragbench.sweep.preload import modules_of
+from ragbench.sweep.preload import packages_of
 from ragbench.sweep.processes import LocalExecutor, default_jobs
 from ragbench.sweep.progress import Progress
 from ragbench.sweep.runs import run_all
@@ -106,9 +106,9 @@ def verify(
         side_by_side = min(jobs or default_jobs(), max(1, len(stored)))
         console = Console(stderr=True)
         progress = Progress(console, len(stored), jobs=side_by_side)
-        modules = modules_of(one.parameters for one in stored)
+        packages = packages_of(one.parameters for one in stored)
         log = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-        executor = LocalExecutor(modules, side_by_side=side_by_side, fork=fork, log=log)
+        executor = LocalExecutor(packages, side_by_side=side_by_side, fork=fork, log=log)
         with again.locked():
             for text in dict.fromkeys(one.text for one in stored):
                 group = {one.name: one for one in stored if one.text == text}

@@ -27,7 +27,6 @@ from ragbench.store import budgets, replies
 from ragbench.sweep import plan, sweep, verify
 from ragbench.sweep.worker import failed_requests
 
-
 KEY = "sk-marked-0123456789-marked"
 
 PARAMETERS = """
